@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use platform::Platform;
 use platform::clock::Instant;
 use platform::sync::Semaphore;
+use platform::{Platform, task};
 use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
@@ -24,7 +24,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
-use crate::making::Making;
+use crate::making::{Making, SOON};
 use crate::many;
 use crate::metrics::Metrics;
 use crate::names::CONTROLLER_SHARD;
@@ -38,6 +38,7 @@ use crate::queues::Queues;
 use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
+use crate::rests::Rests;
 use crate::seldom::Seldom;
 use crate::shards::{Inbox, Seat, Shards};
 use crate::telemetry::Telemetry;
@@ -248,13 +249,43 @@ impl<P: Platform> Broker<P> {
         );
     }
 
+    /// Creates topics that a client asked for and that are missing. Those that take longer than the answer waits come behind it,
+    /// which does not know them yet (Kafka never waits).
+    pub(crate) async fn create_asked(self: &Rc<Self>, peer: IpAddr, names: Vec<String>) {
+        let asked = Box::pin(async {
+            let place = self.making.place(peer).await;
+            // Somebody may have had them made, while it was waited for a place.
+            let (image, mut missing) = (self.image(), Vec::with_capacity(names.len()));
+            let mut rests = Rests::new();
+            for name in names {
+                if image.topic_by_name(&name).is_none() {
+                    missing.push(name);
+                }
+                rests.item().await;
+            }
+            if missing.is_empty() {
+                return;
+            }
+            let me = Rc::clone(self);
+            let creation = task::spawn(async move {
+                // It goes on, with its place, when nobody waits for it any more.
+                let _place = place;
+                me.create_missing(missing).await;
+            });
+            drop(creation.await);
+        });
+        // Whether it is through or not, the newest image says.
+        drop(task::timeout(SOON, asked).await);
+    }
+
     /// Creates topics that a client asked for, or that the broker needs, and that are missing.
     pub(crate) async fn create_missing(&self, names: Vec<String>) {
-        let created = self.shards.call(CONTROLLER_SHARD, |broker| async move {
-            broker.controller()?.create_missing(&names).await
-        });
+        let create =
+            |broker: Rc<Self>| async move { broker.controller()?.create_missing(&names).await };
+        let created = self.shards.call_abandoned(CONTROLLER_SHARD, create);
         if let Some(Err(code)) = created.await {
-            self.warn_not_created(code);
+            let now = self.platform.clock().now();
+            self.making.warn_failed(code, now);
         }
     }
 

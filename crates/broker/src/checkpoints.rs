@@ -50,6 +50,7 @@ impl Written {
 /// What became of the checkpoint files of some directories.
 // Unbounded: the log directories of the settings.
 #[derive(Default, Debug)]
+// Unbounded: the log directories of the settings.
 pub(crate) struct Checkpointed(BTreeMap<PathBuf, Written>);
 
 impl Checkpointed {

@@ -58,6 +58,12 @@ pub(crate) fn check_count(parts: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The same for a request about things with parts of their own; one without any is work, too.
+pub(crate) fn check_parts(each: impl Iterator<Item = usize>) -> Result<(), Refusal> {
+    let parts = each.map(|parts| parts.max(1));
+    check_count(parts.fold(0, usize::saturating_add))
+}
+
 /// What a request is told that asks for too much.
 pub(crate) fn too_large() -> Refusal {
     let message = "Unable to perform excessively large batch operation.";

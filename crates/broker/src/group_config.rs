@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::image::ResourceType;
 use crate::options::ConfigKind;
-use crate::topic_config::{BrokerSettings, InvalidSetting, Source, Sourced, canonical, parse_whole};
+use crate::topic_config::{
+    BrokerSettings, InvalidSetting, Source, Sourced, canonical, parse_whole,
+};
 
 /// One setting of groups.
 #[derive(Clone, Copy, Debug)]

@@ -122,6 +122,9 @@ impl<P: Platform> Broker<P> {
     /// being left in order; the metadata log's failure is returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
+        if let Ok(controller) = self.controller() {
+            controller.stop_begins();
+        }
         let home = [self.metadata_home().dir];
         self.unless_hung_in(&home, self.note_clock()).await;
         let closed = self

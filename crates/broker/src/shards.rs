@@ -1,7 +1,8 @@
 //! Messages between shards: run a closure with another shard's broker and wait for what it returns.
 //!
 //! Invariants: tasks sent from one shard to another begin in the order sent (the first poll of each happens in that
-//! order, so appends made before the first wait keep it); a caller that goes away abandons the answer, not the task.
+//! order, so appends made before the first wait keep it); a caller that goes away abandons the answer, not the task, unless
+//! it says so.
 //! Queues are unbounded but their length is not: every task is sent by a request that holds a permit of the
 //! connection's byte budget, or by one of a fixed set of background loops.
 
@@ -127,7 +128,8 @@ impl<P: platform::Platform> Shards<P> {
         answered.await.ok()
     }
 
-    /// As [`Shards::call`], but the work is dropped when the caller goes away: for work that only reads and waits.
+    /// As [`Shards::call`], but the work is dropped when the caller goes away: for work that only reads and waits, or that has tasks
+    /// of its own for what must come to its end.
     pub async fn call_abandoned<R, F, Fut>(&self, to: ShardIndex, work: F) -> Option<R>
     where
         R: Send + 'static,

@@ -19,6 +19,8 @@ mod clocks;
 mod clocks_compaction;
 #[path = "served/clocks_members.rs"]
 mod clocks_members;
+#[path = "served/controller_turns.rs"]
+mod controller_turns;
 #[path = "served/crowded.rs"]
 mod crowded;
 #[path = "served/damaged_files.rs"]

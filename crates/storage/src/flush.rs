@@ -253,6 +253,10 @@ impl<P: Platform> Flushing<'_, P> {
 
     async fn flush_once(self) -> Result<()> {
         let _permit = self.may_write().await?;
+        // It may have been closed meanwhile, and its folder be another's.
+        if self.is_closed() {
+            return Err(Error::Closed);
+        }
         if self.is_limited() {
             // Boxed, as what is rare in a flush is everywhere.
             Box::pin(self.save_limits()).await?;
@@ -275,7 +279,11 @@ impl<P: Platform> Flushing<'_, P> {
         self.save_epochs().await?;
         if is_sync_due || self.is_sync_due() {
             self.flush.sync_wanted.set(false);
-            self.sync_written().await?;
+            if let Err(error) = self.sync_written().await {
+                // What passes is tried again.
+                self.flush.sync_wanted.set(true);
+                return Err(error);
+            }
             self.flush.unsynced_since_ms.set(None);
             self.advance_durable(end);
             self.check_cheap();

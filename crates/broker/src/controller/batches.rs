@@ -38,6 +38,9 @@ pub enum BadBatch {
     /// Offsets or an epoch that no log of ours can have.
     #[error("the batch at offset {0} has an impossible offset or epoch")]
     Absurd(Offset),
+    /// A batch of these records is longer than it may be.
+    #[error("a batch of metadata of more than {0} bytes is not made")]
+    TooLarge(usize),
     /// A batch cannot be made of these records.
     #[error("a batch of metadata cannot be made: {0}")]
     Encode(std::sync::Arc<std::io::Error>),
@@ -50,16 +53,20 @@ pub(crate) struct QuorumRecords {
     pub(crate) voters: Option<Voters>,
 }
 
-/// One batch of metadata records. Offset and epoch are stamped when it is appended.
+/// One batch of metadata records, of so many bytes at most. Offset and epoch are stamped when it is appended.
 pub(crate) fn encode(
     records: &[MetadataRecord],
     level: MetadataVersion,
     at: (Offset, LeaderEpoch),
     now: TimestampMs,
+    bytes_max: usize,
 ) -> Result<Bytes, BadBatch> {
     let mut batch = BatchBuilder::new(at.0, at.1);
     for record in records {
         batch.add(now, None, Some(&record.encode(level)), &[]);
+        if batch.size_bytes() > bytes_max {
+            return Err(BadBatch::TooLarge(bytes_max));
+        }
     }
     batch
         .finish()

@@ -13,6 +13,8 @@ use crate::image::Image;
 pub(crate) const ENTITIES_MAX: usize = 20_000;
 /// A name or a text of such an entity.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
+/// A text of one item of a request, before anything is made of it: as long as versions can say that have two bytes for it.
+pub(crate) const TEXT_BYTES_MAX: usize = 0x7fff;
 /// Settings of all resources, with their names.
 pub(crate) const SETTINGS_BYTES_MAX: usize = 64 << 20;
 /// Settings of a broker, or of all brokers: there may be some that nobody knows.
@@ -35,6 +37,16 @@ pub(crate) fn check_text(bytes: usize, what: &str) -> Result<(), Refusal> {
     if bytes > NAME_BYTES_MAX {
         return Err(too_much(format!(
             "The {what} may have {NAME_BYTES_MAX} bytes"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a text that is too long to be copied and told of, of whatever is or is not there.
+pub(crate) fn check_length(bytes: usize, what: &str) -> Result<(), Refusal> {
+    if bytes > TEXT_BYTES_MAX {
+        return Err(too_much(format!(
+            "The {what} may have {TEXT_BYTES_MAX} bytes"
         )));
     }
     Ok(())

@@ -13,8 +13,8 @@ use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
 use crate::topic_config::{BrokerSettings, definition, validate};
 
-use super::bounds::{check_entities, check_settings, check_text};
-use super::{Refusal, Rules, check_count, topic_name};
+use super::bounds::{self, check_entities, check_settings, check_text};
+use super::{Refusal, Rules, topic_name};
 
 const VALUE_BYTES_MAX: usize = 0x7fff;
 const MIN_ISR: &str = "min.insync.replicas";
@@ -149,6 +149,9 @@ impl Rules<'_> {
         operations: &[Operation<'_>],
     ) -> Result<(), Refusal> {
         let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
+        for operation in operations {
+            check_texts(operation.name, operation.value)?;
+        }
         let mut names: Vec<_> = operations.iter().map(|operation| operation.name).collect();
         names.sort_unstable();
         if names.windows(2).any(|pair| pair.first() == pair.last()) {
@@ -221,7 +224,6 @@ impl Rules<'_> {
         let base = current
             .map(str::to_owned)
             .or_else(|| self.list_default(kind, name));
-        check_length(value)?;
         let base = base.unwrap_or_default();
         Ok(Some(if operation.code == 2 {
             appended(&base, value)
@@ -352,9 +354,16 @@ impl Rules<'_> {
     }
 }
 
+/// Refuses what is too long for a setting before anything is made of it.
+pub(super) fn check_texts(name: &str, value: Option<&str>) -> Result<(), Refusal> {
+    bounds::check_length(name.len(), "name of a setting")?;
+    value.map_or(Ok(()), check_length)
+}
+
 fn check_length(value: &str) -> Result<(), Refusal> {
-    // A text has no more UTF-16 units than bytes.
-    if value.len() > VALUE_BYTES_MAX && value.encode_utf16().count() > VALUE_BYTES_MAX {
+    // A text has no more UTF-16 units than bytes; and no more are counted than matter.
+    let mut units = value.encode_utf16();
+    if value.len() > VALUE_BYTES_MAX && units.nth(VALUE_BYTES_MAX).is_some() {
         return Err(Refusal::new(
             ErrorCode::InvalidConfig,
             format!(
@@ -396,25 +405,22 @@ fn subtracted(list: &str, less: &str) -> String {
     left.join(",")
 }
 
-/// How often a request names each of its resources, and how much it asks for in all.
+/// How often a request names each of its resources.
 #[derive(Default)]
 pub(crate) struct Named<'a> {
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     times: HashMap<(i8, &'a str), usize>,
-    parts: usize,
 }
 
 impl<'a> Named<'a> {
-    /// A resource of the request, with so many settings.
-    pub(crate) fn add(&mut self, kind: i8, name: &'a str, settings: usize) {
+    /// A resource of the request.
+    pub(crate) fn add(&mut self, kind: i8, name: &'a str) {
         let times = self.times.entry((kind, name)).or_default();
         *times = times.saturating_add(1);
-        self.parts = self.parts.saturating_add(settings.max(1));
     }
 
-    /// Refuses one that is named again, and all when there are too many.
+    /// Refuses one that is named again.
     pub(crate) fn check(&self, kind: i8, name: &str) -> Result<(), Refusal> {
-        check_count(self.parts)?;
         if self
             .times
             .get(&(kind, name))

@@ -29,6 +29,7 @@ use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 
 const READ_BYTES: usize = 1 << 20;
+/// A change is one batch: longer ones are refused, as by Kafka.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 /// After a snapshot that could not be written, for so long none is tried.
 const SNAPSHOT_AGAIN: Duration = Duration::from_mins(1);
@@ -63,6 +64,9 @@ pub enum MetadataLogError {
         /// What is wrong.
         source: BadBatch,
     },
+    /// A change is longer than one may be; nothing of it was taken.
+    #[error("a change of more than {0} bytes is not written to the metadata log")]
+    TooLarge(usize),
     /// A small file beside it.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -329,14 +333,19 @@ impl<P: Platform> MetadataLog<P> {
             .await
     }
 
-    /// Appends records as one batch and waits until they are durable. Says where the log then is.
+    /// Appends records as one batch and waits until they are durable. Says where the log then is. Nothing is taken of what is too
+    /// long for a batch.
     pub(crate) async fn append(
         &self,
         records: &[MetadataRecord],
         level: MetadataVersion,
     ) -> Result<Applied, MetadataLogError> {
-        let batch = encode(records, level, (Offset::ZERO, self.epoch), self.now());
-        let batch = batch.map_err(|source| self.content(source))?;
+        let at = (Offset::ZERO, self.epoch);
+        let batch = encode(records, level, at, self.now(), BATCH_BYTES_MAX);
+        let batch = batch.map_err(|source| match source {
+            BadBatch::TooLarge(bytes_max) => MetadataLogError::TooLarge(bytes_max),
+            source => self.content(source),
+        })?;
         if records.iter().any(takes_room) {
             self.leave_reserve(batch.len()).await?;
         }

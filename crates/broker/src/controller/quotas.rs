@@ -7,7 +7,7 @@ use wire::records::metadata::{ClientQuotaRecord, MetadataRecord};
 use wire::types::ErrorCode;
 
 use super::bounds::{check_entities, check_text};
-use super::{Refusal, Rules};
+use super::{Refusal, Rules, quoted};
 use crate::image::{QuotaEntity, entity_entries};
 
 pub(crate) const USER: &str = "user";
@@ -83,7 +83,8 @@ fn check_names(entity: &QuotaEntity) -> Result<(), Refusal> {
     for (kind, name) in entity {
         if ![USER, CLIENT_ID, IP].contains(&kind.as_str()) {
             return Err(invalid(format!(
-                "Unhandled client quota entity type: {kind}"
+                "Unhandled client quota entity type: {}",
+                quoted(kind)
             )));
         }
         if name.as_ref().is_some_and(String::is_empty) {
@@ -107,7 +108,8 @@ fn allowed(entity: &QuotaEntity) -> Result<&'static [(&'static str, Number)], Re
     // Names of hosts are not looked up.
     match address {
         Some(text) if text.parse::<IpAddr>().is_err() => Err(invalid(format!(
-            "{text} is not a valid IP or resolvable host."
+            "{} is not a valid IP or resolvable host.",
+            quoted(text)
         ))),
         _ => Ok(&OF_ADDRESSES),
     }
@@ -116,7 +118,10 @@ fn allowed(entity: &QuotaEntity) -> Result<&'static [(&'static str, Number)], Re
 #[allow(clippy::cast_precision_loss, reason = "as Kafka compares them")]
 fn check_value(allowed: &[(&str, Number)], key: &str, value: f64) -> Result<(), Refusal> {
     let Some((_, number)) = allowed.iter().find(|(name, _)| *name == key) else {
-        return Err(invalid(format!("Invalid configuration key {key}")));
+        return Err(invalid(format!(
+            "Invalid configuration key {}",
+            quoted(key)
+        )));
     };
     // NaN is not greater either.
     if value <= 0.0 || value.is_nan() {

@@ -28,14 +28,12 @@ use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 
 use crate::image::{Image, Replayer};
 use crate::options::BrokerOptions;
-use crate::rests::{DECISION, Rests};
 use crate::seldom::Seldom;
 
 use super::answers::Answer;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
 use super::quorum::Quorum;
-use super::topic_name::MetricNames;
 use super::{
     Outcome, RECORDS_PER_REQUEST_MAX, Rules, allocate_producer_ids, decide, producer_ids, startup,
     topics, uuid_v4,
@@ -70,6 +68,8 @@ pub struct Controller<P: Platform> {
     mutations: Mutations,
     /// Held during a turn.
     turn: Arc<Semaphore>,
+    /// The broker stops: nobody changes anything any more but the stop itself.
+    stopping: Cell<bool>,
     publish: Publish,
     /// The line about topics that clients ask for and that cannot be made.
     not_made: Seldom,
@@ -98,6 +98,7 @@ impl<P: Platform> Controller<P> {
             replayer: RefCell::new(replayer),
             mutations: Mutations::default(),
             turn: Arc::new(Semaphore::new(1)),
+            stopping: Cell::default(),
             publish,
             not_made: Seldom::default(),
             me: me.clone(),
@@ -191,6 +192,11 @@ impl<P: Platform> Controller<P> {
         self.known_until
     }
 
+    /// Refuses whatever waits for its turn, and all that comes: a stop does not wait for changes that clients still want.
+    pub fn stop_begins(&self) {
+        self.stopping.set(true);
+    }
+
     /// Says that this broker stops serving, and closes the log.
     pub async fn stop(&self) -> Result<(), MetadataLogError> {
         if self.fence(true).await.is_err() {
@@ -201,7 +207,8 @@ impl<P: Platform> Controller<P> {
 
     async fn fence(&self, fenced: bool) -> Result<(), ErrorCode> {
         let node = self.options.node_id;
-        self.turn(async |rules, _| {
+        let is_over = || self.stopping.get() && !fenced;
+        self.turn_unless(is_over, async |rules, _| {
             let records = startup::fence(rules.image, node, fenced);
             Outcome {
                 records,
@@ -337,20 +344,14 @@ impl<P: Platform> Controller<P> {
 
     /// Creates topics that a client asked for or that the broker itself needs, with default
     /// settings or those of the internal topic. Those that exist by now are left alone; those that
-    /// cannot be made are logged.
+    /// cannot be made are logged. While the broker stops, none is made.
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
         self.turn(async |rules, random| {
-            let mut rests = Rests::new();
-            let mut records = Vec::new();
-            let mut refused = Vec::new();
-            let taken = MetricNames::of(rules.image);
-            for name in names {
-                match topics::create_missing(rules, name, &taken, random) {
-                    Ok(more) => records.extend(more),
-                    Err(refusal) => refused.push((name, refusal)),
-                }
-                rests.items(DECISION).await;
+            if self.stopping.get() {
+                let (records, response) = (Vec::new(), ());
+                return Outcome { records, response };
             }
+            let (records, refused) = topics::create_all_missing(rules, names, random).await;
             // One line, however many a client asked for, and however often it asks.
             if let Some((name, refusal)) = refused.first()
                 && let Some(unsaid) = self.not_made.turn(self.platform.clock().now())

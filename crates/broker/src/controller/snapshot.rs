@@ -96,7 +96,7 @@ pub(crate) fn write(
     );
     for chunk in records.chunks(BATCH_RECORDS_MAX) {
         at = put(
-            encode(chunk, level, (at, epoch), last_timestamp)?,
+            encode(chunk, level, (at, epoch), last_timestamp, usize::MAX)?,
             chunk.len(),
         );
     }

@@ -1,4 +1,7 @@
-//! Creating, growing and deleting topics.
+//! Creating, growing and deleting topics; and those that nobody describes, which clients ask for by name, or the broker itself needs.
+//!
+//! Invariant: of one question no more partitions are made than a creation may ask for; internal topics, which have as many as the
+//! settings say, apart.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +10,13 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::image::{ResourceType, TopicImage};
 use crate::names::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal};
+use crate::rests::{DECISION, Rests};
 
 use super::bounds::check_settings;
-use super::configs::{Change, change_settings};
+use super::configs::{Change, change_settings, check_texts};
 use super::placement::{active, check_manual, new_partition, place};
 use super::topic_name::{self, MetricNames};
-use super::{Refusal, Rules};
+use super::{RECORDS_PER_REQUEST_MAX, Refusal, Rules, too_large};
 
 /// A topic that somebody wants.
 pub(crate) struct NewTopic<'a> {
@@ -98,6 +102,9 @@ impl Rules<'_> {
 
     fn new_settings(&self, topic: &NewTopic<'_>) -> Result<BTreeMap<String, String>, Refusal> {
         let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
+        for (name, value) in &topic.settings {
+            check_texts(name, *value)?;
+        }
         let nulls = topic.settings.iter().filter(|(_, value)| value.is_none());
         let nulls: Vec<_> = nulls.map(|(name, _)| *name).collect();
         if !nulls.is_empty() {
@@ -278,9 +285,52 @@ impl Rules<'_> {
     }
 }
 
+/// The records of topics that are missing, and why others cannot be made.
+pub(crate) async fn create_all_missing<'a>(
+    rules: Rules<'_>,
+    names: &'a [String],
+    random: &mut dyn FnMut() -> u64,
+) -> (Vec<MetadataRecord>, Vec<(&'a str, Refusal)>) {
+    let (mut records, mut refused) = (Vec::new(), Vec::new());
+    let mut rests = Rests::new();
+    let taken = MetricNames::of(rules.image);
+    let weight = partitions_of_each(rules);
+    let mut room = RECORDS_PER_REQUEST_MAX;
+    for name in names {
+        let is_internal = is_internal(name);
+        if !is_internal && weight > room && rules.image.topic_by_name(name).is_none() {
+            refused.push((name.as_str(), too_large()));
+            rests.item().await;
+            continue;
+        }
+        let made = match create_missing(rules, name, &taken, random) {
+            Ok(more) => {
+                let made = more.len();
+                records.extend(more);
+                made
+            }
+            Err(refusal) => {
+                refused.push((name, refusal));
+                0
+            }
+        };
+        if made > 0 && !is_internal {
+            room = room.saturating_sub(weight);
+        }
+        rests.items(DECISION.max(made)).await;
+    }
+    (records, refused)
+}
+
+/// Partitions of a topic that nobody described.
+pub(crate) fn partitions_of_each(rules: Rules<'_>) -> usize {
+    // None is refused, and is work, too.
+    usize::try_from(rules.options.num_partitions).map_or(1, |partitions| partitions.max(1))
+}
+
 /// The records of a topic that nobody described: an internal one with the settings that Kafka gives
 /// it, any other with the defaults. Empty when it exists.
-pub(crate) fn create_missing(
+fn create_missing(
     rules: Rules<'_>,
     name: &str,
     names: &MetricNames<'_>,
@@ -324,4 +374,34 @@ pub(crate) fn create_missing(
 
 fn default_of<T: PartialEq + Copy>(value: T, unset: T, default: T) -> T {
     if value == unset { default } else { value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::controller::tests::{options, random, started};
+    use crate::rests::PIECE;
+    use crate::rests::tests::rested;
+
+    #[test]
+    fn of_many_names_no_more_partitions_are_made_than_a_creation_may_ask_for() {
+        let (image, mut options) = (started(), options());
+        options.num_partitions = 50;
+        let rules = Rules {
+            image: &image,
+            options: &options,
+        };
+        let mut names: Vec<String> = (0..10_000).map(|number| format!("t{number}")).collect();
+        names.push(OFFSETS_TOPIC.to_owned());
+        let (rests, (records, refused)) = rested(create_all_missing(rules, &names, &mut random()));
+        let own = usize::try_from(options.group.offsets_partitions).unwrap();
+        let is_partition =
+            |record: &&MetadataRecord| matches!(record, MetadataRecord::Partition(_));
+        let partitions = records.iter().filter(is_partition).count();
+        assert_eq!(partitions, RECORDS_PER_REQUEST_MAX + own);
+        assert_eq!(refused.len(), 10_000 - RECORDS_PER_REQUEST_MAX / 50);
+        let policy = ErrorCode::PolicyViolation;
+        assert!(refused.iter().all(|(_, refusal)| refusal.code == policy));
+        assert!(rests >= partitions / PIECE, "{rests} rests");
+    }
 }

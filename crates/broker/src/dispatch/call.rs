@@ -2,8 +2,7 @@
 //! says, and the answer encoded.
 //!
 //! Invariants: the steps come in this order, and none but the handler waits for what clients or disks bring; a request that
-//! overlaps (Produce, `records.rs`) waits for nothing before its handler. What is large is decoded and encoded beside the
-//! shard. It does not: charge (`pace.rs`), or know an API (`table.rs`).
+//! overlaps (Produce, `records.rs`) waits for nothing before its handler. It does not: charge (`pace.rs`), or know an API (`table.rs`).
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -69,6 +68,13 @@ impl<'a, P: Platform> Call<'a, P> {
     /// Bytes of its body.
     pub(super) const fn body_bytes(&self) -> usize {
         self.body_bytes
+    }
+
+    /// True where it is large, and what it names takes long to decode and to encode: that is done beside the shard. Others do it
+    /// here, for their answers are not counted while they wait in a line.
+    fn is_coded_beside(&self) -> bool {
+        let is_of_many = self.row.runs == Runs::Controller || self.row.size == Size::Own;
+        is_of_many && self.body_bytes > LARGE_BYTES
     }
 
     /// The address that it comes from.
@@ -149,9 +155,11 @@ where
     };
     let broker = call.broker;
     let work = async |asked: T, _| {
-        let decided = broker.shards.call(CONTROLLER_SHARD, |broker| async move {
+        let decide = |broker: Rc<Broker<P>>| async move {
             Some(work(broker.controller().ok()?, asked, caller).await)
-        });
+        };
+        // What waits for its turn is forgotten with its client.
+        let decided = broker.shards.call_abandoned(CONTROLLER_SHARD, decide);
         let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
         broker.metrics.quotas.throttled(Kind::Mutation, pause);
         Ok((response, pause))
@@ -258,7 +266,7 @@ where
     }
 }
 
-/// Decodes the body; a large one where it holds up nobody.
+/// Decodes the body, where it holds up nobody.
 async fn decoded<P, T>(call: &Call<'_, P>) -> Result<T, CloseReason>
 where
     P: Platform,
@@ -266,7 +274,7 @@ where
 {
     let (body, version) = (call.take_body(), call.header.version);
     let decode = move || kafka::decode_request(version, &body, DECODED_BYTES_MAX);
-    let asked = if call.body_bytes() <= LARGE_BYTES {
+    let asked = if !call.is_coded_beside() {
         decode()
     } else {
         let done = Box::pin(call.broker.beside(call.ip(), decode)).await;
@@ -275,7 +283,7 @@ where
     asked.map_err(|source| malformed(&call.header, source))
 }
 
-/// Encodes the answer; that to a large request in the same way.
+/// Encodes the answer in the same way.
 async fn encoded<P, R>(call: &Call<'_, P>, response: R) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -288,7 +296,7 @@ where
         ..
     } = call.header;
     let encode = move || kafka::encode_response(api, version, correlation_id, &response);
-    let response = if call.body_bytes() <= LARGE_BYTES {
+    let response = if !call.is_coded_beside() {
         encode()
     } else {
         let done = Box::pin(call.broker.beside(call.ip(), encode)).await;

@@ -24,10 +24,17 @@ pub(super) async fn metadata<P: Platform>(
 ) -> MetadataResponse {
     let (broker, version) = (call.broker, call.header.version);
     if broker.options.auto_create_topics {
-        match handler::metadata::missing(&broker.image(), &request, version).await {
+        let rules = Rules {
+            image: &broker.image(),
+            options: &broker.options,
+        };
+        match handler::metadata::missing(rules, &request, version).await {
             Ok(missing) if missing.is_empty() => {}
             Ok(missing) => broker.create_asked(call.ip(), missing).await,
-            Err(TooMany(topics)) => broker.warn_too_many(topics),
+            Err(TooMany(topics)) => {
+                let now = broker.platform.clock().now();
+                broker.making.warn_too_many(topics, now);
+            }
         }
     }
     let asked = handler::metadata::Asked {

@@ -88,7 +88,14 @@ async fn resolve_many(
         let place = wants_session
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
-        return Ok(begun_at(sessions, place, named).await);
+        let begun = fill(sessions, place, &named).await;
+        let (id, serial) = begun.unwrap_or_default();
+        return Ok(Resolved {
+            id,
+            serial,
+            partitions: named,
+            incremental: false,
+        });
     }
     let place = {
         let mut sessions = sessions.borrow_mut();
@@ -129,28 +136,19 @@ async fn resolve_many(
     })
 }
 
-/// A session that begins in its place, or none, with these partitions.
-async fn begun_at(
+/// Names what a new session remembers. Gives its place, unless it has ended meanwhile.
+async fn fill(
     sessions: &Sessions,
     place: Option<(i32, u64)>,
-    named: Vec<(Key, Wanted)>,
-) -> Resolved {
+    named: &[(Key, Wanted)],
+) -> Option<(i32, u64)> {
+    let mut out = Out::of(sessions, place?)?;
     let mut rests = Rests::new();
-    let mut begun = None;
-    if let Some(mut out) = place.and_then(|place| Out::of(sessions, place)) {
-        for (key, wanted) in &named {
-            out.content.name(key.clone(), *wanted);
-            rests.item().await;
-        }
-        begun = out.put_back().then_some(place).flatten();
+    for (key, wanted) in named {
+        out.content.name(key.clone(), *wanted);
+        rests.item().await;
     }
-    let (id, serial) = begun.unwrap_or_default();
-    Resolved {
-        id,
-        serial,
-        partitions: named,
-        incremental: false,
-    }
+    out.put_back().then_some(place).flatten()
 }
 
 async fn answer_many(sessions: &Sessions, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {

@@ -8,7 +8,7 @@ use wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionRes
 use wire::messages::{ElectLeadersRequest, ElectLeadersResponse, TopicName};
 use wire::types::ErrorCode;
 
-use crate::controller::{Refusal, check_count, quoted};
+use crate::controller::{Refusal, check_parts, quoted};
 use crate::image::{Image, PartitionImage};
 
 const PREFERRED: i8 = 0;
@@ -18,8 +18,7 @@ const UNCLEAN: i8 = 1;
 pub(crate) fn handle(image: &Image, request: &ElectLeadersRequest) -> ElectLeadersResponse {
     let kind = request.election_type;
     let named = request.topic_partitions.iter().flatten();
-    let parts = named.map(|topic| topic.partitions.len().max(1));
-    if let Err(refusal) = check_count(parts.fold(0, usize::saturating_add)) {
+    if let Err(refusal) = check_parts(named.map(|topic| topic.partitions.len())) {
         return ElectLeadersResponse::default().with_error_code(refusal.code.code());
     }
     if ![PREFERRED, UNCLEAN].contains(&kind) {

@@ -14,7 +14,8 @@ use wire::messages::metadata_response::{
 use wire::messages::{BrokerId, MetadataRequest, MetadataResponse};
 use wire::types::{ErrorCode, NodeId, TopicId, Uuid};
 
-use crate::controller::{check_count, topic_name};
+use crate::controller::topics::partitions_of_each;
+use crate::controller::{Rules, check_count, topic_name};
 use crate::image::{Image, PartitionImage, TopicImage};
 use crate::names::is_internal;
 use crate::rests::{Rests, each};
@@ -46,7 +47,7 @@ pub(crate) struct TooMany(pub(crate) usize);
 /// Topics that the client asked for by name and leave to create, and that are not there. The caller
 /// creates them where `auto.create.topics.enable` says so, and then answers from the newest image.
 pub(crate) async fn missing(
-    image: &Image,
+    rules: Rules<'_>,
     request: &MetadataRequest,
     version: i16,
 ) -> Result<Vec<String>, TooMany> {
@@ -65,13 +66,14 @@ pub(crate) async fn missing(
         .filter_map(|topic| topic.name.as_ref())
     {
         let name = name.as_str();
-        if image.topic_by_name(name).is_none() && topic_name::invalid(name).is_none() {
+        if rules.image.topic_by_name(name).is_none() && topic_name::invalid(name).is_none() {
             names.insert(name);
         }
         rests.item().await;
     }
-    // As many as a client may create at once when it says so; of more, none.
-    check_count(names.len()).map_err(|_| TooMany(names.len()))?;
+    // As many partitions as a client may create at once when it says so; of more, none.
+    let partitions = names.len().saturating_mul(partitions_of_each(rules));
+    check_count(partitions).map_err(|_| TooMany(names.len()))?;
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 

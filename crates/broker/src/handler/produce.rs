@@ -16,7 +16,7 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::task::elsewhere;
-use wire::batch::{BatchError, WholeBatch};
+use wire::batch::{BatchError, BatchHeader, WholeBatch};
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
 };
@@ -194,6 +194,18 @@ fn start<P: Platform>(
     let bytes = records.len();
     let batch = WholeBatch::of_produced(records, terms.zstd);
     let extent = Extent::of(bytes, batch.as_ref().ok());
+    let is_transactional = match &batch {
+        Ok(batch) => batch.header().is_transactional(),
+        // That it is refused for that comes before what else is wrong with it.
+        Err(_) => BatchHeader::parse(records).is_some_and(|header| header.is_transactional()),
+    };
+    if is_transactional && !terms.in_transaction {
+        // Nobody would ever end it: the request names no transactional id.
+        let begun = Err(ErrorCode::TransactionalIdAuthorizationFailed.into());
+        count(&partition, extent, &begun);
+        let worth = worth(&begun, extent);
+        return Begun::Now(worth, finish(partition, begun, acks, deadline));
+    }
     match begin(&broker, &partition, batch, terms) {
         Begins::Done(begun) => {
             count(&partition, extent, &begun);
@@ -249,11 +261,6 @@ fn begin<P: Platform>(
     terms: Terms,
 ) -> Begins {
     let now_ms = broker.platform.clock().wall_ms();
-    let is_transactional = |batch: &WholeBatch| batch.header().is_transactional();
-    if batch.as_ref().is_ok_and(is_transactional) && !terms.in_transaction {
-        // Nobody would ever end it: the request names no transactional id.
-        return Begins::Done(Err(ErrorCode::TransactionalIdAuthorizationFailed.into()));
-    }
     let judge = match partition.judge(now_ms) {
         Ok(judge) => judge,
         Err(error) => return Begins::Done(Err(error)),

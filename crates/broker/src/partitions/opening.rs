@@ -96,7 +96,12 @@ impl<P: Platform> Broker<P> {
         }
     }
 
+    /// Opens the log of a partition, or makes it. While the broker stops it does not: nobody would close it, and the next start opens
+    /// it, or makes it.
     pub(super) async fn open_partition(self: &Rc<Self>, missing: Missing) {
+        if self.stopping_since.get().is_some() {
+            return;
+        }
         let name = &missing.name;
         let key = (missing.topic_id, name.partition);
         let directories = &missing.directories;
@@ -118,6 +123,12 @@ impl<P: Platform> Broker<P> {
         };
         let opening = Rc::clone(self).open_as(missing.clone(), at.clone(), claim);
         match self.begin_in(&at.dir, opening).await {
+            Begun::Done(Ok((log, _claim))) if self.stopping_since.get().is_some() => {
+                // The logs that the stop closes were looked up before.
+                if let Err(error) = log.close().await {
+                    tracing::error!(partition = %name, %error, "cannot close the log");
+                }
+            }
             Begun::Done(Ok((log, _claim))) => {
                 let led = self.lead(&missing, log);
                 self.install(key.0, key.1, Ok(led));

@@ -41,6 +41,8 @@ pub(crate) struct Cluster {
     pub(crate) metrics: Metrics,
     /// What clients have not taken yet: there are no sockets here that would count it.
     pub(crate) answers: Answers,
+    /// Of each shard.
+    storage: Vec<storage::Metrics>,
     registry: Registry,
 }
 
@@ -104,12 +106,14 @@ impl Cluster {
             node: broker::node_config::NodeConfigs::default(),
             answers: answers.clone(),
         };
-        let mut brokers = Vec::new();
+        let (mut brokers, mut counted) = (Vec::new(), Vec::new());
         for seat in seats(setup.shards) {
+            let storage = storage::Metrics::unregistered();
+            counted.push(storage.clone());
             let store = Store::with_tiers(
                 platform.clone(),
                 setup.store.clone(),
-                storage::Metrics::unregistered(),
+                storage,
                 tiers.clone(),
             );
             store.spawn_flusher();
@@ -130,6 +134,7 @@ impl Cluster {
             platform,
             metrics,
             answers,
+            storage: counted,
             registry,
         })
     }
@@ -137,6 +142,12 @@ impl Cluster {
     /// Stops cleanly.
     pub(crate) async fn stop(&self) {
         self.brokers[0].stop().await.expect("a clean stop");
+    }
+
+    /// Logs that the start had to recover.
+    pub(crate) fn recovered_logs(&self) -> u64 {
+        let each = self.storage.iter();
+        each.map(|storage| storage.recovered_logs.get()).sum()
     }
 
     /// What a monitoring system would read.

@@ -32,7 +32,7 @@ fn is_said_seldom(about: &str, disk: &SimDisk, ask: &impl AsyncFn(&Cluster)) {
 fn questions_about_too_many_topics() {
     let names: Vec<_> = (0..10_001).map(|number| format!("t{number}")).collect();
     let request = naming(names);
-    is_said_seldom("too many topics", &SimDisk::new(1), &async |cluster: &Cluster| {
+    is_said_seldom("too many topics", &SimDisk::new(1), &async |cluster| {
         let answer = cluster.ask(9, &request).await;
         assert_eq!(answer.topics.len(), 10_001);
     });
@@ -45,7 +45,7 @@ fn topics_that_a_failed_metadata_log_does_not_take() {
         path_contains: Some("__cluster_metadata-0".to_owned()),
         ..Fault::at_kind(0, OpKind::Write, Effect::Fail(std::io::ErrorKind::Other))
     };
-    is_said_seldom("cannot create missing topics", &disk, &async |cluster: &Cluster| {
+    is_said_seldom("cannot create missing topics", &disk, &async |cluster| {
         disk.inject(fails.clone());
         let answer = cluster.ask(9, &naming(["missing"])).await;
         let not_made = Some(ErrorCode::UnknownTopicOrPartition);
@@ -64,7 +64,7 @@ fn positions_that_are_too_large_for_the_log() {
         .with_configs(vec![small]);
     let config = IncrementalAlterConfigsRequest::default().with_resources(vec![topic]);
     let disk = SimDisk::new(1);
-    is_said_seldom("group records were not written", &disk, &async |cluster: &Cluster| {
+    is_said_seldom("group records were not written", &disk, &async |cluster| {
         if cluster.brokers[0]
             .image()
             .topic_by_name("__consumer_offsets")
@@ -82,7 +82,7 @@ fn positions_that_are_too_large_for_the_log() {
 fn directories_that_say_nothing_of_their_room() {
     let disk = SimDisk::new(1);
     let fails = Fault::at_kind(0, OpKind::Space, Effect::Fail(std::io::ErrorKind::Other));
-    is_said_seldom("cannot ask for free room", &disk, &async |cluster: &Cluster| {
+    is_said_seldom("cannot ask for free room", &disk, &async |cluster| {
         disk.inject(fails.clone());
         let request = DescribeLogDirsRequest::default().with_topics(None);
         let answer = cluster.ask(4, &request).await;

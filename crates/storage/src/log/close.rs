@@ -18,6 +18,8 @@ use crate::log::upkeep::Upkeeping;
 use crate::num::gauge;
 use crate::segment::naming;
 
+/// How long a log without room waits at its end for what is under way in it.
+const ALONE_MAX: Duration = Duration::from_secs(10);
 /// How often closing is tried while the machine is short of descriptors.
 const CLOSE_TRIES: usize = 40;
 
@@ -35,6 +37,9 @@ impl<P: Platform> Log<P> {
             let now_ms = self.store.clock().wall_ms();
             Appending(self).roll_now(now_ms);
             let _permit = self.may_write().await?;
+            if self.is_closed() {
+                return Err(Error::Closed);
+            }
             // Without room it may go on elsewhere by now.
             self.name_segment(&self.active()).await?;
         }
@@ -70,12 +75,18 @@ impl<P: Platform> Log<P> {
         self.flush.hold();
         self.stop_compacting().await;
         let result = Closing(self).close_cleanly().await;
-        // Beside one without room somebody may be taking it elsewhere; whoever opens its folder next is to be alone.
+        // Beside one without room somebody may be taking it elsewhere; whoever opens its folder next is to be alone. A disk
+        // that hangs is not waited for: a stop would not end.
+        let alone = async { (self.upkeep.gate.acquire().await, self.may_write().await) };
         let alone = if result.is_err() && !self.is_beyond_repair() {
-            Some((self.upkeep.gate.acquire().await, self.may_write().await))
+            task::timeout(ALONE_MAX, alone).await.ok()
         } else {
             None
         };
+        if self.is_closed() {
+            // It was deleted meanwhile.
+            return result;
+        }
         self.become_finally(Condition::Closed);
         drop(alone);
         Closing(self).note_closed();

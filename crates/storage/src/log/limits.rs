@@ -147,6 +147,10 @@ impl<P: Platform> Log<P> {
         let rights = timeout(left, rights).await;
         // No time is left: the next checkpoint tries again.
         let _rights = rights.unwrap_or(Err(Error::Busy))?;
+        // It may have been closed meanwhile, and its folder be another's: whoever opens that sees to it.
+        if self.is_closed() {
+            return Err(Error::Busy);
+        }
         let is_true = points.recovery_point <= self.recovery_point.get()
             && points.log_start <= self.start.get();
         if is_true && self.is_limited() {

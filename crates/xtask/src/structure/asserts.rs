@@ -49,7 +49,10 @@ mod tests {
         let source = Source::new("crates/a/src/lib.rs", text);
         assert_eq!(count(&source), 2);
         assert_eq!(of_constants(&source), 0);
-        let constant = Source::new("crates/a/src/lib.rs", "//! x\nconst _: () = assert!(1 < 2);\n");
+        let constant = Source::new(
+            "crates/a/src/lib.rs",
+            "//! x\nconst _: () = assert!(1 < 2);\n",
+        );
         assert_eq!((count(&constant), of_constants(&constant)), (1, 1));
         assert_eq!(lines(&source), 5);
         assert_eq!(per_thousand(2, 5), "400.00");

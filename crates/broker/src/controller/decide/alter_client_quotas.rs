@@ -9,24 +9,34 @@ use wire::messages::alter_client_quotas_response as response;
 use wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse};
 use wire::types::ErrorCode;
 
-use crate::controller::{Outcome, Refusal, Rules, check_count};
+use crate::controller::bounds::check_length;
+use crate::controller::{Outcome, Refusal, Rules, check_parts};
 use crate::image::QuotaEntity;
 use crate::rests::{DECISION, Rests, each};
+
+/// Names of an entity. Two can be together, and a type may be named twice by mistake.
+const NAMES_MAX: usize = 8;
 
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterClientQuotasRequest,
 ) -> Outcome<AlterClientQuotasResponse> {
+    if let Err(refusal) = check_parts(request.entries.iter().map(|entry| entry.ops.len())) {
+        return refused(request, &refusal).await;
+    }
     let mut records = Vec::new();
     let mut results = BTreeMap::new();
-    let parts = request.entries.iter().map(|entry| entry.ops.len().max(1));
-    let allowed = check_count(parts.fold(0, usize::saturating_add));
+    let mut outsized = Vec::new();
     let mut rests = Rests::new();
     for entry in &request.entries {
+        if let Err(refusal) = check_size(entry) {
+            outsized.push(told_as_asked(entry, &refusal));
+            rests.items(DECISION).await;
+            continue;
+        }
         let entity = entity(entry);
-        let values = allowed.clone().and_then(|()| values(&entry.ops, &entity));
-        let judged = match values {
+        let judged = match values(&entry.ops, &entity) {
             _ if results.contains_key(&entity) => Err(Refusal::new(
                 ErrorCode::InvalidRequest,
                 format!("Ignoring duplicate entity {}", shown(&entity)),
@@ -48,8 +58,51 @@ pub(crate) async fn handle(
             .with_error_message(message)
             .with_entity(names(entity))
     });
-    let response = AlterClientQuotasResponse::default().with_entries(entries.await);
+    let mut entries = entries.await;
+    entries.append(&mut outsized);
+    let response = AlterClientQuotasResponse::default().with_entries(entries);
     Outcome { records, response }
+}
+
+/// No quota changes.
+async fn refused(
+    request: &AlterClientQuotasRequest,
+    refusal: &Refusal,
+) -> Outcome<AlterClientQuotasResponse> {
+    let entries = each(&request.entries, |entry| told_as_asked(entry, refusal)).await;
+    Outcome {
+        records: Vec::new(),
+        response: AlterClientQuotasResponse::default().with_entries(entries),
+    }
+}
+
+/// Refuses what no entity has, before anything is made of it.
+fn check_size(entry: &EntryData) -> Result<(), Refusal> {
+    if entry.entity.len() > NAMES_MAX {
+        let message = format!("An entity has {NAMES_MAX} names at most");
+        return Err(Refusal::new(ErrorCode::InvalidRequest, message));
+    }
+    for part in &entry.entity {
+        check_length(part.entity_type.len(), "type of an entity")?;
+        let name = part.entity_name.as_ref().map_or(0, |name| name.len());
+        check_length(name, "name of an entity")?;
+    }
+    let mut keys = entry.ops.iter().map(|op| op.key.len());
+    keys.try_for_each(|bytes| check_length(bytes, "key of a quota"))
+}
+
+/// A refusal of an entity as the request names it, of not more names than one has.
+fn told_as_asked(entry: &EntryData, refusal: &Refusal) -> response::EntryData {
+    let (code, message) = Refusal::parts(Err(refusal.clone()));
+    let names = entry.entity.iter().take(NAMES_MAX).map(|part| {
+        response::EntityData::default()
+            .with_entity_type(part.entity_type.clone())
+            .with_entity_name(part.entity_name.clone())
+    });
+    response::EntryData::default()
+        .with_error_code(code)
+        .with_error_message(message)
+        .with_entity(names.collect())
 }
 
 fn entity(entry: &EntryData) -> QuotaEntity {

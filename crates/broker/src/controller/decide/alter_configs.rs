@@ -1,24 +1,29 @@
 //! `AlterConfigs` (key 33), versions 0-2: replaces all settings of a resource. Old clients only;
 //! see `incremental_alter_configs.rs`.
 
+use wire::messages::alter_configs_request::AlterConfigsResource;
 use wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{AlterConfigsRequest, AlterConfigsResponse};
 
 use crate::controller::configs::Named;
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::{Outcome, Refusal, Rules, check_parts};
 use crate::image::ResourceType;
-use crate::rests::{DECISION, Rests};
+use crate::rests::{DECISION, Rests, each};
 
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterConfigsRequest,
 ) -> Outcome<AlterConfigsResponse> {
+    let settings = request.resources.iter();
+    if let Err(refusal) = check_parts(settings.map(|resource| resource.configs.len())) {
+        return refused(request, &refusal).await;
+    }
     let mut named = Named::default();
     let mut rests = Rests::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
-        named.add(resource.resource_type, name, resource.configs.len());
+        named.add(resource.resource_type, name);
         rests.item().await;
     }
     let (mut records, mut responses) = (Vec::new(), Vec::new());
@@ -32,14 +37,7 @@ pub(crate) async fn handle(
             let kind = ResourceType(resource.resource_type);
             rules.alter_all(kind, name, &settings)
         });
-        let (code, message) = Refusal::parts(outcome.map(|more| records.extend(more)));
-        responses.push(
-            AlterConfigsResourceResponse::default()
-                .with_resource_type(resource.resource_type)
-                .with_resource_name(resource.resource_name.clone())
-                .with_error_code(code)
-                .with_error_message(message),
-        );
+        responses.push(told(resource, outcome.map(|more| records.extend(more))));
         rests
             .items(resource.configs.len().saturating_add(DECISION))
             .await;
@@ -50,5 +48,64 @@ pub(crate) async fn handle(
     Outcome {
         records,
         response: AlterConfigsResponse::default().with_responses(responses),
+    }
+}
+
+/// Nothing changes.
+async fn refused(
+    request: &AlterConfigsRequest,
+    refusal: &Refusal,
+) -> Outcome<AlterConfigsResponse> {
+    let one = |resource| told(resource, Err(refusal.clone()));
+    let responses = each(&request.resources, one).await;
+    Outcome {
+        records: Vec::new(),
+        response: AlterConfigsResponse::default().with_responses(responses),
+    }
+}
+
+fn told(
+    resource: &AlterConfigsResource,
+    outcome: Result<(), Refusal>,
+) -> AlterConfigsResourceResponse {
+    let (code, message) = Refusal::parts(outcome);
+    AlterConfigsResourceResponse::default()
+        .with_resource_type(resource.resource_type)
+        .with_resource_name(resource.resource_name.clone())
+        .with_error_code(code)
+        .with_error_message(message)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::StrBytes;
+    use wire::types::ErrorCode;
+
+    use super::*;
+    use crate::controller::tests::{options, started};
+    use crate::rests::PIECE;
+    use crate::rests::tests::rested;
+
+    #[test]
+    fn too_many_resources_are_refused_in_hardly_more_turns_than_it_takes_to_name_them() {
+        const RESOURCES: usize = 20_000;
+        let (image, options) = (started(), options());
+        let rules = Rules {
+            image: &image,
+            options: &options,
+        };
+        let resources = (0..RESOURCES).map(|number| {
+            let name = StrBytes::from_string(format!("t{number}"));
+            let resource = AlterConfigsResource::default().with_resource_type(2);
+            resource.with_resource_name(name)
+        });
+        let request = AlterConfigsRequest::default().with_resources(resources.collect());
+        let (rests, outcome) = rested(handle(rules, &request));
+        assert!(rests < RESOURCES / PIECE + 2, "{rests} rests");
+        assert!(outcome.records.is_empty());
+        let told = outcome.response.responses;
+        let policy = ErrorCode::PolicyViolation.code();
+        assert_eq!(told.len(), RESOURCES);
+        assert!(told.iter().all(|resource| resource.error_code == policy));
     }
 }

@@ -14,7 +14,7 @@ use wire::records::metadata::{MetadataRecord, PartitionChangeRecord};
 use wire::types::ErrorCode;
 
 use crate::controller::placement::{check_manual, directories_of};
-use crate::controller::{Outcome, Refusal, Rules, check_count, quoted};
+use crate::controller::{Outcome, Refusal, Rules, check_parts, quoted};
 use crate::image::PartitionImage;
 use crate::rests::{DECISION, Rests};
 
@@ -26,11 +26,10 @@ pub(crate) async fn handle(
     let mut records = Vec::new();
     let mut responses = Vec::new();
     let keeps_factor = !request.allow_replication_factor_change;
-    let parts = request
-        .topics
-        .iter()
-        .map(|topic| topic.partitions.len().max(1));
-    let allowed = check_count(parts.fold(0, usize::saturating_add));
+    let parts = request.topics.iter().map(|topic| topic.partitions.len());
+    let allowed = check_parts(parts);
+    // To say no is little work.
+    let weight = if allowed.is_ok() { DECISION } else { 1 };
     let mut rests = Rests::new();
     for topic in &request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
@@ -45,9 +44,11 @@ pub(crate) async fn handle(
                     .with_error_code(code)
                     .with_error_message(message),
             );
-            rests.items(DECISION).await;
+            rests.items(weight).await;
         }
-        rests.item().await;
+        if topic.partitions.is_empty() {
+            rests.item().await;
+        }
         responses.push(
             ReassignableTopicResponse::default()
                 .with_name(topic.name.clone())

@@ -3,7 +3,7 @@
 //! They are kept in the metadata as Kafka keeps them: what the client sends is the salted password, from which come the
 //! two keys that a server needs (RFC 5802), and only these are stored. Nobody is asked for them while there is no SASL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use hmac::digest::KeyInit;
@@ -20,7 +20,7 @@ use wire::records::metadata::{
 };
 use wire::types::ErrorCode;
 
-use crate::controller::bounds::{check_entities, check_text};
+use crate::controller::bounds::{check_entities, check_length, check_text};
 use crate::controller::{Outcome, Refusal, check_count};
 use crate::image::Image;
 use crate::rests::{DECISION, Rests, each};
@@ -43,39 +43,62 @@ pub(crate) async fn handle(
     image: &Image,
     request: &AlterUserScramCredentialsRequest,
 ) -> Outcome<AlterUserScramCredentialsResponse> {
-    let mut users: BTreeMap<&str, Judged> = BTreeMap::new();
     let changes = request
         .deletions
         .len()
         .saturating_add(request.upsertions.len());
-    let allowed = || check_count(changes);
+    if let Err(refusal) = check_count(changes) {
+        return refused(request, &refusal).await;
+    }
+    let mut users: BTreeMap<&StrBytes, Judged> = BTreeMap::new();
     let mut rests = Rests::new();
     for deletion in &request.deletions {
-        let decide = || allowed().and_then(|()| removed(image, deletion));
-        judge(&mut users, &deletion.name, decide);
+        judge(&mut users, &deletion.name, || removed(image, deletion));
         rests.items(DECISION).await;
     }
     for upsertion in &request.upsertions {
-        let decide = || allowed().and_then(|()| set(image, upsertion));
-        judge(&mut users, &upsertion.name, decide);
+        judge(&mut users, &upsertion.name, || set(image, upsertion));
         rests.items(DECISION).await;
     }
     let mut records = Vec::new();
     let results = each(users, |(user, judged)| {
-        let (code, message) = Refusal::parts(judged.map(|record| records.push(record)));
-        AlterUserScramCredentialsResult::default()
-            .with_user(StrBytes::from_string(user.to_owned()))
-            .with_error_code(code)
-            .with_error_message(message)
+        told(user, judged.map(|record| records.push(record)))
     });
     let response = AlterUserScramCredentialsResponse::default().with_results(results.await);
     Outcome { records, response }
 }
 
+/// No user changes.
+async fn refused(
+    request: &AlterUserScramCredentialsRequest,
+    refusal: &Refusal,
+) -> Outcome<AlterUserScramCredentialsResponse> {
+    let deleted = request.deletions.iter().map(|deletion| &deletion.name);
+    let set = request.upsertions.iter().map(|upsertion| &upsertion.name);
+    let mut users = BTreeSet::new();
+    let results = each(deleted.chain(set), |user| {
+        let is_first = users.insert(user);
+        is_first.then(|| told(user, Err(refusal.clone())))
+    });
+    let results = results.await.into_iter().flatten().collect();
+    Outcome {
+        records: Vec::new(),
+        response: AlterUserScramCredentialsResponse::default().with_results(results),
+    }
+}
+
+fn told(user: &StrBytes, judged: Result<(), Refusal>) -> AlterUserScramCredentialsResult {
+    let (code, message) = Refusal::parts(judged);
+    AlterUserScramCredentialsResult::default()
+        .with_user(user.clone())
+        .with_error_code(code)
+        .with_error_message(message)
+}
+
 /// A user is named once; whoever is refused already stays so.
 fn judge<'a>(
-    users: &mut BTreeMap<&'a str, Judged>,
-    user: &'a str,
+    users: &mut BTreeMap<&'a StrBytes, Judged>,
+    user: &'a StrBytes,
     decide: impl FnOnce() -> Judged,
 ) {
     let judged = match users.get(user) {
@@ -91,6 +114,7 @@ fn judge<'a>(
 
 fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> Judged {
     check(&deletion.name, deletion.mechanism)?;
+    check_length(deletion.name.len(), "name of a user")?;
     let key = (deletion.name.to_string(), deletion.mechanism);
     if !image.scram().contains_key(&key) {
         return Err(Refusal::new(
@@ -106,6 +130,8 @@ fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> Judged {
     check(&upsertion.name, upsertion.mechanism)?;
     check_text(upsertion.name.len(), "name of a user")?;
     check_text(upsertion.salt.len(), "salt")?;
+    // A key that is longer than a block is hashed before it is used: how long that takes, the client would decide.
+    check_text(upsertion.salted_password.len(), "salted password")?;
     let key = (upsertion.name.to_string(), upsertion.mechanism);
     if !image.scram().contains_key(&key) {
         check_entities(image.scram().len(), "credentials")?;
@@ -164,6 +190,7 @@ fn keyed<M: Mac + KeyInit>(key: &[u8], what: &str) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::controller::bounds::{ENTITIES_MAX, NAME_BYTES_MAX};
+    use crate::rests::PIECE;
     use crate::rests::tests::rested;
 
     fn deletion(user: &str, mechanism: i8) -> ScramCredentialDeletion {
@@ -285,5 +312,36 @@ mod tests {
         let expected = expected.map(|(user, code)| (user.to_owned(), code));
         assert_eq!(results, expected);
         assert_eq!(records.len(), 1);
+    }
+
+    #[test]
+    fn too_many_users_are_refused_in_hardly_more_turns_than_it_takes_to_name_them() {
+        const USERS: usize = 20_000;
+        let deletions = (0..USERS / 2).map(|number| deletion(&format!("d{number}"), SHA_256));
+        let upsertions = (0..USERS / 2).map(|number| upsertion(&format!("u{number}"), 1, 4096));
+        let request = AlterUserScramCredentialsRequest::default()
+            .with_deletions(deletions.collect())
+            .with_upsertions(upsertions.collect());
+        let image = Image::empty();
+        let (rests, outcome) = rested(handle(&image, &request));
+        assert!(rests < USERS / PIECE + 2, "{rests} rests");
+        assert!(outcome.records.is_empty());
+        let results = outcome.response.results;
+        let policy = ErrorCode::PolicyViolation.code();
+        assert_eq!(results.len(), USERS);
+        assert!(results.iter().all(|result| result.error_code == policy));
+    }
+
+    #[test]
+    fn a_text_that_no_user_needs_is_refused_before_anything_is_made_of_it() {
+        let image = Image::empty();
+        let policy = ErrorCode::PolicyViolation.code();
+        let long = "x".repeat(1 << 20);
+        let password =
+            upsertion("ada", SHA_256, 4096).with_salted_password(Bytes::from(long.clone()));
+        let (records, results) = asked(&image, vec![], vec![password]);
+        assert_eq!((records.len(), results[0].1), (0, policy));
+        let (records, results) = asked(&image, vec![deletion(&long, SHA_256)], vec![]);
+        assert_eq!((records.len(), results[0].1), (0, policy));
     }
 }

@@ -18,7 +18,7 @@ use crate::controller::topic_name::MetricNames;
 use crate::controller::topics::{Created, NewTopic};
 use crate::controller::{Outcome, Refusal, Rules};
 use crate::names::METADATA_TOPIC;
-use crate::rests::{DECISION, Rests};
+use crate::rests::{DECISION, Rests, each};
 use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
 
 const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
@@ -32,6 +32,9 @@ pub(crate) async fn handle(
     random: &mut dyn FnMut() -> u64,
     gate: &Gate<'_>,
 ) -> Outcome<CreateTopicsResponse> {
+    if partitions(rules, request) > PARTITIONS_PER_REQUEST_MAX {
+        return refused(rules, request).await;
+    }
     let mut named = BTreeMap::<&str, usize>::new();
     let mut rests = Rests::new();
     for topic in &request.topics {
@@ -42,20 +45,14 @@ pub(crate) async fn handle(
     let once = |topic: &&CreatableTopic| named.get(topic.name.as_str()) == Some(&1);
     let wanted = request.topics.iter().filter(once);
     let wanted = wanted.filter(|topic| topic.name.as_str() != METADATA_TOPIC);
-    let too_many = partitions(rules, request) > PARTITIONS_PER_REQUEST_MAX;
     let (mut records, mut results) = (Vec::new(), Vec::new());
     let taken = MetricNames::of(rules.image);
     for topic in wanted {
-        let created = if too_many {
-            let message = "Excessively large number of partitions per request.";
-            Err(Refusal::new(ErrorCode::PolicyViolation, message))
-        } else {
-            let created = rules.create_topic(&new_topic(topic), &taken, random);
-            created.and_then(|created| {
-                gate.pass(usize::try_from(created.partitions).unwrap_or(0))?;
-                Ok(created)
-            })
-        };
+        let created = rules.create_topic(&new_topic(topic), &taken, random);
+        let created = created.and_then(|created| {
+            gate.pass(usize::try_from(created.partitions).unwrap_or(0))?;
+            Ok(created)
+        });
         let describes = results.len() < DESCRIBED_MAX;
         results.push(result(rules, topic.name.as_str(), &created, describes));
         records.extend(created.into_iter().flat_map(|created| created.records));
@@ -78,6 +75,18 @@ pub(crate) async fn handle(
     }
     Outcome {
         records,
+        response: CreateTopicsResponse::default().with_topics(results),
+    }
+}
+
+/// No topic is created.
+async fn refused(rules: Rules<'_>, request: &CreateTopicsRequest) -> Outcome<CreateTopicsResponse> {
+    let message = "Excessively large number of partitions per request.";
+    let refusal = Err(Refusal::new(ErrorCode::PolicyViolation, message));
+    let told = |topic: &CreatableTopic| result(rules, topic.name.as_str(), &refusal, false);
+    let results = each(&request.topics, told).await;
+    Outcome {
+        records: Vec::new(),
         response: CreateTopicsResponse::default().with_topics(results),
     }
 }

@@ -7,7 +7,9 @@
 //! or durable, or the log failed for good on the way: then nobody knows what it holds, and the controller changes
 //! nothing any more until the next start. A disk without room is none of these: the turn waits for room, and the
 //! clients are told to ask again (`REQUEST_TIMED_OUT`) when that takes longer than they may be kept waiting. A decision on thousands
-//! of parts rests in between: nobody else has a turn meanwhile, so what it has looked at stays true.
+//! of parts rests in between: nobody else has a turn meanwhile, so what it has looked at stays true. Before the append a turn has
+//! changed nothing: whoever waits for one, or is being decided on, is dropped with the client that asked, and refused when the
+//! broker stops.
 
 use std::future::Future;
 use std::pin::pin;
@@ -28,9 +30,18 @@ use crate::image::Applied;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<P: Platform> Controller<P> {
-    /// One turn.
+    /// One turn. After its decision nothing comes of it when the broker stops.
     pub(super) async fn turn<R>(
         &self,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+    ) -> Result<R, ErrorCode> {
+        self.turn_unless(|| self.stopping.get(), decide).await
+    }
+
+    /// The same for what a stop itself writes, too.
+    pub(super) async fn turn_unless<R>(
+        &self,
+        is_over: impl Fn() -> bool,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
     ) -> Result<R, ErrorCode> {
         let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
@@ -45,6 +56,9 @@ impl<P: Platform> Controller<P> {
         if records.is_empty() {
             return Ok(response);
         }
+        if is_over() {
+            return Err(ErrorCode::NotController);
+        }
         let me = self.me.upgrade().ok_or(ErrorCode::NotController)?;
         let carried_out = task::spawn(async move {
             let _turn = turn;
@@ -53,15 +67,21 @@ impl<P: Platform> Controller<P> {
         match self.patiently(carried_out).await? {
             Ok(Ok(())) => Ok(response),
             Ok(Err(MetadataLogError::Unfit(_))) => Err(ErrorCode::UnknownServerError),
+            Ok(Err(MetadataLogError::TooLarge(_))) => Err(ErrorCode::RecordListTooLarge),
             Ok(Err(_)) | Err(_) => Err(ErrorCode::KafkaStorageError),
         }
     }
 
     /// Writes records, and lets everybody know.
     async fn carry_out(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
-        if let Err(error) = self.commit(records).await {
-            tracing::error!(%error, "cannot write to the metadata log");
-            return Err(error);
+        match self.commit(records).await {
+            Ok(()) => {}
+            // What a client asks for makes no line.
+            Err(error @ MetadataLogError::TooLarge(_)) => return Err(error),
+            Err(error) => {
+                tracing::error!(%error, "cannot write to the metadata log");
+                return Err(error);
+            }
         }
         (self.publish)(self.image()).await;
         self.snapshot_if_due().await;

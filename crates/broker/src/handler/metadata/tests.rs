@@ -4,7 +4,7 @@ use wire::messages::metadata_request::MetadataRequestTopic;
 
 use super::*;
 use crate::controller::startup;
-use crate::controller::tests::{apply, create, started};
+use crate::controller::tests::{apply, create, options, started};
 use crate::rests::tests::{now, rested};
 
 fn answered(image: &Image, asked: Asked<'_>, request: &MetadataRequest) -> MetadataResponse {
@@ -12,7 +12,12 @@ fn answered(image: &Image, asked: Asked<'_>, request: &MetadataRequest) -> Metad
 }
 
 fn found_missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<String> {
-    now(missing(image, request, version)).unwrap()
+    let options = options();
+    let rules = Rules {
+        image,
+        options: &options,
+    };
+    now(missing(rules, request, version)).unwrap()
 }
 
 const VERSION: i16 = 13;
@@ -142,8 +147,12 @@ fn only_valid_names_are_created_and_only_with_leave() {
 fn of_more_topics_than_a_client_may_create_at_once_none_is() {
     let names: Vec<_> = (0..10_001).map(|number| format!("t{number}")).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
-    let image = with_topics();
-    let found = |names: &[&str]| rested(missing(&image, &by_name(names), 3)).1;
+    let (image, options) = (with_topics(), options());
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let found = |names: &[&str]| rested(missing(rules, &by_name(names), 3)).1;
     assert_eq!(found(&names), Err(TooMany(10_001)));
     assert_eq!(found(&names[1..]).unwrap().len(), 10_000);
 }

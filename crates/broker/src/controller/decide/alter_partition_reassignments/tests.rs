@@ -10,7 +10,8 @@ use super::*;
 use crate::controller::tests::{DIRECTORY, apply, create, options, started};
 use crate::handler::{elect_leaders, list_partition_reassignments};
 use crate::image::Image;
-use crate::rests::tests::now;
+use crate::rests::PIECE;
+use crate::rests::tests::{now, rested};
 
 fn topic(name: &str, index: i32, replicas: Option<&[i32]>) -> ReassignableTopic {
     let replicas = replicas.map(|ids| ids.iter().copied().map(BrokerId).collect());
@@ -208,4 +209,35 @@ fn there_is_nothing_to_elect() {
         "those that need none are left out"
     );
     assert_eq!(elect(7, None).0, ErrorCode::InvalidRequest.code());
+}
+
+#[test]
+fn too_many_partitions_are_refused_in_hardly_more_turns_than_it_takes_to_name_them() {
+    const PARTITIONS: usize = 20_000;
+    let mut image = started();
+    create(&mut image, "a", 1, &[]);
+    let options = options();
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let in_one = topic("a", 0, Some(&[1])).with_partitions(
+        (0..i32::try_from(PARTITIONS).unwrap())
+            .map(|index| ReassignablePartition::default().with_partition_index(index))
+            .collect(),
+    );
+    let in_many = (0..PARTITIONS).map(|number| topic(&format!("t{number}"), 0, Some(&[1])));
+    for topics in [vec![in_one], in_many.collect()] {
+        let request = AlterPartitionReassignmentsRequest::default().with_topics(topics);
+        let (rests, outcome) = rested(handle(rules, &request));
+        assert!(rests < PARTITIONS / PIECE + 2, "{rests} rests");
+        assert!(outcome.records.is_empty());
+        let told = outcome.response.responses.iter();
+        let codes: Vec<_> = told
+            .flat_map(|topic| &topic.partitions)
+            .map(|partition| partition.error_code)
+            .collect();
+        let policy = ErrorCode::PolicyViolation.code();
+        assert_eq!(codes, vec![policy; PARTITIONS]);
+    }
 }

@@ -7,6 +7,7 @@ use wire::records::metadata::MetadataRecord;
 use super::*;
 use crate::controller::tests::{apply, create, options, random, started};
 use crate::image::Image;
+use crate::rests::PIECE;
 use crate::rests::tests::rested;
 
 fn topic(name: &str, partitions: i32, factor: i16) -> CreatableTopic {
@@ -220,6 +221,12 @@ fn settings_that_are_wrong_refuse_the_topic() {
         with("nope", Some("1")),
         (40, "Unknown topic config name: nope".into())
     );
+    let long = "x".repeat(1 << 20);
+    for (name, value) in [(long.as_str(), "1"), ("retention.ms", &long)] {
+        let (code, message) = with(name, Some(value));
+        assert_ne!(code, 0);
+        assert!(message.len() < 1000, "{} bytes", message.len());
+    }
     assert_eq!(
         with("retention.ms", None),
         (
@@ -279,4 +286,23 @@ fn others_have_their_turn_while_many_topics_are_decided_on() {
     assert_eq!(outcome.response.topics.len(), 10_000);
     assert!(rests >= 300, "{rests} rests");
     assert_eq!(decided(20).0, 0);
+}
+
+#[test]
+fn too_many_topics_are_refused_in_hardly_more_turns_than_it_takes_to_name_them() {
+    const TOPICS: usize = 20_000;
+    let (image, options) = (started(), options());
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let topics = (0..TOPICS).map(|at| topic(&format!("t{at}"), 1, 1));
+    let request = CreateTopicsRequest::default().with_topics(topics.collect());
+    let (rests, outcome) = rested(handle(rules, &request, &mut random(), &Gate::open()));
+    assert!(rests < TOPICS / PIECE + 2, "{rests} rests");
+    assert!(outcome.records.is_empty());
+    let told = outcome.response.topics;
+    let policy = ErrorCode::PolicyViolation.code();
+    assert_eq!(told.len(), TOPICS);
+    assert!(told.iter().all(|topic| topic.error_code == policy));
 }

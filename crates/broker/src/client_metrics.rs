@@ -12,7 +12,7 @@ use wire::types::ErrorCode;
 use crate::controller::Refusal;
 use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
-use crate::topic_config::{Source, Sourced, canonical, parse_kind};
+use crate::topic_config::{Source, Sourced, canonical, parse_whole};
 
 pub(crate) const INTERVAL: &str = "interval.ms";
 pub(crate) const MATCH: &str = "match";
@@ -99,8 +99,8 @@ pub(crate) fn validate(name: &str, settings: &BTreeMap<String, String>) -> Resul
     }
     let config = |message: String| Refusal::new(ErrorCode::InvalidConfig, message);
     if let Some(text) = settings.get(INTERVAL) {
-        parse_kind(INTERVAL, ConfigKind::Int, text).map_err(|error| config(error.0))?;
-        let interval: i64 = text.trim().parse().unwrap_or(0);
+        let interval = parse_whole(INTERVAL, ConfigKind::Int, text);
+        let interval = interval.map_err(|error| config(error.0))?;
         if !(INTERVAL_MS_MIN..=INTERVAL_MS_MAX).contains(&interval) {
             return invalid(format!(
                 "Invalid value {interval} for {INTERVAL}, interval must be between 100 and \

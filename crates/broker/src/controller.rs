@@ -74,8 +74,7 @@ pub(crate) fn too_large() -> Refusal {
 /// partitions.
 pub(crate) fn quoted(name: &str) -> &str {
     const BYTES_MAX: usize = 255;
-    name.get(..name.floor_char_boundary(BYTES_MAX))
-        .unwrap_or(name)
+    wire::text::cut(name, BYTES_MAX)
 }
 
 const _: () = assert!(PRODUCER_ID_BLOCK > 0, "a block has an id");

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 
 use crate::image::ResourceType;
 use crate::options::ConfigKind;
-use crate::topic_config::{BrokerSettings, InvalidSetting, Source, Sourced, canonical, parse_kind};
+use crate::topic_config::{
+    BrokerSettings, InvalidSetting, Source, Sourced, canonical, parse_whole,
+};
 
 /// One setting of groups.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +72,7 @@ pub(crate) fn validate(
         let Some(text) = settings.get(row.name) else {
             continue;
         };
-        parse_kind(row.name, ConfigKind::Int, text)?;
-        let value: i64 = text.trim().parse().unwrap_or(0);
+        let value = parse_whole(row.name, ConfigKind::Int, text)?;
         if value < row.least {
             return refuse(format!(
                 "Invalid value {value} for configuration {}: Value must be at least {}",

@@ -86,7 +86,8 @@ impl<P: platform::Platform> Shards<P> {
         let (high, low) = topic.0.as_u64_pair();
         let spread = (high ^ low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let sum = spread.wrapping_add(u64::from(partition.unsigned_abs()));
-        usize::try_from(sum % self.peers.len() as u64).unwrap_or(0)
+        let owner = usize::try_from(sum % self.peers.len() as u64);
+        owner.expect("a remainder is less than a number of shards")
     }
 
     pub(crate) fn seat(&self, broker: Weak<Broker<P>>) {

@@ -28,7 +28,7 @@ use crate::options::BrokerOptions;
 pub(crate) use broker_settings::{BrokerSettings, of_listener};
 pub use check::validate;
 pub use kind::InvalidSetting;
-pub(crate) use kind::{canonical, parse_kind};
+pub(crate) use kind::{canonical, parse_kind, parse_whole};
 pub(crate) use source::{Source, Sourced};
 pub(crate) use sources::topic_sources;
 pub(crate) use table::{DEFINITIONS, Definition, definition};

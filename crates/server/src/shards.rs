@@ -11,6 +11,7 @@ mod shard;
 mod spread;
 
 use std::future::Future;
+use std::iter::zip;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -225,13 +226,7 @@ impl Shards {
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
         let core_of = cores(pinned)?;
         let pulses: Vec<Arc<Pulse>> = (0..count).map(|_| Arc::default()).collect();
-        assert_eq!(sockets.len(), count, "each shard has sockets of its own");
-        let each = sockets
-            .into_iter()
-            .rev()
-            .zip(handed)
-            .zip(&pulses)
-            .enumerate();
+        let each = zip(zip(sockets, handed), &pulses).enumerate();
         for (index, ((sockets, handed), pulse)) in each {
             let (call, called) = mpsc::unbounded_channel();
             let (assembly, shared) = (Arc::clone(assembly), shared.clone());
@@ -443,7 +438,7 @@ fn limits(network: &NetworkSettings) -> Limits {
     }
 }
 
-/// The sockets of each shard, those of the last shard first.
+/// The sockets of each shard, in their order. The first of a listener are the last shard's.
 fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
     let mut shards: Vec<Vec<Listening>> = (0..count).map(|_| Vec::new()).collect();
     for listener in listeners {
@@ -451,6 +446,8 @@ fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
             shard.push(socket);
         }
     }
+    assert_eq!(shards.len(), count, "each shard has sockets of its own");
+    shards.reverse();
     shards
 }
 

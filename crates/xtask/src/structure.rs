@@ -31,17 +31,19 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "crate        lines  asserts  per 1,000  circles of files"
+        "crate        lines  asserts  of constants  per 1,000  circles of files"
     )?;
     for (name, sources) in by_crate(&sources) {
         let lines: usize = sources.iter().map(|source| asserts::lines(source)).sum();
         let count: usize = sources.iter().map(|source| asserts::count(source)).sum();
+        let constant = sources.iter().map(|source| asserts::of_constants(source));
+        let constant: usize = constant.sum();
         let sizes = circles(&sources);
         let sizes = sizes.iter().take(CIRCLES_PRINTED_MAX);
         let sizes: Vec<String> = sizes.map(|files| files.len().to_string()).collect();
         writeln!(
             out,
-            "{name:<11}{lines:>7}{count:>9}{:>11}  {}",
+            "{name:<11}{lines:>7}{count:>9}{constant:>14}{:>11}  {}",
             asserts::per_thousand(count, lines),
             sizes.join(" ")
         )?;

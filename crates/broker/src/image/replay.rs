@@ -141,6 +141,7 @@ impl Image {
         };
         Arc::make_mut(&mut self.names).insert(id, Arc::clone(&name));
         Arc::make_mut(&mut self.topics).insert(Arc::clone(&name), Arc::new(topic));
+        self.check_names();
         match before {
             Some(before) => Err(ReplayError::NameTaken { name, before }),
             None => Ok(()),
@@ -165,6 +166,7 @@ impl Image {
             .remove(&id)
             .ok_or(ReplayError::Topic(id))?;
         Arc::make_mut(&mut self.topics).remove(&name);
+        self.check_names();
         let settings = Arc::make_mut(&mut self.settings);
         if let Some(topics) = settings.get_mut(&ResourceType::TOPIC) {
             let gone = topics.remove(name.as_ref());
@@ -175,6 +177,12 @@ impl Image {
             self.settings_bytes = self.settings_bytes.saturating_sub(bytes);
         }
         Ok(())
+    }
+
+    /// Topics are found by name and by id.
+    fn check_names(&self) {
+        let (names, topics) = (self.names.len(), self.topics.len());
+        assert_eq!(names, topics, "a topic has one name and one id");
     }
 
     fn topic_mut(&mut self, id: TopicId) -> Result<&mut TopicImage, ReplayError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::broker_settings::BrokerSettings;
-use super::kind::{InvalidSetting, canonical, invalid, parse_kind, parts};
+use super::kind::{InvalidSetting, invalid, parse_kind, parse_number, parse_whole, parts};
 use super::table::{Check, DEFINITIONS, Definition, definition};
 use super::tiers;
 
@@ -58,15 +58,18 @@ impl Definition {
     }
 
     fn check(&self, text: &str) -> Result<(), InvalidSetting> {
-        parse_kind(self.name, self.kind, text)?;
+        let shown = parse_kind(self.name, self.kind, text)?;
         let refuse = |message: String| Err(invalid(self.name, text.trim(), &message));
-        let number = text.trim().parse::<i64>().unwrap_or(0);
         match self.check {
-            Check::AtLeast(least) if number < least => {
-                refuse(format!("Value must be at least {least}"))
+            Check::AtLeast(least) => {
+                if parse_whole(self.name, self.kind, text)? < least {
+                    return refuse(format!("Value must be at least {least}"));
+                }
+                Ok(())
             }
-            Check::Between(least, most) => self.check_between(text, least, most),
+            Check::Between(least, most) => self.check_between(&shown, least, most),
             Check::BetweenOr(least, most, other) => {
+                let number = parse_whole(self.name, self.kind, text)?;
                 if number != other && !(least..=most).contains(&number) {
                     return refuse(format!(
                         "Value must be between {least} and {most} or equal to {other}"
@@ -75,7 +78,7 @@ impl Definition {
                 Ok(())
             }
             // Which tiers there are is checked where the options are known.
-            Check::Any | Check::AtLeast(_) | Check::Tier => Ok(()),
+            Check::Any | Check::Tier => Ok(()),
             Check::OneOf(allowed) if allowed.contains(&text.trim()) => Ok(()),
             Check::OneOf(allowed) => {
                 refuse(format!("String must be one of: {}", allowed.join(", ")))
@@ -85,21 +88,20 @@ impl Definition {
         }
     }
 
-    fn check_between(&self, text: &str, least: i64, most: i64) -> Result<(), InvalidSetting> {
-        let number = text.trim().parse::<f64>().unwrap_or(0.0);
-        let bound = |number: i64| number.to_string().parse::<f64>().unwrap_or(0.0);
-        let shown = canonical(self.kind, text).unwrap_or_default();
-        if number < bound(least) {
+    #[allow(clippy::cast_precision_loss, reason = "bounds are small numbers")]
+    fn check_between(&self, shown: &str, least: i64, most: i64) -> Result<(), InvalidSetting> {
+        let number = parse_number(self.name, self.kind, shown)?;
+        if number < least as f64 {
             return Err(invalid(
                 self.name,
-                &shown,
+                shown,
                 &format!("Value must be at least {least}"),
             ));
         }
-        if number > bound(most) {
+        if number > most as f64 {
             return Err(invalid(
                 self.name,
-                &shown,
+                shown,
                 &format!("Value must be no more than {most}"),
             ));
         }

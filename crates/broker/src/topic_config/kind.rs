@@ -9,11 +9,32 @@ use crate::options::ConfigKind;
 #[error("{0}")]
 pub struct InvalidSetting(pub String);
 
-/// Checks that `text` has the form of `kind`.
-pub(crate) fn parse_kind(name: &str, kind: ConfigKind, text: &str) -> Result<(), InvalidSetting> {
-    if canonical(kind, text).is_some() {
-        return Ok(());
-    }
+/// Checks that `text` has the form of `kind`; gives it as Kafka shows it.
+pub(crate) fn parse_kind(
+    name: &str,
+    kind: ConfigKind,
+    text: &str,
+) -> Result<String, InvalidSetting> {
+    canonical(kind, text).ok_or_else(|| not_of_kind(name, kind, text))
+}
+
+/// The same for a whole number; gives the number.
+pub(crate) fn parse_whole(name: &str, kind: ConfigKind, text: &str) -> Result<i64, InvalidSetting> {
+    let number = parse_kind(name, kind, text)?.parse();
+    number.map_err(|_| not_of_kind(name, kind, text))
+}
+
+/// The same for any number.
+pub(super) fn parse_number(
+    name: &str,
+    kind: ConfigKind,
+    text: &str,
+) -> Result<f64, InvalidSetting> {
+    let number = parse_kind(name, kind, text)?.parse();
+    number.map_err(|_| not_of_kind(name, kind, text))
+}
+
+fn not_of_kind(name: &str, kind: ConfigKind, text: &str) -> InvalidSetting {
     let message = match kind {
         ConfigKind::Boolean => "Expected value to be either true or false".to_owned(),
         kind => format!(
@@ -21,7 +42,7 @@ pub(crate) fn parse_kind(name: &str, kind: ConfigKind, text: &str) -> Result<(),
             format!("{kind:?}").to_ascii_uppercase()
         ),
     };
-    Err(invalid(name, text, &message))
+    invalid(name, text, &message)
 }
 
 /// The text as Kafka shows it after reading it; `None` when it is not of that kind.

@@ -324,6 +324,34 @@ fn of_a_log_in_two_directories_the_larger_is_served() {
 }
 
 #[test]
+fn of_a_log_in_two_directories_one_that_cannot_be_listed_is_not_taken_for_the_smaller() {
+    let setup = two_directories(1);
+    let disk = two_used(&setup).kill(2);
+    let note = |dir: &str| format!("{dir}/t-0/partition.metadata");
+    let is_in_a = disk.contents(Path::new(&note("/a"))).is_ok();
+    let (dir, other) = if is_in_a { ("/a", "/b") } else { ("/b", "/a") };
+    let metadata = disk.contents(Path::new(&note(dir))).unwrap();
+    disk.put(Path::new(&note(other)), &metadata).unwrap();
+    for _ in 0..1000 {
+        disk.inject(Fault {
+            path_contains: Some(format!("{dir}/t-0")),
+            ..Fault::at_kind(0, OpKind::List, Effect::Fail(std::io::ErrorKind::Other))
+        });
+    }
+    let setup = setup.next();
+    life(&disk, &setup, async |cluster| {
+        let refused = cluster.try_produce("t", 0, batch(&["b"])).await;
+        assert_eq!(refused, Err(ErrorCode::KafkaStorageError));
+        assert_eq!(cluster.metrics.offline_partitions.get(), 1);
+    });
+    // Nothing was written to the empty copy meanwhile.
+    life(&disk.kill(3), &setup.next(), async |cluster| {
+        assert_eq!(cluster.produce("t", 0, &["b"]).await, 1);
+        assert_eq!(cluster.values("t", 0).await, ["a", "b"]);
+    });
+}
+
+#[test]
 fn a_folder_that_cannot_be_understood_is_its_own_logs_trouble() {
     let setup = two_directories(1);
     let file = |name: &str| Path::new("/a").join(name);

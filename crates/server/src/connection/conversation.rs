@@ -175,8 +175,9 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                 _ => break,
             }
         }
-        if self.end.is_some() && self.held.is_none() && self.is_quiet() {
-            return Poll::Ready(self.end.take().unwrap_or(End::Closed));
+        let is_over = self.end.is_some() && self.held.is_none() && self.is_quiet();
+        if let Some(end) = self.end.take_if(|_| is_over) {
+            return Poll::Ready(end);
         }
         if self.poll_gone(cx, socket).is_ready() {
             return Poll::Ready(self.end.take().unwrap_or(End::Closed));

@@ -258,7 +258,8 @@ impl FrameReader {
         let body = body.unwrap_or_else(|| {
             let mut body = self.buffer(len, &mut taken);
             let have = self.ahead.len().min(len);
-            let here = self.ahead.get(..have).unwrap_or_default();
+            // Bounded: no more than is there.
+            let (here, _) = self.ahead.split_at(have);
             body.bytes.extend_from_slice(here);
             self.ahead.advance(have);
             body

@@ -91,8 +91,8 @@ impl ReplyWriter {
             for (slice, part) in slices.iter_mut().zip(&self.parts) {
                 *slice = IoSlice::new(part);
             }
-            let slices = slices.get(..count).unwrap_or_default();
-            match socket.try_write_vectored(slices) {
+            // Bounded: no more than there are.
+            match socket.try_write_vectored(slices.split_at(count).0) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(written) => self.advance(written),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}

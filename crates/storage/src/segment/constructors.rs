@@ -67,6 +67,7 @@ impl<P: Platform> Segment<P> {
         let [.., last] = of else {
             unreachable!("what was made is made of segments");
         };
+        assert!(base <= last.base, "it begins where the first of them does");
         let notes_aborted = !loaded.aborted.is_empty();
         let span = (base, last.next());
         let mut segment = Self::of(folder, span, size, Some(loaded), last.born_ms);

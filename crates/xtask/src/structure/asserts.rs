@@ -20,6 +20,12 @@ pub(crate) fn count(source: &Source) -> usize {
     ASSERTS.iter().map(of).sum()
 }
 
+/// Those among them that compare constants: the compiler proves them, and nothing at run time can break them.
+pub(super) fn of_constants(source: &Source) -> usize {
+    let code = source.production();
+    code.match_indices("const _: () = assert!").count()
+}
+
 fn starts_a_word(before: &str) -> bool {
     let last = before.bytes().next_back();
     last.is_none_or(|byte| !byte.is_ascii_alphanumeric() && byte != b'_')
@@ -33,7 +39,7 @@ pub(super) fn per_thousand(count: usize, lines: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{count, lines, per_thousand};
+    use super::{count, lines, of_constants, per_thousand};
     use crate::source::Source;
 
     #[test]
@@ -42,6 +48,12 @@ mod tests {
             #[cfg(test)]\nmod tests {\n    fn g() { assert!(true) }\n}\n";
         let source = Source::new("crates/a/src/lib.rs", text);
         assert_eq!(count(&source), 2);
+        assert_eq!(of_constants(&source), 0);
+        let constant = Source::new(
+            "crates/a/src/lib.rs",
+            "//! x\nconst _: () = assert!(1 < 2);\n",
+        );
+        assert_eq!((count(&constant), of_constants(&constant)), (1, 1));
         assert_eq!(lines(&source), 5);
         assert_eq!(per_thousand(2, 5), "400.00");
         assert_eq!(per_thousand(37, 100_000), "0.37");

@@ -7,7 +7,7 @@ use super::Change;
 use crate::controller::{Refusal, Rules};
 use crate::options::{Allowed, Changes, ConfigKey, ConfigKind};
 use crate::topic_config::{
-    BrokerSettings, DEFINITIONS, Definition, Source, canonical, of_listener, parse_kind,
+    BrokerSettings, DEFINITIONS, Definition, Source, of_listener, parse_kind,
 };
 use wire::types::ErrorCode;
 
@@ -108,14 +108,13 @@ fn refuse(message: String) -> Refusal {
 
 /// Judges a value by itself.
 fn check(key: &ConfigKey, value: &str) -> Result<(), Refusal> {
+    let shown = parse_kind(key.name, key.kind, value).map_err(|error| refuse(error.0))?;
     let wrong = |what: String| {
-        let value = canonical(key.kind, value).unwrap_or_default();
         Err(refuse(format!(
-            "Invalid value {value} for configuration {}: {what}",
+            "Invalid value {shown} for configuration {}: {what}",
             key.name
         )))
     };
-    parse_kind(key.name, key.kind, value).map_err(|error| refuse(error.0))?;
     if meaning::has_own_bounds(key.name) {
         return Ok(());
     }

@@ -262,7 +262,7 @@ impl<P: Platform> Store<P> {
             let logs = self.shared.logs.borrow();
             let logs = logs.iter().filter_map(Weak::upgrade);
             let concerned =
-                logs.filter(|log| Limiting(&log).is_limited() || Upkeeping(&log).saves_kept() > 1);
+                logs.filter(|log| Limiting(log).is_limited() || Upkeeping(log).saves_kept() > 1);
             concerned.collect()
         };
         for log in concerned {

@@ -101,7 +101,7 @@ impl<P: Platform> Drop for Holding<'_, P> {
             LogCondition(log).become_finally(Condition::Failed(Error::Failed { reason }));
         }
         log.flush.hold_no_more();
-        Flushing(&log).request_flush();
+        Flushing(log).request_flush();
         log.tell();
     }
 }

@@ -53,6 +53,11 @@ impl WholeBatch {
         }
     }
 
+    /// Whether what a producer sent, which may be no batch, begins as one of a transaction does.
+    pub fn begins_transactional(records: &[u8]) -> bool {
+        BatchHeader::parse(records).is_some_and(|header| header.is_transactional())
+    }
+
     /// A batch of which the header is the fixed part.
     pub(super) fn of_parts(header: BatchHeader, bytes: Bytes) -> Self {
         assert_eq!(

@@ -86,7 +86,7 @@ impl<P: Platform> Flushing<'_, P> {
 }
 
 fn at_rest_but_prepared<P: Platform>(log: &Log<P>) -> bool {
-    !log.flush.running.get() && !Upkeeping(&log).has_no_prepared()
+    !log.flush.running.get() && !Upkeeping(log).has_no_prepared()
 }
 
 impl<P: Platform> Store<P> {

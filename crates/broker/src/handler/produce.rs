@@ -16,7 +16,7 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::task::elsewhere;
-use wire::batch::{BatchError, BatchHeader, WholeBatch};
+use wire::batch::{BatchError, WholeBatch};
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
 };
@@ -197,7 +197,7 @@ fn start<P: Platform>(
     let is_transactional = match &batch {
         Ok(batch) => batch.header().is_transactional(),
         // That it is refused for that comes before what else is wrong with it.
-        Err(_) => BatchHeader::parse(records).is_some_and(|header| header.is_transactional()),
+        Err(_) => WholeBatch::claims_transaction(records),
     };
     if is_transactional && !terms.in_transaction {
         // Nobody would ever end it: the request names no transactional id.

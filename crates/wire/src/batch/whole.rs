@@ -53,6 +53,11 @@ impl WholeBatch {
         }
     }
 
+    /// Whether bytes that a client sent begin as a batch of a transaction, be they a whole batch or not.
+    pub fn claims_transaction(records: &[u8]) -> bool {
+        BatchHeader::parse(records).is_some_and(|header| header.is_transactional())
+    }
+
     /// A batch of which the header is the fixed part.
     pub(super) fn of_parts(header: BatchHeader, bytes: Bytes) -> Self {
         assert_eq!(

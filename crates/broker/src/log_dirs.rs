@@ -258,8 +258,15 @@ impl LogDirs {
     pub fn holding(&self, name: &TopicPartition) -> &LogDir {
         let log = self.found.of(TopicId::METADATA, name);
         let log = log.or_else(|| self.found.any_of(name));
-        let dir = log.and_then(|log| self.dirs.get(log.index));
-        dir.unwrap_or(&self.dirs[0])
+        self.at(log.map_or(0, |log| log.index))
+    }
+
+    /// The directory at a position.
+    fn at(&self, index: usize) -> &LogDir {
+        let Some(dir) = self.dirs.get(index) else {
+            unreachable!("a log is found in one of the directories, of which there is one at least")
+        };
+        dir
     }
 
     /// The directory of a partition: the one where its log lies, or for a new one the one with the most room.
@@ -273,8 +280,8 @@ impl LogDirs {
         is_closed: impl Fn(&Path) -> bool,
     ) -> &LogDir {
         let found = self.found.of(topic_id, name);
-        if let Some(dir) = found.and_then(|log| self.dirs.get(log.index)) {
-            return dir;
+        if let Some(log) = found {
+            return self.at(log.index);
         }
         let mut roomy: Vec<(u64, &LogDir)> = Vec::with_capacity(self.dirs.len());
         let is_any_open = !self.dirs.iter().all(|dir| is_closed(&dir.path));
@@ -293,7 +300,8 @@ impl LogDirs {
             .1
             .wrapping_add(u64::from(name.partition.unsigned_abs()));
         let index = usize::try_from(spread % roomy.len().max(1) as u64).unwrap_or(0);
-        roomy.get(index).map_or(&self.dirs[0], |(_, dir)| dir)
+        // None, where all were closed while they were looked at.
+        roomy.get(index).map_or(self.at(0), |(_, dir)| dir)
     }
 
     /// The logs that lie in the directories, with the topic id of each that has one.

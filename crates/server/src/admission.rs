@@ -341,14 +341,16 @@ impl Drop for Seat {
             return;
         };
         table.all -= 1;
-        if let Some(count) = table.per_listener.get_mut(listener) {
-            *count -= 1;
-        }
-        if let Some(count) = table.per_address.get_mut(address) {
-            *count -= 1;
-            if *count == 0 {
-                table.per_address.remove(address);
-            }
+        let Some(count) = table.per_listener.get_mut(listener) else {
+            unreachable!("a seat is one of its listener's")
+        };
+        *count -= 1;
+        let Some(count) = table.per_address.get_mut(address) else {
+            unreachable!("a seat is one of its address's")
+        };
+        *count -= 1;
+        if *count == 0 {
+            table.per_address.remove(address);
         }
     }
 }

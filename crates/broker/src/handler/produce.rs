@@ -197,7 +197,7 @@ fn start<P: Platform>(
     let is_transactional = match &batch {
         Ok(batch) => batch.header().is_transactional(),
         // That it is refused for that comes before what else is wrong with it.
-        Err(_) => WholeBatch::begins_transactional(records),
+        Err(_) => WholeBatch::claims_transaction(records),
     };
     if is_transactional && !terms.in_transaction {
         // Nobody would ever end it: the request names no transactional id.

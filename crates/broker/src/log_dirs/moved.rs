@@ -64,10 +64,10 @@ impl LogDirs {
     ) -> Result<(), LogDirsError> {
         for (name, one, other) in self.found.twins() {
             let came = |to: Log, from: Log| {
-                let id = self.dirs.get(from.index).map(|dir| dir.id);
+                let id = self.at(from.index).id;
                 let mut arrived = self.arrived.iter();
                 let is_it = |log: &Arrived| log.name == name && log.index == to.index;
-                arrived.any(|log| is_it(log) && Some(log.moved.from) == id)
+                arrived.any(|log| is_it(log) && log.moved.from == id)
             };
             let (new, old) = match (came(one, other), came(other, one)) {
                 (true, false) => (one, other),
@@ -87,7 +87,7 @@ impl LogDirs {
                 }
                 continue;
             }
-            let dir = self.dirs[old.index].path.clone();
+            let dir = self.at(old.index).path.clone();
             let from = dir.join(name.to_string());
             let unique = random_uuid(platform);
             let to = dir.join(storage::deleted_folder_name(&name, unique));
@@ -109,10 +109,7 @@ impl LogDirs {
         one: Log,
         other: Log,
     ) {
-        let dirs = (self.dirs.get(one.index), self.dirs.get(other.index));
-        let (Some(dir), Some(other_dir)) = dirs else {
-            return;
-        };
+        let (dir, other_dir) = (self.at(one.index), self.at(other.index));
         let (folder, other_folder) = (name.to_string(), name.to_string());
         let (folder, other_folder) = (dir.path.join(folder), other_dir.path.join(other_folder));
         let bytes = bytes_in(platform, &folder).await;
@@ -139,10 +136,7 @@ impl LogDirs {
     /// What a log's note adds to the checkpoints, which may be older than its arrival.
     pub(super) fn since_arrival(&self, dir: &LogDir, name: &TopicPartition, how: OpenAs) -> OpenAs {
         let mut here = self.arrived.iter();
-        let here = here.find(|log| {
-            let in_dir = self.dirs.get(log.index).is_some_and(|at| at.id == dir.id);
-            log.name == *name && in_dir
-        });
+        let here = here.find(|log| log.name == *name && self.at(log.index).id == dir.id);
         let Some(Arrived { moved, .. }) = here else {
             return how;
         };
@@ -158,9 +152,7 @@ impl LogDirs {
     /// a log came from is not here, its old copy may be in it: that part of its note stays.
     pub(crate) async fn forget_arrivals<P: Platform>(&self, platform: &P) {
         for log in &self.arrived {
-            let Some(dir) = self.dirs.get(log.index) else {
-                continue;
-            };
+            let dir = self.at(log.index);
             let note = dir.path.join(log.name.to_string()).join(moved_log::FILE);
             let from = log.moved.from;
             let forgotten = if self.dirs.iter().any(|dir| dir.id == from) {

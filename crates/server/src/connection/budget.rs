@@ -249,7 +249,10 @@ impl Account {
 
 /// Bytes as permits: no frame is longer than 31 bits.
 fn count(bytes: usize) -> u32 {
-    u32::try_from(bytes).unwrap_or(u32::MAX)
+    let Ok(count) = u32::try_from(bytes) else {
+        unreachable!("a frame that is longer than any may be is refused by its length");
+    };
+    count
 }
 
 impl Taken {
@@ -304,9 +307,9 @@ impl Drop for Taken {
             address.large.add_permits(self.large as usize);
         }
         if self.beyond > 0 {
-            shared
-                .beyond
-                .fetch_sub(self.beyond as usize, Ordering::Relaxed);
+            let beyond = self.beyond as usize;
+            let before = shared.beyond.fetch_sub(beyond, Ordering::Relaxed);
+            assert!(before >= beyond, "what is given back was taken");
             shared.finish.add_permits(1);
         }
     }

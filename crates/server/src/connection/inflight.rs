@@ -138,8 +138,12 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         }
         let slot = self.slots.pop_front()?;
         self.bytes -= slot.bytes;
+        assert!(
+            !self.slots.is_empty() || self.bytes == 0,
+            "the sum of those that are under way"
+        );
         match slot.work {
-            Work::Running(_) => None,
+            Work::Running(_) => unreachable!("it was done just now"),
             Work::Done(reply) => Some(Answered {
                 reply,
                 kind: slot.kind,

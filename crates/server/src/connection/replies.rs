@@ -114,8 +114,9 @@ impl ReplyWriter {
             left -= part.len();
             self.parts.pop_front();
         }
-        if let Some(part) = self.parts.front_mut() {
-            part.advance(left);
+        match self.parts.front_mut() {
+            Some(part) => part.advance(left),
+            None => assert_eq!(left, 0, "what was written was to be"),
         }
     }
 }

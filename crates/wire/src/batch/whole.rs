@@ -53,8 +53,8 @@ impl WholeBatch {
         }
     }
 
-    /// Whether what a producer sent, which may be no batch, begins as one of a transaction does.
-    pub fn begins_transactional(records: &[u8]) -> bool {
+    /// Whether bytes that a client sent begin as a batch of a transaction, be they a whole batch or not.
+    pub fn claims_transaction(records: &[u8]) -> bool {
         BatchHeader::parse(records).is_some_and(|header| header.is_transactional())
     }
 

@@ -167,6 +167,13 @@ pub(crate) struct MetadataLog<P: Platform> {
     unknown: Cell<bool>,
 }
 
+/// Records that are ready to be appended.
+pub(crate) struct Encoded {
+    batch: Bytes,
+    /// They make more room necessary, and leave the reserve to what does not.
+    takes_room: bool,
+}
+
 impl<P: Platform> MetadataLog<P> {
     /// Opens the log, makes the image that it says, and begins a new epoch.
     pub(crate) async fn open(
@@ -333,23 +340,30 @@ impl<P: Platform> MetadataLog<P> {
             .await
     }
 
-    /// Appends records as one batch and waits until they are durable. Says where the log then is. Nothing is taken of what is too
-    /// long for a batch.
-    pub(crate) async fn append(
+    /// Records as one batch, which may be appended; what is too long for one is refused.
+    pub(crate) fn encoded(
         &self,
         records: &[MetadataRecord],
         level: MetadataVersion,
-    ) -> Result<Applied, MetadataLogError> {
+    ) -> Result<Encoded, MetadataLogError> {
         let at = (Offset::ZERO, self.epoch);
         let batch = encode(records, level, at, self.now(), BATCH_BYTES_MAX);
         let batch = batch.map_err(|source| match source {
             BadBatch::TooLarge(bytes_max) => MetadataLogError::TooLarge(bytes_max),
             source => self.content(source),
         })?;
-        if records.iter().any(takes_room) {
-            self.leave_reserve(batch.len()).await?;
+        Ok(Encoded {
+            batch,
+            takes_room: records.iter().any(takes_room),
+        })
+    }
+
+    /// Appends records and waits until they are durable. Says where the log then is.
+    pub(crate) async fn append(&self, encoded: &Encoded) -> Result<Applied, MetadataLogError> {
+        if encoded.takes_room {
+            self.leave_reserve(encoded.batch.len()).await?;
         }
-        self.append_batch(&batch).await
+        self.append_batch(&encoded.batch).await
     }
 
     /// Refuses what takes more room on a full disk: half of the reserve is for what makes some.

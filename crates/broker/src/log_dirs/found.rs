@@ -32,6 +32,12 @@ impl Found {
         }
     }
 
+    /// True for one that counts still.
+    pub(super) fn has(&self, name: &TopicPartition, log: Log) -> bool {
+        let logs = self.0.get(name);
+        logs.is_some_and(|logs| logs.contains(&log))
+    }
+
     pub(super) fn all(&self) -> impl Iterator<Item = (&TopicPartition, Log)> + Clone {
         let all = self.0.iter();
         all.flat_map(|(name, logs)| logs.iter().map(move |log| (name, *log)))

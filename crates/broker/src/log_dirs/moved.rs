@@ -4,6 +4,7 @@
 //! the old copy and goes. Without such a note both stay, the larger is served, and an error names them. A copy that had not become the log is
 //! listed, for whoever removes it and begins again.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use platform::{Disk, Platform};
@@ -35,11 +36,15 @@ pub(crate) struct Unfinished {
 
 /// How many bytes a log has in a folder. One that cannot be listed is named: how large it is, nobody knows.
 async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> Option<u64> {
-    let entries = platform.disk().list(folder).await;
-    let entries = entries.inspect_err(|error| {
-        tracing::error!(log = %folder.display(), %error, "a log's folder cannot be listed");
-    });
-    let entries = entries.ok()?;
+    let entries = match platform.disk().list(folder).await {
+        Ok(entries) => entries,
+        // Nothing is there any more.
+        Err(error) if error.kind() == ErrorKind::NotFound => return Some(0),
+        Err(error) => {
+            tracing::error!(log = %folder.display(), %error, "a log's folder cannot be listed");
+            return None;
+        }
+    };
     let lens = entries.iter().map(|entry| entry.len);
     Some(lens.fold(0, u64::saturating_add))
 }
@@ -57,31 +62,50 @@ pub(super) async fn read_note<P: Platform>(
 }
 
 impl LogDirs {
-    /// Takes the names from the old copies of logs that have moved.
+    /// Of two that may be the same log, the one that came from the other's directory, and the other.
+    fn new_and_old(&self, name: &TopicPartition, one: Log, other: Log) -> Option<(Log, Log)> {
+        let came = |to: Log, from: Log| {
+            let id = self.at(from.index).id;
+            let mut arrived = self.arrived.iter();
+            let is_it = |log: &Arrived| log.name == *name && log.index == to.index;
+            arrived.any(|log| is_it(log) && log.moved.from == id)
+        };
+        match (came(one, other), came(other, one)) {
+            (true, false) => Some((one, other)),
+            (false, true) => Some((other, one)),
+            _ => None,
+        }
+    }
+
+    /// Takes the names from the old copies of logs that have moved, and chooses among those that nothing is noted of: last, for
+    /// what a note calls old is no log to choose.
     pub(super) async fn finish_moves<P: Platform>(
         &mut self,
         platform: &P,
     ) -> Result<(), LogDirsError> {
+        self.finish_noted(platform).await?;
         for (name, one, other) in self.found.twins() {
-            let came = |to: Log, from: Log| {
-                let id = self.at(from.index).id;
-                let mut arrived = self.arrived.iter();
-                let is_it = |log: &Arrived| log.name == name && log.index == to.index;
-                arrived.any(|log| is_it(log) && log.moved.from == id)
+            // Of three, one may have been left alone by now.
+            let are_there = self.found.has(&name, one) && self.found.has(&name, other);
+            // Of one that says nothing and one that says whose it is nobody knows whether they are the same: each topic
+            // gets its own, and neither is touched.
+            if are_there && one.id == other.id && self.new_and_old(&name, one, other).is_none() {
+                self.choose(platform, name, one, other).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn finish_noted<P: Platform>(&mut self, platform: &P) -> Result<(), LogDirsError> {
+        for (name, one, other) in self.found.twins() {
+            let Some((new, old)) = self.new_and_old(&name, one, other) else {
+                continue;
             };
-            let (new, old) = match (came(one, other), came(other, one)) {
-                (true, false) => (one, other),
-                (false, true) => (other, one),
-                // Of one that says nothing and one that says whose it is nobody knows whether they are the same: each topic
-                // gets its own, and neither is touched.
-                _ if one.id != other.id => continue,
-                _ => {
-                    self.choose(platform, name, one, other).await;
-                    continue;
-                }
-            };
+            if !self.found.has(&name, new) || !self.found.has(&name, old) {
+                continue;
+            }
             if new.id != old.id {
-                // As above; but what has arrived is the log, even where it cannot be read.
+                // Nobody knows whether they are the same; but what has arrived is the log, even where it cannot be read.
                 if new.id.is_none() {
                     self.found.forget(&name, old);
                 }
@@ -166,7 +190,7 @@ impl LogDirs {
                 platform.disk().replace_file(&note, &bytes).await
             };
             match forgotten {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
                     tracing::warn!(file = %note.display(), %error, "a note that is not needed stays");
                 }
                 _ => {}

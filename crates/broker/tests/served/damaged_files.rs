@@ -188,7 +188,7 @@ fn checkpoints_that_cannot_be_written_are_counted_and_named_once_a_minute() {
 }
 
 /// The id that follows a word in a file.
-fn uuid_in(disk: &SimDisk, file: &str, word: &str) -> Uuid {
+pub(crate) fn uuid_in(disk: &SimDisk, file: &str, word: &str) -> Uuid {
     let bytes = disk.contents(Path::new(file)).unwrap();
     let text = String::from_utf8(bytes).unwrap();
     let (_, rest) = text.split_once(word).unwrap();

@@ -1,6 +1,6 @@
 //! Several log directories: where logs are put, found again, and what one directory's failure means to the others.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use broker::log_dirs::{LogDirs, LogDirsError, Told};
@@ -11,6 +11,7 @@ use wire::kafka::Newest;
 use wire::messages::DescribeLogDirsRequest;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
+use crate::damaged_files::uuid_in;
 use crate::harness::batches::batch;
 use crate::harness::{NOW_MS, Setup, life, try_life};
 use crate::offsets::delete_before;
@@ -349,6 +350,59 @@ fn of_a_log_in_two_directories_one_that_cannot_be_listed_is_not_taken_for_the_sm
         assert_eq!(cluster.produce("t", 0, &["b"]).await, 1);
         assert_eq!(cluster.values("t", 0).await, ["a", "b"]);
     });
+}
+
+#[test]
+fn of_three_copies_of_a_log_the_one_that_arrived_or_another_is_served_and_none_begins_anew() {
+    let setup = with_dirs(&two_directories(1), &["/a", "/b", "/c"]);
+    let disk = two_used(&setup).kill(2);
+    let file = |dir: &str, name: &str| PathBuf::from(format!("{dir}/t-0/{name}"));
+    let is_home = |dir: &&str| disk.contents(&file(dir, "partition.metadata")).is_ok();
+    let home = ["/a", "/b", "/c"].into_iter().find(is_home).unwrap();
+    let metadata = disk.contents(&file(home, "partition.metadata")).unwrap();
+    let data = disk
+        .contents(&file(home, "00000000000000000000.log"))
+        .unwrap();
+    for (old, third) in [
+        ("/a", "/b"),
+        ("/b", "/c"),
+        ("/c", "/a"),
+        ("/b", "/a"),
+        ("/c", "/b"),
+        ("/a", "/c"),
+    ] {
+        if [old, third].contains(&home) {
+            continue;
+        }
+        let disk = disk.kill(3);
+        let id = uuid_in(&disk, &format!("{old}/meta.properties"), "directory.id=");
+        let id = wire::types::uuid_to_base64(id);
+        let note = format!(
+            "version: 0\nfrom_directory: {id}\nrecovery_point: 0\nlog_start: 0\ncompacted: -1\n"
+        );
+        disk.put(&file(home, "moved.metadata"), note.as_bytes())
+            .unwrap();
+        for dir in [old, third] {
+            disk.put(&file(dir, "partition.metadata"), &metadata)
+                .unwrap();
+            disk.put(&file(dir, "00000000000000000000.log"), &data)
+                .unwrap();
+        }
+        // The largest of them.
+        disk.put(&file(third, "note.txt"), &[b'x'; 100_000])
+            .unwrap();
+        life(&disk, &setup.next(), async |cluster| {
+            assert_eq!(
+                cluster.values("t", 0).await,
+                ["a"],
+                "{home} came from {old}"
+            );
+        });
+        assert!(
+            disk.contents(&file(old, "partition.metadata")).is_err(),
+            "{old} is old"
+        );
+    }
 }
 
 #[test]

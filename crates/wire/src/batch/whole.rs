@@ -55,7 +55,8 @@ impl WholeBatch {
 
     /// Whether bytes that a client sent begin as a batch of a transaction, be they a whole batch or not.
     pub fn claims_transaction(records: &[u8]) -> bool {
-        BatchHeader::parse(records).is_some_and(|header| header.is_transactional())
+        let header = BatchHeader::parse(records);
+        header.is_some_and(|header| header.magic == 2 && header.is_transactional())
     }
 
     /// A batch of which the header is the fixed part.

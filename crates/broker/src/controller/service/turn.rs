@@ -107,15 +107,18 @@ impl<P: Platform> Controller<P> {
             let now = self.replayer.borrow();
             (now.clone(), now.image().applied())
         };
-        let level = next.image().metadata_version();
+        // What is too much is refused before anything is made of it.
+        let encoded = self
+            .log
+            .encoded(&records, next.image().metadata_version())?;
         let mut unfit = None;
-        next.replay(records.iter().cloned(), before, |_, error| {
+        next.replay(records, before, |_, error| {
             unfit.get_or_insert(error);
         });
         if let Some(error) = unfit {
             return Err(MetadataLogError::Unfit(error));
         }
-        let applied = self.log.append(&records, level).await?;
+        let applied = self.log.append(&encoded).await?;
         assert!(
             applied.offset > before.offset,
             "what is appended comes after what is applied"

@@ -180,7 +180,7 @@ mod tests {
         let steps = parse(PAGE).unwrap();
         assert_eq!(faults(&steps, &sources("y.g_2(); self.h()")).len(), 1);
         assert_eq!(faults(&steps, &sources("y.g()")).len(), 1);
-        assert_eq!(faults(&steps, &sources("")[..1]).len(), 3);
+        assert_eq!(faults(&steps, &sources("")[..1]).len(), 2);
         let other = PAGE.replace("::h", "::k");
         assert_eq!(
             faults(&parse(&other).unwrap(), &sources("g(); h()")).len(),

@@ -389,7 +389,7 @@ fn of_three_copies_of_a_log_the_one_that_arrived_or_another_is_served_and_none_b
                 .unwrap();
         }
         // The largest of them.
-        disk.put(&file(third, "note.txt"), &[b'x'; 100_000])
+        disk.put(&file(third, "note.txt"), &vec![b'x'; 100_000])
             .unwrap();
         life(&disk, &setup.next(), async |cluster| {
             assert_eq!(

@@ -13,6 +13,7 @@ use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::damaged_files::uuid_in;
 use crate::harness::batches::batch;
+use crate::harness::journal::lines_of;
 use crate::harness::{NOW_MS, Setup, life, try_life};
 use crate::offsets::delete_before;
 
@@ -391,16 +392,29 @@ fn of_three_copies_of_a_log_the_one_that_arrived_or_another_is_served_and_none_b
         // The largest of them.
         disk.put(&file(third, "note.txt"), &vec![b'x'; 100_000])
             .unwrap();
-        life(&disk, &setup.next(), async |cluster| {
-            assert_eq!(
-                cluster.values("t", 0).await,
-                ["a"],
-                "{home} came from {old}"
-            );
+        let mut lines = lines_of(|| {
+            life(&disk, &setup.next(), async |cluster| {
+                assert_eq!(
+                    cluster.values("t", 0).await,
+                    ["a"],
+                    "{home} came from {old}"
+                );
+            });
         });
         assert!(
             disk.contents(&file(old, "partition.metadata")).is_err(),
             "{old} is old"
+        );
+        // Of the two that are left one is left alone, not both.
+        lines.retain(|line| line.contains("a log lies in two directories"));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let (served, left) = (file(third, ""), file(home, ""));
+        let [served, left] = [served, left].map(|dir| dir.display().to_string());
+        let (served, left) = (served.trim_end_matches('/'), left.trim_end_matches('/'));
+        assert!(lines[0].contains(&format!("served={served} ")), "{lines:?}");
+        assert!(
+            lines[0].contains(&format!("left_alone={left} ")),
+            "{lines:?}"
         );
     }
 }

@@ -44,6 +44,7 @@ mod producers;
 mod read;
 mod recover;
 mod relocate;
+mod replay;
 mod reserve;
 mod retention;
 mod segment_event;

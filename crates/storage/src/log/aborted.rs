@@ -14,14 +14,15 @@ use platform::Platform;
 use platform::disk::{Disk, is_unreadable};
 use wire::types::Offset;
 
-use super::append::marker_of;
 use super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
+use super::replay::{Damage, replay, tell_of};
 use super::txn_index::TxnIndex;
 use crate::checkpoint::aborted_segments;
 use crate::error::{Error, Result};
 use crate::log::views::{Rebuilding, Truncating};
 use crate::segment::naming::{Role, file_path};
-use crate::segment::scan::{NO_BATCH, Scan};
+use crate::segment::scan::Scan;
+use crate::segment::stamps::FileEnd;
 use crate::segment::{Loaded, Segment, load};
 
 /// Bytes of one read of a walk over headers.
@@ -111,10 +112,10 @@ impl<P: Platform> Rebuilding<'_, P> {
         let replayed = self.replay_segment(segment, &mut states, &mut aborted);
         match replayed.await? {
             // What was noted of it stays noted.
-            Some(position) => Err(Error::Corrupt {
+            Some(Damage { position, reason }) => Err(Error::Corrupt {
                 path: segment.path(Role::Log),
                 position,
-                reason: NO_BATCH,
+                reason,
             }),
             None => Ok(aborted),
         }
@@ -140,9 +141,8 @@ impl<P: Platform> Rebuilding<'_, P> {
             };
             let mut aborted = TxnIndex::new();
             let replayed = self.replay_segment(&segment, &mut states, &mut aborted);
-            if let Some(position) = replayed.await? {
-                tracing::error!(path = %segment.path(Role::Log).display(), position, reason = NO_BATCH,
-                    "a segment is damaged: who has produced what is not known of the rest of it");
+            if let Some(damage) = replayed.await? {
+                tell_of(&segment.path(Role::Log), damage);
                 self.store.shared.metrics.corruptions.inc();
             }
             states.advance_log_start(segment.next());
@@ -161,33 +161,26 @@ impl<P: Platform> Rebuilding<'_, P> {
         }
     }
 
-    /// Shows the producers what a segment has beyond what they know; says where it is damaged, if it is: they are not shown
-    /// what follows.
+    /// Shows the producers what a segment has beyond what they know; says where it is damaged, if it is.
     async fn replay_segment(
         self,
         segment: &Rc<Segment<P>>,
         states: &mut ProducerStates,
         aborted: &mut TxnIndex,
-    ) -> Result<Option<u64>> {
+    ) -> Result<Option<Damage>> {
         let path = segment.path(Role::Log);
+        // As of now: a cut may make it shorter meanwhile.
+        let (size, next) = (segment.size(), segment.next());
+        let end = FileEnd {
+            position: size,
+            next: Some(next),
+            bound: next,
+        };
         let file = segment.file(self.store.disk()).await?;
-        let mut scan = Scan::new(&file, 0, segment.size(), WALK_BYTES);
-        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-            if header.next_offset() > states.end() {
-                let marker = if header.is_control() {
-                    let batch = scan.batch(&header).await;
-                    marker_of(&batch.map_err(Error::io("read", &path))?)
-                } else {
-                    None
-                };
-                if let Some(txn) = states.replay(&header, marker) {
-                    aborted.append(txn);
-                }
-            }
-            scan.skip(&header);
-        }
-        let position = scan.position();
-        assert!(position <= segment.size(), "a walk ends within its segment");
-        Ok((!scan.is_end(position)).then_some(position))
+        let mut scan = Scan::new(&file, 0, size, WALK_BYTES);
+        let replayed = replay(&mut scan, (segment.base, end), states, |txn| {
+            aborted.append(txn);
+        });
+        replayed.await.map_err(Error::io("read", &path))
     }
 }

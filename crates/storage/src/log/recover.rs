@@ -476,7 +476,7 @@ impl<P: Platform> Recovery<'_, P> {
             }
             loaded.indexes.append(&header, scan.position());
             self.note_epoch(&header);
-            self.replay(&mut scan, &header, Some(loaded), &path).await?;
+            self.replay(&mut scan, &header, loaded, &path).await?;
             segment.note_first_timestamp(header.max_timestamp.0);
             expected = expected.after(&header);
             scan.skip(&header);

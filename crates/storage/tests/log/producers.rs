@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::world::*;
 use bytes::Bytes;
+use platform::Platform;
 use platform::disk::Disk;
 use platform::sim::SimPlatform;
 use storage::log::producer_state::{Origin, ProducerCheck};
@@ -312,4 +313,53 @@ fn a_cut_that_does_not_find_all_producers_for_damage_says_so() {
         assert_eq!(metrics.corruptions.get(), 1);
         assert_eq!(log.log_end_offset(), Offset(6));
     });
+}
+
+#[test]
+fn a_base_offset_that_has_rotted_hides_no_producer_of_the_batches_behind_it() {
+    // The bits of a base offset, from the highest on: beyond the segment, within it, and before it.
+    for bit in [1, 6, 60, 61, 62, 63] {
+        simulate(async {
+            let world = World::new();
+            let log = world.open(options()).await;
+            for sequence in 0..9 {
+                add(
+                    &log,
+                    &produced(7 + i64::from(sequence % 3), sequence / 3, 0, 1),
+                );
+                if sequence % 3 == 2 {
+                    log.roll().await.unwrap();
+                }
+            }
+            let last = produced(9, 3, 0, 1);
+            add(&log, &last);
+            log.save().await.unwrap();
+            let end = log.log_end_offset();
+            let disk = world.disk().kill(1);
+            let file = Path::new(FOLDER).join(format!("{:020}.log", 3));
+            disk.flip(&file, bit / 8, 7 - u8::try_from(bit % 8).unwrap())
+                .unwrap();
+            let metrics = Metrics::unregistered();
+            let platform = SimPlatform::on(disk, world.platform.clock().clone(), 7);
+            let store = Store::new(platform.clone(), store_options(), metrics.clone());
+            let next = World { platform, store };
+            for entry in next.disk().list(Path::new(FOLDER)).await.unwrap() {
+                if entry.name.ends_with(".snapshot") {
+                    let file = Path::new(FOLDER).join(&entry.name);
+                    next.disk().remove_file(&file).await.unwrap();
+                }
+            }
+            // All but the last batch is trusted.
+            let log = next.try_open(options(), false, 9, 0).await.unwrap();
+            assert_eq!(log.log_end_offset(), end, "bit {bit}");
+            assert_eq!(metrics.corruptions.get(), 1, "bit {bit}");
+            for (id, sequence) in [(7, 2), (8, 2), (9, 3)] {
+                assert!(
+                    is_known(&log, &produced(id, sequence, 0, 1)),
+                    "bit {bit}, producer {id}"
+                );
+            }
+            add(&log, &produced(9, 4, 0, 1));
+        });
+    }
 }

@@ -102,12 +102,13 @@ pub(in crate::log) async fn walk_to<P: Platform>(
     }
 }
 
-fn is_possible(header: &BatchHeader) -> bool {
+/// True for what a batch of ours can say of itself.
+pub(in crate::log) fn is_possible(header: &BatchHeader) -> bool {
     header.magic == MAGIC && header.last_offset_delta >= 0
 }
 
 /// The base offset of the batch after the one where `scan` is, or where the segment ends.
-async fn following<F: platform::disk::DiskFile>(
+pub(in crate::log) async fn following<F: platform::disk::DiskFile>(
     scan: &mut Scan<'_, F>,
     header: &BatchHeader,
     end: FileEnd,

@@ -9,12 +9,13 @@ use platform::disk::{Disk, is_unreadable};
 use wire::batch::BatchHeader;
 use wire::types::Offset;
 
-use super::super::append::marker_of;
 use super::super::producer_state::{ProducerSnapshot, ProducerStates, snapshot};
+use super::super::replay::{replay, show, tell_of};
 use super::{Recovery, Start, WALK_BYTES};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
+use crate::segment::stamps::FileEnd;
 use crate::segment::{File, Loaded, Segment};
 
 impl<P: Platform> Recovery<'_, P> {
@@ -42,7 +43,7 @@ impl<P: Platform> Recovery<'_, P> {
                 } else {
                     segment.size()
                 };
-                self.replay_headers(segment, end).await?;
+                self.replay_headers(segment, end, next).await?;
             }
         }
         Ok(())
@@ -135,42 +136,47 @@ impl<P: Platform> Recovery<'_, P> {
         self.begin_with_snapshot(end).await?;
         for segment in segments.iter().filter(|segment| !segment.is_absent()) {
             if segment.next() > self.producers.end() {
-                self.replay_headers(segment, segment.size()).await?;
+                self.replay_headers(segment, segment.size(), segment.next())
+                    .await?;
             }
         }
         Ok(true)
     }
 
-    async fn replay_headers(&mut self, segment: &Segment<P>, end: u64) -> Result<()> {
+    /// Shows the producers the first `size` bytes of a segment, in which the offsets before `next` lie.
+    async fn replay_headers(
+        &mut self,
+        segment: &Segment<P>,
+        size: u64,
+        next: Offset,
+    ) -> Result<()> {
         let file = segment.file(self.store.disk()).await?;
         let path = segment.path(Role::Log);
-        let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
-        while let Some(header) = scan.header().await.map_err(Error::io("read", &path))? {
-            if header.next_offset() > self.producers.end() {
-                self.replay(&mut scan, &header, None, &path).await?;
-            }
-            scan.skip(&header);
+        let mut scan = Scan::new(&file, 0, size, WALK_BYTES);
+        let end = FileEnd {
+            position: size,
+            next: Some(next),
+            bound: next,
+        };
+        let replayed = replay(&mut scan, (segment.base, end), &mut self.producers, drop);
+        if let Some(damage) = replayed.await.map_err(Error::io("read", &path))? {
+            tell_of(&path, damage);
+            self.store.shared.metrics.corruptions.inc();
         }
         Ok(())
     }
 
+    /// Shows the producers a batch that was found good.
     pub(super) async fn replay(
         &mut self,
         scan: &mut Scan<'_, File<P>>,
         header: &BatchHeader,
-        loaded: Option<&mut Loaded>,
+        loaded: &mut Loaded,
         path: &Path,
     ) -> Result<()> {
-        let marker = if header.is_control() {
-            marker_of(&scan.batch(header).await.map_err(Error::io("read", path))?)
-        } else {
-            None
-        };
-        if header.next_offset() > self.producers.end() {
-            let aborted = self.producers.replay(header, marker);
-            if let (Some(aborted), Some(loaded)) = (aborted, loaded) {
-                loaded.aborted.append(aborted);
-            }
+        let shown = show(scan, header, &mut self.producers).await;
+        if let Some(aborted) = shown.map_err(Error::io("read", path))? {
+            loaded.aborted.append(aborted);
         }
         Ok(())
     }

@@ -220,6 +220,7 @@ impl FetchSessions {
             let place = wants_session
                 .then(|| self.create(by_id, &named, now, random))
                 .flatten();
+            // Without a session the id is 0, which tells the client so.
             let (id, serial) = place.unwrap_or_default();
             return Ok(Resolved {
                 id,

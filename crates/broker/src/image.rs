@@ -82,6 +82,18 @@ pub struct TopicImage {
     pub partitions: BTreeMap<i32, PartitionImage>,
 }
 
+impl TopicImage {
+    /// How many partitions it has.
+    ///
+    /// # Panics
+    ///
+    /// Never: their indexes are distinct and not below 0.
+    pub fn partition_count(&self) -> i32 {
+        let count = i32::try_from(self.partitions.len());
+        count.expect("partitions are numbered by an i32")
+    }
+}
+
 /// A partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionImage {

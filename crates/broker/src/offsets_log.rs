@@ -71,7 +71,7 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
     fn partition_count(&self) -> Option<i32> {
         let image = self.0.upgrade()?.image();
         let topic = image.topic_by_name(OFFSETS_TOPIC)?;
-        i32::try_from(topic.partitions.len()).ok()
+        Some(topic.partition_count())
     }
 
     fn owns(&self, partition: i32) -> bool {

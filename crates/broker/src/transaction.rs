@@ -67,7 +67,7 @@ pub(crate) fn home_of<P: Platform>(broker: &Broker<P>, id: &str) -> ShardIndex {
     let image = broker.image();
     let topic = image.topic_by_name(TRANSACTIONS_TOPIC);
     topic.map_or(broker.shards.me(), |topic| {
-        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let count = topic.partition_count();
         broker.shards.owner(topic.id, partition_for(id, count))
     })
 }

@@ -235,6 +235,12 @@ impl<P: Platform> Segment<P> {
         self.offline.borrow().clone()
     }
 
+    /// Why nothing of it can be read, where its path is absent.
+    pub(crate) fn absence(&self) -> Option<Error> {
+        let why = || self.offline().expect("what is absent is offline");
+        self.is_absent().then(why)
+    }
+
     /// True when it is not to be read.
     pub(crate) fn is_offline(&self) -> bool {
         self.offline.borrow().is_some()
@@ -287,8 +293,8 @@ impl<P: Platform> Segment<P> {
         if let Some(file) = self.open_file() {
             return Ok(file);
         }
-        if self.is_absent() {
-            return Err(self.offline().unwrap_or(Error::Closed));
+        if let Some(error) = self.absence() {
+            return Err(error);
         }
         let path = self.path(Role::Log);
         loop {

@@ -217,7 +217,7 @@ impl Rules<'_> {
         let Some(topic) = self.image.topic_by_name(name) else {
             return Err(ErrorCode::UnknownTopicOrPartition.into());
         };
-        let existing = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let existing = topic.partition_count();
         let refuse = |message| Err(Refusal::new(ErrorCode::InvalidPartitions, message));
         if count == existing {
             return refuse(format!("Topic already has {existing} partition(s)."));

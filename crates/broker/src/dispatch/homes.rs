@@ -52,8 +52,8 @@ pub(super) fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardInde
     image
         .topic_by_name(OFFSETS_TOPIC)
         .map_or(broker.shards.me(), |topic| {
-            let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
-            broker.shards.owner(topic.id, partition_for(group, count))
+            let home = partition_for(group, topic.partition_count());
+            broker.shards.owner(topic.id, home)
         })
 }
 

@@ -89,6 +89,7 @@ async fn resolve_many(
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
         let begun = fill(sessions, place, &named).await;
+        // Without a session the id is 0, which tells the client so.
         let (id, serial) = begun.unwrap_or_default();
         return Ok(Resolved {
             id,

@@ -73,7 +73,7 @@ impl Cluster for MetadataView {
 
     fn shape(&self, topic: &str) -> Option<(Uuid, i32)> {
         let topic = self.image.topic_by_name(topic)?;
-        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let count = topic.partition_count();
         Some((topic.id.0, count))
     }
 

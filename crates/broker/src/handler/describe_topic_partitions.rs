@@ -67,7 +67,7 @@ pub(crate) async fn handle(
             }
             continue;
         };
-        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let count = topic.partition_count();
         let end = count.min(first.saturating_add(room));
         let partitions: Vec<_> = topic
             .partitions

@@ -108,7 +108,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         let image = self.broker()?.image();
         let topic = image.topic_by_name(TRANSACTIONS_TOPIC);
         let topic = topic.ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let count = i32::try_from(topic.partitions.len()).unwrap_or(i32::MAX);
+        let count = topic.partition_count();
         Ok(partition_for(id, count))
     }
 

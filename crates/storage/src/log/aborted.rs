@@ -94,8 +94,8 @@ impl<P: Platform> Rebuilding<'_, P> {
         let aborted = if let Some(aborted) = known {
             aborted
         } else {
-            let aborted = self.aborted_in(segment).await?;
-            if aborted.is_empty() {
+            let (aborted, is_sure) = self.aborted_in(segment).await?;
+            if aborted.is_empty() && is_sure {
                 // What was noted has gone with a compaction, or was cut off.
                 self.note_aborted(segment, false).await?;
             }
@@ -105,25 +105,28 @@ impl<P: Platform> Rebuilding<'_, P> {
         load::rebuild(segment, &file, options, aborted).await
     }
 
-    /// The transactions whose abort marker lies in a segment.
-    async fn aborted_in(self, segment: &Rc<Segment<P>>) -> Result<TxnIndex> {
-        let mut states = self.producers_at(segment.base).await?;
+    /// The transactions whose abort marker lies in a segment, and whether all before it is known that they follow from.
+    async fn aborted_in(self, segment: &Rc<Segment<P>>) -> Result<(TxnIndex, bool)> {
+        let (mut states, is_sure) = self.producers_at(segment.base).await?;
         let mut aborted = TxnIndex::new();
         let replayed = self.replay_segment(segment, &mut states, &mut aborted);
         match replayed.await? {
             // What was noted of it stays noted.
-            Some(Damage { position, reason }) => Err(Error::Corrupt {
+            Some(Damage {
+                position, reason, ..
+            }) => Err(Error::Corrupt {
                 path: segment.path(Role::Log),
                 position,
                 reason,
             }),
-            None => Ok(aborted),
+            None => Ok((aborted, is_sure)),
         }
     }
 
     /// The producers as of `end`, which a segment begins with or the log ends with: from the newest snapshot before it
-    /// that can be read, and the batches after that.
-    pub(super) async fn producers_at(self, end: Offset) -> Result<ProducerStates> {
+    /// that can be read, and the batches after that; and whether none of those is damaged.
+    pub(super) async fn producers_at(self, end: Offset) -> Result<(ProducerStates, bool)> {
+        let mut is_sure = true;
         let now = self.store.clock().reading();
         let expiration_ms = self.options().producer_id_expiration_ms;
         let first = self.segments.first().base;
@@ -143,11 +146,12 @@ impl<P: Platform> Rebuilding<'_, P> {
             let replayed = self.replay_segment(&segment, &mut states, &mut aborted);
             if let Some(damage) = replayed.await? {
                 tell_of(&segment.path(Role::Log), damage);
+                is_sure &= !damage.hides;
                 self.store.shared.metrics.corruptions.inc();
             }
             states.advance_log_start(segment.next());
         }
-        Ok(states)
+        Ok((states, is_sure))
     }
 
     /// What the snapshot at `offset` says; `None` when it is damaged.

@@ -198,6 +198,7 @@ impl<P: Platform> Appending<'_, P> {
             return Ok(active);
         }
         let is_old = options.segment_ms.is_some_and(|segment_ms| {
+            // Records of one that was compacted or adopted may have told no time: then its own counts.
             let age_from = active.first_timestamp().unwrap_or(active.born_ms);
             // By the records' own time, as Kafka does: old records are no reason to begin anew with each batch.
             let reached = if active.first_timestamp().is_some() {

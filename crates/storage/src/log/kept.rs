@@ -71,6 +71,7 @@ impl<P: Platform> LogTiers<'_, P> {
             // The age of what is absent is not known: it goes with the next that is there.
             let mut there = segments.iter().skip(index);
             let judged = there.find(|segment| !segment.is_absent());
+            // With none behind it, it tells no age itself, and stays.
             let judged = judged.unwrap_or(segment);
             let Ok(largest) = Looking(self.0).largest_timestamp(judged).await else {
                 has_older = true;

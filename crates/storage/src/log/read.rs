@@ -178,8 +178,8 @@ impl<P: Platform> LogReader<'_, P> {
         if segment.loaded().is_some() {
             return Ok(());
         }
-        if segment.is_absent() {
-            return Err(segment.offline().unwrap_or(Error::Closed));
+        if let Some(error) = segment.absence() {
+            return Err(error);
         }
         let disk = self.store.disk();
         let options = self.index_options();

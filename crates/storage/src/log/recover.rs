@@ -350,10 +350,7 @@ impl<P: Platform> Recovery<'_, P> {
             .iter()
             .find(|base| self.folder.absent.contains_key(base));
         match absent {
-            Some(&base) => {
-                let error = self.absent(base, base).offline();
-                Err(error.expect("what is absent is offline"))
-            }
+            Some(&base) => self.absent(base, base).absence().map_or(Ok(()), Err),
             None => Ok(()),
         }
     }
@@ -413,12 +410,17 @@ impl<P: Platform> Recovery<'_, P> {
                 start.position = position;
                 // Batches decide: what a file says of their epochs is no reason to refuse one.
                 start.expected = Expected {
-                    offset: header.base_offset,
+                    // Of the first no index entry says where it is, and no CRC: it begins with its segment.
+                    offset: if position == 0 {
+                        base
+                    } else {
+                        header.base_offset
+                    },
                     gaps,
                     epoch: LeaderEpoch(i32::MIN),
                 };
                 // The entry's own batch is noted again when it is checked.
-                loaded.indexes.truncate_to(header.base_offset);
+                loaded.indexes.truncate_to(start.expected.offset);
                 loaded.aborted.truncate_to(trusted);
                 self.observe_trusted(&segment, &file, &mut loaded, position)
                     .await?;
@@ -481,6 +483,8 @@ impl<P: Platform> Recovery<'_, P> {
             expected = expected.after(&header);
             scan.skip(&header);
         }
+        // What was known of markers that are no more.
+        loaded.aborted.truncate_to(expected.offset);
         let size = scan.position();
         if !self.clean {
             self.scanned_bytes += size - position;

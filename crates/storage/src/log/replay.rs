@@ -1,9 +1,11 @@
 //! Showing producers the batches of a segment, by their headers.
 //!
-//! No CRC is computed, and none covers a base offset: a batch that does not stand where one can stand, between the one
-//! before it and the one after it and within its segment, is damaged and is not shown. It is not served to readers either.
-//! Without this rule one rotten bit would end what is known of all producers beyond the end of the log.
-//! It does not: say which segments are walked, or count the damage.
+//! What was trusted may have rotted. A batch that joins its neighbours, one that begins where the one before it ends and ends where the
+//! next begins, is shown as it is; of another, and of every control batch, the CRC is computed. Where that is right only the base
+//! offset can be wrong, which is under no CRC: the batch is shown where it can stand. Where it is wrong the batch is not shown;
+//! readers do not get it either. Without this rule one bit ends what is known of all producers beyond the log, or keeps a
+//! transaction open for ever.
+//! It does not: say which segments are walked, count the damage, or find wrong bits in a batch that joins its neighbours.
 
 use std::io;
 use std::path::Path;
@@ -17,7 +19,10 @@ use super::producer_state::ProducerStates;
 use super::read::walk::{following, is_possible};
 use super::txn_index::AbortedTxn;
 use crate::segment::scan::{NO_BATCH, Scan};
-use crate::segment::stamps::{FileEnd, Place, WRONG_OFFSET, place_of};
+use crate::segment::stamps::{FileEnd, WRONG_OFFSET};
+
+/// No marker is larger: what says so is none, and is not read.
+const MARKER_BYTES_MAX: usize = 4 << 10;
 
 /// The first damage of a segment that was walked over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,13 +31,30 @@ pub(super) struct Damage {
     pub(super) position: u64,
     /// What is wrong there.
     pub(super) reason: &'static str,
+    /// There, or behind it, is something that was not shown.
+    pub(super) hides: bool,
+}
+
+impl Damage {
+    fn note(found: &mut Option<Self>, position: u64, reason: &'static str, hides: bool) {
+        let first = found.get_or_insert(Self {
+            position,
+            reason,
+            hides,
+        });
+        first.hides |= hides;
+    }
 }
 
 /// Says where a segment is damaged.
 pub(super) fn tell_of(path: &Path, damage: Damage) {
-    let Damage { position, reason } = damage;
-    tracing::error!(path = %path.display(), position, reason,
-        "a segment is damaged: what its producers wrote there is not known");
+    let Damage {
+        position,
+        reason,
+        hides,
+    } = damage;
+    tracing::error!(path = %path.display(), position, reason, is_lost = hides,
+        "a segment is damaged: what its producers wrote there may not be known");
 }
 
 /// Shows `states` what a segment that begins at `base` and ends at `end` has beyond what they know; `aborted` is given
@@ -46,43 +68,55 @@ pub(super) async fn replay<F: DiskFile>(
     let mut lowest = base;
     let mut damage = None;
     while let Some(header) = scan.header().await? {
-        if stands(scan, &header, lowest, end).await? {
-            lowest = header.next_offset();
-            if let Some(txn) = show(scan, &header, states).await? {
+        let placed = placed(scan, &header, lowest, end).await?;
+        if placed != Some(header) {
+            Damage::note(&mut damage, scan.position(), WRONG_OFFSET, placed.is_none());
+        }
+        if let Some(placed) = placed {
+            lowest = placed.next_offset();
+            if let Some(txn) = show(scan, &placed, states).await? {
                 aborted(txn);
             }
-        } else {
-            let position = scan.position();
-            let reason = WRONG_OFFSET;
-            damage.get_or_insert(Damage { position, reason });
         }
         scan.skip(&header);
     }
-    let position = scan.position();
-    if !scan.is_end(position) {
+    if !scan.is_end(scan.position()) {
         // Without its length nothing behind it is found.
-        let reason = NO_BATCH;
-        damage.get_or_insert(Damage { position, reason });
+        Damage::note(&mut damage, scan.position(), NO_BATCH, true);
     }
     Ok(damage)
 }
 
-/// True where the batch at `scan`, which cannot begin before `lowest`, may stand.
-async fn stands<F: DiskFile>(
+/// The batch at `scan`, which cannot begin before `lowest`, with the base offset that it can have; `None` when it is damaged.
+async fn placed<F: DiskFile>(
     scan: &mut Scan<'_, F>,
     header: &BatchHeader,
     lowest: Offset,
     end: FileEnd,
-) -> io::Result<bool> {
-    if !is_possible(header) || header.next_offset() > end.bound {
-        return Ok(false);
+) -> io::Result<Option<BatchHeader>> {
+    if !is_possible(header) {
+        return Ok(None);
     }
-    let following = if header.base_offset > lowest {
-        following(scan, header, end).await?
-    } else {
-        None
+    let following = following(scan, header, end).await?;
+    let next = header.next_offset();
+    let joins = header.base_offset == lowest && following == Some(next) && next <= end.bound;
+    if joins && !header.is_control() {
+        return Ok(Some(*header));
+    }
+    if !scan.crc_is_right(header).await? {
+        return Ok(None);
+    }
+    // One that follows and begins before this one can is wrong itself.
+    let contradicts = |following: Offset| (lowest..next).contains(&following);
+    let stands = header.base_offset >= lowest && next <= end.bound;
+    if joins || (stands && !following.is_some_and(contradicts)) {
+        return Ok(Some(*header));
+    }
+    let lower = BatchHeader {
+        base_offset: lowest,
+        ..*header
     };
-    Ok(place_of(header, lowest, || following) != Place::Wrong)
+    Ok((lower.next_offset() <= end.bound).then_some(lower))
 }
 
 /// Shows `states` the batch at `scan`, if they do not know it; gives the transaction that it ends as aborted.
@@ -94,7 +128,7 @@ pub(super) async fn show<F: DiskFile>(
     if header.next_offset() <= states.end() {
         return Ok(None);
     }
-    let marker = if header.is_control() {
+    let marker = if header.is_control() && header.size_bytes <= MARKER_BYTES_MAX {
         marker_of(&scan.batch(header).await?)
     } else {
         None

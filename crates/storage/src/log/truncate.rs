@@ -201,13 +201,9 @@ impl<P: Platform> Truncating<'_, P> {
     /// What is on a path that is not there cannot be cut off, and would come back with it.
     fn refuse_absent_from(self, offset: Offset) -> Result<()> {
         let segments = self.segments.all();
-        let absent = segments
-            .iter()
-            .find(|segment| segment.is_absent() && segment.next() > offset);
-        match absent.and_then(|segment| segment.offline()) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+        let mut past = segments.iter().filter(|segment| segment.next() > offset);
+        past.find_map(|segment| segment.absence())
+            .map_or(Ok(()), Err)
     }
 
     /// Without the segments on a path that is not there, only a snapshot after them says who has written what, and what
@@ -215,19 +211,21 @@ impl<P: Platform> Truncating<'_, P> {
     async fn refuse_unknown_producers(self, offset: Offset) -> Result<()> {
         let absent = {
             let segments = self.segments.all();
-            let last = segments.iter().rev().find(|segment| segment.is_absent());
-            last.cloned()
+            let mut backwards = segments.iter().rev();
+            backwards.find_map(|segment| Some((segment.next(), segment.absence()?)))
         };
-        let Some(absent) = absent else { return Ok(()) };
+        let Some((behind_it, error)) = absent else {
+            return Ok(());
+        };
         // No snapshot is of the middle of a batch, so those that are not past the cut are not past the new end.
         let snapshots = self.snapshots_on_disk().await?;
         let after = snapshots.into_iter().rev();
-        for at in after.filter(|at| (absent.next()..=offset).contains(at)) {
+        for at in after.filter(|at| (behind_it..=offset).contains(at)) {
             if Rebuilding(self.0).snapshot_at(at).await?.is_some() {
                 return Ok(());
             }
         }
-        Err(absent.offline().unwrap_or(Error::Closed))
+        Err(error)
     }
 
     /// Removes the segments whose base is past `base`, the last first.
@@ -419,7 +417,7 @@ impl<P: Platform> Truncating<'_, P> {
 
     /// Restores the producers as of `end`.
     async fn rebuild_producers(self, end: Offset) -> Result<()> {
-        let mut states = Rebuilding(self.0).producers_at(end).await?;
+        let (mut states, _) = Rebuilding(self.0).producers_at(end).await?;
         states.advance_high_watermark(self.offsets.high_watermark());
         *self.producers.borrow_mut() = states;
         Ok(())

@@ -315,51 +315,140 @@ fn a_cut_that_does_not_find_all_producers_for_damage_says_so() {
     });
 }
 
+/// A process that starts on a disk from which the snapshots have gone, and what it counts.
+async fn without_snapshots(world: &World, disk: platform::sim::SimDisk) -> (World, Metrics) {
+    let metrics = Metrics::unregistered();
+    let platform = SimPlatform::on(disk, world.platform.clock().clone(), 7);
+    let store = Store::new(platform.clone(), store_options(), metrics.clone());
+    for entry in platform.disk().list(Path::new(FOLDER)).await.unwrap() {
+        if entry.name.ends_with(".snapshot") {
+            let file = Path::new(FOLDER).join(&entry.name);
+            platform.disk().remove_file(&file).await.unwrap();
+        }
+    }
+    (World { platform, store }, metrics)
+}
+
+/// Flips a bit of the eight bytes of a base offset; the highest is 0.
+fn rot(disk: &platform::sim::SimDisk, segment: i64, batch_at: usize, bit: u64) {
+    let file = Path::new(FOLDER).join(format!("{segment:020}.log"));
+    let position = batch_at as u64 + bit / 8;
+    disk.flip(&file, position, 7 - u8::try_from(bit % 8).unwrap())
+        .unwrap();
+}
+
 #[test]
 fn a_base_offset_that_has_rotted_hides_no_producer_of_the_batches_behind_it() {
-    // The bits of a base offset, from the highest on: beyond the segment, within it, and before it.
+    // Beyond the segment, within it, and before it.
     for bit in [1, 6, 60, 61, 62, 63] {
         simulate(async {
             let world = World::new();
             let log = world.open(options()).await;
             for sequence in 0..9 {
-                add(
-                    &log,
-                    &produced(7 + i64::from(sequence % 3), sequence / 3, 0, 1),
-                );
+                let id = 7 + i64::from(sequence % 3);
+                add(&log, &produced(id, sequence / 3, 0, 1));
                 if sequence % 3 == 2 {
                     log.roll().await.unwrap();
                 }
             }
-            let last = produced(9, 3, 0, 1);
-            add(&log, &last);
+            add(&log, &produced(9, 3, 0, 1));
             log.save().await.unwrap();
             let end = log.log_end_offset();
             let disk = world.disk().kill(1);
-            let file = Path::new(FOLDER).join(format!("{:020}.log", 3));
-            disk.flip(&file, bit / 8, 7 - u8::try_from(bit % 8).unwrap())
-                .unwrap();
-            let metrics = Metrics::unregistered();
-            let platform = SimPlatform::on(disk, world.platform.clock().clone(), 7);
-            let store = Store::new(platform.clone(), store_options(), metrics.clone());
-            let next = World { platform, store };
-            for entry in next.disk().list(Path::new(FOLDER)).await.unwrap() {
-                if entry.name.ends_with(".snapshot") {
-                    let file = Path::new(FOLDER).join(&entry.name);
-                    next.disk().remove_file(&file).await.unwrap();
-                }
-            }
+            rot(&disk, 3, 0, bit);
+            let (next, metrics) = without_snapshots(&world, disk).await;
             // All but the last batch is trusted.
             let log = next.try_open(options(), false, 9, 0).await.unwrap();
             assert_eq!(log.log_end_offset(), end, "bit {bit}");
             assert_eq!(metrics.corruptions.get(), 1, "bit {bit}");
             for (id, sequence) in [(7, 2), (8, 2), (9, 3)] {
-                assert!(
-                    is_known(&log, &produced(id, sequence, 0, 1)),
-                    "bit {bit}, producer {id}"
-                );
+                let again = produced(id, sequence, 0, 1);
+                assert!(is_known(&log, &again), "bit {bit}, producer {id}");
             }
             add(&log, &produced(9, 4, 0, 1));
         });
     }
+}
+
+#[test]
+fn a_transaction_is_over_though_the_base_offset_of_its_marker_has_rotted() {
+    for bit in [1, 40, 57, 60, 61, 62, 63] {
+        for commit in [false, true] {
+            simulate(async {
+                let world = World::new();
+                let log = world.open(options()).await;
+                let first = in_transaction(7, 0, 0);
+                let marker = end(7, commit);
+                add(&log, &first);
+                add(&log, &marker);
+                add(&log, &in_transaction(8, 0, 0));
+                add(&log, &end(8, true));
+                log.roll().await.unwrap();
+                add(&log, &batch(0, 1, 100));
+                log.save().await.unwrap();
+                let disk = world.disk().kill(1);
+                rot(&disk, 0, first.len(), bit);
+                let (next, _) = without_snapshots(&world, disk).await;
+                let log = next.try_open(options(), false, 6, 0).await.unwrap();
+                let end = log.log_end_offset();
+                log.set_high_watermark(end);
+                assert_eq!(log.stable_offset(), end, "bit {bit}, {commit}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_seems_longer_than_it_is_hides_no_producer_behind_it() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        for sequence in 0..40 {
+            add(
+                &log,
+                &produced(7 + i64::from(sequence % 2), sequence / 2, 0, 1),
+            );
+        }
+        log.roll().await.unwrap();
+        add(&log, &batch(0, 1, 100));
+        log.save().await.unwrap();
+        let disk = world.disk().kill(1);
+        let size = produced(7, 0, 0, 1).len() as u64;
+        let file = Path::new(FOLDER).join(format!("{:020}.log", 0));
+        // The last offset delta of the fifth.
+        disk.flip(&file, 4 * size + 26, 4).unwrap();
+        let (next, metrics) = without_snapshots(&world, disk).await;
+        let log = next.try_open(options(), false, 40, 0).await.unwrap();
+        assert_eq!(metrics.corruptions.get(), 1);
+        for id in [7, 8] {
+            assert!(is_known(&log, &produced(id, 19, 0, 1)), "producer {id}");
+            assert!(is_known(&log, &produced(id, 16, 0, 1)), "producer {id}");
+        }
+    });
+}
+
+#[test]
+fn what_was_aborted_behind_the_end_of_a_damaged_log_says_nothing_of_what_is_written_there() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        let first = batch(0, 1, 100);
+        add(&log, &first);
+        add(&log, &in_transaction(7, 0, 0));
+        add(&log, &end(7, false));
+        assert_eq!(aborted(&log).await, [(7, 1, 3)]);
+        log.close().await.unwrap();
+        let disk = world.disk().kill(1);
+        let file = Path::new(FOLDER).join(format!("{:020}.log", 0));
+        disk.flip(&file, first.len() as u64 + 100, 3).unwrap();
+        let (next, _) = without_snapshots(&world, disk).await;
+        let log = next.try_open(options(), false, 4, 0).await.unwrap();
+        assert_eq!(log.log_end_offset(), Offset(1));
+        add(&log, &in_transaction(7, 0, 0));
+        add(&log, &end(7, true));
+        assert_eq!(aborted(&log).await, []);
+        add(&log, &in_transaction(7, 2, 0));
+        add(&log, &end(7, false));
+        assert_eq!(aborted(&log).await, [(7, 4, 6)]);
+    });
 }

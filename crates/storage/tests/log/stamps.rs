@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use crate::world::*;
 use bytes::Bytes;
+use platform::disk::Disk;
 use platform::sim::SimDisk;
 use storage::{Kind, LogOptions, Stamp, StoreOptions};
 use wire::batch::BatchHeader;
@@ -251,4 +252,40 @@ fn a_reader_who_goes_while_the_batches_are_asked_for_their_epochs_leaves_it_to_t
         }
         assert!(went > 5, "it has not waited for anything");
     });
+}
+
+#[test]
+fn the_first_batch_of_a_log_that_has_no_index_yet_begins_where_its_segment_does() {
+    simulate(async {
+        for (bit, count) in (0..64).flat_map(|bit| [1, 2].map(|count| (bit, count))) {
+            for is_clean in [true, false] {
+                let world = World::new();
+                let log = world.open(options()).await;
+                for at in 0..count {
+                    add(&log, at);
+                }
+                log.close().await.unwrap();
+                let disk = world.disk().crash(1);
+                let file = Path::new(FOLDER).join(format!("{:020}.log", 0));
+                disk.flip(&file, bit / 8, u8::try_from(bit % 8).unwrap())
+                    .unwrap();
+                let next = world.successor(disk);
+                let opened = next.try_open(options(), is_clean, count, 0).await;
+                let log = opened.unwrap();
+                let told = format!("bit {bit} of {count} batches, {is_clean}");
+                assert_eq!(log.log_end_offset(), Offset(0), "{told}");
+                let listed = next.disk().list(Path::new(FOLDER)).await.unwrap();
+                let mut names = listed.iter().map(|entry| &entry.name);
+                assert!(names.any(|name| name.ends_with(".aside")), "{told}");
+            }
+        }
+    });
+}
+
+fn add(log: &SimLog, at: i64) {
+    let stamp = Stamp {
+        leader_epoch: LeaderEpoch(4),
+        log_append_time: None,
+    };
+    log.append(&batch(at, 1, BYTES), stamp, NOW_MS).unwrap();
 }

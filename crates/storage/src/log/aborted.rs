@@ -113,13 +113,15 @@ impl<P: Platform> Rebuilding<'_, P> {
         match replayed.await? {
             // What was noted of it stays noted.
             Some(Damage {
-                position, reason, ..
+                position,
+                reason,
+                hides: true,
             }) => Err(Error::Corrupt {
                 path: segment.path(Role::Log),
                 position,
                 reason,
             }),
-            None => Ok((aborted, is_sure)),
+            _ => Ok((aborted, is_sure)),
         }
     }
 

@@ -89,6 +89,8 @@ struct Checked {
     expected: Expected,
     /// All bytes of the file are batches.
     whole: bool,
+    /// Its index told of transactions that ended behind its end.
+    is_misled: bool,
 }
 
 /// Recovers the log in `folder`.
@@ -190,7 +192,7 @@ impl<P: Platform> Recovery<'_, P> {
             let next = bases.get(at + 1).copied();
             let checked = self.check(&segment, &mut loaded, position, expected, next);
             let checked = checked.await?;
-            if self.clean && !checked.whole {
+            if self.clean && (!checked.whole || checked.is_misled) {
                 return Ok(None);
             }
             let follows = self.follows(&checked, next, how.log_start);
@@ -409,13 +411,11 @@ impl<P: Platform> Recovery<'_, P> {
             {
                 start.position = position;
                 // Batches decide: what a file says of their epochs is no reason to refuse one.
+                // No index entry says where the first one is, and no CRC. It begins with its segment, or, in a log of others
+                // that was left cleanly, behind a gap before what was durable.
+                let is_told = position > 0 || (self.clean && header.base_offset < self.durable);
                 start.expected = Expected {
-                    // Of the first no index entry says where it is, and no CRC: it begins with its segment.
-                    offset: if position == 0 {
-                        base
-                    } else {
-                        header.base_offset
-                    },
+                    offset: if is_told { header.base_offset } else { base },
                     gaps,
                     epoch: LeaderEpoch(i32::MIN),
                 };
@@ -483,8 +483,7 @@ impl<P: Platform> Recovery<'_, P> {
             expected = expected.after(&header);
             scan.skip(&header);
         }
-        // What was known of markers that are no more.
-        loaded.aborted.truncate_to(expected.offset);
+        let is_misled = loaded.aborted.truncate_to(expected.offset);
         let size = scan.position();
         if !self.clean {
             self.scanned_bytes += size - position;
@@ -493,6 +492,7 @@ impl<P: Platform> Recovery<'_, P> {
             size,
             expected,
             whole: size == len,
+            is_misled,
         })
     }
 }

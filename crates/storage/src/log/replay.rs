@@ -1,11 +1,10 @@
 //! Showing producers the batches of a segment, by their headers.
 //!
-//! What was trusted may have rotted. A batch that joins its neighbours, one that begins where the one before it ends and ends where the
-//! next begins, is shown as it is; of another, and of every control batch, the CRC is computed. Where that is right only the base
-//! offset can be wrong, which is under no CRC: the batch is shown where it can stand. Where it is wrong the batch is not shown;
-//! readers do not get it either. Without this rule one bit ends what is known of all producers beyond the log, or keeps a
-//! transaction open for ever.
-//! It does not: say which segments are walked, count the damage, or find wrong bits in a batch that joins its neighbours.
+//! What was trusted may have rotted. A batch that stands in order, behind the one before it and before the one after it, is shown
+//! as it is. Where they contradict each other the CRC is computed, which is over everything but the base offset and the epoch: if it
+//! is right the batch is shown where it can stand, if not it is not shown; readers do not get it either. Without this rule
+//! one bit ends what is known of all producers beyond the log, or keeps a transaction open for ever.
+//! It does not: say which segments are walked, count the damage, or find wrong bits in a batch that stands in order.
 
 use std::io;
 use std::path::Path;
@@ -70,7 +69,9 @@ pub(super) async fn replay<F: DiskFile>(
     while let Some(header) = scan.header().await? {
         let placed = placed(scan, &header, lowest, end).await?;
         if placed != Some(header) {
-            Damage::note(&mut damage, scan.position(), WRONG_OFFSET, placed.is_none());
+            // Moved down to what the states know already, it is not seen.
+            let is_seen = placed.is_some_and(|placed| placed.next_offset() > states.end());
+            Damage::note(&mut damage, scan.position(), WRONG_OFFSET, !is_seen);
         }
         if let Some(placed) = placed {
             lowest = placed.next_offset();
@@ -98,25 +99,22 @@ async fn placed<F: DiskFile>(
         return Ok(None);
     }
     let following = following(scan, header, end).await?;
-    let next = header.next_offset();
-    let joins = header.base_offset == lowest && following == Some(next) && next <= end.bound;
-    if joins && !header.is_control() {
-        return Ok(Some(*header));
-    }
-    if !scan.crc_is_right(header).await? {
-        return Ok(None);
-    }
-    // One that follows and begins before this one can is wrong itself.
-    let contradicts = |following: Offset| (lowest..next).contains(&following);
-    let stands = header.base_offset >= lowest && next <= end.bound;
-    if joins || (stands && !following.is_some_and(contradicts)) {
+    let (base, next) = (header.base_offset, header.next_offset());
+    let stands = base >= lowest && next <= end.bound;
+    let agrees = match following {
+        // One that follows and begins before this one can is wrong itself.
+        Some(following) => following >= next || following < lowest,
+        None => base == lowest,
+    };
+    if stands && agrees {
         return Ok(Some(*header));
     }
     let lower = BatchHeader {
         base_offset: lowest,
         ..*header
     };
-    Ok((lower.next_offset() <= end.bound).then_some(lower))
+    let is_right = lower.next_offset() <= end.bound && scan.crc_is_right(header).await?;
+    Ok(is_right.then_some(lower))
 }
 
 /// Shows `states` the batch at `scan`, if they do not know it; gives the transaction that it ends as aborted.

@@ -117,10 +117,12 @@ impl TxnIndex {
         firsts.min().unwrap_or(Offset(i64::MAX))
     }
 
-    /// Drops the transactions whose marker is at or past `offset`.
-    pub fn truncate_to(&mut self, offset: Offset) {
+    /// Drops the transactions whose marker is at or past `offset`; true when there were any.
+    pub fn truncate_to(&mut self, offset: Offset) -> bool {
         let keep = self.entries.partition_point(|txn| txn.last_offset < offset);
+        let drops = keep < self.entries.len();
         self.entries.truncate(keep);
+        drops
     }
 
     /// True when there is no entry, and so no file.

@@ -16,7 +16,7 @@ use crate::num::index;
 /// The format version of every batch in our files.
 pub(crate) const MAGIC: i8 = 2;
 
-/// Batches are looked for that are not further than this from where one is expected.
+/// No batch is further than this from where one is expected: no compaction leaves such a gap, but a rotten bit does.
 const OFFSETS_AHEAD_MAX: i64 = 1 << 40;
 
 /// The shortest message of format 0: offset, length, CRC, magic, attributes, no key and no value.
@@ -44,9 +44,7 @@ impl Expected {
             Some("unknown format version")
         } else if offset < self.offset || (offset > self.offset && !self.gaps) {
             Some("another offset was expected")
-        } else if header.last_offset_delta < 0
-            || offset.0.checked_add(i64::from(i32::MAX)).is_none()
-        {
+        } else if header.last_offset_delta < 0 || offset.since(self.offset) >= OFFSETS_AHEAD_MAX {
             Some("impossible offsets")
         } else if header.leader_epoch < self.epoch {
             Some("a leader epoch older than the one before")

@@ -446,6 +446,11 @@ fn what_was_aborted_behind_the_end_of_a_damaged_log_says_nothing_of_what_is_writ
         assert_eq!(log.log_end_offset(), Offset(1));
         add(&log, &in_transaction(7, 0, 0));
         add(&log, &end(7, true));
+        log.close().await.unwrap();
+        let point = log.log_end_offset().0;
+        let next = next.successor(next.disk().kill(1));
+        let opened = next.try_open(options(), true, point, 0).await;
+        let log = opened.unwrap();
         assert_eq!(aborted(&log).await, []);
         add(&log, &in_transaction(7, 2, 0));
         add(&log, &end(7, false));

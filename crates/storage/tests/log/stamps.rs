@@ -282,6 +282,32 @@ fn the_first_batch_of_a_log_that_has_no_index_yet_begins_where_its_segment_does(
     });
 }
 
+#[test]
+fn a_compacted_log_does_not_end_where_a_rotten_base_offset_says() {
+    simulate(async {
+        let compacted = LogOptions {
+            compact: true,
+            ..options()
+        };
+        for (bit, is_clean) in (0..24).flat_map(|bit| [true, false].map(|is_clean| (bit, is_clean)))
+        {
+            let world = World::new();
+            let log = world.open(compacted.clone()).await;
+            add(&log, 0);
+            log.close().await.unwrap();
+            let disk = world.disk().crash(1);
+            let file = Path::new(FOLDER).join(format!("{:020}.log", 0));
+            // The upper ones: a gap of less may be one.
+            disk.flip(&file, bit / 8, u8::try_from(bit % 8).unwrap())
+                .unwrap();
+            let next = world.successor(disk);
+            let opened = next.try_open(compacted.clone(), is_clean, 1, 0).await;
+            let log = opened.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(0), "bit {bit}, {is_clean}");
+        }
+    });
+}
+
 fn add(log: &SimLog, at: i64) {
     let stamp = Stamp {
         leader_epoch: LeaderEpoch(4),

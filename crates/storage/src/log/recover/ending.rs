@@ -90,6 +90,12 @@ impl<P: Platform> Recovery<'_, P> {
             // Its file system takes no changes: what was read there stays.
             return Ok(());
         }
+        if segment.notes_aborted() && (!checked.whole || checked.is_misled) {
+            // It may tell of what is cut off now, and would do so of what is written there.
+            remove(self.store.disk(), &segment.path(Role::TxnIndex)).await?;
+            let synced = self.store.disk().sync_dir(&segment.folder).await;
+            synced.map_err(Error::dir_sync(&segment.folder))?;
+        }
         if !checked.whole {
             self.store
                 .shared

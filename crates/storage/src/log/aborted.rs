@@ -91,18 +91,21 @@ impl<P: Platform> Rebuilding<'_, P> {
         let disk = self.store.disk();
         let options = self.index_options();
         let known = load::aborted_of(disk, segment, options).await?;
-        let aborted = if let Some(aborted) = known {
-            aborted
-        } else {
-            let (aborted, is_sure) = self.aborted_in(segment).await?;
-            if aborted.is_empty() && is_sure {
-                // What was noted has gone with a compaction, or was cut off.
-                self.note_aborted(segment, false).await?;
+        let (aborted, says_none) = match known {
+            Some(aborted) => (aborted, false),
+            None => {
+                let (aborted, is_sure) = self.aborted_in(segment).await?;
+                let says_none = aborted.is_empty() && is_sure;
+                (aborted, says_none)
             }
-            aborted
         };
         let file = segment.file(disk).await?;
-        load::rebuild(segment, &file, options, aborted).await
+        let rebuilt = load::rebuild(segment, &file, options, aborted).await?;
+        if says_none {
+            // What was noted has gone with a compaction, or was cut off.
+            self.note_aborted(segment, false).await?;
+        }
+        Ok(rebuilt)
     }
 
     /// The transactions whose abort marker lies in a segment, and whether all before it is known that they follow from.
@@ -121,7 +124,7 @@ impl<P: Platform> Rebuilding<'_, P> {
                 position,
                 reason,
             }),
-            _ => Ok((aborted, is_sure)),
+            None | Some(Damage { hides: false, .. }) => Ok((aborted, is_sure)),
         }
     }
 

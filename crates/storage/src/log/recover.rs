@@ -217,6 +217,9 @@ impl<P: Platform> Recovery<'_, P> {
             next_segment = Some((self.stored(base, base), loaded, 0));
         }
         let end = expected.offset;
+        if start.is_gap && end != how.recovery_point {
+            return Ok(None);
+        }
         if self.producers.end() > end && !self.restore_below(&segments, end).await? {
             return Ok(None);
         }
@@ -387,6 +390,7 @@ impl<P: Platform> Recovery<'_, P> {
                 gaps,
                 epoch: LeaderEpoch(i32::MIN),
             },
+            is_gap: false,
         };
         let disk = self.store.disk();
         if trusted > base
@@ -412,10 +416,14 @@ impl<P: Platform> Recovery<'_, P> {
                 start.position = position;
                 // Batches decide: what a file says of their epochs is no reason to refuse one.
                 // No index entry says where the first one is, and no CRC. It begins with its segment, or, in a log of others
-                // that was left cleanly, behind a gap before what was durable.
-                let is_told = position > 0 || (self.clean && header.base_offset < self.durable);
+                // that was left cleanly, behind a gap, if the log then ends where it was durable.
+                start.is_gap = position == 0 && self.clean && header.base_offset > base;
                 start.expected = Expected {
-                    offset: if is_told { header.base_offset } else { base },
+                    offset: if position > 0 || start.is_gap {
+                        header.base_offset
+                    } else {
+                        base
+                    },
                     gaps,
                     epoch: LeaderEpoch(i32::MIN),
                 };
@@ -502,4 +510,6 @@ impl<P: Platform> Recovery<'_, P> {
 struct Start {
     position: u64,
     expected: Expected,
+    /// The first batch of the segment says that it begins behind its base.
+    is_gap: bool,
 }

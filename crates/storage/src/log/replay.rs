@@ -3,7 +3,8 @@
 //! What was trusted may have rotted. A batch that stands in order, behind the one before it and before the one after it, is shown
 //! as it is. Where they contradict each other the CRC is computed, which is over everything but the base offset and the epoch: if it
 //! is right the batch is shown where it can stand, if not it is not shown; readers do not get it either. Without this rule
-//! one bit ends what is known of all producers beyond the log, or keeps a transaction open for ever.
+//! one bit ends what is known of all producers beyond the log, or keeps a transaction open for ever. The CRC of a marker is
+//! always computed: one that is damaged is shown, and told of.
 //! It does not: say which segments are walked, count the damage, or find wrong bits in a batch that stands in order.
 
 use std::io;
@@ -22,6 +23,8 @@ use crate::segment::stamps::{FileEnd, WRONG_OFFSET};
 
 /// No marker is larger: what says so is none, and is not read.
 const MARKER_BYTES_MAX: usize = 4 << 10;
+
+const WRONG_CRC: &str = "the CRC is wrong";
 
 /// The first damage of a segment that was walked over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +71,10 @@ pub(super) async fn replay<F: DiskFile>(
     let mut damage = None;
     while let Some(header) = scan.header().await? {
         let placed = placed(scan, &header, lowest, end).await?;
-        if placed != Some(header) {
+        if placed == Some(header) && is_marker(&header) && !scan.crc_is_right(&header).await? {
+            // It may say the opposite of what it said. Its transaction is over all the same.
+            Damage::note(&mut damage, scan.position(), WRONG_CRC, true);
+        } else if placed != Some(header) {
             // Moved down to what the states know already, it is not seen.
             let is_seen = placed.is_some_and(|placed| placed.next_offset() > states.end());
             Damage::note(&mut damage, scan.position(), WRONG_OFFSET, !is_seen);
@@ -117,6 +123,10 @@ async fn placed<F: DiskFile>(
     Ok(is_right.then_some(lower))
 }
 
+fn is_marker(header: &BatchHeader) -> bool {
+    header.is_control() && header.size_bytes <= MARKER_BYTES_MAX
+}
+
 /// Shows `states` the batch at `scan`, if they do not know it; gives the transaction that it ends as aborted.
 pub(super) async fn show<F: DiskFile>(
     scan: &mut Scan<'_, F>,
@@ -126,7 +136,7 @@ pub(super) async fn show<F: DiskFile>(
     if header.next_offset() <= states.end() {
         return Ok(None);
     }
-    let marker = if header.is_control() && header.size_bytes <= MARKER_BYTES_MAX {
+    let marker = if is_marker(header) {
         marker_of(&scan.batch(header).await?)
     } else {
         None

@@ -117,6 +117,31 @@ pub(crate) async fn aborted_of<P: Platform>(
     Ok(index.filter(is_its))
 }
 
+/// Sees to it, durably, that the file of aborted transactions tells of none but these: one that tells of others would be
+/// believed of what is written behind them.
+pub(crate) async fn settle_aborted<P: Platform>(
+    disk: &P::Disk,
+    segment: &Segment<P>,
+    aborted: &TxnIndex,
+    options: IndexOptions,
+) -> Result<()> {
+    let known = aborted.encode();
+    match read(disk, segment, Role::TxnIndex, options).await? {
+        None => return Ok(()),
+        Some(bytes) if !bytes.is_empty() && known.starts_with(&bytes) => return Ok(()),
+        Some(_) => {}
+    }
+    let path = segment.path(Role::TxnIndex);
+    if !known.is_empty() {
+        let replaced = disk.replace_file(&path, &known).await;
+        return replaced.map_err(Error::io("write", &path));
+    }
+    let removed = disk.remove_file(&path).await;
+    removed.map_err(Error::io("remove", &path))?;
+    let synced = disk.sync_dir(&segment.folder).await;
+    synced.map_err(Error::dir_sync(&segment.folder))
+}
+
 /// Builds the offset and time index of a sealed segment from its batches' headers.
 pub(crate) async fn rebuild<P: Platform>(
     segment: &Segment<P>,

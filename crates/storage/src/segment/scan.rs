@@ -44,7 +44,10 @@ impl Expected {
             Some("unknown format version")
         } else if offset < self.offset || (offset > self.offset && !self.gaps) {
             Some("another offset was expected")
-        } else if header.last_offset_delta < 0 || offset.since(self.offset) >= OFFSETS_AHEAD_MAX {
+        } else if header.last_offset_delta < 0
+            || offset.since(self.offset) >= OFFSETS_AHEAD_MAX
+            || offset.0.checked_add(i64::from(i32::MAX)).is_none()
+        {
             Some("impossible offsets")
         } else if header.leader_epoch < self.epoch {
             Some("a leader epoch older than the one before")

@@ -428,6 +428,34 @@ fn a_batch_that_seems_longer_than_it_is_hides_no_producer_behind_it() {
 }
 
 #[test]
+fn an_index_of_aborted_transactions_that_knows_more_than_its_log_is_forgotten_at_any_start() {
+    for is_clean in [true, false] {
+        simulate(async {
+            let world = World::new();
+            let log = world.open(options()).await;
+            let first = batch(0, 1, 100);
+            add(&log, &first);
+            add(&log, &in_transaction(7, 0, 0));
+            add(&log, &end(7, false));
+            log.close().await.unwrap();
+            // As a cut leaves it that was killed before it came to the index.
+            let disk = world.disk().kill(1);
+            let file = Path::new(FOLDER).join(format!("{:020}.log", 0));
+            let (next, _) = without_snapshots(&world, disk).await;
+            let bytes = next.disk().contents(&file).unwrap();
+            next.disk().put(&file, &bytes[..first.len()]).unwrap();
+            let log = next.try_open(options(), is_clean, 1, 0).await.unwrap();
+            add(&log, &in_transaction(7, 0, 0));
+            add(&log, &end(7, true));
+            log.close().await.unwrap();
+            let next = next.successor(next.disk().kill(1));
+            let log = next.try_open(options(), true, 4, 0).await.unwrap();
+            assert_eq!(aborted(&log).await, [], "{is_clean}");
+        });
+    }
+}
+
+#[test]
 fn what_was_aborted_behind_the_end_of_a_damaged_log_says_nothing_of_what_is_written_there() {
     simulate(async {
         let world = World::new();

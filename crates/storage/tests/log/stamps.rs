@@ -283,6 +283,27 @@ fn the_first_batch_of_a_log_that_has_no_index_yet_begins_where_its_segment_does(
 }
 
 #[test]
+fn a_batch_does_not_begin_behind_its_segment_where_the_log_would_end_elsewhere_than_it_did() {
+    simulate(async {
+        for bit in 0..16 {
+            let world = World::new();
+            let log = world.open(options()).await;
+            append(&log, 900, 10);
+            log.roll().await.unwrap();
+            append(&log, 100, 10);
+            log.close().await.unwrap();
+            let disk = world.disk().crash(1);
+            let file = Path::new(FOLDER).join(format!("{:020}.log", 900));
+            disk.flip(&file, 7 - bit / 8, u8::try_from(bit % 8).unwrap())
+                .unwrap();
+            let next = world.successor(disk);
+            let log = next.try_open(options(), true, 1000, 0).await.unwrap();
+            assert_eq!(log.log_end_offset(), Offset(900), "bit {bit}");
+        }
+    });
+}
+
+#[test]
 fn a_compacted_log_does_not_end_where_a_rotten_base_offset_says() {
     simulate(async {
         let compacted = LogOptions {

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::num::index;
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
-use crate::segment::{File, Loaded, Segment};
+use crate::segment::{File, Loaded, Segment, load};
 
 /// So many zeros are kept behind what is set aside.
 const PADDING_KEPT_BYTES: u64 = 1 << 20;
@@ -90,12 +90,6 @@ impl<P: Platform> Recovery<'_, P> {
             // Its file system takes no changes: what was read there stays.
             return Ok(());
         }
-        if segment.notes_aborted() && (!checked.whole || checked.is_misled) {
-            // It may tell of what is cut off now, and would do so of what is written there.
-            remove(self.store.disk(), &segment.path(Role::TxnIndex)).await?;
-            let synced = self.store.disk().sync_dir(&segment.folder).await;
-            synced.map_err(Error::dir_sync(&segment.folder))?;
-        }
         if !checked.whole {
             self.store
                 .shared
@@ -119,12 +113,30 @@ impl<P: Platform> Recovery<'_, P> {
             } else {
                 tracing::debug!(file = %path.display(), size = checked.size, len, "padding was cut off");
             }
+            // Before the cut: a start that is cut short makes it again.
+            self.settle_aborted(segment).await?;
             file.set_len(checked.size)
                 .await
                 .map_err(Error::io("cut", &path))?;
         }
+        if checked.whole {
+            self.settle_aborted(segment).await?;
+        }
         // What a killed process had written is there, but it is durable only now.
         file.sync().await.map_err(Error::file_sync(&path))
+    }
+
+    async fn settle_aborted(&self, segment: &Segment<P>) -> Result<()> {
+        if !segment.notes_aborted() {
+            return Ok(());
+        }
+        let aborted = {
+            let loaded = segment.loaded();
+            let loaded = loaded.as_ref().expect("what was checked has indexes");
+            loaded.aborted.clone()
+        };
+        let options = self.index_options();
+        load::settle_aborted(self.store.disk(), segment, &aborted, options).await
     }
 
     /// Removes segments that cannot follow what was found. The note of one that is away goes before its name does: a start

@@ -83,12 +83,21 @@ async fn read<P: Platform>(
     role: Role,
     options: IndexOptions,
 ) -> Result<Option<Vec<u8>>> {
-    let path = segment.path(role);
     let bytes_max = match role {
         // Each entry stands for a marker in the data, which is longer.
         Role::TxnIndex => segment.size(),
         _ => u64::from(options.bytes_max).max(SMALL_FILE_BYTES_MAX),
     };
+    read_within(disk, segment, role, bytes_max).await
+}
+
+async fn read_within<P: Platform>(
+    disk: &P::Disk,
+    segment: &Segment<P>,
+    role: Role,
+    bytes_max: u64,
+) -> Result<Option<Vec<u8>>> {
+    let path = segment.path(role);
     match disk.read_file_within(&path, bytes_max).await {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -117,23 +126,26 @@ pub(crate) async fn aborted_of<P: Platform>(
     Ok(index.filter(is_its))
 }
 
-/// Sees to it, durably, that the file of aborted transactions tells of none but these: one that tells of others would be
-/// believed of what is written behind them.
+/// Sees to it, durably, that the file of aborted transactions tells of none that ended at or past the segment's end: it would
+/// be believed of what is written there. `len_before`: of the data file, before it is cut. What else it tells stays: it may be more than the batches that are there can tell.
 pub(crate) async fn settle_aborted<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
-    aborted: &TxnIndex,
-    options: IndexOptions,
+    len_before: u64,
 ) -> Result<()> {
-    let known = aborted.encode();
-    match read(disk, segment, Role::TxnIndex, options).await? {
-        None => return Ok(()),
-        Some(bytes) if !bytes.is_empty() && known.starts_with(&bytes) => return Ok(()),
-        Some(_) => {}
+    let bytes_max = len_before.max(SMALL_FILE_BYTES_MAX);
+    let bytes = read_within(disk, segment, Role::TxnIndex, bytes_max).await?;
+    let index = bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok());
+    // A damaged one is made anew by whoever needs it.
+    let Some(mut index) = index else {
+        return Ok(());
+    };
+    if !index.truncate_to(segment.next()) {
+        return Ok(());
     }
     let path = segment.path(Role::TxnIndex);
-    if !known.is_empty() {
-        let replaced = disk.replace_file(&path, &known).await;
+    if !index.is_empty() {
+        let replaced = disk.replace_file(&path, &index.encode()).await;
         return replaced.map_err(Error::io("write", &path));
     }
     let removed = disk.remove_file(&path).await;

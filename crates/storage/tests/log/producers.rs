@@ -429,11 +429,13 @@ fn a_batch_that_seems_longer_than_it_is_hides_no_producer_behind_it() {
 
 #[test]
 fn an_index_of_aborted_transactions_that_knows_more_than_its_log_is_forgotten_at_any_start() {
-    for is_clean in [true, false] {
+    let ways = [(true, true), (true, false), (false, true), (false, false)];
+    for (is_clean, is_empty) in ways {
         simulate(async {
             let world = World::new();
             let log = world.open(options()).await;
             let first = batch(0, 1, 100);
+            let kept = if is_empty { 0 } else { first.len() };
             add(&log, &first);
             add(&log, &in_transaction(7, 0, 0));
             add(&log, &end(7, false));
@@ -443,14 +445,20 @@ fn an_index_of_aborted_transactions_that_knows_more_than_its_log_is_forgotten_at
             let file = Path::new(FOLDER).join(format!("{:020}.log", 0));
             let (next, _) = without_snapshots(&world, disk).await;
             let bytes = next.disk().contents(&file).unwrap();
-            next.disk().put(&file, &bytes[..first.len()]).unwrap();
-            let log = next.try_open(options(), is_clean, 1, 0).await.unwrap();
+            next.disk().put(&file, &bytes[..kept]).unwrap();
+            let log = next
+                .try_open(options(), is_clean, i64::from(!is_empty), 0)
+                .await
+                .unwrap();
             add(&log, &in_transaction(7, 0, 0));
             add(&log, &end(7, true));
+            add(&log, &first);
             log.close().await.unwrap();
+            let point = log.log_end_offset().0;
             let next = next.successor(next.disk().kill(1));
-            let log = next.try_open(options(), true, 4, 0).await.unwrap();
-            assert_eq!(aborted(&log).await, [], "{is_clean}");
+            let opened = next.try_open(options(), true, point, 0).await;
+            let told = aborted(&opened.unwrap()).await;
+            assert_eq!(told, [], "clean {is_clean}, empty {is_empty}");
         });
     }
 }

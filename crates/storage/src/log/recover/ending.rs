@@ -113,30 +113,18 @@ impl<P: Platform> Recovery<'_, P> {
             } else {
                 tracing::debug!(file = %path.display(), size = checked.size, len, "padding was cut off");
             }
-            // Before the cut: a start that is cut short makes it again.
-            self.settle_aborted(segment).await?;
+        }
+        if segment.notes_aborted() {
+            // Before the cut: a start that ends here makes it again.
+            load::settle_aborted(self.store.disk(), segment, len).await?;
+        }
+        if !checked.whole {
             file.set_len(checked.size)
                 .await
                 .map_err(Error::io("cut", &path))?;
         }
-        if checked.whole {
-            self.settle_aborted(segment).await?;
-        }
         // What a killed process had written is there, but it is durable only now.
         file.sync().await.map_err(Error::file_sync(&path))
-    }
-
-    async fn settle_aborted(&self, segment: &Segment<P>) -> Result<()> {
-        if !segment.notes_aborted() {
-            return Ok(());
-        }
-        let aborted = {
-            let loaded = segment.loaded();
-            let loaded = loaded.as_ref().expect("what was checked has indexes");
-            loaded.aborted.clone()
-        };
-        let options = self.index_options();
-        load::settle_aborted(self.store.disk(), segment, &aborted, options).await
     }
 
     /// Removes segments that cannot follow what was found. The note of one that is away goes before its name does: a start

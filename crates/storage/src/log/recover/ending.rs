@@ -82,7 +82,7 @@ impl<P: Platform> Recovery<'_, P> {
         let len = segment.size();
         segment.settle(checked.size, checked.expected.offset, loaded);
         if self.clean {
-            return Ok(());
+            return self.settle_aborted(segment, len).await;
         }
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
@@ -114,10 +114,8 @@ impl<P: Platform> Recovery<'_, P> {
                 tracing::debug!(file = %path.display(), size = checked.size, len, "padding was cut off");
             }
         }
-        if segment.notes_aborted() {
-            // Before the cut: a start that ends here makes it again.
-            load::settle_aborted(self.store.disk(), segment, len).await?;
-        }
+        // Before the cut: a start that ends here makes it again.
+        self.settle_aborted(segment, len).await?;
         if !checked.whole {
             file.set_len(checked.size)
                 .await
@@ -125,6 +123,14 @@ impl<P: Platform> Recovery<'_, P> {
         }
         // What a killed process had written is there, but it is durable only now.
         file.sync().await.map_err(Error::file_sync(&path))
+    }
+
+    /// The index of aborted transactions tells of none past the segment's end.
+    async fn settle_aborted(&self, segment: &Segment<P>, len_before: u64) -> Result<()> {
+        if !segment.notes_aborted() || segment.is_sealed() {
+            return Ok(());
+        }
+        load::settle_aborted(self.store.disk(), segment, len_before).await
     }
 
     /// Removes segments that cannot follow what was found. The note of one that is away goes before its name does: a start

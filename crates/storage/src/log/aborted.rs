@@ -124,7 +124,9 @@ impl<P: Platform> Rebuilding<'_, P> {
                 position,
                 reason,
             }),
-            None | Some(Damage { hides: false, .. }) => Ok((aborted, is_sure)),
+            None => Ok((aborted, is_sure)),
+            // Of a marker that is damaged it is not known what it said.
+            Some(Damage { hides: false, .. }) => Ok((aborted, false)),
         }
     }
 
@@ -151,7 +153,7 @@ impl<P: Platform> Rebuilding<'_, P> {
             let replayed = self.replay_segment(&segment, &mut states, &mut aborted);
             if let Some(damage) = replayed.await? {
                 tell_of(&segment.path(Role::Log), damage);
-                is_sure &= !damage.hides;
+                is_sure = false;
                 self.store.shared.metrics.corruptions.inc();
             }
             states.advance_log_start(segment.next());

@@ -417,7 +417,8 @@ impl<P: Platform> Recovery<'_, P> {
                 // Batches decide: what a file says of their epochs is no reason to refuse one.
                 // No index entry says where the first one is, and no CRC. It begins with its segment, or, in a log of others
                 // that was left cleanly, behind a gap, if the log then ends where it was durable.
-                start.is_gap = position == 0 && self.clean && header.base_offset > base;
+                let says_gap = base < header.base_offset && header.base_offset < self.durable;
+                start.is_gap = position == 0 && self.clean && !gaps && says_gap;
                 start.expected = Expected {
                     offset: if position > 0 || start.is_gap {
                         header.base_offset

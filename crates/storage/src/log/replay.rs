@@ -73,7 +73,7 @@ pub(super) async fn replay<F: DiskFile>(
         let placed = placed(scan, &header, lowest, end).await?;
         if placed == Some(header) && is_marker(&header) && !scan.crc_is_right(&header).await? {
             // It may say the opposite of what it said. Its transaction is over all the same.
-            Damage::note(&mut damage, scan.position(), WRONG_CRC, true);
+            Damage::note(&mut damage, scan.position(), WRONG_CRC, false);
         } else if placed != Some(header) {
             // Moved down to what the states know already, it is not seen.
             let is_seen = placed.is_some_and(|placed| placed.next_offset() > states.end());

@@ -113,14 +113,12 @@ impl<P: Platform> Recovery<'_, P> {
             } else {
                 tracing::debug!(file = %path.display(), size = checked.size, len, "padding was cut off");
             }
-        }
-        // Before the cut: a start that ends here makes it again.
-        self.settle_aborted(segment, len).await?;
-        if !checked.whole {
             file.set_len(checked.size)
                 .await
                 .map_err(Error::io("cut", &path))?;
         }
+        // Behind the cut, which makes room: a start that ends between the two is made again.
+        self.settle_aborted(segment, len).await?;
         // What a killed process had written is there, but it is durable only now.
         file.sync().await.map_err(Error::file_sync(&path))
     }

@@ -1,6 +1,7 @@
-//! Tells the binary which commit it is built from: `FOREBAY_COMMIT` where that is set, for builds from an archive, else what
-//! git says when it is built for release. A debug build says `debug`: it would be linked anew after each commit for a number
-//! that nobody asks it for. Whether the tree had changes beside the commit is not looked at.
+//! Tells the binary which commit it is built from: `FOREBAY_COMMIT` where that is set, for builds
+//! from an archive, else what git says when it is built for release. A debug build says `debug`: it
+//! would be linked anew after each commit for a number that nobody asks it for. Whether the tree
+//! had changes beside the commit is not looked at.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! A directory with small files of any bytes, and segments that are whole: a broker opens it or names a file, and what undamaged
-//! segments hold is kept.
+//! A directory with small files of any bytes, and segments that are whole: a broker opens it or
+//! names a file, and what undamaged segments hold is kept.
 #![no_main]
 #![allow(dead_code, reason = "the harness is shared with others")]
 
@@ -66,13 +66,18 @@ fuzz_target!(|bytes: &[u8]| {
         let (content, tail) = tail.split_at(usize::from(length).min(tail.len()));
         rest = tail;
         let name = FILES[usize::from(which) % FILES.len()];
-        disk.put(&Path::new("/logs").join(name), content).expect("a healthy disk");
+        disk.put(&Path::new("/logs").join(name), content)
+            .expect("a healthy disk");
         touched.push(name);
     }
     let started = try_life(&disk, &setup, async |cluster| {
-        assert_eq!(cluster.values("whole", 0).await, VALUES, "nobody touched it");
-        // A log start that says so deletes records, an id of another topic makes it another's folder, and what a note says is
-        // elsewhere is not served from here.
+        assert_eq!(
+            cluster.values("whole", 0).await,
+            VALUES,
+            "nobody touched it"
+        );
+        // A log start that says so deletes records, an id of another topic makes it another's
+        // folder, and what a note says is elsewhere is not served from here.
         let told = |name: &&str| {
             let moves = ["partition.metadata", "moved.metadata", ".away"];
             moves.iter().any(|end| name.ends_with(end)) || name.starts_with("log-start")

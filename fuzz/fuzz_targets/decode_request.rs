@@ -1,7 +1,8 @@
 //! Requests from any peer: frames, headers, bodies.
 //!
-//! The input is what a socket gave. Every frame in it is taken off, its header read, its body decoded. The memory that
-//! a body may take is bounded as in the broker; libFuzzer's own limit on a single allocation holds it to that.
+//! The input is what a socket gave. Every frame in it is taken off, its header read, its body
+//! decoded. The memory that a body may take is bounded as in the broker; libFuzzer's own limit on a
+//! single allocation holds it to that.
 #![no_main]
 
 use bytes::{Bytes, BytesMut};

@@ -1,8 +1,9 @@
-//! What members say in bytes of their own and what logs have of groups: subscriptions and assignments of classic members as
-//! the broker looks into them, and the records of offsets, groups and transactions, whose replay must never panic.
+//! What members say in bytes of their own and what logs have of groups: subscriptions and
+//! assignments of classic members as the broker looks into them, and the records of offsets, groups
+//! and transactions, whose replay must never panic.
 //!
-//! The bytes arrive as they do in life: in requests to a broker on a simulated disk, and as batches in the logs of the
-//! coordinators, on which the next broker starts.
+//! The bytes arrive as they do in life: in requests to a broker on a simulated disk, and as batches
+//! in the logs of the coordinators, on which the next broker starts.
 #![no_main]
 #![allow(dead_code, reason = "the harness is shared with others")]
 
@@ -33,7 +34,8 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// Every decoder of records: a value or an error, and a value encodes to something that decodes to it.
+/// Every decoder of records: a value or an error, and a value encodes to something that decodes to
+/// it.
 fn decode(bytes: &[u8]) {
     let half = bytes.len() / 2;
     let (key, value) = bytes.split_at(half);

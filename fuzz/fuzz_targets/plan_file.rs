@@ -1,4 +1,5 @@
-//! A plan as a user may write it: read, solved where it is small, every answer written down, every problem described.
+//! A plan as a user may write it: read, solved where it is small, every answer written down, every
+//! problem described.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! Record batches as a client may send them: framing, validation, records, in every compression.
 //!
-//! The first byte chooses settings of the topic. Its top bit asks for a right CRC, size and magic, without which
-//! nearly every input would be refused at the door.
+//! The first byte chooses settings of the topic. Its top bit asks for a right CRC, size and magic,
+//! without which nearly every input would be refused at the door.
 #![no_main]
 
 use bytes::Bytes;
@@ -54,7 +54,8 @@ fn repair(bytes: &mut [u8]) {
     bytes[17..CRC_START].copy_from_slice(&crc.to_be_bytes());
 }
 
-/// Batches of a segment: any bytes. Those that are taken for stored batches have records that can be walked to an end.
+/// Batches of a segment: any bytes. Those that are taken for stored batches have records that can
+/// be walked to an end.
 fn walk(bytes: &Bytes) {
     let mut position = 0;
     for item in Batches::new(bytes) {

@@ -1,7 +1,8 @@
-//! Files of a log directory with any bytes in them: read without a panic, and never taken for more than they are.
+//! Files of a log directory with any bytes in them: read without a panic, and never taken for more
+//! than they are.
 //!
-//! The first byte says what the rest is: an index, a producer snapshot, a checkpoint, or a partition's folder, which is
-//! opened as a log on a simulated disk.
+//! The first byte says what the rest is: an index, a producer snapshot, a checkpoint, or a
+//! partition's folder, which is opened as a log on a simulated disk.
 #![no_main]
 
 use std::path::Path;
@@ -124,8 +125,8 @@ fn checkpoints(which: u8, bytes: &[u8]) {
     }
 }
 
-/// Opens a folder: one segment of the bytes; by the bits of `which` with an index of the same bytes, with CRCs made
-/// right, after a clean stop, as if part of it had been durable.
+/// Opens a folder: one segment of the bytes; by the bits of `which` with an index of the same
+/// bytes, with CRCs made right, after a clean stop, as if part of it had been durable.
 fn recover(which: u8, bytes: &[u8]) {
     let mut segment = bytes.to_vec();
     if which & 0x80 != 0 {

@@ -1,10 +1,10 @@
-//! Pushes of clients' metrics, of many clients and addresses: what is kept stays within its bound, and so does the page
-//! that shows it, whatever is pushed.
+//! Pushes of clients' metrics, of many clients and addresses: what is kept stays within its bound,
+//! and so does the page that shows it, whatever is pushed.
 #![no_main]
 
 use std::net::Ipv4Addr;
 
-use broker::telemetry::{BYTES_MAX, Client, Metrics, Received, Subscription};
+use broker::telemetry::{BYTES_MAX, Client, Metrics, ReceivedMetrics, Subscription};
 use libfuzzer_sys::fuzz_target;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
@@ -18,7 +18,7 @@ const PLAIN_MAX: usize = 4 << 20;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut registry = Registry::default();
-    let received = Received::new(Metrics::register(&mut registry), SHARDS);
+    let received = ReceivedMetrics::new(Metrics::register(&mut registry), SHARDS);
     let mut rest = bytes;
     while let Some((&[client, address, form, high, low], tail)) = rest.split_first_chunk() {
         let length = usize::from(u16::from_be_bytes([high, low])).min(tail.len());

@@ -1,5 +1,6 @@
-//! The least that can send batches to a Kafka: one connection, one batch made once, blocking writes, a bounded
-//! number unanswered. The yardstick for the generator: nothing is counted, paced, patched or chosen here.
+//! The least that can send batches to a Kafka: one connection, one batch made once, blocking
+//! writes, a bounded number unanswered. The yardstick for the generator: nothing is counted, paced,
+//! patched or chosen here.
 //!
 //!     bare_sender HOST:PORT RECORD_BYTES BATCH_BYTES IN_FLIGHT SECONDS
 //!

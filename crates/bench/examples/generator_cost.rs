@@ -1,11 +1,12 @@
-//! What the generator costs beside the least that can send: pairs of `bare_sender` and the generator, one after
-//! the other, against one sink in a process of its own; one connection, records of 240 KB in batches of 1 MB,
-//! five in flight.
+//! What the generator costs beside the least that can send: pairs of `bare_sender` and the
+//! generator, one after the other, against one sink in a process of its own; one connection,
+//! records of 240 KB in batches of 1 MB, five in flight.
 //!
 //!     cargo build --release -p forebay-bench --example bare_sender --example generator_cost
 //!     target/release/examples/generator_cost PAIRS SECONDS
 //!
-//! Goals: 80 % of the bare sender's rate, 0.15 CPU-s per GB. Only ratios can be compared between machines.
+//! Goals: 80 % of the bare sender's rate, 0.15 CPU-s per GB. Only ratios can be compared between
+//! machines.
 
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 

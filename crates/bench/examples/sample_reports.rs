@@ -1,5 +1,6 @@
-//! Writes made-up runs and their reports into a directory: what the browser tests look at, and a way to see what
-//! a change of the report does. `cargo run -p forebay-bench --example sample_reports -- DIR`
+//! Writes made-up runs and their reports into a directory: what the browser tests look at, and a
+//! way to see what a change of the report does. `cargo run -p forebay-bench --example
+//! sample_reports -- DIR`
 
 #![allow(
     clippy::cast_possible_truncation,

@@ -1,19 +1,20 @@
-//! The sweep: every API and version that is served, at the limit of what is decoded, with many distinct items, one item
-//! many times, texts as long as they get, and numbers at their extremes; as the first request of a stranger and in the
-//! middle of sessions, groups and transactions.
+//! The sweep: every API and version that is served, at the limit of what is decoded, with many
+//! distinct items, one item many times, texts as long as they get, and numbers at their extremes;
+//! as the first request of a stranger and in the middle of sessions, groups and transactions.
 //!
 //!     sweep --broker BINARY [--minutes N] [--seed N] [--share N] [--answer-ms N] [--others-ms N]
 //!         [--answer-work-ms N] [--others-work-ms N] [--only API] [--keep DIR]
 //!     sweep --broker BINARY --case NAME        one case again, alone
 //!     sweep --broker BINARY --frame FILE       the bytes of one, as they were sent
 //!
-//! What must hold: a request is answered or refused in time (one that may wait, waits without work), other connections
-//! get their metadata in time meanwhile, memory and descriptors are back afterwards, the process lives, and it starts
-//! again on what it left. A case fails when it does so three times in a row: a busy machine is not a slow broker. Time is
-//! counted by the wall, and by the work of the shards, which a busy machine does not lengthen. `work.txt` says what each
-//! kind of request took, the worst first; `--only` sweeps one API.
-//! `--share 16` goes to a sixteenth of the limit, for builds without optimisation.
-//! The requests come from the table of APIs and the shapes that guard its decoders: a new one is swept without being named.
+//! What must hold: a request is answered or refused in time (one that may wait, waits without
+//! work), other connections get their metadata in time meanwhile, memory and descriptors are back
+//! afterwards, the process lives, and it starts again on what it left. A case fails when it does so
+//! three times in a row: a busy machine is not a slow broker. Time is counted by the wall, and by
+//! the work of the shards, which a busy machine does not lengthen. `work.txt` says what each kind
+//! of request took, the worst first; `--only` sweeps one API. `--share 16` goes to a sixteenth of
+//! the limit, for builds without optimisation. The requests come from the table of APIs and the
+//! shapes that guard its decoders: a new one is swept without being named.
 
 #![allow(clippy::print_stdout, reason = "what a command has to say")]
 #![allow(

@@ -1,13 +1,13 @@
-//! One load from many hosts.
+//! One load run from many hosts.
 //!
-//! On every host runs an agent (`forebay bench agent`), started over ssh or by hand. Whoever runs the load
-//! ([`hosts`]) measures how the agents' clocks differ, hands every agent its share and a common start, and adds
-//! up what they return, histograms and all ([`crate::outcome::Outcome::merge`]). What they say to each other is
-//! in [`message`].
+//! An agent (`forebay bench agent`) runs on every host, started over ssh or by hand. The caller
+//! ([`hosts`]) measures the offset of each agent's clock, sends every agent its share and a common
+//! start time, and merges their outcomes including histograms ([`crate::outcome::Outcome::merge`]).
+//! [`message`] defines the protocol between caller and agent.
 //!
-//! Invariants: an agent that dies, hangs or cannot be reached is an error in the outcome, never a wait without
-//! end; an agent whose caller is gone stops its load. Agents trust whoever reaches them: over ssh that is who
-//! may log in, with `--listen` it is the network.
+//! Invariants: an agent that dies, hangs or cannot be reached is an error in the outcome, never an
+//! endless wait; an agent whose caller disconnects stops its load. Agents do not authenticate
+//! callers: over ssh, ssh decides who may connect; with `--listen`, every host on the network may.
 
 pub mod arguments;
 mod clock;

@@ -1,4 +1,4 @@
-//! `forebay bench`: the subcommands, as types that the `forebay` binary hangs into its own command line.
+//! `forebay bench`: the subcommands, as types that the `forebay` binary adds to its command line.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ mod quantity;
 mod shape;
 mod summary;
 
-/// Puts loads on brokers, ours or any Kafka, and reports what came of it.
+/// Runs loads against brokers, Forebay or any Kafka, and reports the results.
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
@@ -28,46 +28,48 @@ pub struct BenchArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Puts one load on a broker and says what came of it.
+    /// Runs one load against a broker and prints its outcome.
     Load(Box<load::LoadArgs>),
-    /// Reads everything that a ledger of `load --ledger` says was acknowledged, and checks it.
+    /// Reads everything that a ledger of `load --ledger` lists as acknowledged, and checks it.
     Check {
         /// The broker, or several, comma-separated.
         #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
         bootstrap: String,
-        /// The ledger.
+        /// The ledger file.
         ledger: PathBuf,
     },
     /// Runs an experiment: brokers, devices, loads and the report, unattended.
     Run(RunArgs),
     /// Lists the experiments that can be run by name.
     List,
-    /// Draws the report of a run anew: report.html and cells.csv, from the run.json in its directory.
+    /// Redraws the report of a run: report.html and cells.csv, from the run.json in its directory.
     Report {
-        /// The directory.
+        /// The directory of the run.
         dir: PathBuf,
     },
-    /// Listens as a broker that throws everything away: what this machine and a client can do at most.
+    /// Listens as a broker that discards all records: shows the most that this machine and a client
+    /// can do.
     Sink {
-        /// Where to listen.
+        /// Address to listen on.
         #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9192")]
         listen: String,
-        /// Leaves records in the kernel, which throws them away, instead of copying them to memory as any
-        /// broker must: shows what the client alone can do.
+        /// Discards records in the kernel instead of copying them to memory as any broker must:
+        /// shows what the client alone can do.
         #[arg(long)]
         discard: bool,
     },
-    /// Makes and removes disks of a stated speed.
+    /// Makes and removes disks of a given speed.
     Device(DeviceArgs),
     /// Becomes a program that ends when its parent does.
     #[command(hide = true)]
     Hold(HoldArgs),
-    /// Puts shares of loads on brokers for another host.
+    /// Runs shares of loads for another host.
     Agent(AgentArguments),
 }
 
 impl BenchArgs {
-    /// Does what was asked. The code is a failure where not everything asked for could be measured.
+    /// Runs the subcommand; the exit code is a failure if part of the request could not be
+    /// measured.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Load(args) => args.run()?,
@@ -85,7 +87,7 @@ impl BenchArgs {
                     Takes::Copies
                 };
                 sink::run(&listen, takes, |address| {
-                    // Who started it may be waiting for this line, or not care.
+                    // The line is for a parent that waits for it; a closed pipe is no error.
                     let _ = say(&format!("listening on {address}\n"));
                 })?;
             }
@@ -123,7 +125,7 @@ fn say(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let text = wire::text::escaped_lines(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Who closed the pipe has read enough.
+        // The reader closed the pipe because it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("writing to standard output"),
     }

@@ -1,8 +1,9 @@
-//! A load as it is asked for on the command line: from this host or many, checked or not, with a ledger or
-//! without.
+//! Runs a load as the command line describes it: from this host or many, checked or not, with a
+//! ledger or without.
 //!
-//! Topics are made before, and deleted after unless they were there or a ledger is to find them again. A check
-//! ends with a reading of everything (`verify/sweep.rs`) while the topics are still there.
+//! Topics are created before the load and deleted after it, unless they existed before or a ledger
+//! needs them later. A check ends by reading everything (`verify/sweep.rs`) while the topics still
+//! exist.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::verify::ledger::Ledger;
 use crate::verify::session::Session;
 use crate::verify::{self, sound};
 
-/// Runs a load. With a ledger it is checked whether it asks for that or not.
+/// Runs a load; with a ledger it is always checked.
 pub async fn run(
     bootstrap: &str,
     load: &Load,
@@ -95,7 +96,7 @@ async fn with_topics(
     Ok(outcome)
 }
 
-/// Checks that everything is there that a ledger says was acknowledged; nothing is written.
+/// Checks that everything a ledger lists as acknowledged can be read; writes no records.
 pub async fn check(bootstrap: &str, file: &Path, control: &Control) -> anyhow::Result<Outcome> {
     let ledger = Ledger::existing(file)?;
     let topics = ledger.subject().topics();
@@ -105,7 +106,7 @@ pub async fn check(bootstrap: &str, file: &Path, control: &Control) -> anyhow::R
     Ok(outcome)
 }
 
-/// An error in words when a check was not passed.
+/// Returns an error with the counts if a check was not passed.
 pub fn must_be_sound(outcome: &Outcome) -> anyhow::Result<()> {
     let Some(verified) = &outcome.verified else {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Where brokers under test put their data: a file system in memory, a directory as it is, or a file system on
-//! a loop device that the kernel holds to a rate.
+//! The places where brokers under test put their data: a file system in memory, a directory as it
+//! is, or a file system on a loop device that the kernel throttles.
 //!
-//! Invariant: whatever is made is written into the registry before it is made, so that a run that was killed
-//! leaves nothing that `forebay bench device remove` (or the next run) does not find.
+//! Invariant: a device is registered before it is made, so that `forebay bench device remove` or
+//! the next run finds everything that a killed run left.
 //!
-//! What a limited device emulates and what not: throughput of reads and of writes, each on its own; not
-//! latency, not the order of a queue, not what a real disk's own cache does. Below it is this machine's disk,
-//! which must be faster.
+//! A limited device emulates the throughput of reads and of writes, each on its own; it does not
+//! emulate latency, the order of a queue or the cache of a real disk. It lies on this machine's
+//! disk, which must be faster.
 
 pub mod command_line;
 mod limited;
@@ -24,21 +24,24 @@ use crate::experiment::need::shown;
 use crate::experiment::{Device as Wanted, DeviceKind};
 pub use registry::Made;
 
-/// A device that is ready.
+/// A device that is ready for use.
 #[derive(Debug)]
 pub struct Device {
     /// Its name in the results.
     pub name: String,
-    /// Where data goes.
+    /// The directory for data.
     pub dir: PathBuf,
-    /// The group whose members are held to the rate, where that goes by process: its `cgroup.procs`.
+    /// The `cgroup.procs` of the control group whose members are throttled, if the throttle applies
+    /// to processes.
     pub join: Option<PathBuf>,
-    /// What is emulated, in words; none when nothing is.
+    /// Description of what is emulated, if anything is.
     pub emulated: Option<String>,
     made: Option<Made>,
 }
 
-/// Makes a device ready. `dir` is a directory of the caller's on the disk in question.
+/// Makes a device ready for use.
+///
+/// `dir` is a directory of the caller on the disk in question.
 pub fn attach(wanted: &Wanted, dir: &Path, owner: Option<u32>) -> anyhow::Result<Device> {
     std::fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
     let name = &wanted.name;
@@ -62,7 +65,7 @@ pub fn attach(wanted: &Wanted, dir: &Path, owner: Option<u32>) -> anyhow::Result
     }
 }
 
-/// Why a device of this kind cannot be made here; none when it can.
+/// Returns why a device of this kind cannot be made here, or none if it can.
 pub fn obstacle(wanted: &Wanted) -> Option<String> {
     match wanted.kind {
         DeviceKind::Disk => None,
@@ -72,17 +75,18 @@ pub fn obstacle(wanted: &Wanted) -> Option<String> {
 }
 
 impl Device {
-    /// Removes what was made for it; a directory as it is stays.
+    /// Removes what was made for the device; a plain directory stays.
     pub fn detach(mut self) -> anyhow::Result<()> {
         self.made.take().map_or(Ok(()), |made| made.remove())
     }
 
-    /// Forgets that this process made it: it stays until it is removed by name.
+    /// Keeps the device beyond this process; it stays until it is removed by name.
     pub fn keep(mut self) -> Option<Made> {
         self.made.take()
     }
 
-    /// Writes what is dirty on it to the disk, so that one measurement does not pay for the one before.
+    /// Flushes its dirty data to the disk, so that one measurement does not pay for the previous
+    /// one.
     pub fn settle(&self) -> anyhow::Result<()> {
         let dir = std::fs::File::open(&self.dir)
             .with_context(|| format!("opening {}", self.dir.display()))?;
@@ -100,7 +104,7 @@ impl Drop for Device {
     }
 }
 
-/// True when this process may mount.
+/// Returns whether this process may mount.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -126,16 +130,16 @@ fn command<S: AsRef<OsStr>>(argv: &[S]) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// True when a program of that name is on the path.
+/// Returns whether a program of this name is on the path.
 pub(crate) fn installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    // Tools that mount are in sbin, which is not on everybody's path.
+    // Mount tools are in sbin, which many users do not have on their path.
     std::env::split_paths(&path)
         .chain(["/usr/sbin".into(), "/sbin".into()])
         .any(|dir| dir.join(program).is_file())
 }
 
-/// Free bytes where a directory is, or will be.
+/// Returns the free bytes at a directory that exists or is yet to be created.
 pub fn free_bytes(dir: &Path) -> anyhow::Result<u64> {
     let there = dir
         .ancestors()
@@ -146,7 +150,7 @@ pub fn free_bytes(dir: &Path) -> anyhow::Result<u64> {
     Ok(found.f_bavail * found.f_frsize)
 }
 
-/// A line on a device for `forebay bench device list`.
+/// Returns the line on a device for `forebay bench device list`.
 pub fn line(made: &Made) -> String {
     let size = made.size.map(shown).unwrap_or_default();
     let rate = made.rate.map(|rate| format!(" at {}/s", shown(rate)));

@@ -1,8 +1,9 @@
 //! Experiments as files: which loads run on which brokers and devices, and in which order.
 //!
-//! `file` is what is written in TOML, `sweep` makes one load per combination of what a phase varies, `choice`
-//! is what the command line changes of it, `plan` puts everything into one order, `need` says what the machine
-//! must have for it. All of this is pure: nothing here starts, mounts or measures anything; `runner` does.
+//! `file` is the TOML format, `sweep` makes one load per combination of the values that a phase
+//! varies, `choice` applies changes from the command line, `plan` puts all measurements in one
+//! order, `need` lists what the machine must have. This module is pure: it starts, mounts and
+//! measures nothing; `runner` does.
 
 pub mod choice;
 pub mod file;
@@ -16,7 +17,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-/// The experiments in this binary: (name, file).
+/// The experiments in this binary, as (name, file).
 pub const SHIPPED: &[(&str, &str)] = &[
     ("quick", include_str!("../experiments/quick.toml")),
     ("car-ingest", include_str!("../experiments/car-ingest.toml")),
@@ -36,7 +37,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("surge", include_str!("../experiments/surge.toml")),
 ];
 
-/// The experiment of a file, or the shipped one of that name.
+/// Returns the shipped experiment of this name, or the one in the file.
 pub fn find(name: &str) -> anyhow::Result<Experiment> {
     if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
         return file::parse(text, name);

@@ -1,8 +1,10 @@
-//! Latencies as histograms: from values in microseconds to the text that files and hosts exchange, and back.
+//! Latency histograms: from values in microseconds to the text that files and hosts exchange, and
+//! back.
 //!
-//! Invariant: histograms of one load add up to that of the whole, value by value, so that percentiles over
-//! several hosts, runs or intervals are those of all records and never an average of percentiles. All
-//! histograms have the same range (1 us to 1 h, longer counts as 1 h) and three significant digits.
+//! Invariant: merging the histograms of one load gives the histogram of the whole, value by value,
+//! so that percentiles over several hosts, runs or intervals are those of all records and never an
+//! average of percentiles. All histograms have the same range (1 us to 1 h, longer values count as
+//! 1 h) and three significant digits.
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -12,45 +14,46 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2Serializer};
 
 use crate::outcome::Latency;
 
-/// What is longer counts as this.
+/// Longer latencies count as this one.
 const LONGEST_US: u64 = 3_600_000_000;
 const DIGITS: u8 = 3;
-/// Text beyond this is no histogram of ours: one with a value in every bucket is smaller.
+/// Longest accepted text; a histogram with a value in every bucket is smaller.
 const TEXT_BYTES_MAX: usize = 4 << 20;
 
-/// What is to be said about latencies, in microseconds.
+/// Statistics of latencies, in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Percentiles {
-    /// How many values there are; the others are 0 without any.
+    /// Number of values; if 0, all other fields are 0.
     pub count: u64,
-    /// The smallest.
+    /// The smallest value.
     pub min: u64,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Half are at most this.
+    /// The median.
     pub p50: u64,
-    /// 9 of 10.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 95 %.
+    /// The 95th percentile.
     pub p95: u64,
-    /// 99 %.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 99.9 %.
+    /// The 99.9th percentile.
     pub p99_9: u64,
-    /// 99.99 %.
+    /// The 99.99th percentile.
     pub p99_99: u64,
-    /// All.
+    /// The largest value.
     pub max: u64,
 }
 
-/// An empty histogram of the range that all have. Fill it with `saturating_record` or
-/// `saturating_record_n`.
+/// Returns an empty histogram of the common range.
+///
+/// Fill it with `saturating_record` or `saturating_record_n`.
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_US, DIGITS).expect("constant and valid bounds")
 }
 
 impl Latency {
-    /// The text of a histogram.
+    /// Returns the text of a histogram.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -64,7 +67,7 @@ impl Latency {
         }
     }
 
-    /// The histogram of the text.
+    /// Returns the histogram of the text.
     pub fn histogram(&self) -> anyhow::Result<Histogram<u64>> {
         let mut whole = histogram();
         if self.is_empty() {
@@ -81,19 +84,19 @@ impl Latency {
         let read: Histogram<u64> = Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| anyhow::anyhow!("not an HDR histogram (V2): {error:?}"))?;
-        // Whoever wrote it may have had another range; what we add to is always ours.
+        // The writer may have used another range; the result always has the common range.
         for value in read.iter_recorded() {
             whole.saturating_record_n(value.value_iterated_to(), value.count_at_value());
         }
         Ok(whole)
     }
 
-    /// True when it holds no value.
+    /// Returns whether it holds no value.
     pub fn is_empty(&self) -> bool {
         self.hdr.is_empty()
     }
 
-    /// The latencies of all.
+    /// Returns the merged latencies.
     pub fn merge<'a>(all: impl IntoIterator<Item = &'a Self>) -> anyhow::Result<Self> {
         let mut whole = histogram();
         for one in all {
@@ -106,14 +109,14 @@ impl Latency {
         Ok(Self::of(&whole))
     }
 
-    /// Its percentiles.
+    /// Returns its percentiles.
     pub fn percentiles(&self) -> anyhow::Result<Percentiles> {
         Ok(Percentiles::of(&self.histogram()?))
     }
 }
 
 impl Percentiles {
-    /// The percentiles of a histogram.
+    /// Returns the percentiles of a histogram.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {
             return Self::default();
@@ -148,7 +151,7 @@ mod tests {
         Latency::of(&filled)
     }
 
-    /// The value that so many of all are at or below, as anybody would count it.
+    /// The exact quantile by nearest rank.
     fn counted(values: &mut [u64], quantile: f64) -> u64 {
         values.sort_unstable();
         let rank = (quantile * values.len() as f64).ceil() as usize;
@@ -186,7 +189,8 @@ mod tests {
 
     #[test]
     fn merging_is_not_averaging() {
-        // 99 fast records on one host, 1 slow one on the other: the mean of the medians would be 5000.
+        // 99 fast records on one host, 1 slow one on the other: the mean of the medians would
+        // be 5000.
         let merged = Latency::merge([&of(&[100; 99]), &of(&[10_000])]).unwrap();
         assert_eq!(merged.percentiles().unwrap().p50, 100);
     }

@@ -1,8 +1,9 @@
-//! `forebay bench`: puts a load on a broker over the wire, measures it from outside, and reports.
+//! `forebay bench`: runs a load against a broker over the wire, measures it from outside, and
+//! reports.
 //!
-//! It works against any Kafka and knows nothing of how ours is built: no crate of the broker is a dependency.
-//! `spec` says what a load is and `outcome` what came of it; both are files as well as values, so that every
-//! part (generator, experiments, agents on other hosts, report) speaks them and nothing else.
+//! It works against any Kafka and does not depend on any crate of the broker. `spec` defines a load
+//! and `outcome` its result; both are files as well as values, the only ones that all parts
+//! (generator, experiments, agents on other hosts, report) exchange.
 
 #![allow(
     clippy::cast_precision_loss,

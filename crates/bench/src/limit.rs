@@ -1,8 +1,9 @@
-//! Limits of the machine, measured in the same run: what the disk and the sockets can do without a broker.
+//! Limits of the machine, measured in the same run: what the disk and the sockets can do without a
+//! broker.
 //!
-//! The disk by `fio` (sequential, past the page cache), when it is installed: 1 MiB at a time as fast as it goes, and
-//! 256 KiB at a time at a pace, each synced, which is what an answer that waits for the disk waits for at least. The
-//! sockets in `socket`.
+//! `fio`, if installed, measures the disk (sequential, bypassing the page cache): 1 MiB writes and
+//! reads at full speed, and 256 KiB writes at a fixed rate, each synced, which is the least latency
+//! of a response that waits for the disk. `socket` measures the sockets.
 
 mod socket;
 
@@ -19,19 +20,20 @@ use crate::target::process::held;
 
 pub use socket::sockets;
 
-/// The pace of writes that are each synced: that of the experiment `latency`.
+/// Rate of the writes that are each synced, the same as in the experiment `latency`.
 const SYNCED_BYTES_PER_SECOND: u64 = 100_000_000;
-/// How long they go on.
+/// Duration of these writes.
 const SYNCED_SECONDS: u64 = 5;
 
-/// Whether fio is there, in words for the report when it is not.
+/// Returns the text for the report if fio is missing.
 pub fn fio_missing() -> Option<String> {
     (!installed("fio")).then(|| {
         "fio is not installed: what the disks can do by themselves was not measured".to_owned()
     })
 }
 
-/// Sequential write (synced at the end) and read on a device, and writes that are each synced.
+/// Measures a sequential write (synced at the end), a sequential read, and writes that are each
+/// synced.
 pub fn fio(device: &Device, kind: DeviceKind) -> anyhow::Result<Vec<Limit>> {
     let dir = device.dir.join("fio");
     std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
@@ -43,19 +45,19 @@ pub fn fio(device: &Device, kind: DeviceKind) -> anyhow::Result<Vec<Limit>> {
     measured
 }
 
-/// What fio is to do.
+/// One run of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Job {
     Write,
     Read,
-    /// At a pace, each of them on the disk before the next.
+    /// Writes at a fixed rate, each on the disk before the next.
     Synced,
 }
 
 impl Job {
     fn of(kind: DeviceKind) -> &'static [Job] {
         match kind {
-            // There is nothing to sync.
+            // Memory has nothing to sync.
             DeviceKind::Memory => &[Job::Write, Job::Read],
             DeviceKind::Disk | DeviceKind::Limited => &[Job::Write, Job::Read, Job::Synced],
         }
@@ -92,7 +94,7 @@ impl Job {
 }
 
 fn fio_once(device: &Device, kind: DeviceKind, dir: &Path, job: Job) -> anyhow::Result<Limit> {
-    // Not every kernel opens a file in memory past the cache that it is.
+    // Not every kernel supports direct I/O on tmpfs, which itself is page cache.
     let direct = u8::from(kind != DeviceKind::Memory);
     let mut argv = vec![
         "fio".to_owned(),
@@ -127,7 +129,7 @@ fn fio_once(device: &Device, kind: DeviceKind, dir: &Path, job: Job) -> anyhow::
     })
 }
 
-/// What the first job of fio's report says of one direction.
+/// The result of fio's first job in one direction.
 #[derive(PartialEq, Debug)]
 struct Answer {
     bytes_per_second: f64,

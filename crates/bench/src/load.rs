@@ -1,10 +1,11 @@
-//! The load generator: puts a load on a broker, and says what came of it.
+//! The load generator: runs a load against a broker and returns its outcome.
 //!
-//! [`run`] is all of it. A load is divided among producers and consumers (`plan`), each a task on one of few
-//! threads (`native`), so light that the broker is measured and not the generator: records are encoded once
-//! and sent again (`encode`), and only headers of what is read are looked at (`fetch_wire`).
-//! Latency is that of an open loop where the load has a rate: it counts from when a record was due (`pace`).
-//! Not here: the check of every record (behind [`hook`]), how many hosts agree, what a load is (`spec`).
+//! [`run`] is the entry point. A load is divided among producers and consumers (`plan`), each a
+//! task on one of a few threads (`native`). They are light, so that the broker is measured and not
+//! the generator: records are encoded once and sent repeatedly (`encode`), and only the headers of
+//! fetched records are parsed (`fetch_wire`). A load with a rate is an open loop: latency counts
+//! from the time at which a record was due (`pace`). Not here: the check of every record (behind
+//! [`hook`]), the coordination of hosts, the definition of a load (`spec`).
 
 use anyhow::{Context as _, bail};
 
@@ -47,11 +48,11 @@ pub use hook::Place;
 use crate::outcome::Outcome;
 use crate::spec::{Driver, Load};
 
-/// Puts a load on the broker at `bootstrap` (`host:port`, several comma-separated) and says what came of it.
+/// Runs a load against the broker at `bootstrap` (`host:port`, several comma-separated).
 ///
-/// Makes the topics before and deletes them after, unless they exist or many hosts share the load
-/// ([`Control::host`]). What goes wrong while it runs is counted in the outcome; an error is what kept it
-/// from running at all.
+/// Creates the topics before and deletes them after, unless they exist or many hosts share the load
+/// ([`Control::host`]). Errors during the run are counted in the outcome; an error is returned only
+/// if the load could not run.
 pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
     let verification = control.verification.as_ref().filter(|_| load.verify);
     if load.verify && verification.is_none() {
@@ -88,7 +89,7 @@ pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Res
 #[cfg(feature = "librdkafka")]
 use librdkafka::run as ordinary;
 
-/// Never called: [`run`] has refused the load.
+/// Never called: [`run`] has already refused the load.
 #[cfg(not(feature = "librdkafka"))]
 fn ordinary(_part: native::Part) -> anyhow::Result<native::Ended> {
     bail!("there is no driver of librdkafka in this build")
@@ -100,7 +101,7 @@ fn checked(mut outcome: Outcome, control: &Control, load: &Load) -> Outcome {
     outcome
 }
 
-/// [`run`] for callers without a runtime.
+/// Calls [`run`] for callers without a runtime.
 pub fn run_blocking(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -1,11 +1,11 @@
-//! Facts on the machine that a figure means nothing without.
+//! Facts on the machine, without which a measured figure means nothing.
 //!
-//! Reads `/proc`, `/sys` and `/etc` below a root, which tests replace by recorded files. What cannot be found
-//! out is left away.
+//! Reads `/proc`, `/sys` and `/etc` below a root, which tests replace by recorded files. Facts that
+//! cannot be read are left out.
 
 use std::path::Path;
 
-/// (name, value), in the order to be shown.
+/// Returns the facts as (name, value), in display order.
 pub fn facts(root: &Path) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
@@ -38,7 +38,7 @@ pub fn facts(root: &Path) -> Vec<(String, String)> {
     facts
 }
 
-/// What the kernel's default of TCP means for what is measured within the machine.
+/// Returns the default congestion control, with its effect on loopback measurements.
 fn congestion(name: &str) -> String {
     match name.trim() {
         "bbr" => "bbr (the generator's own connections within this machine use cubic, because bbr sends at the \
@@ -48,7 +48,7 @@ fn congestion(name: &str) -> String {
     }
 }
 
-/// Disk and file system of a directory: device, file system, options.
+/// Returns the disk and file system of a directory: device, file system, options.
 pub fn directory(root: &Path, dir: &Path) -> Option<String> {
     let mounts = text(root, "proc/self/mountinfo")?;
     let best = mounts
@@ -71,7 +71,7 @@ struct Mount {
     options: String,
 }
 
-/// A line of mountinfo: fields up to a lone dash, then kind, source, options.
+/// Parses a line of mountinfo: fields up to a lone dash, then kind, source, options.
 fn mount(line: &str) -> Option<Mount> {
     let (before, behind) = line.split_once(" - ")?;
     let mut before = before.split(' ').skip(2);
@@ -87,7 +87,7 @@ fn mount(line: &str) -> Option<Mount> {
     })
 }
 
-/// What the disk under a file system is; a partition's is that of its disk.
+/// Describes the disk under a file system; for a partition, its disk.
 fn disk_of(root: &Path, number: &str) -> Option<String> {
     let device = root.join("sys/dev/block").join(number);
     let queue = [device.join("queue"), device.join("../queue")]
@@ -147,7 +147,7 @@ fn kib(root: &Path, name: &str) -> Option<u64> {
     value.split(' ').next()?.parse().ok()
 }
 
-/// Bytes of memory that can be taken without swapping.
+/// Returns the bytes of memory that can be allocated without swapping.
 pub fn memory_available(root: &Path) -> Option<u64> {
     Some(kib(root, "MemAvailable")? * 1024)
 }
@@ -208,7 +208,7 @@ fn virtualisation(root: &Path, cpuinfo: &str) -> String {
     parts.join(", ")
 }
 
-/// The one in brackets of a list of choices.
+/// Returns the bracketed one of a list of choices.
 fn chosen(root: &Path, name: &str) -> Option<String> {
     let text = text(root, name)?;
     let (_, rest) = text.split_once('[')?;

@@ -1,7 +1,8 @@
-//! What came of a load: counts, latencies, the curve over time, what the broker's process used.
+//! The outcome of a load: counts, latencies, the curve over time, the usage of the broker's
+//! process.
 //!
-//! Invariant: outcomes of several hosts add up. Latencies are histograms, not averages or percentiles; times of
-//! intervals count from the common start.
+//! Invariant: outcomes of several hosts can be added. Latencies are histograms, not averages or
+//! percentiles; times of intervals count from the common start.
 
 use std::collections::BTreeMap;
 
@@ -9,84 +10,88 @@ use serde::{Deserialize, Serialize};
 
 mod merge;
 
-/// What came of one load.
+/// The outcome of one load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// When it began to be counted, in milliseconds since 1970.
+    /// Start of counting, in milliseconds since 1970.
     pub started_ms: i64,
-    /// How long it was counted.
+    /// Duration of counting.
     pub seconds: f64,
-    /// What was written and acknowledged.
+    /// The acknowledged records.
     pub produce: Option<Side>,
-    /// What was read.
+    /// The consumed records.
     pub consume: Option<Side>,
     /// One point per interval.
     pub intervals: Vec<Interval>,
-    /// What the broker's process used while it was counted; none when it is not on this machine.
+    /// Usage of the broker's process while counting; none if it runs on another machine.
     pub broker: Option<Usage>,
-    /// What the generator used.
+    /// Usage of the generator.
     pub client: Option<Usage>,
-    /// Errors by what they said.
+    /// Counts of errors by message.
     pub errors: BTreeMap<String, u64>,
-    /// What the check of every record found.
+    /// Result of the check of every record.
     pub verified: Option<Verified>,
-    /// Why it ended before its time.
+    /// Why the load ended early.
     pub aborted: Option<String>,
-    /// The hosts that put it on, where that was not this one alone.
+    /// The hosts that ran the load, if other than this one alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<Host>,
 }
 
-/// A host that put on a share of a load.
+/// A host that ran a share of a load.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
-    /// As it was named.
+    /// Its name on the command line.
     pub name: String,
-    /// How far its clock was ahead of ours, in microseconds. Its times are corrected by that; what it read of
-    /// others' records is late or early by their difference.
+    /// How far its clock was ahead of the caller's, in microseconds.
+    ///
+    /// Its times are corrected by this; the latency of records that it read from other hosts is off
+    /// by the difference of their clocks.
     pub clock_ahead_us: i64,
-    /// How sure that is.
+    /// Uncertainty of that offset, in microseconds.
     pub clock_uncertainty_us: i64,
 }
 
 /// One side of a load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Side {
-    /// Records.
+    /// Number of records.
     pub records: u64,
     /// Bytes of keys and values, before compression.
     pub bytes: u64,
     /// Bytes of batches on the wire.
     pub wire_bytes: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Of records in microseconds: writing from when one was meant to be sent (at a rate) or was sent to its
-    /// acknowledgement, reading from its timestamp to its arrival. An HDR histogram (V2), base64.
+    /// Latencies of records in microseconds, as an HDR histogram (V2) in base64.
+    ///
+    /// Produce latency counts from when a record was due (at a rate) or was sent (without) to its
+    /// acknowledgement, consume latency from its timestamp to its arrival.
     pub latency: Latency,
 }
 
-/// A histogram of microseconds, as text wherever it is stored.
+/// A histogram of microseconds, stored as text everywhere.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Latency {
-    /// Base64 of the V2 serialization; empty: no values.
+    /// Base64 of the V2 serialization; empty without values.
     pub hdr: String,
 }
 
-/// One point of the curves. Counts are of this interval alone.
+/// One point of the curve; its counts are of this interval alone.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Interval {
-    /// When it ended, in seconds since the load began to be counted; below 0 is warm-up.
+    /// When it ended, in seconds since the start of counting; negative in the warm-up.
     pub at: f64,
     /// Bytes acknowledged.
     pub produced: u64,
-    /// Bytes read.
+    /// Bytes consumed.
     pub consumed: u64,
-    /// Median latency of writing in microseconds, 0 without any.
+    /// Median produce latency in microseconds, 0 without values.
     pub p50_us: u64,
-    /// Its 99th percentile.
+    /// 99th percentile of the produce latency.
     pub p99_us: u64,
-    /// All latencies of writing in it, for those who merge several hosts; left out of files.
+    /// All produce latencies in it, for merging several hosts; left out of files.
     #[serde(default, skip_serializing_if = "Latency::is_empty")]
     pub latency: Latency,
     /// Bytes on each of the broker's tiers, first tier first.
@@ -94,46 +99,46 @@ pub struct Interval {
     pub tier_bytes: Vec<u64>,
 }
 
-/// What a process used.
+/// The usage of a process.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Processor time.
+    /// CPU time.
     pub cpu_seconds: f64,
-    /// Of that, in the kernel.
+    /// CPU time in the kernel, part of the former.
     pub system_seconds: f64,
-    /// Most memory it had resident.
+    /// Largest resident memory.
     pub resident_bytes_max: u64,
-    /// Bytes that reached the disk layer.
+    /// Bytes written to the disk layer.
     pub disk_written_bytes: u64,
-    /// Bytes fetched from the disk layer.
+    /// Bytes read from the disk layer.
     pub disk_read_bytes: u64,
-    /// Bytes received over all interfaces of its network namespace, loopback too.
+    /// Bytes received over all interfaces of its network namespace, including loopback.
     pub network_received_bytes: u64,
-    /// Bytes sent.
+    /// Bytes sent over these interfaces.
     pub network_sent_bytes: u64,
 }
 
-/// What the check of every record found.
+/// The result of the check of every record.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Verified {
     /// Records acknowledged.
     pub acknowledged: u64,
-    /// Different records read.
+    /// Distinct records read.
     pub read: u64,
     /// Acknowledged and never read.
     pub lost: u64,
     /// Read more than once.
     pub duplicated: u64,
-    /// Read behind a later one of the same partition and producer.
+    /// Read after a later one of the same partition and producer.
     pub disordered: u64,
     /// Read with other bytes than written.
     pub damaged: u64,
 }
 
-/// A whole experiment as it was run: what the report is made of (`run.json`).
+/// A whole experiment as it was run (`run.json`), the input of the report.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     pub version: u32,
     /// Name of the experiment.
     pub experiment: String,
@@ -145,67 +150,70 @@ pub struct Run {
     pub command: String,
     /// Facts on the machine: (name, value), in the order to be shown.
     pub machine: Vec<(String, String)>,
-    /// What is emulated, and how. Empty: nothing.
+    /// Descriptions of what is emulated; empty if nothing is.
     pub emulated: Vec<String>,
     /// The brokers: name to the exact command and version.
     pub targets: BTreeMap<String, TargetFacts>,
-    /// Names of the targets, ours first; ratios are of the first to each other one.
+    /// Names of the targets, Forebay first; ratios compare the first with each other one.
     pub order: Vec<String>,
-    /// All that was measured, in order of time.
+    /// All measurements, in order of time.
     pub cells: Vec<Cell>,
-    /// Limits of the machine measured beside: sink, disk.
+    /// Limits of the machine measured in the same run: sink, disk.
     pub limits: Vec<Limit>,
-    /// It was ended before everything had been run.
+    /// Why the run ended before everything was measured.
     pub aborted: Option<String>,
 }
 
 /// One broker under test.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct TargetFacts {
-    /// As it says it itself.
+    /// As the broker reports it.
     pub version: String,
-    /// How it was started.
+    /// The command that started it.
     pub command: String,
-    /// What it is set to do about syncing, in words.
+    /// Its settings on syncing, in words.
     pub durability: String,
 }
 
 /// One measurement: one load on one target.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cell {
-    /// Which phase of the experiment: "produce", "consume", "both", ..
+    /// Phase of the experiment: "produce", "consume", "both", ..
     pub phase: String,
     /// Target.
     pub target: String,
     /// Device of the log directory.
     pub device: String,
-    /// Freshly started broker and memory.
+    /// Whether broker and page cache were fresh.
     pub cold: bool,
-    /// What the sweep varies: name to value as text. Numbers are plain, so that they sort as numbers.
+    /// The varied parameters, from name to value as text; numbers are plain, so that they sort as
+    /// numbers.
     pub parameters: BTreeMap<String, String>,
-    /// 0-based. Cells that differ in nothing but the target are a pair.
+    /// The repetition, 0-based; cells that differ only in the target are a pair.
     pub repetition: u32,
-    /// The bursts it was put under, where it was.
+    /// The bursts of its load, if it had any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surge: Option<Surge>,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// Bursts, and what takes them. Rates are bytes a second, times seconds, from where counting began.
+/// Bursts, and the capacities that absorb them.
+///
+/// Rates are bytes per second, times are seconds from the start of counting.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Surge {
-    /// Between bursts.
+    /// Rate between bursts.
     pub base: f64,
-    /// During one.
+    /// Rate during a burst.
     pub peak: f64,
-    /// How long one takes.
+    /// Duration of a burst.
     pub length: f64,
-    /// From the start of one to the start of the next.
+    /// Time from the start of one burst to the start of the next.
     pub interval: f64,
-    /// Bytes of the broker's first tier, where it has two.
+    /// Bytes of the broker's first tier, if it has two tiers.
     pub first_tier: Option<f64>,
-    /// What the device behind takes, where it is held to a rate.
+    /// Rate of the device behind it, if it is throttled.
     pub drain: Option<f64>,
 }
 
@@ -214,28 +222,28 @@ pub struct Surge {
 pub struct Limit {
     /// "socket sink", "fio write", ..
     pub name: String,
-    /// Device, where it has one.
+    /// Device, if the limit is of one.
     pub device: String,
-    /// What was varied, as in [`Cell`].
+    /// The varied parameters, as in [`Cell`].
     pub parameters: BTreeMap<String, String>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes_per_second: f64,
-    /// Processor time of the receiving side per GB (10^9 bytes), 0 where that means nothing.
+    /// CPU time of the receiving side per GB (10^9 bytes), 0 if not applicable.
     pub cpu_seconds_per_gb: f64,
-    /// How long one of them took, where it is that which limits.
+    /// Latency of one operation, if that is the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LimitLatency>,
     /// The command.
     pub command: String,
 }
 
-/// Percentiles of what a limit of latency is.
+/// Percentiles of a latency limit.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LimitLatency {
-    /// Half of them are done in this, microseconds.
+    /// The median, in microseconds.
     pub p50_us: f64,
-    /// 99 of 100.
+    /// The 99th percentile.
     pub p99_us: f64,
-    /// 999 of 1000.
+    /// The 99.9th percentile.
     pub p999_us: f64,
 }

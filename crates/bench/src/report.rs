@@ -1,8 +1,10 @@
-//! What a run comes to: `report.html` to be looked at and `cells.csv` to be calculated with, from `run.json`.
+//! The report of a run: from `run.json`, it writes `report.html` for reading and `cells.csv` for
+//! calculations.
 //!
-//! Invariants: the page is one file that needs nothing from outside and no script to be read; every ratio is of
-//! pairs; where we lose is shown as clearly as where we win; no text of a run is ever markup; nothing that is
-//! not a number is printed as one. It measures nothing and knows no broker.
+//! Invariants: the page is one file that loads nothing and can be read without scripts; every ratio
+//! is of pairs; results in which Forebay loses are as visible as those in which it wins; text of a
+//! run is never markup; non-finite values are never printed as numbers. It measures nothing and
+//! connects to no broker.
 
 mod cost;
 mod csv;
@@ -25,7 +27,7 @@ use anyhow::Context as _;
 
 use crate::outcome::Run;
 
-/// The form of `run.json` that this version reads.
+/// The version of `run.json` that this program reads.
 const VERSION: u32 = 1;
 
 /// Writes `report.html` and `cells.csv` into a directory.
@@ -39,13 +41,15 @@ pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The bursts of a phase, of its first measurement: for how long each was taken in (none: to its end), and how long its
-/// bytes took to leave the first tier (none: not before the next, or the end), in seconds.
+/// Returns the bursts of a phase's first measurement, as two times in seconds.
+///
+/// The first is how long the burst was absorbed (none: to its end), the second how long its bytes
+/// took to leave the first tier (none: not before the next burst, or the end).
 pub fn bursts_of(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
     surge::measured(run, phase)
 }
 
-/// Reads the `run.json` of a directory. An error names the file and the field.
+/// Reads the `run.json` of a directory; an error names the file and the field.
 pub fn read(dir: &Path) -> anyhow::Result<Run> {
     let path = dir.join("run.json");
     let text =
@@ -58,7 +62,7 @@ fn parse(text: &str) -> anyhow::Result<Run> {
     let run: Run = serde_path_to_error::deserialize(&mut source).map_err(|error| {
         let field = error.path().to_string();
         let error = anyhow::Error::new(error.into_inner());
-        // The path is "." where the text is no JSON at all.
+        // The path is "." if the text is not JSON.
         if field == "." {
             error
         } else {

@@ -1,11 +1,11 @@
 //! `forebay bench run`: an experiment from beginning to end, unattended.
 //!
-//! The order of things is the plan's; this carries it out. After every measurement `run.json` is whole and on
-//! disk, so that what was measured survives whatever comes.
+//! The plan determines the order; this module executes it. After every measurement `run.json` is
+//! complete and on disk, so that results survive any failure.
 //!
-//! Invariant: however it ends (done, ^C, SIGTERM, an error), brokers are ended, devices and data removed, and
-//! the report is written of what there is. Only a second signal ends it at once; what then stays behind, the
-//! next run removes.
+//! Invariant: however the run ends (done, ^C, SIGTERM, an error), brokers are stopped, devices and
+//! data are removed, and the report is written from the results so far. Only a second signal ends
+//! it at once; the next run removes what is left then.
 
 mod hosts;
 mod progress;
@@ -34,32 +34,34 @@ use steps::Steps;
 /// Arguments of `forebay bench run`.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
-    /// A file, or the name of a shipped experiment, as `forebay bench list` shows them.
+    /// A file, or the name of a shipped experiment, as listed by `forebay bench list`.
     #[arg(value_name = "FILE|NAME")]
     experiment: String,
-    /// Where run.json and the report go; by default bench-NAME in the working directory.
+    /// Directory for run.json and the report; by default bench-NAME in the working directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Where devices put what is on disk; by default the directory of --out.
+    /// Directory for the data of devices on disk; by default the directory of --out.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Changes the experiment: repetitions, limits, device.NAME.FIELD, target.NAME.settings.KEY, the name of a
-    /// sweep, or a field of the loads such as `produce.batch_bytes`.
+    /// Changes the experiment: repetitions, limits, device.NAME.FIELD, target.NAME.settings.KEY,
+    /// the name of a sweep, or a field of the loads such as `produce.batch_bytes`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Measures only what fits: PHASE, PHASE/name=value,name=value or /name=value (device is a name, too).
+    /// Measures only what matches: PHASE, PHASE/name=value,name=value or /name=value (device is a
+    /// name, too).
     #[arg(long, value_name = "FILTER")]
     only: Vec<String>,
     /// How often each measurement is repeated.
     #[arg(long, value_name = "N")]
     repetitions: Option<u32>,
-    /// How long each measurement is counted.
+    /// Duration of each measurement.
     #[arg(long, value_name = "N")]
     seconds: Option<f64>,
-    /// Says what would be done, what it needs and how long it takes, and does nothing.
+    /// Prints what would be measured, what it needs and how long it takes, without doing it.
     #[arg(long)]
     dry_run: bool,
-    /// Address of this machine at which brokers listen; with --hosts one that those reach. By default 127.0.0.1.
+    /// Address of this machine for brokers to listen on; with --hosts one that those can reach. By
+    /// default 127.0.0.1.
     #[arg(long, value_name = "ADDRESS")]
     broker_host: Option<String>,
     #[command(flatten, next_help_heading = "Many hosts")]
@@ -67,7 +69,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// Arguments as they would be typed, the name of the command first.
+    /// Parses arguments as typed, with the name of the command first.
     pub fn from_words(words: Vec<std::ffi::OsString>) -> anyhow::Result<RunArgs> {
         let command = RunArgs::augment_args(clap::Command::new("run").no_binary_name(false));
         let matches = command.try_get_matches_from(words)?;
@@ -77,13 +79,13 @@ impl RunArgs {
     }
 }
 
-/// An experiment as the command line wants it.
+/// An experiment with the changes of the command line.
 struct Chosen {
     experiment: Experiment,
     actions: Vec<Action>,
 }
 
-/// Runs an experiment; the code says whether everything was measured.
+/// Runs an experiment; the exit code shows whether everything was measured.
 pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
     let chosen = choose(arguments)?;
     let name = &chosen.experiment.name;
@@ -124,13 +126,13 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
     carry_out(&chosen, &whereabouts, generators)
 }
 
-/// Where things are.
+/// The directories and the address of a run.
 struct Whereabouts<'a> {
-    /// Results.
+    /// Directory for results.
     out: &'a Path,
-    /// Devices on disk.
+    /// Directory for devices on disk.
     disk: &'a Path,
-    /// Where brokers listen.
+    /// Address for brokers to listen on.
     broker_host: String,
 }
 
@@ -208,7 +210,7 @@ fn choose(arguments: &RunArgs) -> anyhow::Result<Chosen> {
     })
 }
 
-/// Refuses what this machine cannot do.
+/// Refuses an experiment that does not fit this machine.
 fn fits(chosen: &Chosen, disk: &Path) -> anyhow::Result<()> {
     let Chosen {
         experiment,

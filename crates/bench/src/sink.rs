@@ -1,9 +1,10 @@
-//! A broker that throws everything away: what a generator, a socket and this machine can do at most.
+//! A broker that discards all records: shows the most that a generator, a socket and this machine
+//! can do.
 //!
-//! Speaks just enough Kafka that the same client can be pointed at it: ApiVersions, Metadata, CreateTopics,
-//! `DeleteTopics`, `InitProducerId`, Produce. Of records only batch headers are looked at, to count offsets; the
-//! rest is read into the same memory again and again, or, with [`Skipping::Discard`], never leaves the kernel.
-//! Every topic that is written to is taken to exist. Nothing can be read back.
+//! It implements just enough of Kafka for the same client: ApiVersions, Metadata, CreateTopics,
+//! `DeleteTopics`, `InitProducerId`, Produce. It parses only the batch headers of records, to count
+//! offsets; the rest is read into one reused buffer or, with [`Skipping::Discard`], never leaves
+//! the kernel. A produced topic counts as existing. Nothing can be read back.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ use crate::load::stream::{Skipping, Stream};
 
 mod produced;
 
-/// What is served: key, oldest and newest version.
+/// The served requests: API, oldest and newest version.
 const SERVED: [(Api, i16, i16); 6] = [
     (Api::Produce, produced::VERSIONS.0, produced::VERSIONS.1),
     (Api::Metadata, 1, 12),
@@ -44,21 +45,22 @@ const SERVED: [(Api, i16, i16); 6] = [
     (Api::DeleteTopics, 1, 6),
     (Api::InitProducerId, 0, 4),
 ];
-/// Questions are small; only Produce is not read as a whole.
+/// Limit on requests other than Produce, which alone is not read as a whole.
 const QUESTION_BYTES_MAX: usize = 16 << 20;
-/// Bytes of a request's header up to the client's id: key, version, correlation id, length of that.
+/// Bytes of a request's header up to the client id: key, version, correlation id, length of the
+/// client id.
 const FIXED_HEADER_BYTES: usize = 10;
 
-/// What the kernel hands over of records.
+/// What happens to the bytes of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Takes {
-    /// All: they are copied to memory, as a broker must.
+    /// They are copied to memory, as any broker must.
     Copies,
-    /// Nothing: they are thrown away in the kernel. Faster than any broker could be.
+    /// The kernel discards them, which is faster than any broker could be.
     Nothing,
 }
 
-/// The state of a sink: topics with their partitions' next offsets, and the next producer id.
+/// The state of a sink: the next offsets of each topic's partitions, and the last producer id.
 #[derive(Debug, Default)]
 struct State {
     address: Option<SocketAddr>,
@@ -66,13 +68,13 @@ struct State {
     producers: i64,
 }
 
-/// Listens; give it to [`serve`].
+/// Binds the listener for [`serve`].
 pub async fn listen(address: &str) -> anyhow::Result<TcpListener> {
     let listener = TcpListener::bind(address).await;
     listener.with_context(|| format!("listening on {address}"))
 }
 
-/// Serves until dropped; on one thread, within a `LocalSet`.
+/// Serves until dropped; must run on one thread, within a `LocalSet`.
 pub async fn serve(listener: TcpListener, takes: Takes) -> anyhow::Result<()> {
     let state = Rc::new(RefCell::new(State {
         address: Some(listener.local_addr()?),
@@ -88,13 +90,13 @@ pub async fn serve(listener: TcpListener, takes: Takes) -> anyhow::Result<()> {
         tokio::task::spawn_local(async move {
             if let Err(error) = converse(socket, skipping, &state).await {
                 let why = format!("{error:#}");
-                eprintln!("sink: {peer}: {}", wire::text::Escaped(&why));
+                eprintln!("sink: {peer}: {}", wire::text::EscapedText(&why));
             }
         });
     }
 }
 
-/// [`serve`] on the calling thread, until the process ends; says where it listens.
+/// Runs [`serve`] on the calling thread until ^C; passes the bound address to `said`.
 pub fn run(address: &str, takes: Takes, said: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -258,7 +260,7 @@ impl State {
         DeleteTopicsResponse::default().with_responses(gone.collect())
     }
 
-    /// The offset that a batch gets.
+    /// Returns the offset of an appended batch, or -1 if the partition is out of range.
     fn append(&mut self, topic: &str, partition: usize, batch: &BatchHeader) -> i64 {
         if !self.topics.contains_key(topic) {
             self.topics.insert(topic.to_owned(), Vec::new());
@@ -276,7 +278,7 @@ impl State {
     }
 }
 
-/// A partition beyond this is none.
+/// Limit on partition indexes.
 const PARTITIONS_MAX: usize = 1 << 20;
 
 fn api_versions() -> ApiVersionsResponse {

@@ -1,8 +1,9 @@
-//! What a load is: who sends and reads what, how fast, for how long.
+//! The definition of a load: what it produces and consumes, how fast, for how long.
 //!
-//! Invariant: a specification holds everything a generator needs but the address of the broker, so that the
-//! same one runs against two brokers, or on many hosts. Byte counts are plain bytes, rates bytes of records
-//! (keys and values) a second, times seconds, unless the name says otherwise.
+//! Invariant: a specification contains everything that a generator needs except the address of the
+//! broker, so that the same one runs against two brokers, or on many hosts. Byte counts are plain
+//! bytes, rates are bytes of records (keys and values) per second, times are seconds, unless the
+//! name says otherwise.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// The topics it uses; made before, deleted afterwards.
+    /// The topics it uses; created before it, deleted after it.
     pub topics: Topics,
     /// The writing side.
     #[serde(default)]
@@ -20,21 +21,21 @@ pub struct Load {
     /// The reading side.
     #[serde(default)]
     pub consume: Option<Consume>,
-    /// Which client.
+    /// The client to use.
     #[serde(default)]
     pub driver: Driver,
-    /// Seconds at the beginning that are run but not counted.
+    /// Seconds at the start that are not measured.
     #[serde(default)]
     pub warmup_seconds: f64,
-    /// How long it is counted; it ends earlier where `bytes_max` says so.
+    /// Seconds that are measured; `bytes_max` can end the load earlier.
     pub seconds: f64,
-    /// Bytes of records after which writers stop and readers have read enough, in all.
+    /// Total bytes of records after which producers stop, and consumers have read enough.
     #[serde(default)]
     pub bytes_max: Option<u64>,
     /// Length of one point of the throughput curve.
     #[serde(default = "interval_default")]
     pub interval_seconds: f64,
-    /// Numbers every record and checks what comes back.
+    /// Whether every record is numbered and checked when it is read.
     #[serde(default)]
     pub verify: bool,
 }
@@ -47,20 +48,20 @@ fn interval_default() -> f64 {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Topics {
-    /// What their names start with.
+    /// Prefix of their names.
     #[serde(default = "prefix_default")]
     pub prefix: String,
-    /// How many.
+    /// Number of topics.
     pub count: u32,
-    /// Partitions of each.
+    /// Partitions of each topic.
     pub partitions: u32,
     /// Replicas of each partition.
     #[serde(default = "one")]
     pub replication: i16,
-    /// Settings they are made with.
+    /// Topic configs for their creation.
     #[serde(default)]
     pub configs: BTreeMap<String, String>,
-    /// They are there already and stay: neither made nor deleted.
+    /// Whether they exist already and stay: they are neither created nor deleted.
     #[serde(default)]
     pub existing: bool,
 }
@@ -77,11 +78,11 @@ fn one() -> i16 {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Produce {
-    /// Connections that write, spread over the topics and partitions.
+    /// Connections that produce, spread over the topics and partitions.
     pub producers: u32,
     /// Size of a record's value.
     pub record: Sizes,
-    /// Bits of entropy per byte of value: 8 does not compress, 0 is all the same byte.
+    /// Bits of entropy per byte of value: 8 does not compress, 0 repeats one byte.
     #[serde(default = "entropy_default")]
     pub entropy: f64,
     /// Keys of records.
@@ -90,19 +91,19 @@ pub struct Produce {
     /// Codec of batches.
     #[serde(default)]
     pub compression: Codec,
-    /// Bytes after which a batch is full, before compression; a larger record is a batch of its own.
+    /// Bytes of a full batch before compression; a larger record is a batch of its own.
     pub batch_bytes: u32,
-    /// How long a batch may wait for more records.
+    /// How long a batch may wait for more records, in milliseconds.
     #[serde(default)]
     pub linger_ms: f64,
     /// 0, 1 or -1 (all).
     pub acks: i16,
-    /// With a producer id and sequences.
+    /// Whether producers use a producer id and sequences.
     #[serde(default)]
     pub idempotent: bool,
-    /// Unanswered requests of one connection.
+    /// Unanswered requests per connection.
     pub in_flight_max: u32,
-    /// How fast, all producers together.
+    /// The rate of all producers together.
     #[serde(default)]
     pub rate: Rate,
 }
@@ -115,18 +116,18 @@ fn entropy_default() -> f64 {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Sizes {
-    /// All the same.
+    /// One size for all values.
     Fixed(u32),
-    /// Evenly between two, both included.
+    /// Uniformly distributed between two sizes, both included.
     Uniform {
         /// The smallest.
         min: u32,
         /// The largest.
         max: u32,
     },
-    /// Of a list, as often as each weighs.
+    /// Drawn from a list with weights.
     Weighted {
-        /// (bytes, weight).
+        /// The list of (bytes, weight).
         weights: Vec<(u32, f64)>,
     },
 }
@@ -138,9 +139,9 @@ pub enum Keys {
     /// Records have none.
     #[default]
     None,
-    /// One after the other out of this many.
+    /// Sequential keys out of this many, in a cycle.
     Cycle(u64),
-    /// Any out of this many.
+    /// Random keys out of this many.
     Random(u64),
 }
 
@@ -148,10 +149,10 @@ pub enum Keys {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
-    /// As they are.
+    /// No compression.
     #[default]
     None,
-    /// gzip.
+    /// Gzip.
     Gzip,
     /// Snappy.
     Snappy,
@@ -161,62 +162,66 @@ pub enum Codec {
     Zstd,
 }
 
-/// How fast, over time. Rates are bytes of records a second; times are seconds since the load began.
+/// The rate over time.
+///
+/// Rates are bytes of records per second; times are seconds since the load began.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(tag = "shape", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Rate {
-    /// As fast as answers come (closed loop).
+    /// As fast as responses arrive (closed loop).
     #[default]
     Unlimited,
-    /// Always the same (open loop, like all below).
+    /// A constant rate (open loop, like all below).
     Constant {
         /// Rate.
         rate: f64,
     },
-    /// One rate after the other, each for so long; the last one stays.
+    /// Consecutive rates, each for the same time; the last one stays.
     Step {
         /// Rates.
         rates: Vec<f64>,
-        /// How long each.
+        /// Duration of each rate.
         every: f64,
     },
-    /// Evenly from one to another, which stays.
+    /// Linear from one rate to another, which stays.
     Ramp {
-        /// At the beginning.
+        /// Rate at the start.
         from: f64,
-        /// At the end.
+        /// Rate at the end.
         to: f64,
-        /// Until when.
+        /// Duration of the ramp.
         over: f64,
     },
-    /// A base, and every so often a peak.
+    /// A base rate with bursts at a regular interval.
     Burst {
-        /// Between bursts.
+        /// Rate between bursts.
         base: f64,
-        /// During one.
+        /// Rate during a burst.
         peak: f64,
-        /// How long one takes.
+        /// Duration of a burst.
         length: f64,
-        /// From the start of one to the start of the next; the first starts after `interval - length`.
+        /// Time from the start of one burst to the start of the next; the first one starts after
+        /// `interval - length`.
         interval: f64,
     },
-    /// Up and down around a mean.
+    /// A sine wave around a mean.
     Sine {
-        /// Mean.
+        /// The mean rate.
         mean: f64,
-        /// How far up and down.
+        /// Largest deviation from the mean.
         amplitude: f64,
-        /// From peak to peak.
+        /// Time from peak to peak.
         period: f64,
     },
-    /// As recorded: a file with lines `SECONDS,RATE`, each rate until the next line's time.
+    /// A recorded rate: a file with lines `SECONDS,RATE`, each rate up to the time of the next
+    /// line.
     Replay {
         /// The file.
         file: String,
     },
-    /// The same without a file, for hosts that do not have it.
+    /// A recorded rate without a file, for hosts that do not have it.
     Recorded {
-        /// (seconds, rate).
+        /// The list of (seconds, rate).
         points: Vec<(f64, f64)>,
     },
 }
@@ -225,25 +230,27 @@ pub enum Rate {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Consume {
-    /// Connections that read, partitions spread over them; of each group.
+    /// Connections that consume, per group, with the partitions spread over them.
     pub consumers: u32,
-    /// How often everything is read (fan-out).
+    /// Number of groups, each of which reads everything (fan-out).
     #[serde(default = "groups_default")]
     pub groups: u32,
-    /// Where they start.
+    /// Where consumers start.
     pub from: From,
-    /// Least bytes of an answer.
+    /// Minimum bytes of a fetch response.
     #[serde(default = "min_bytes_default")]
     pub min_bytes: u32,
-    /// How long the broker may wait for them.
+    /// How long the broker may wait for the minimum bytes.
     #[serde(default = "max_wait_default")]
     pub max_wait_ms: u32,
-    /// Most bytes of an answer.
+    /// Maximum bytes of a fetch response.
     pub max_bytes: u32,
-    /// Most bytes of one partition in an answer.
+    /// Maximum bytes of one partition in a fetch response.
     pub partition_max_bytes: u32,
-    /// Leaves records in the kernel, which throws them away, instead of copying them to memory as every client
-    /// that wants them does: shows what a broker can send at most, and flatters one that sends files.
+    /// Whether records are discarded in the kernel instead of copied to memory.
+    ///
+    /// A real client must copy them. Discarding shows the most that a broker can send, and flatters
+    /// one that uses sendfile.
     #[serde(default)]
     pub discard: bool,
 }
@@ -260,23 +267,23 @@ fn max_wait_default() -> u32 {
     500
 }
 
-/// Where readers start.
+/// Where consumers start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum From {
-    /// At the oldest record, wherever writers are (catch-up).
+    /// At the oldest record, whatever producers do (catch-up).
     Earliest,
-    /// At what is written from now on.
+    /// At the records written from now on.
     Latest,
 }
 
-/// Which client puts the load on.
+/// The client that runs the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Driver {
-    /// Ours: batches encoded once and sent again wherever that means the same.
+    /// The native client: batches are encoded once and resent wherever the load allows it.
     #[default]
     Native,
-    /// librdkafka: what an ordinary client sees.
+    /// librdkafka: shows what an ordinary client sees.
     Librdkafka,
 }

@@ -1,9 +1,11 @@
-//! Brokers under test: started on a directory of the device, awaited, recorded, ended.
+//! Brokers under test: starts them on a directory of the device, waits until they serve, records
+//! their facts, and stops them.
 //!
-//! Every broker gets a directory of its own on the same device, deletes files of deleted topics soon (the
-//! measurements must not fill the disk), and is otherwise as it is shipped, plus what the experiment says.
+//! Every broker gets its own directory on the same device and a short delete delay for the files of
+//! deleted topics (measurements must not fill the disk). Everything else is its default, plus the
+//! settings of the experiment.
 //!
-//! Invariant: a broker that was started here ends with this process, and its directory goes with it.
+//! Invariant: a broker started here ends with this process, and its directory is removed with it.
 
 pub mod jars;
 mod kafka;
@@ -22,24 +24,24 @@ use crate::outcome::TargetFacts;
 use crate::spec::Topics;
 use process::Process;
 
-/// How long a broker may take until it serves.
+/// Longest wait until a broker serves.
 const READY_WITHIN: Duration = Duration::from_secs(90);
 
-/// Setting both have: how long a deleted topic's files stay.
+/// The setting, common to both, for how long a deleted topic's files stay.
 const DELETE_DELAY: (&str, &str) = ("log.segment.delete.delay.ms", "100");
 
-/// Where a broker lives.
+/// The directories and the address of a broker.
 #[derive(Clone, Debug)]
 pub struct Place<'a> {
-    /// A directory on the device; its data goes below.
+    /// A directory on the device; the broker's data is in a directory below it.
     pub dir: &'a Path,
-    /// Where its log and its configuration go.
+    /// Directory for its log and its configuration.
     pub notes: &'a Path,
-    /// What it must join to be held to the device's rate.
+    /// The file that its process must join so that the device's throttle applies.
     pub join: Option<&'a Path>,
-    /// The address that it listens at.
+    /// The address that it listens on.
     pub host: &'a str,
-    /// The directory of its first tier, where it has one; `dir` is then the second one's.
+    /// The directory of its first tier, if it has one; `dir` is then that of the second tier.
     pub first_tier: Option<&'a Path>,
 }
 
@@ -48,19 +50,21 @@ pub struct Place<'a> {
 pub struct Running {
     /// Its name in the results.
     pub name: String,
-    /// Where it listens.
+    /// The address that it serves on.
     pub bootstrap: String,
-    /// What it is.
+    /// Its version, command and durability.
     pub facts: TargetFacts,
-    /// What it says that it only emulates.
+    /// What it reports as emulated.
     pub emulated: Vec<String>,
-    /// Its data, by tier.
+    /// The directories of its data, by tier.
     homes: Vec<PathBuf>,
     process: Option<Process>,
 }
 
-/// Makes sure that a target could be started: its binary or its jars are there (fetched, where that is the
-/// way), its address answers.
+/// Checks that a target can be started.
+///
+/// Its binary or its jars must exist (Kafka's jars are fetched if missing), or its address must
+/// accept connections.
 pub fn prepare(name: &str, target: &Target) -> anyhow::Result<()> {
     match target.kind {
         TargetKind::Forebay => version_of(&binary(target)?).map(drop),
@@ -75,7 +79,8 @@ pub fn prepare(name: &str, target: &Target) -> anyhow::Result<()> {
     }
 }
 
-/// Starts a broker on an empty directory and waits until it serves; returns how long that took, too.
+/// Starts a broker on an empty directory and waits until it serves; also returns how long that
+/// took.
 pub fn start(
     name: &str,
     target: &Target,
@@ -197,17 +202,17 @@ fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result
 }
 
 impl Running {
-    /// The broker's process, where it was started here.
+    /// Returns the pid of the broker, if it was started here.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// Fails, with the end of its log, when it ended by itself.
+    /// Fails, with the end of its log, if the broker has ended by itself.
     pub fn must_run(&mut self) -> anyhow::Result<()> {
         self.process.as_mut().map_or(Ok(()), Process::must_run)
     }
 
-    /// Ready is who can make a topic and lead it: a port opens earlier than that.
+    /// Waits until the broker can create a topic and lead it; it opens its port earlier than that.
     fn wait_until_ready(&mut self) -> anyhow::Result<()> {
         if self.process.is_none() {
             return Ok(());
@@ -246,7 +251,7 @@ impl Running {
         runtime.block_on(topics::delete(&self.bootstrap, &probe))
     }
 
-    /// Makes the topics of a group of measurements.
+    /// Creates the topics of a group of measurements.
     pub fn create(&self, topics: &Topics) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -254,7 +259,7 @@ impl Running {
         runtime.block_on(topics::create(&self.bootstrap, topics))
     }
 
-    /// Deletes them, and waits until their files are gone, where these can be seen.
+    /// Deletes topics, and waits until their files are gone if these are on this machine.
     pub fn delete(&self, topics: &Topics) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -276,7 +281,7 @@ impl Running {
         Ok(())
     }
 
-    /// The directory of each of its tiers, fastest first; empty where it has but one.
+    /// Returns the directory of each tier, fastest first; empty if there is only one.
     pub fn tiers(&self) -> &[PathBuf] {
         if self.homes.len() > 1 {
             &self.homes
@@ -285,7 +290,9 @@ impl Running {
         }
     }
 
-    /// Ends it and removes its directory. It is killed: what it has on disk is removed anyway.
+    /// Stops the broker and removes its directory.
+    ///
+    /// It is killed, because its data is removed anyway.
     pub fn stop(mut self) -> anyhow::Result<()> {
         drop(self.process.take());
         for home in std::mem::take(&mut self.homes) {
@@ -307,7 +314,8 @@ impl Drop for Running {
     }
 }
 
-/// Whether a data directory has directories of topics with this prefix, deleted ones included.
+/// Returns whether a data directory has directories of topics with this prefix, including deleted
+/// ones.
 fn holds(data: &Path, prefix: &str) -> bool {
     let start = format!("{prefix}-");
     std::fs::read_dir(data).is_ok_and(|entries| {
@@ -331,7 +339,7 @@ fn log(place: &Place<'_>, name: &str) -> PathBuf {
     place.notes.join(format!("{name}.log"))
 }
 
-/// What a broker's log says that is only emulated: a tier of persistent memory that is none.
+/// Returns the log lines of a broker about emulation, such as a tier of emulated persistent memory.
 fn emulated(name: &str, log: &str) -> Vec<String> {
     let lines = log.lines().filter(|line| line.contains("EMULATED"));
     let words = lines.map(|line| line.split_once(" WARN ").map_or(line, |(_, words)| words));
@@ -358,7 +366,7 @@ fn version_of(binary: &Path) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// A port that was free a moment ago.
+/// Returns a port that is currently free.
 fn free_port(host: &str) -> anyhow::Result<u16> {
     let probe = TcpListener::bind((host, 0)).context("finding a free port")?;
     Ok(probe.local_addr()?.port())

@@ -1,7 +1,7 @@
-//! How full each tier of a broker is while a load is on it, sampled over the wire, and put to the points of the
-//! curve.
+//! The bytes on each tier of a broker during a load, sampled over the wire and added to the points
+//! of the curve.
 //!
-//! A broker that does not say gives no samples: then the curve has no tiers, and nothing is made up.
+//! A broker that does not report them gives no samples; the curve then has no tiers.
 
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -14,26 +14,26 @@ use crate::load::log_dirs::LogDirs;
 use crate::outcome::Interval;
 use crate::usage::now_ms;
 
-/// How often is asked.
+/// Interval of the samples.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// What was on each tier at a time.
+/// The bytes on each tier at a time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sample {
-    /// Milliseconds since 1970.
+    /// Time of the sample, in milliseconds since 1970.
     pub at_ms: i64,
     /// Bytes, first tier first.
     pub bytes: Vec<u64>,
 }
 
-/// Asks until it is told to finish.
+/// Samples until it is finished.
 pub struct Sampler {
     stop: Stop,
     thread: Option<JoinHandle<anyhow::Result<Vec<Sample>>>>,
 }
 
 impl Sampler {
-    /// Begins to ask a broker how much is in these directories, one of each tier.
+    /// Starts to sample the bytes in these directories of a broker, one per tier.
     pub fn start(bootstrap: String, dirs: Vec<PathBuf>) -> anyhow::Result<Self> {
         let stop = Stop::default();
         let stopped = stop.clone();
@@ -52,7 +52,7 @@ impl Sampler {
         })
     }
 
-    /// Ends; the samples in order of time, or why there are none.
+    /// Stops and returns the samples in order of time, or the error that ended the sampling.
     pub fn finish(mut self) -> anyhow::Result<Vec<Sample>> {
         self.stop.now();
         let Some(thread) = self.thread.take() else {
@@ -87,8 +87,9 @@ async fn sample(bootstrap: &str, dirs: &[PathBuf], stop: &Stop) -> anyhow::Resul
     Ok(samples)
 }
 
-/// Gives each point of a curve that began to count at `started_ms` the last sample before its end; those before
-/// the first sample stay without.
+/// Adds to each interval the last sample before its end.
+///
+/// The curve began to count at `started_ms`; intervals before the first sample have none.
 pub fn put(samples: &[Sample], started_ms: i64, intervals: &mut [Interval]) {
     for interval in intervals {
         let end = started_ms + (interval.at * 1e3).round() as i64;

@@ -1,10 +1,11 @@
-//! What a process used, from `/proc`, sampled beside a load.
+//! The usage of a process, sampled from `/proc` during a load.
 //!
-//! Sampling reads four small files ten times a second. A window is cut out afterwards, by interpolating between
-//! the samples around its ends, so that warm-up and tail count for nothing.
+//! Sampling reads four small files ten times per second. The measured window is cut out afterwards,
+//! by interpolation between the samples around its ends, which excludes warm-up and tail.
 //!
-//! Not here: network bytes of one process. Linux counts them per network namespace, loopback included, so that
-//! of two brokers on this machine one that idles adds next to nothing, and the generator adds the same bytes.
+//! Not here: network bytes of one process. Linux counts them per network namespace, including
+//! loopback. So they include the generator's traffic, and that of a second broker on this machine,
+//! which is small while that broker idles.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,22 +17,23 @@ use anyhow::Context as _;
 
 use crate::outcome::Usage;
 
-/// How often is sampled.
+/// Interval of the samples.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Clock ticks a second in `/proc/PID/stat`; Linux shows 100 to programs on every platform we build for.
+/// Clock ticks per second in `/proc/PID/stat`; Linux reports 100 to programs on every supported
+/// platform.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// Counters of a process since it began, as of one moment.
+/// The counters of a process since its start, at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sample {
-    /// Milliseconds since 1970.
+    /// Time of the sample, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Counters; memory is what is resident now.
+    /// The counters; memory is the resident memory at that time.
     pub usage: Usage,
 }
 
-/// The counters of a process; `root` is `/`, or a directory with recorded files.
+/// Returns the counters of a process; `root` is `/`, or a directory with recorded files.
 pub fn sample(root: &Path, pid: u32, at_ms: i64) -> anyhow::Result<Sample> {
     let dir = root.join("proc").join(pid.to_string());
     let read = |name: &str| {
@@ -44,7 +46,7 @@ pub fn sample(root: &Path, pid: u32, at_ms: i64) -> anyhow::Result<Sample> {
     usage.cpu_seconds = (user + system) / TICKS_PER_SECOND;
     usage.system_seconds = system / TICKS_PER_SECOND;
     usage.resident_bytes_max = field(&read("status")?, "VmRSS:").unwrap_or(0) * 1024;
-    // Another user's process does not show its I/O; then it is 0.
+    // The I/O counters of another user's process are not readable and count as 0.
     let io = read("io").unwrap_or_default();
     usage.disk_read_bytes = field(&io, "read_bytes:").unwrap_or(0);
     usage.disk_written_bytes = field(&io, "write_bytes:").unwrap_or(0);
@@ -54,7 +56,8 @@ pub fn sample(root: &Path, pid: u32, at_ms: i64) -> anyhow::Result<Sample> {
     Ok(Sample { at_ms, usage })
 }
 
-/// utime and stime. The name in brackets may hold anything, so the last bracket counts.
+/// Returns utime and stime; they follow the last bracket, because the name in brackets may contain
+/// anything.
 fn cpu_ticks(stat: &str) -> Option<(f64, f64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace().skip(11);
@@ -78,7 +81,7 @@ fn network_bytes(dev: &str) -> (u64, u64) {
     })
 }
 
-/// What was used between two moments, by interpolation between samples in order of time.
+/// Returns the usage between two moments, by interpolation between samples in order of time.
 pub fn between(samples: &[Sample], from_ms: i64, to_ms: i64) -> Option<Usage> {
     let (start, end) = (at(samples, from_ms)?, at(samples, to_ms)?);
     let inside = samples
@@ -102,7 +105,7 @@ pub fn between(samples: &[Sample], from_ms: i64, to_ms: i64) -> Option<Usage> {
     })
 }
 
-/// The counters at a moment; those of the first or last sample beyond the ends.
+/// Returns the counters at a moment; outside of the samples, those of the first or last sample.
 fn at(samples: &[Sample], at_ms: i64) -> Option<Usage> {
     let behind = samples.partition_point(|sample| sample.at_ms < at_ms);
     let before = behind.checked_sub(1).and_then(|index| samples.get(index));
@@ -129,7 +132,7 @@ fn mixed(a: &Usage, b: &Usage, share: f64) -> Usage {
     }
 }
 
-/// Samples a process until it is told to finish.
+/// Samples a process until it is finished.
 pub struct Sampler {
     samples: Arc<Mutex<Vec<Sample>>>,
     stop: Arc<AtomicBool>,
@@ -137,7 +140,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Begins; a process that is not there gives no samples.
+    /// Starts to sample; a process that does not exist gives no samples.
     pub fn start(pid: u32) -> anyhow::Result<Self> {
         let samples = Arc::new(Mutex::new(Vec::new()));
         let stop = Arc::new(AtomicBool::new(false));
@@ -160,7 +163,7 @@ impl Sampler {
         })
     }
 
-    /// Ends, and returns the samples in order of time.
+    /// Stops and returns the samples in order of time.
     pub fn finish(mut self) -> Vec<Sample> {
         self.end();
         std::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
@@ -170,7 +173,7 @@ impl Sampler {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            // It does nothing that could panic.
+            // The thread cannot panic.
             let _ = thread.join();
         }
     }
@@ -191,7 +194,7 @@ fn keep(samples: &Mutex<Vec<Sample>>, root: &Path, pid: u32) {
     }
 }
 
-/// Milliseconds since 1970.
+/// Returns the time in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_millis() as i64)

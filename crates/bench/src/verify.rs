@@ -1,11 +1,12 @@
-//! The check of every record: numbers go out, and what comes back is held against them.
+//! The check of every record: producers number records, and the records read are compared with the
+//! numbers.
 //!
-//! Readers of the load are checked while they read (`session.rs`); when nobody writes any more, everything there
-//! is is read once (`sweep.rs`). What either finds is a fault.
+//! Consumers of the load check while they read (`session.rs`); after the last write, everything is
+//! read once more (`sweep.rs`). A fault in either counts.
 //!
-//! A record's number is unique among those of its producer and partition, in all runs that share a ledger: the
-//! run is in its upper bits. So nothing has to be remembered per record, and a run that was killed needs not
-//! say how far it came.
+//! A record's number is unique among those of its producer and partition, in all runs that share a
+//! ledger, because its upper bits contain the run. So nothing is stored per record, and a killed
+//! run does not have to report its progress.
 
 pub mod check;
 pub mod ledger;
@@ -19,30 +20,30 @@ use crate::outcome::{Outcome, Verified};
 use crate::spec::Topics;
 use session::Session;
 
-/// Bits of a number that count records; the run is above them.
+/// Bits of a number that count records; the bits above contain the run.
 const RUN_SHIFT: u32 = 40;
 
-/// The run that a number belongs to.
+/// Returns the run that a number belongs to.
 fn run_of(number: u64) -> u64 {
     number >> RUN_SHIFT
 }
 
-/// The first number of a run.
+/// Returns the first number of a run.
 fn first_of(run: u64) -> u64 {
     run << RUN_SHIFT
 }
 
-/// The id of a new verification.
+/// Returns the id for a new verification.
 pub fn random_id() -> u64 {
     let mut id = [0; 8];
-    // Eight bytes come whole or not at all.
+    // A request for eight bytes is never answered in part.
     match rustix::rand::getrandom(&mut id, rustix::rand::GetRandomFlags::empty()) {
         Ok(_) => u64::from_le_bytes(id),
         Err(_) => std::process::id().into(),
     }
 }
 
-/// True when nothing was found.
+/// Returns whether no fault was found.
 pub fn sound(verified: &Verified) -> bool {
     let Verified {
         lost,
@@ -54,8 +55,10 @@ pub fn sound(verified: &Verified) -> bool {
     [lost, duplicated, disordered, damaged] == [&0; 4]
 }
 
-/// Ends a check: reads everything and says in the outcome what was found, with the first faults among its errors.
-/// Where that cannot be done, the outcome says that it ended before its time, and claims no check.
+/// Ends a check: reads everything, and puts the result and the first faults into the outcome.
+///
+/// If it cannot read everything, it marks the outcome as aborted and removes the result of the
+/// check.
 pub async fn finish(
     bootstrap: &str,
     topics: &Topics,
@@ -63,7 +66,7 @@ pub async fn finish(
     control: &Control,
     outcome: &mut Outcome,
 ) {
-    // Whoever stopped the load wants to know what became of what it wrote.
+    // After a stop the written records are still checked.
     let stop = if control.stop.is_set() {
         Stop::default()
     } else {

@@ -1,10 +1,12 @@
 //! The broker's hot paths, one at a time, for counting instructions: `paths NAME COUNT [planted]`.
 //!
-//! Requests go as bytes through decoding, dispatch, handler, log and flush, and their answers come back as bytes: one thread,
-//! a simulated disk, no sockets, no clock that runs. A run does a path COUNT times after the same preparations, so the
-//! difference between two counts is the path and nothing else. `cargo xtask guard` runs it under callgrind; what it counts is
-//! kept in `docs/benchmarks/instructions.csv`. With `planted` each answer costs something that it should not, to show that
-//! the guard notices. The simulated disk is part of what is counted; its record of what happened is switched off.
+//! Requests go as bytes through decoding, dispatch, handler, log and flush, and their answers come
+//! back as bytes: one thread, a simulated disk, no sockets, no clock that runs. A run does a path
+//! COUNT times after the same preparations, so the difference between two counts is the path and
+//! nothing else. `cargo xtask guard` runs it under callgrind; what it counts is kept in
+//! `docs/benchmarks/instructions.csv`. With `planted` each answer costs something that it should
+//! not, to show that the guard notices. The simulated disk is part of what is counted; its record
+//! of what happened is switched off.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +17,8 @@
 #[path = "../tests/harness/cluster.rs"]
 mod harness;
 
-/// The server's allocator: the C library's takes a different number of instructions wherever the blocks happen to lie.
+/// The server's allocator: the C library's takes a different number of instructions wherever the
+/// blocks happen to lie.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -109,7 +112,8 @@ fn produce(count: usize, planted: bool, batch: &Bytes) -> usize {
     })
 }
 
-/// Fetches a megabyte at a time, from the memory that was appended to, or from the disk after a restart.
+/// Fetches a megabyte at a time, from the memory that was appended to, or from the disk after a
+/// restart.
 fn fetch(count: usize, planted: bool, tail: bool) -> usize {
     let disk = disk();
     let batch = thousand_records();

@@ -1,14 +1,18 @@
-//! Memory of answers on their way out, counted for the whole process and for each address.
+//! Counts the memory of answers that are being sent, for the whole process and for each address.
 //!
-//! What clients are to be sent is held until they have taken it, which some do slowly. A fetch whose answer would be large sets
-//! aside what it may read, at most an eighth of what is free, and so reads less the more is held; a small answer is always
-//! possible, so that everybody gets on. Whoever sends an answer counts it until it is sent ([`Account::hold`]). An address may
-//! hold half of the bound, and a fair share of a quarter of it whatever the others hold: a few that do not read must not keep
-//! anybody else from answers. An address of version 6 is the network that it is in, whose addresses are all its user's.
-//! Fetches that wait at many partitions, which takes many times what their requests do, are counted beside
-//! ([`Answers::wait`]), by the same rules.
-//! Invariant: fetches never bring what is held above the bound, save for the floor of each connection and a first batch that
-//! is larger; other answers not by more than the fair shares. It does not know connections, nor how fast they are.
+//! The broker holds an answer until the client has received it, and some clients are slow. A fetch
+//! with a large answer first sets aside what it may read, at most an eighth of what is free, so it
+//! reads less the more is held. A small answer is always possible, so every client makes progress.
+//! The sender of an answer counts it until it is sent ([`Account::hold`]). One address may hold
+//! half of the bound, and in any case a fair share of a quarter of it, so that a few clients that
+//! do not read cannot keep others from their answers. An IPv6 address counts as its network,
+//! because all addresses of a network belong to one user. Fetches that wait at many partitions take
+//! many times the memory of their requests; [`Answers::wait`] counts them separately, by the same
+//! rules.
+//!
+//! Invariant: fetches never raise what is held above the bound, except for the floor of each
+//! connection and a first batch that is larger; other answers exceed it by no more than the fair
+//! shares. This module does not know connections or their speed.
 
 #![allow(
     clippy::disallowed_types,
@@ -22,69 +26,72 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::network::network;
 
-/// Answers up to this size are not counted: a connection has one at a time. Nor are waiting fetches refused that take as much.
+/// Largest answer that is not counted, because a connection has one at a time.
+///
+/// A waiting fetch that takes no more than this is never refused.
 pub const FLOOR_BYTES: usize = 64 << 10;
 
 /// The count; clones share it.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    shared: Arc<Shared>,
+    shared: Arc<AnswerTotals>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct AnswerTotals {
     used: AtomicUsize,
     bytes_max: usize,
     waiting: AtomicUsize,
-    /// How many addresses have accounts.
+    /// Number of addresses with accounts.
     count: AtomicUsize,
-    // Bounded: addresses with connections, which `max.connections` and the limit of open files bound.
-    addresses: Mutex<HashMap<IpAddr, Weighed>>,
+    // Bounded: addresses with connections, which `max.connections` and the limit of open files
+    // bound.
+    addresses: Mutex<HashMap<IpAddr, AddressAccounts>>,
 }
 
-/// An address with accounts, and how many.
+/// An address with accounts, and their number.
 #[derive(Debug)]
-struct Weighed {
+struct AddressAccounts {
     address: Arc<Address>,
     accounts: usize,
 }
 
-/// What is held for an address.
+/// The bytes held for an address.
 #[derive(Default, Debug)]
 struct Address {
     used: AtomicUsize,
     waiting: AtomicUsize,
 }
 
-/// Who holds answers, or waits: a connection.
+/// A connection, as the holder of answers or as a waiting fetch.
 #[derive(Debug)]
 pub struct Account {
-    shared: Arc<Shared>,
+    shared: Arc<AnswerTotals>,
     address: Arc<Address>,
     ip: IpAddr,
 }
 
 /// Bytes that count as held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Aside<'a> {
+pub(crate) struct HeldBytes<'a> {
     answers: &'a Answers,
-    /// Of one that counts for its address, too.
+    /// The account of the address, if the bytes count for the address too.
     account: Option<Account>,
     bytes: usize,
 }
 
-/// A fetch that waits; dropped, it does no more.
+/// A fetch that waits; dropping it ends the count.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    /// Of one that takes more than the floor.
+pub(crate) struct WaitingFetch {
+    /// The account, if the fetch takes more than the floor.
     account: Option<Account>,
     bytes: usize,
 }
 
 impl Answers {
-    /// Nothing held; fetches may bring it to `bytes_max`.
+    /// Creates a count of zero; fetches may raise it to `bytes_max`.
     pub fn new(bytes_max: usize) -> Self {
-        let shared = Shared {
+        let shared = AnswerTotals {
             used: AtomicUsize::new(0),
             bytes_max,
             waiting: AtomicUsize::new(0),
@@ -96,32 +103,32 @@ impl Answers {
         }
     }
 
-    /// Bytes held now.
+    /// Returns the bytes held now.
     pub fn used_bytes(&self) -> usize {
         self.shared.used.load(Ordering::Relaxed)
     }
 
-    /// The bound.
+    /// Returns the bound on the bytes held.
     pub fn bytes_max(&self) -> usize {
         self.shared.bytes_max
     }
 
-    /// Bytes that fetches take now that wait at many partitions, about.
+    /// Returns about how many bytes the fetches that wait at many partitions take now.
     pub fn waiting_bytes(&self) -> usize {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
-    /// The bound on those.
+    /// Returns the bound on [`Answers::waiting_bytes`].
     pub fn waiting_max(&self) -> usize {
         self.shared.waiting_max()
     }
 
-    /// The account of a connection from `ip`.
+    /// Opens an account for a connection from `ip`.
     pub fn account(&self, ip: IpAddr) -> Account {
         let ip = network(ip);
         let address = {
             let mut addresses = self.shared.addresses();
-            let weighed = addresses.entry(ip).or_insert_with(|| Weighed {
+            let weighed = addresses.entry(ip).or_insert_with(|| AddressAccounts {
                 address: Arc::default(),
                 accounts: 0,
             });
@@ -137,48 +144,51 @@ impl Answers {
         }
     }
 
-    /// What one address may hold.
+    /// Returns the bytes that one address may hold.
     pub(crate) fn share(&self) -> usize {
         self.shared.share()
     }
 
-    /// True when more is held than may be: by all, or by the address.
+    /// Returns true if the address holds more than its share, or if all together exceed the bound
+    /// and the address its fair share.
     pub(crate) fn is_over(&self, ip: IpAddr) -> bool {
         let used = self.used_bytes();
         used > self.shared.share() && self.shared.is_over(used, self.shared.used_by(ip))
     }
 
-    /// Bytes that answers to an address may still take.
+    /// Returns the bytes that answers to an address may still take.
     pub(crate) fn free_bytes(&self, ip: IpAddr) -> usize {
         let left = self.bytes_max().saturating_sub(self.used_bytes());
         let share = self.shared.share().saturating_sub(self.shared.used_by(ip));
         left.min(share)
     }
 
-    /// The same for an answer that is not shrunk but refused: its address has a fair share in any case.
+    /// Returns the same for an answer that is refused instead of shrunk: at least what is left of
+    /// the fair share of its address.
     pub(crate) fn free_or_fair_bytes(&self, ip: IpAddr) -> usize {
         let fair = self.shared.fair(self.bytes_max());
         let fair = fair.saturating_sub(self.shared.used_by(ip));
         self.free_bytes(ip).max(fair)
     }
 
-    /// Counts bytes as held, of an answer that is not on its way yet.
+    /// Counts as held the bytes of an answer that is not being sent yet.
     pub(crate) fn hold(&self, bytes: usize) {
         self.shared.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts them as held no more.
+    /// Releases bytes that `hold` has counted.
     pub(crate) fn release(&self, bytes: usize) {
         take_off(&self.shared.used, bytes);
     }
 
-    /// Sets memory aside for an answer to `ip` that would have `wanted` bytes; says how many it may have.
-    pub(crate) fn set_aside(&self, wanted: usize, ip: IpAddr) -> (usize, Option<Aside<'_>>) {
+    /// Sets memory aside for an answer to `ip` that would take `wanted` bytes, and returns how many
+    /// it may take.
+    pub(crate) fn set_aside(&self, wanted: usize, ip: IpAddr) -> (usize, Option<HeldBytes<'_>>) {
         if wanted <= FLOOR_BYTES {
             return (wanted, None);
         }
-        // The address holds no more than all do: while that is little, nobody needs to look. From half of its share on, it is
-        // looked at whose each is.
+        // An address holds no more than all together. While that is little, its own count is not
+        // looked up; from half of a share on, it is.
         let sure = (self.shared.share() / 2).saturating_sub(self.used_bytes());
         let answers = self;
         if wanted <= sure / 8 {
@@ -187,7 +197,7 @@ impl Answers {
             let account = None;
             return (
                 wanted,
-                Some(Aside {
+                Some(HeldBytes {
                     answers,
                     account,
                     bytes,
@@ -202,7 +212,7 @@ impl Answers {
         let account = Some(account);
         (
             granted,
-            Some(Aside {
+            Some(HeldBytes {
                 answers,
                 account,
                 bytes,
@@ -210,12 +220,12 @@ impl Answers {
         )
     }
 
-    /// Counts a fetch that waits and takes so many bytes by that; `None` when it may not wait.
-    pub(crate) fn wait(&self, bytes: usize, ip: IpAddr) -> Option<Waiting> {
+    /// Counts a waiting fetch that takes `bytes`; returns `None` if it may not wait.
+    pub(crate) fn wait(&self, bytes: usize, ip: IpAddr) -> Option<WaitingFetch> {
         let account = (bytes > FLOOR_BYTES).then(|| self.account(ip));
-        let waiting = Waiting { account, bytes };
+        let waiting = WaitingFetch { account, bytes };
         let Some(account) = &waiting.account else {
-            // Thousands of them must not keep one that needs more from waiting.
+            // Thousands of small fetches must not keep a larger one from waiting.
             return Some(waiting);
         };
         let all = account.shared.waiting.fetch_add(bytes, Ordering::Relaxed);
@@ -227,36 +237,38 @@ impl Answers {
     }
 }
 
-/// Counts bytes as held no more. Beyond none the count would begin again at the top, and every answer would be refused from then on.
+/// Counts bytes as no longer held.
+///
+/// A count below zero would wrap to the maximum, and every later answer would be refused.
 fn take_off(count: &AtomicUsize, bytes: usize) {
     let before = count.fetch_sub(bytes, Ordering::Relaxed);
     assert!(before >= bytes, "bytes are released as they were held");
 }
 
-impl Shared {
-    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Weighed>> {
-        // Nothing in here can panic half-way.
+impl AnswerTotals {
+    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, AddressAccounts>> {
+        // No holder of the lock can panic half-way, so a poisoned map is consistent.
         self.addresses
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What one address may hold.
+    /// Returns the bytes that one address may hold.
     fn share(&self) -> usize {
         self.bytes_max / 2
     }
 
-    /// What waiting fetches may take.
+    /// Returns the bytes that waiting fetches may take.
     fn waiting_max(&self) -> usize {
         self.bytes_max / 4
     }
 
-    /// What each address may have of so many bytes, however much the others have.
+    /// Returns the part of `bytes_max` that each address may have, however much the others have.
     fn fair(&self, bytes_max: usize) -> usize {
         bytes_max / 4 / self.count.load(Ordering::Relaxed).max(1)
     }
 
-    /// True when more is held than may be, by all or by an address that holds `own`.
+    /// Returns true if an address that holds `own` holds too much, while all together hold `all`.
     fn is_over(&self, all: usize, own: usize) -> bool {
         own > self.share() || (all > self.bytes_max && own > self.fair(self.bytes_max))
     }
@@ -275,13 +287,14 @@ impl Account {
         self.address.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Counts bytes as sent that were held.
+    /// Counts held bytes as sent.
     pub fn release(&self, bytes: usize) {
         take_off(&self.shared.used, bytes);
         take_off(&self.address.used, bytes);
     }
 
-    /// True when more is held than may be: by all, or by this address.
+    /// Returns true if this address holds more than its share, or if all together exceed the bound
+    /// and this address its fair share.
     pub fn is_over(&self) -> bool {
         let own = self.address.used.load(Ordering::Relaxed);
         self.shared
@@ -304,7 +317,7 @@ impl Drop for Account {
     }
 }
 
-impl Drop for Aside<'_> {
+impl Drop for HeldBytes<'_> {
     fn drop(&mut self) {
         match &self.account {
             Some(account) => account.release(self.bytes),
@@ -313,7 +326,7 @@ impl Drop for Aside<'_> {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingFetch {
     fn drop(&mut self) {
         if let Some(account) = &self.account {
             take_off(&account.shared.waiting, self.bytes);
@@ -345,7 +358,7 @@ mod tests {
             assert!(granted <= *last && granted >= FLOOR_BYTES);
             *last = granted;
             drop(aside);
-            // A reader that does not take it.
+            // The reader does not receive the answer.
             account.hold(granted - FLOOR_BYTES);
         }
         assert_eq!(last, [FLOOR_BYTES; 2]);
@@ -391,7 +404,7 @@ mod tests {
         assert!(answers.used_bytes() <= 32 * MIB);
         assert_eq!(answers.set_aside(MIB, ip(1)).0, FLOOR_BYTES);
         assert_eq!(answers.set_aside(MIB, ip(2)).0, MIB);
-        // What is not shrunk may bring it above: that concerns the address alone.
+        // An answer that is not shrunk may exceed the share: that affects only its own address.
         let other = answers.account(ip(2));
         greedy.hold(2 * MIB);
         assert!(greedy.is_over() && answers.is_over(ip(1)));

@@ -1,7 +1,7 @@
 //! One shard's broker: everything a request handler can reach without leaving the shard.
 //!
-//! Invariants: the image only moves forward; a partition is in `partitions` on exactly one shard; handlers never hold
-//! a borrow across an await.
+//! Invariants: the image only moves forward; a partition is in `partitions` on exactly one shard;
+//! handlers never hold a borrow across an await.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ use crate::group::GroupCoordinator;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
-use crate::making::{Making, SOON};
+use crate::making::{SOON, TopicCreations};
 use crate::many;
 use crate::metrics::Metrics;
 use crate::names::CONTROLLER_SHARD;
@@ -43,49 +43,49 @@ use crate::seldom::Seldom;
 use crate::shards::{Inbox, Seat, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
-use crate::unopened::Unopened;
+use crate::unopened::UnopenedLog;
 use crate::wall_clock::WallClock;
 
-/// A partition that this shard should lead: led, or offline because its log could not be opened.
-pub(crate) type Slot<P> = Result<Rc<Partition<P>>, ErrorCode>;
+/// A partition assigned to this shard: led, or offline because its log could not be opened.
+pub(crate) type AssignedPartition<P> = Result<Rc<Partition<P>>, ErrorCode>;
 
 /// The groups of one shard.
 pub(crate) type Groups<P> = GroupCoordinator<P, PartitionOffsetsLog<P>>;
 
-/// What every shard of a process is given alike.
+/// What all shards of a process share.
 #[derive(Clone)]
-pub struct Shared {
-    /// What the broker is told.
+pub struct ProcessState {
+    /// The options given at start.
     pub options: Arc<BrokerOptions>,
     /// Log directories and what was found in them at start.
     pub log_dirs: Arc<LogDirs>,
-    /// What it counts.
+    /// The metrics of the broker.
     pub metrics: Metrics,
-    /// How far the start has come.
+    /// Progress of the start.
     pub recovery: Recovery,
     /// Logs that are being compacted, on all shards.
     pub compacting: compaction::Turns,
-    /// Settings that change while it runs and are enforced all over the process.
+    /// Settings that can change at run time and are enforced for the whole process.
     pub node: NodeConfigs,
-    /// Memory of answers on their way out.
+    /// Memory of answers that are being sent.
     pub answers: Answers,
 }
 
 /// One shard's broker.
 pub struct Broker<P: Platform> {
-    /// The outside world.
+    /// The platform: clock, disks, tasks.
     pub platform: P,
-    /// What it was told at start.
+    /// The options given at start.
     pub options: Arc<BrokerOptions>,
-    /// The way to the other shards.
+    /// Access to the other shards.
     pub shards: Shards<P>,
     /// The logs' shared parts: buffers, cache, flusher.
     pub store: Store<P>,
-    /// What it counts.
+    /// The metrics of the broker.
     pub metrics: Metrics,
     /// Log directories and what was found in them at start.
     pub log_dirs: Arc<LogDirs>,
-    /// How far the start has come.
+    /// Progress of the start.
     pub recovery: Recovery,
     pub(crate) compacting: compaction::Turns,
     pub(crate) node: NodeConfigs,
@@ -95,36 +95,41 @@ pub struct Broker<P: Platform> {
     /// The transactional ids whose partition this shard leads.
     pub(crate) transactions: Rc<TransactionCoordinator<P>>,
     pub(crate) sessions: RefCell<FetchSessions>,
-    // Unbounded: as many partitions as were made; each has a folder on a disk and a record in the metadata.
-    pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), Slot<P>>>,
+    // Unbounded: one for each partition that was created; each has a folder on a disk and a record
+    // in the metadata.
+    pub(crate) partitions: RefCell<BTreeMap<(TopicId, i32), AssignedPartition<P>>>,
     /// What is known of the logs that could not be opened.
-    // Unbounded: some of `partitions`; what goes from there goes from here (`forget_removed`).
-    pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), Unopened>>,
+    // Unbounded: a subset of `partitions`; `forget_removed` removes from it whatever it removes
+    // from there.
+    pub(crate) unopened: RefCell<BTreeMap<(TopicId, i32), UnopenedLog>>,
     pub(crate) producer_ids: ProducerIds,
-    /// Logs on their way to another directory.
+    /// Logs that are being moved to another directory.
     pub(crate) moves: Moves<P>,
-    pub(crate) making: Making,
+    pub(crate) making: TopicCreations,
     pub(crate) quotas: Quotas,
-    /// The clients whose metrics come here.
+    /// The clients whose metrics this shard receives.
     pub(crate) telemetry: Telemetry,
-    /// Appends of connections that begin in pieces.
+    /// The order of appends of connections whose requests begin in pieces.
     pub(crate) lines: Lines,
-    /// Held by the one piece of work that this shard has done elsewhere: more would take the processors from everybody.
+    /// Held by the one job that this shard may run on another thread: more jobs would take the
+    /// processors from everything else.
     pub(crate) elsewhere: Queues<IpAddr>,
-    /// Who waits for a batch to be judged elsewhere: that may take a second.
+    /// The queue for judging a batch on another thread, which may take a second.
     pub(crate) judging: Queues<IpAddr>,
-    /// Held by requests about very many things.
+    /// Held by requests about very many items.
     pub(crate) many: Queues<IpAddr>,
     /// Held while the checkpoint files of a log directory are written.
     // Unbounded: the log directories of the settings.
     pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
-    /// Checkpoint files that could not be written, and directories whose files do not hold for a log yet, and when that was said.
+    /// Checkpoint files that could not be written, directories whose files do not cover a log yet,
+    /// and when that was last logged.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
-    /// Directories that say nothing of their room, and clients that ask for it.
+    /// When it was last logged that a client asked for the free space of a directory, and the disk
+    /// did not report it.
     pub(crate) roomless: Seldom,
     pub(crate) wall_clock: WallClock,
-    /// Turns at opening and deleting logs, of each log directory.
+    /// Turns for opening and deleting logs, of each log directory.
     // Unbounded: the log directories of the settings.
     pub(crate) log_turns: RefCell<BTreeMap<PathBuf, Rc<Turns>>>,
     /// When a stop began to wait for disks.
@@ -133,21 +138,24 @@ pub struct Broker<P: Platform> {
     pub(crate) image_turn: Semaphore,
     /// What this shard last added to the gauge of late transactions.
     pub(crate) counted_late: Cell<i64>,
-    /// What this shard last added to the partition gauges: partitions, of them led.
+    /// What this shard last added to the partition gauges: its partitions, and those of them that
+    /// it leads.
     pub(crate) counted: Cell<(i64, i64)>,
     image: RefCell<Arc<Image>>,
     controller: OnceCell<Rc<Controller<P>>>,
 }
 
 impl<P: Platform> Broker<P> {
-    /// Takes a seat among the shards. The broker leads nothing until it is given an image.
+    /// Creates the broker of a shard.
+    ///
+    /// It leads nothing until it is given an image.
     pub fn seated(
         platform: P,
         seat: Seat<P>,
         store: Store<P>,
-        shared: Shared,
+        shared: ProcessState,
     ) -> (Rc<Self>, Inbox<P>) {
-        let Shared {
+        let ProcessState {
             options,
             log_dirs,
             metrics,
@@ -177,7 +185,7 @@ impl<P: Platform> Broker<P> {
             unopened: RefCell::default(),
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
-            making: Making::default(),
+            making: TopicCreations::default(),
             quotas: Quotas::new(),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
@@ -210,7 +218,7 @@ impl<P: Platform> Broker<P> {
         (broker, inbox)
     }
 
-    /// The metadata as this shard knows it.
+    /// Returns the metadata as this shard knows it.
     pub fn image(&self) -> Arc<Image> {
         Arc::clone(&self.image.borrow())
     }
@@ -225,7 +233,7 @@ impl<P: Platform> Broker<P> {
         *self.image.borrow_mut() = image;
     }
 
-    /// The controller, on the shard that runs it.
+    /// Returns the controller, on the shard that runs it.
     pub(crate) fn controller(&self) -> Result<Rc<Controller<P>>, ErrorCode> {
         self.controller
             .get()
@@ -233,7 +241,8 @@ impl<P: Platform> Broker<P> {
             .ok_or(ErrorCode::NotController)
     }
 
-    /// Shows what is left of the room that the metadata log keeps, on the shard that runs the controller.
+    /// Sets the gauge of the room that the metadata log keeps, on the shard that runs the
+    /// controller.
     pub fn show_metadata_reserve(&self) {
         if let Ok(controller) = self.controller() {
             let bytes = i64::try_from(controller.reserved_bytes()).unwrap_or(i64::MAX);
@@ -249,12 +258,14 @@ impl<P: Platform> Broker<P> {
         );
     }
 
-    /// Creates topics that a client asked for and that are missing. Those that take longer than the answer waits come behind it,
-    /// which does not know them yet (Kafka never waits).
+    /// Creates missing topics that a client asked for.
+    ///
+    /// Topics that take longer than the answer waits ([`SOON`]) are created after it, and the
+    /// answer does not contain them (Kafka never waits).
     pub(crate) async fn create_asked(self: &Rc<Self>, peer: IpAddr, names: Vec<String>) {
         let asked = Box::pin(async {
             let place = self.making.place(peer).await;
-            // Somebody may have had them made, while it was waited for a place.
+            // Another request may have created them while this one waited for a place.
             let (image, mut missing) = (self.image(), Vec::with_capacity(names.len()));
             let mut rests = Rests::new();
             for name in names {
@@ -268,17 +279,18 @@ impl<P: Platform> Broker<P> {
             }
             let me = Rc::clone(self);
             let creation = task::spawn(async move {
-                // It goes on, with its place, when nobody waits for it any more.
+                // The creation continues, and keeps its place, after the caller has stopped
+                // waiting.
                 let _place = place;
                 me.create_missing(missing).await;
             });
             drop(creation.await);
         });
-        // Whether it is through or not, the newest image says.
+        // The caller looks at the newest image, whether or not the creation has ended.
         drop(task::timeout(SOON, asked).await);
     }
 
-    /// Creates topics that a client asked for, or that the broker needs, and that are missing.
+    /// Creates missing topics that a client asked for or that the broker needs.
     pub(crate) async fn create_missing(&self, names: Vec<String>) {
         let create =
             |broker: Rc<Self>| async move { broker.controller()?.create_missing(&names).await };
@@ -289,7 +301,8 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Partitions of this shard whose logs could not be opened: how many, and the name of one.
+    /// Returns the number of partitions of this shard whose logs could not be opened, and the name
+    /// of one.
     pub fn unopened_partitions(&self) -> (usize, String) {
         let partitions = self.partitions.borrow();
         let mut unopened = partitions.iter().filter(|(_, slot)| slot.is_err());
@@ -302,7 +315,7 @@ impl<P: Platform> Broker<P> {
         (1 + unopened.count(), format!("{name}-{index}"))
     }
 
-    /// The partitions this shard leads now.
+    /// Returns the partitions that this shard leads now.
     pub fn led_partitions(&self) -> Vec<Rc<Partition<P>>> {
         self.partitions
             .borrow()

@@ -1,10 +1,11 @@
-//! The checkpoint files of the log directories: recovery points, log start offsets, high watermarks, and
-//! up to where logs are compacted.
+//! The checkpoint files of the log directories: recovery points, log start offsets, high
+//! watermarks, and the offsets up to which logs are compacted.
 //!
-//! Every shard knows the positions of its own logs; the files are for all of them, so one shard gathers and writes.
-//! Invariants: a file is replaced as a whole; a position in it was true when it was gathered, and recovery points only
-//! name what was durable by then. A file that cannot be written is tried again with the next turn, and named once a minute, as is a log
-//! for which the files do not hold yet.
+//! Every shard knows the offsets of its own logs; the files cover all logs, so one shard collects
+//! the offsets and writes the files. Invariants: a file is replaced as a whole; an offset in it was
+//! true when it was collected, and recovery points name only what was durable by then. A file that
+//! cannot be written is retried with the next turn, and logged once a minute, as is a log for which
+//! the files are not valid yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,16 +24,17 @@ use crate::queues::turn_at;
 
 pub(crate) mod room;
 
-/// How the checkpoint files of a directory are.
+/// The state of a directory's checkpoint files.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Written {
-    /// As the logs are, but for these: a start may take less than the files say for true of them, whose own files were busy.
+enum CheckpointState {
+    /// The files match the logs, except for these logs: their own files were busy, so a start may
+    /// accept less than the checkpoints contain.
     But(Vec<TopicPartition>),
-    /// One could not be written, or nobody knows.
+    /// A file could not be written, or its state is unknown.
     No,
 }
 
-impl Written {
+impl CheckpointState {
     fn wholly() -> Self {
         Self::But(Vec::new())
     }
@@ -41,35 +43,36 @@ impl Written {
         *self == Self::wholly()
     }
 
-    /// Not, if another file could not be written either.
+    /// Returns the state after another file was written, or not.
     fn and(self, is_written: bool) -> Self {
         if is_written { self } else { Self::No }
     }
 }
 
-/// What became of the checkpoint files of some directories.
+/// The state of the checkpoint files of some directories.
 // Unbounded: the log directories of the settings.
 #[derive(Default, Debug)]
 // Unbounded: the log directories of the settings.
-pub(crate) struct Checkpointed(BTreeMap<PathBuf, Written>);
+pub(crate) struct CheckpointStates(BTreeMap<PathBuf, CheckpointState>);
 
-impl Checkpointed {
-    /// Whether what a log has to say in the files of a directory is durable there.
+impl CheckpointStates {
+    /// Returns whether a log's offsets are durable in the files of a directory.
     pub(crate) fn holds(&self, dir: &Path, log: &TopicPartition) -> bool {
         match self.0.get(dir) {
-            Some(Written::But(busy)) => !busy.contains(log),
-            Some(Written::No) | None => false,
+            Some(CheckpointState::But(busy)) => !busy.contains(log),
+            Some(CheckpointState::No) | None => false,
         }
     }
 }
 
 impl<P: Platform> Broker<P> {
-    /// Writes the checkpoint files of all log directories; false when one could not be written.
+    /// Writes the checkpoint files of all log directories; false if one could not be written.
     pub async fn checkpoint(&self) -> bool {
         self.checkpoint_all().await.is_empty()
     }
 
-    /// The same; says of which directories one could not be written.
+    /// Writes the checkpoint files of all log directories; returns the directories of which one
+    /// could not be written.
     pub(crate) async fn checkpoint_all(&self) -> Vec<PathBuf> {
         let write = |broker: Rc<Self>| async move { broker.write_checkpoints().await };
         let unwritten = self.shards.call(CONTROLLER_SHARD, write).await;
@@ -78,21 +81,21 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Writes the checkpoint files of some directories.
-    pub(crate) async fn checkpoint_in(&self, dirs: BTreeSet<PathBuf>) -> Checkpointed {
+    pub(crate) async fn checkpoint_in(&self, dirs: BTreeSet<PathBuf>) -> CheckpointStates {
         let write = |broker: Rc<Self>| async move {
             let mut written = BTreeMap::new();
             for dir in dirs {
                 let how = Rc::clone(&broker).write_checkpoints_in(&dir).await;
                 written.insert(dir, how);
             }
-            Checkpointed(written)
+            CheckpointStates(written)
         };
         let written = self.shards.call(CONTROLLER_SHARD, write).await;
-        // The shard ends: nothing says that any was written.
+        // The shard is stopping, so no file counts as written.
         written.unwrap_or_default()
     }
 
-    /// Writes only how far the logs have been saved; false when that could not be written.
+    /// Writes only the recovery points; false if they could not be written.
     pub(crate) async fn checkpoint_saved(&self) -> bool {
         let write = |broker: Rc<Self>| async move {
             let mut all_written = true;
@@ -117,7 +120,8 @@ impl<P: Platform> Broker<P> {
             .unwrap_or(false)
     }
 
-    /// Writes up to where each log of a directory is compacted; false when that could not be written.
+    /// Writes the offsets up to which the logs of a directory are compacted; false if they could
+    /// not be written.
     pub(crate) async fn save_compacted(&self, dir: PathBuf) -> bool {
         let write = |broker: Rc<Self>| async move {
             let (me, path) = (Rc::clone(&broker), dir.clone());
@@ -127,7 +131,7 @@ impl<P: Platform> Broker<P> {
                 me.write_compacted(&path, &points).await
             };
             let written = broker.while_it_answers(&dir, write).await;
-            // Given up: nothing says that it was written.
+            // The directory hangs, so the file counts as not written.
             written.unwrap_or(false)
         };
         self.shards
@@ -144,7 +148,8 @@ impl<P: Platform> Broker<P> {
         gathered.await.into_iter().flatten().collect()
     }
 
-    /// Only logs that are compacted are in this file; where there never was one, there is no file.
+    /// Writes the file of compacted logs, which lists no others; a directory that never had one
+    /// gets none.
     async fn write_compacted(&self, dir: &Path, points: &[LogPoints]) -> bool {
         let rows: Vec<_> = points
             .iter()
@@ -162,12 +167,13 @@ impl<P: Platform> Broker<P> {
         self.is_written(&path, room::replace(disk, &path, &bytes).await)
     }
 
-    /// Counts a checkpoint that could not be written, and says so now and then: it is tried again every few seconds.
+    /// Counts a checkpoint that could not be written, and logs it at a limited rate: the write is
+    /// retried every few seconds.
     fn is_written(&self, path: &Path, written: std::io::Result<()>) -> bool {
         let Err(error) = written else { return true };
         self.metrics.failed_checkpoints.inc();
         let mut unwritten = self.unwritten.borrow_mut();
-        // There are as many as there are checkpoint files.
+        // One entry for each checkpoint file.
         let seldom = unwritten.entry(path.to_path_buf()).or_default();
         if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
             tracing::error!(path = %path.display(), %error, unsaid, "cannot write the checkpoint");
@@ -175,13 +181,14 @@ impl<P: Platform> Broker<P> {
         false
     }
 
-    /// Says of logs for which the files do not hold yet, now and then: it is tried again every few seconds.
+    /// Logs, at a limited rate, the logs for which the files are not valid yet: the write is
+    /// retried every few seconds.
     fn warn_of_busy(&self, dir: &Path, busy: &[TopicPartition]) {
         let Some(partition) = busy.first() else {
             return;
         };
         let mut unwritten = self.unwritten.borrow_mut();
-        // There are as many as there are directories.
+        // One entry for each directory.
         let seldom = unwritten.entry(dir.to_path_buf()).or_default();
         if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
             tracing::warn!(dir = %dir.display(), %partition, others = busy.len().saturating_sub(1), unsaid,
@@ -189,7 +196,9 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// One that hangs keeps no other directory from being written.
+    /// Writes the checkpoint files of all directories; returns those that failed.
+    ///
+    /// A directory that hangs does not stop the others.
     pub(crate) async fn write_checkpoints(self: Rc<Self>) -> Vec<PathBuf> {
         let mut unwritten = Vec::new();
         for dir in &self.log_dirs.dirs {
@@ -201,14 +210,14 @@ impl<P: Platform> Broker<P> {
         unwritten
     }
 
-    async fn write_checkpoints_in(self: Rc<Self>, dir: &Path) -> Written {
+    async fn write_checkpoints_in(self: Rc<Self>, dir: &Path) -> CheckpointState {
         let write = Rc::clone(&self).write_checkpoints_of(dir.to_owned());
         let written = self.while_it_answers(dir, write).await;
-        // Given up: nothing says that they were written.
-        written.unwrap_or(Written::No)
+        // The directory hangs, so the files count as not written.
+        written.unwrap_or(CheckpointState::No)
     }
 
-    async fn write_checkpoints_of(self: Rc<Self>, dir: PathBuf) -> Written {
+    async fn write_checkpoints_of(self: Rc<Self>, dir: PathBuf) -> CheckpointState {
         let _turn = self.checkpoint_turn(&dir).await;
         let points = self.gathered(&dir).await;
         let mut all_written = self.write_compacted(&dir, &points).await;
@@ -223,29 +232,31 @@ impl<P: Platform> Broker<P> {
         written.and(all_written)
     }
 
-    /// Waits for the turn to write the files of a directory. One at a time: an older gathering must not replace the file of a
-    /// newer one.
+    /// Waits for the turn to write the files of a directory, one writer at a time: older offsets
+    /// must not replace newer ones.
     async fn checkpoint_turn(&self, dir: &Path) -> Option<SemaphorePermit<'_>> {
         Some(turn_at(self.checkpoint_turns.get(dir)?).await)
     }
 
-    /// `with_starts`: the log starts of the same points are written.
+    /// Writes the recovery points; `with_starts` if the log start offsets of the same points are
+    /// written.
     async fn write_recovery_points(
         &self,
         dir: &Path,
         points: Vec<LogPoints>,
         with_starts: bool,
-    ) -> Written {
+    ) -> CheckpointState {
         let recovery = rows(&points, |p| p.recovery_point);
         if !self
             .write_rows(dir, offsets::RECOVERY_POINTS, &recovery)
             .await
         {
-            return Written::No;
+            return CheckpointState::No;
         }
         let points: Arc<[LogPoints]> = points.into();
         let of: Arc<Path> = dir.into();
-        // Each shard knows what hangs of its own; one that gives up holds for nothing.
+        // Each shard detects hangs of its own logs; if one gives up, the files count as not
+        // written.
         let tell = move |broker: Rc<Self>| {
             let (points, dir, me) = (Arc::clone(&points), Arc::clone(&of), Rc::clone(&broker));
             let told = async move { me.store.checkpointed(&points, with_starts).await };
@@ -253,11 +264,11 @@ impl<P: Platform> Broker<P> {
         };
         let busy: Option<Vec<_>> = self.shards.call_all(tell).await.into_iter().collect();
         let Some(busy) = busy else {
-            return Written::No;
+            return CheckpointState::No;
         };
         let busy = busy.concat();
         self.warn_of_busy(dir, &busy);
-        Written::But(busy)
+        CheckpointState::But(busy)
     }
 
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {

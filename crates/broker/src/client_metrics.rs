@@ -1,8 +1,9 @@
 //! Subscriptions to client metrics (KIP-714): their settings, and what is allowed.
 //!
-//! A subscription says which metrics clients are to send, how often, and which clients. Bounded, as every client's request
-//! is held against all of them: so many subscriptions, so many bytes of their settings in all, so much for an expression.
-//! Not here: asking clients for them (`telemetry`).
+//! A subscription names the metrics that clients send, how often they send them, and which clients
+//! do. Every request of a client is matched against all subscriptions, so their number, the bytes
+//! of their settings and the size of an expression are bounded. Not here: asking clients for
+//! metrics (`telemetry`).
 
 use std::collections::BTreeMap;
 
@@ -12,12 +13,12 @@ use wire::types::ErrorCode;
 use crate::controller::Refusal;
 use crate::image::{Image, ResourceType};
 use crate::options::ConfigKind;
-use crate::topic_config::{Source, Sourced, canonical, parse_whole};
+use crate::topic_config::{Source, SourcedValue, canonical, parse_whole};
 
 pub(crate) const INTERVAL: &str = "interval.ms";
 pub(crate) const MATCH: &str = "match";
 pub(crate) const METRICS: &str = "metrics";
-/// How often clients push that nobody has asked for anything.
+/// Push interval of clients that no subscription asks for metrics.
 pub(crate) const DEFAULT_INTERVAL_MS: i32 = 300_000;
 const INTERVAL_MS_MIN: i64 = 100;
 const INTERVAL_MS_MAX: i64 = 3_600_000;
@@ -31,14 +32,14 @@ const _: () = assert!(
     "the default may be set"
 );
 
-/// Subscriptions there may be.
+/// Largest number of subscriptions.
 const SUBSCRIPTIONS_MAX: usize = 100;
-/// Bytes of the names and settings of all subscriptions.
+/// Largest sum of the bytes of the names and settings of all subscriptions.
 const SETTINGS_BYTES_MAX: usize = 256 << 10;
-/// Bytes of a compiled expression, and of what it remembers while it is matched.
+/// Largest size of a compiled expression, and of its cache while it is matched.
 const EXPRESSION_BYTES_MAX: usize = 256 << 10;
 
-/// What clients can be told apart by.
+/// The properties by which clients are selected.
 const SELECTORS: [&str; 6] = [
     "client_instance_id",
     "client_id",
@@ -82,13 +83,13 @@ pub(crate) const SUBSCRIPTION_SETTINGS: [SubscriptionSetting; 3] = [
     },
 ];
 
-/// Kind of a setting of subscriptions.
+/// Returns the kind of a setting of subscriptions.
 pub(crate) fn kind_of(name: &str) -> Option<ConfigKind> {
     let mut rows = SUBSCRIPTION_SETTINGS.iter();
     rows.find(|row| row.name == name).map(|row| row.kind)
 }
 
-/// Judges all settings that a subscription would have.
+/// Validates all settings that a subscription would have.
 pub(crate) fn validate(name: &str, settings: &BTreeMap<String, String>) -> Result<(), Refusal> {
     let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
     if name.is_empty() {
@@ -117,7 +118,7 @@ pub(crate) fn validate(name: &str, settings: &BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// Judges whether a subscription finds room among the others.
+/// Checks that a subscription fits beside the others.
 pub(crate) fn check_room(
     image: &Image,
     name: &str,
@@ -137,7 +138,7 @@ pub(crate) fn check_room(
     Err(Refusal::new(ErrorCode::PolicyViolation, message))
 }
 
-/// The subscriptions that count: all, unless the metadata log has more than there may be.
+/// Returns the subscriptions in force: all, unless the metadata log has more than are allowed.
 pub(crate) fn in_force(image: &Image) -> impl Iterator<Item = &str> {
     let mut bytes = 0_usize;
     let names = image.configured(ResourceType::CLIENT_METRICS);
@@ -159,8 +160,9 @@ fn bytes_in(name: &str, settings: &BTreeMap<String, String>) -> usize {
         .fold(name.len(), usize::saturating_add)
 }
 
-/// The patterns of `match`, each with what it selects by; of two for the same the last counts. The error is the pattern
-/// that is none.
+/// Returns the patterns of `match` by their selectors.
+///
+/// Of two patterns with one selector the last is in force. The error is the first invalid pattern.
 pub(crate) fn patterns(list: &str) -> Result<BTreeMap<&str, &str>, &str> {
     let mut found = BTreeMap::new();
     for pattern in parts(list) {
@@ -176,7 +178,7 @@ pub(crate) fn patterns(list: &str) -> Result<BTreeMap<&str, &str>, &str> {
     Ok(found)
 }
 
-/// An expression, unless it is none, or too large when compiled.
+/// Compiles an expression; `None` if it is invalid, or too large when compiled.
 pub(crate) fn expression(text: &str) -> Option<Regex> {
     let mut expression = RegexBuilder::new(text);
     expression.size_limit(EXPRESSION_BYTES_MAX);
@@ -184,18 +186,18 @@ pub(crate) fn expression(text: &str) -> Option<Regex> {
     expression.build().ok()
 }
 
-/// The parts of a list.
+/// Returns the parts of a comma-separated list.
 pub(crate) fn parts(list: &str) -> impl Iterator<Item = &str> {
     list.split(',')
         .map(str::trim)
         .filter(|part| !part.is_empty())
 }
 
-/// Every place that has a value for a setting of a subscription, the strongest first.
-pub(crate) fn sources(image: &Image, name: &str, row: &SubscriptionSetting) -> Vec<Sourced> {
+/// Returns every place that has a value for a setting of a subscription, the strongest first.
+pub(crate) fn sources(image: &Image, name: &str, row: &SubscriptionSetting) -> Vec<SourcedValue> {
     let own = image.setting(ResourceType::CLIENT_METRICS, name, row.name);
     let own = own.and_then(|text| canonical(row.kind, text));
-    let own = own.map(|value| Sourced {
+    let own = own.map(|value| SourcedValue {
         name: row.name.to_owned(),
         value,
         source: Source::ClientMetrics,

@@ -1,9 +1,11 @@
-//! Which log of a shard is compacted when: the dirtiest one that is due, one after the other, as Kafka's cleaner does.
+//! Decides which log of a shard is compacted when: the dirtiest one that is due, one after the
+//! other, as Kafka's cleaner does.
 //!
-//! Each shard looks at its own logs; how many are compacted at once in the whole process, and with how much memory, is
-//! `log.cleaner.threads` and its like, read anew for each round. Invariant: before the first round of a log, the
-//! directory's `cleaner-offset-checkpoint` names it, so that the gaps in it are known for what they are whatever its policy
-//! is by then. It does not: compact (storage does), or touch the metadata log.
+//! Each shard looks at its own logs. `log.cleaner.threads` and its companions, read again for each
+//! round, decide how many logs the whole process compacts at the same time, and with how much
+//! memory. Invariant: before the first round of a log, the directory's `cleaner-offset-checkpoint`
+//! names it, so that a later reader knows the cause of the gaps in it, whatever the log's policy is
+//! by then. It does not compact (storage does), or touch the metadata log.
 
 mod metrics;
 mod settings;
@@ -14,23 +16,23 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::task;
-use storage::{CompactPolicy, Compacted, Dirt, Kind};
+use storage::{CompactPolicy, CompactionRound, Dirt, FailureKind};
 
 use crate::Broker;
-use crate::hanging::Left;
+use crate::hanging::AbandonedUpkeep;
 use crate::partition::Partition;
-use metrics::Found;
+use metrics::CompactionBacklog;
 pub use metrics::Metrics;
 use settings::Settings;
 pub use turns::Turns;
 
-/// Logs that are looked at between two yields.
+/// Logs that are examined between two yields.
 const LOOKS_MAX: usize = 32;
-/// How often is asked for a turn while others have it.
+/// How often a shard tries to get a turn while other shards have all of them.
 const TURN_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A log that is due.
-struct Due<P: Platform> {
+struct DueLog<P: Platform> {
     partition: Rc<Partition<P>>,
     policy: CompactPolicy,
     dirt: Dirt,
@@ -38,7 +40,7 @@ struct Due<P: Platform> {
 
 /// Compacts the logs of a shard as long as it lives.
 pub(crate) async fn run<P: Platform>(broker: Rc<Broker<P>>) {
-    let (mut found, left) = (Found::default(), Left::default());
+    let (mut found, left) = (CompactionBacklog::default(), AbandonedUpkeep::default());
     loop {
         let settings = Settings::of(&broker);
         let has_compacted =
@@ -49,12 +51,12 @@ pub(crate) async fn run<P: Platform>(broker: Rc<Broker<P>>) {
     }
 }
 
-/// Compacts the log that needs it most; false when there is nothing to do for a while.
+/// Compacts the log that needs it most; false if no log is due, so that the caller waits.
 async fn step<P: Platform>(
     broker: &Rc<Broker<P>>,
     settings: &Settings,
-    found: &mut Found,
-    left: &Left,
+    found: &mut CompactionBacklog,
+    left: &AbandonedUpkeep,
 ) -> bool {
     let Some(due) = dirtiest(broker, found, left).await else {
         return false;
@@ -66,7 +68,7 @@ async fn step<P: Platform>(
         }
     };
     let partition = Rc::clone(&due.partition);
-    // It is the round's until that ends, whoever waits for it.
+    // The round owns the turn until it ends, even if this step stops waiting for it.
     let turn = Rc::new(turn);
     let (its_turn, me, settings) = (Rc::clone(&turn), Rc::clone(broker), *settings);
     let round = async move {
@@ -75,22 +77,23 @@ async fn step<P: Platform>(
     };
     let go_on = broker.keep_up(&partition, left, round).await;
     if go_on.is_none() {
-        // Others have it although this one waits for a disk that hangs.
+        // Other rounds get the turn while this one waits for a disk that hangs.
         turn.leave(settings.logs_at_once);
     }
-    // One that was left to itself says nothing: the next step waits as after one that found nothing.
+    // A round that goes on in the background has no result: the next step waits as if no log were
+    // due.
     go_on.unwrap_or(false)
 }
 
-/// The dirtiest log of this shard among those that are due.
+/// Returns the dirtiest log of this shard among those that are due.
 async fn dirtiest<P: Platform>(
     broker: &Rc<Broker<P>>,
-    found: &mut Found,
-    left: &Left,
-) -> Option<Due<P>> {
+    found: &mut CompactionBacklog,
+    left: &AbandonedUpkeep,
+) -> Option<DueLog<P>> {
     let reading = broker.platform.clock().reading();
-    let mut dirtiest: Option<Due<P>> = None;
-    let mut now = Found::default();
+    let mut dirtiest: Option<DueLog<P>> = None;
+    let mut now = CompactionBacklog::default();
     for (at, partition) in broker.led_partitions().into_iter().enumerate() {
         if at % LOOKS_MAX == LOOKS_MAX - 1 {
             task::yield_now().await;
@@ -110,16 +113,16 @@ async fn dirtiest<P: Platform>(
             None => continue,
             Some(Ok(dirt)) => dirt,
             Some(Err(error)) => {
-                if error.kind() != Kind::Closed {
+                if error.kind() != FailureKind::Closed {
                     tracing::warn!(partition = %partition.name, %error, "cannot see how dirty a log is");
                 }
                 continue;
             }
         };
         now.note_dirt(&dirt);
-        let is_dirtier = |other: &Due<P>| dirt.ratio() > other.dirt.ratio();
+        let is_dirtier = |other: &DueLog<P>| dirt.ratio() > other.dirt.ratio();
         if dirt.is_due(&config.compaction) && dirtiest.as_ref().is_none_or(is_dirtier) {
-            dirtiest = Some(Due {
+            dirtiest = Some(DueLog {
                 partition: Rc::clone(&partition),
                 policy,
                 dirt,
@@ -135,8 +138,12 @@ async fn dirtiest<P: Platform>(
     dirtiest
 }
 
-/// One round of one log; false when the next should wait a while.
-async fn compact_one<P: Platform>(broker: Rc<Broker<P>>, settings: Settings, due: Due<P>) -> bool {
+/// Runs one round for one log; false if the next round should wait.
+async fn compact_one<P: Platform>(
+    broker: Rc<Broker<P>>,
+    settings: Settings,
+    due: DueLog<P>,
+) -> bool {
     let log = &due.partition.log;
     let is_first = log.compaction().begin_compacting();
     if is_first && !broker.save_compacted(log.dir().to_owned()).await {
@@ -157,7 +164,7 @@ async fn compact_one<P: Platform>(broker: Rc<Broker<P>>, settings: Settings, due
             broker.save_compacted(log.dir().to_owned()).await;
             true
         }
-        Err(error) if error.kind() == Kind::Corrupt => {
+        Err(error) if error.kind() == FailureKind::Corrupt => {
             tracing::error!(partition = %due.partition.name, %error,
                 "a damaged log is not compacted any more until the next start; nothing of it was changed");
             true
@@ -169,7 +176,7 @@ async fn compact_one<P: Platform>(broker: Rc<Broker<P>>, settings: Settings, due
     }
 }
 
-fn say<P: Platform>(partition: &Partition<P>, round: &Compacted, elapsed: Duration) {
+fn say<P: Platform>(partition: &Partition<P>, round: &CompactionRound, elapsed: Duration) {
     tracing::info!(partition = %partition.name, from = %round.from, to = %round.to,
         bytes_before = round.bytes_before, bytes_after = round.bytes_after,
         map_utilization = round.map_utilization, seconds = elapsed.as_secs_f64(), "compacted");

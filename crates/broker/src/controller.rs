@@ -1,10 +1,11 @@
-//! The controller of a standalone broker: what a request means for the metadata, as records.
+//! The controller of a standalone broker: turns a request into metadata records.
 //!
-//! Decisions are pure: they read an [`Image`] and the options, and return an [`Outcome`]: records
-//! to append, and the response to give once they are durable. Nothing changes before
-//! [`Image::replay`] sees the records. `controller/decide/` has one file for each request, `controller/topics.rs` creates, deletes and grows topics,
-//! `controller/configs.rs` changes settings, `controller/startup.rs` says what a start writes. Not
-//! here: appending and waiting (`controller/metadata_log.rs`).
+//! Decisions are pure: a decision reads an [`Image`] and the options, and returns a
+//! [`ControllerDecision`]: the records to append, and the response to send once they are durable.
+//! The metadata changes only when [`Image::replay`] applies the records. `controller/decide/` has
+//! one file for each request, `controller/topics.rs` creates, deletes and grows topics,
+//! `controller/configs.rs` changes settings, `controller/startup.rs` builds the records that a
+//! start writes. Not here: appending and waiting (`controller/metadata_log.rs`).
 
 pub(crate) mod answers;
 pub(crate) mod batches;
@@ -36,21 +37,22 @@ use wire::types::{ErrorCode, NodeId, Uuid};
 use crate::image::Image;
 use crate::options::BrokerOptions;
 
-/// Producer ids in a block.
+/// Producer ids in one block.
 pub const PRODUCER_ID_BLOCK: i64 = 1000;
-/// Records that one request may cause.
+/// Maximum number of records that one request may cause.
 pub(crate) const RECORDS_PER_REQUEST_MAX: usize = 10_000;
 
-/// What a decision reads.
+/// The input of a decision.
 #[derive(Clone, Copy)]
 pub(crate) struct Rules<'a> {
-    /// The metadata as it is.
+    /// The current metadata.
     pub(crate) image: &'a Image,
-    /// What this broker was told at start.
+    /// The configuration that this broker started with.
     pub(crate) options: &'a BrokerOptions,
 }
 
-/// Refuses a request that names more parts than one request may change: nobody else changes anything while it is decided on.
+/// Refuses a request that names more parts than one request may change. No other change runs during
+/// a decision, so its length is bounded.
 pub(crate) fn check_count(parts: usize) -> Result<(), Refusal> {
     if parts > RECORDS_PER_REQUEST_MAX {
         return Err(too_large());
@@ -58,20 +60,23 @@ pub(crate) fn check_count(parts: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The same for a request about things with parts of their own; one without any is work, too.
+/// Refuses a request whose items have too many parts in total.
+///
+/// An item without parts counts as one, because deciding on it is work too.
 pub(crate) fn check_parts(each: impl Iterator<Item = usize>) -> Result<(), Refusal> {
     let parts = each.map(|parts| parts.max(1));
     check_count(parts.fold(0, usize::saturating_add))
 }
 
-/// What a request is told that asks for too much.
+/// Returns the refusal for a request that asks for too much.
 pub(crate) fn too_large() -> Refusal {
     let message = "Unable to perform excessively large batch operation.";
     Refusal::new(ErrorCode::PolicyViolation, message)
 }
 
-/// A name for a message. One that is longer than any topic's may be is cut: a message may be told for each of many
-/// partitions.
+/// Returns a name for use in a message, cut to the maximum length of a topic name.
+///
+/// The response may repeat such a message for each of many partitions.
 pub(crate) fn quoted(name: &str) -> &str {
     const BYTES_MAX: usize = 255;
     wire::text::cut(name, BYTES_MAX)
@@ -79,26 +84,26 @@ pub(crate) fn quoted(name: &str) -> &str {
 
 const _: () = assert!(PRODUCER_ID_BLOCK > 0, "a block has an id");
 
-/// A decision: what to write, and what to answer once it is durable.
+/// A decision: the records to write, and the response to send once they are durable.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome<R> {
+pub struct ControllerDecision<R> {
     /// Records to append as one batch; empty when nothing changes.
     pub records: Vec<MetadataRecord>,
-    /// The answer.
+    /// The response.
     pub response: R,
 }
 
-/// Why a part of a request is refused.
+/// Why the controller refuses a part of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
-    /// Kafka's code.
+    /// Kafka's error code.
     pub(crate) code: ErrorCode,
-    /// Words for the user.
+    /// Message for the user.
     pub(crate) message: Option<String>,
 }
 
 impl Refusal {
-    /// A refusal with words of its own.
+    /// Returns a refusal with its own message.
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -106,7 +111,7 @@ impl Refusal {
         }
     }
 
-    /// Code and message as responses hold them; `Ok` is no error.
+    /// Returns code and message as responses hold them; `Ok` is code 0.
     pub(crate) fn parts(result: Result<(), Self>) -> (i16, Option<StrBytes>) {
         match result {
             Ok(()) => (0, None),
@@ -127,26 +132,28 @@ impl From<ErrorCode> for Refusal {
     }
 }
 
-/// Hands out a block of producer ids: the first id and how many. None are left when a log says so.
+/// Allocates a block of producer ids: returns the first id and the count.
+///
+/// Fails when the log shows that no ids are left.
 pub(crate) fn allocate_producer_ids(
     image: &Image,
     node: NodeId,
-) -> Outcome<Result<(i64, i64), ErrorCode>> {
+) -> ControllerDecision<Result<(i64, i64), ErrorCode>> {
     let first = image.next_producer_id();
     if first > i64::MAX - PRODUCER_ID_BLOCK {
-        return Outcome {
+        return ControllerDecision {
             records: Vec::new(),
             response: Err(ErrorCode::UnknownServerError),
         };
     }
     let record = producer_ids(image, node, first.saturating_add(PRODUCER_ID_BLOCK));
-    Outcome {
+    ControllerDecision {
         records: vec![record.into()],
         response: Ok((first, PRODUCER_ID_BLOCK)),
     }
 }
 
-/// Says that the producer ids below `next` are given out.
+/// Returns the record that marks the producer ids below `next` as given out.
 pub(crate) fn producer_ids(image: &Image, node: NodeId, next: i64) -> ProducerIdsRecord {
     ProducerIdsRecord {
         broker_id: node.0,
@@ -155,8 +162,10 @@ pub(crate) fn producer_ids(image: &Image, node: NodeId, next: i64) -> ProducerId
     }
 }
 
-/// A random topic id that Kafka would give: not one of the reserved ones, and its text does not
-/// begin with a dash, which tools would take for an option.
+/// Returns a random topic id of the form that Kafka assigns.
+///
+/// It is not one of the reserved ids, and its text does not begin with a dash, which tools would
+/// parse as an option.
 pub(crate) fn topic_id(random: &mut dyn FnMut() -> u64) -> Uuid {
     loop {
         let bits = u128::from(random()) << 64 | u128::from(random());
@@ -167,7 +176,7 @@ pub(crate) fn topic_id(random: &mut dyn FnMut() -> u64) -> Uuid {
     }
 }
 
-/// A random UUID (version 4) of these bits.
+/// Returns a random UUID (version 4) built from these bits.
 pub(crate) fn uuid_v4(bits: u128) -> Uuid {
     const VERSION: u128 = 0xf000 << 64;
     const VARIANT: u128 = 0xc000 << 48;

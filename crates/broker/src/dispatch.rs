@@ -1,7 +1,8 @@
 //! From a frame to its handler, by the table of requests (`dispatch/table.rs`).
 //!
-//! Order: a [`Called`] that overlaps may be polled while earlier ones of its connection still wait; everything it does
-//! that has to keep the order of the connection it does in its first poll. Every other call runs alone.
+//! Order: a [`ParsedRequest`] that overlaps may be polled while earlier ones of its connection
+//! still wait, so it does everything that depends on the connection's order in its first poll.
+//! Every other call runs alone.
 
 #![cfg_attr(
     not(test),
@@ -41,25 +42,25 @@ use row::{Loss, Order, Row};
 pub use row::{Operation, ResourceType};
 pub use table::rights;
 
-/// A request that has been understood and is ready to run.
-pub struct Called {
+/// A request that is parsed and ready to run.
+pub struct ParsedRequest {
     /// True when it may run while earlier overlapping requests of the connection still wait.
     pub overlaps: bool,
     /// API, for metrics and logs.
     pub api: Option<Api>,
-    /// It changes nothing, and is dropped while it waits when its client goes.
+    /// True if it changes nothing, and is dropped while it waits when its client disconnects.
     pub only_reads: bool,
-    /// The answer.
+    /// The reply.
     pub reply: Pin<Box<dyn Future<Output = Reply>>>,
 }
 
-/// Takes a frame apart and readies its handler. Nothing runs before the reply is polled.
-pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> Called {
+/// Parses a frame and prepares its handler. Nothing runs before the reply is polled.
+pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> ParsedRequest {
     let request = match Request::parse(frame) {
         Ok(request) => request,
         Err(error) => {
             let reply = Box::pin(std::future::ready(Reply::Close(error.into())));
-            return Called {
+            return ParsedRequest {
                 overlaps: false,
                 api: None,
                 only_reads: false,
@@ -86,13 +87,13 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
             return pace::told((row, api, version), reply);
         }
         let busy = Busy::with(broker.platform.clock().clone());
-        // Boxed, so that nobody else's requests grow by what this needs.
+        // Boxed, so that this does not enlarge the futures of requests that are not timed.
         let answered = Box::pin(answer(&broker, &context, &busy, row, request));
         let reply = roomy(&broker, &context, (row, api), timed(&busy, answered).await);
         let asked = (row, api, version);
         Box::pin(pace::paced(&broker, &context, &busy, asked, reply)).await
     });
-    Called {
+    ParsedRequest {
         overlaps,
         api: Some(api),
         only_reads: row.loss == Loss::NothingWhileItWaits,
@@ -100,8 +101,11 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     }
 }
 
-/// The reply, unless it is a large answer to a question while clients have more answers to take than may be: the protocol has
-/// no words for that in most answers, and a client that is cut off asks again, when whoever does not read has been cut off, too.
+/// Returns the reply, or closes the connection instead of sending a large response of a repeatable
+/// request while clients have too many responses to read.
+///
+/// Most responses cannot express that refusal. The disconnected client retries, by which time the
+/// clients that do not read have been disconnected too.
 fn roomy<P: Platform>(
     broker: &Broker<P>,
     context: &Context,
@@ -121,7 +125,7 @@ fn roomy<P: Platform>(
     }
 }
 
-/// An answer to whatever was asked.
+/// Answers any request.
 async fn answer<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,

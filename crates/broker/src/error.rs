@@ -1,6 +1,8 @@
-//! What storage and validation say, in the protocol's words: the one place where errors become Kafka's codes.
+//! Errors of storage and validation as Kafka's error codes.
+//!
+//! Invariant: this is the only place where errors become codes.
 
-use storage::Kind;
+use storage::FailureKind;
 use storage::log::producer_state::ProducerError;
 use wire::batch::{BatchError, RecordError};
 use wire::types::ErrorCode;
@@ -12,7 +14,7 @@ pub struct AppendError {
     pub code: ErrorCode,
     /// What was wrong, for the response.
     pub message: Option<String>,
-    /// The records at fault: index in the batch, and what was wrong with it.
+    /// The records at fault: index in the batch, and what is wrong with the record.
     pub records: Vec<RecordError>,
 }
 
@@ -56,13 +58,17 @@ impl From<ProducerError> for AppendError {
     }
 }
 
-/// Kafka's code for a storage error. All but damage, closing and impossible offsets are for clients to try again.
+/// Returns Kafka's code for a storage error.
+///
+/// Clients retry after all of them except damage, closing and impossible offsets.
 pub(crate) fn error_code(error: &storage::Error) -> ErrorCode {
     match error.kind() {
-        Kind::Retry | Kind::Full | Kind::Failed => ErrorCode::KafkaStorageError,
-        Kind::Corrupt => ErrorCode::CorruptMessage,
-        Kind::Closed => ErrorCode::NotLeaderOrFollower,
-        Kind::Invalid => match error {
+        FailureKind::Retry | FailureKind::Full | FailureKind::Failed => {
+            ErrorCode::KafkaStorageError
+        }
+        FailureKind::Corrupt => ErrorCode::CorruptMessage,
+        FailureKind::Closed => ErrorCode::NotLeaderOrFollower,
+        FailureKind::Invalid => match error {
             storage::Error::OutOfRange { .. } => ErrorCode::OffsetOutOfRange,
             storage::Error::OtherTopic { .. } => ErrorCode::InconsistentTopicId,
             _ => ErrorCode::UnknownServerError,

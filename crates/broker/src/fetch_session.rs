@@ -1,13 +1,20 @@
-//! Incremental fetch sessions (KIP-227): what a client asked for last time, so that it need not repeat it, and what it
-//! was told last time, so that we need not repeat it.
+//! Incremental fetch sessions (KIP-227): the broker remembers what a client fetched last time, so
+//! that the client need not repeat it, and what it answered last time, so that it need not repeat
+//! that.
 //!
-//! States of a session: created by a full fetch with epoch 0; continued by fetches with epochs 1, 2, ...; closed by
-//! epoch -1, by an empty set of partitions, or by eviction when all slots are taken.
-//! Invariants: at most `sessions_max` sessions, whose partitions take at most [`BYTES_MAX`] in all: a session that would
-//! need more is not begun, or ends, and its client fetches without one; a session's id names the shard that keeps it (`id % shards`), so a
-//! client that comes back to another shard is told that its session is unknown and starts a new one. An id may be drawn again
-//! once its session is gone: whoever kept it over an await asks for the session's number, too, which no other has.
-//! Pure: time and randomness are passed in. Sessions of very many partitions are worked on in turns (`turns.rs`).
+//! States of a session: created by a full fetch with epoch 0; continued by fetches with epochs 1,
+//! 2, ...; closed by epoch -1, by an empty set of partitions, or by eviction when all slots are
+//! taken.
+//!
+//! Invariants: at most `sessions_max` sessions, whose partitions take at most [`BYTES_MAX`] in
+//! total: a session that would need more is not created, or ends, and its client fetches without
+//! one. A session's id names the shard that keeps it (`id % shards`), so a client that reconnects
+//! to another shard gets the error for an unknown session and creates a new one. An id may be
+//! reused once its session is gone: code that keeps an id across an await also checks the session's
+//! serial number, which is never reused.
+//!
+//! Pure: time and randomness are parameters. Sessions of very many partitions are processed in
+//! pieces (`turns.rs`).
 
 #![cfg_attr(
     not(test),
@@ -29,19 +36,21 @@ use crate::many::MANY;
 
 mod turns;
 
-pub(crate) use turns::{Asked, answer, resolve};
+pub(crate) use turns::{SessionRequest, answer, resolve};
 
-/// A session that was not used for so long may be evicted by a new one.
+/// A new session may evict a session that was unused for this long.
 const EVICTABLE_AFTER: Duration = Duration::from_mins(2);
-/// The epoch of a fetch that wants a new session.
+/// The epoch of a fetch that requests a new session.
 const INITIAL_EPOCH: i32 = 0;
-/// The epoch of a fetch that wants no session.
+/// The epoch of a fetch that requests no session.
 const FINAL_EPOCH: i32 = -1;
 
-/// Memory that the sessions of one shard may take, names of topics counted for each partition: 30 bytes of a request
-/// become ten times as many here.
+/// Maximum memory of the sessions of one shard, with topic names counted for each partition.
+///
+/// 30 bytes of a request take ten times as much here.
 pub const BYTES_MAX: usize = 64 << 20;
-/// What a partition takes beside its topic's name: two keys, what is wanted, what was told, its node of the map.
+/// Memory of a partition in addition to its topic's name: two keys, the fetch parameters, the last
+/// answer, its node of the map.
 const PARTITION_BYTES: usize = 256;
 
 const _: () = assert!(
@@ -59,7 +68,7 @@ pub enum TopicKey {
 }
 
 impl TopicKey {
-    /// The topic of a request that names topics by id, or else by name.
+    /// Returns the topic of a request, by id if the request names topics by id, otherwise by name.
     pub fn from_wire(by_id: bool, name: &str, id: TopicId) -> Self {
         if by_id {
             Self::Id(id)
@@ -72,33 +81,34 @@ impl TopicKey {
 /// A partition of a fetch.
 pub type Key = (TopicKey, i32);
 
-/// What a fetch asks of one partition.
+/// The parameters of a fetch for one partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wanted {
-    /// Leader epoch the client believes in, or none.
+pub struct PartitionFetch {
+    /// The client's leader epoch, or none.
     pub current_leader_epoch: LeaderEpoch,
-    /// Where to read from.
+    /// The offset to read from.
     pub fetch_offset: Offset,
-    /// Epoch of the last record the client has (followers), or none.
+    /// Epoch of the client's last record (followers), or none.
     pub last_fetched_epoch: LeaderEpoch,
     /// Log start offset of a follower, -1 for consumers.
     pub log_start_offset: Offset,
-    /// Most bytes the client takes.
+    /// Maximum bytes for this partition.
     pub max_bytes: i32,
 }
 
-/// What a client was told of a partition, beside records.
+/// The last answer for a partition, apart from records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Told {
+pub struct AnswerState {
     /// High watermark.
     pub high_watermark: Offset,
     /// Log start offset.
     pub log_start_offset: Offset,
-    /// Something that has to be told however often it stays the same: records, an error, a divergence.
+    /// True if the response must mention the partition even if it is unchanged: records, an error,
+    /// a divergence.
     pub urgent: bool,
 }
 
-/// How a fetch request stands towards sessions.
+/// The session fields of a fetch request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionClaim {
     /// Session id, 0 for none.
@@ -107,47 +117,47 @@ pub struct SessionClaim {
     pub epoch: i32,
 }
 
-/// The fetch after sessions were taken into account.
+/// A fetch whose session is resolved.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Resolved {
+pub struct ResolvedFetch {
     /// Session id of the response, 0 for none.
     pub id: i32,
-    /// Which session it is: another may have the id by the time that this is answered.
+    /// Serial number of the session: by the time of the response, another session may have the id.
     serial: u64,
     /// Partitions to read, in order.
-    pub partitions: Vec<(Key, Wanted)>,
-    /// Only what changed is put into the response.
+    pub partitions: Vec<(Key, PartitionFetch)>,
+    /// True if the response contains only what changed.
     pub incremental: bool,
 }
 
-struct Cached {
-    wanted: Wanted,
-    told: Option<Told>,
-    /// The last answer brought something of it that fills answers.
+struct CachedPartition {
+    wanted: PartitionFetch,
+    told: Option<AnswerState>,
+    /// True if the last response contained records, an error or a divergence of this partition.
     served: bool,
 }
 
 struct Session {
-    /// Its number, which is never given out again.
+    /// Serial number, which is never reused.
     serial: u64,
     /// The epoch that the next request must carry.
     next_epoch: i32,
     by_id: bool,
     content: Content,
-    /// Somebody works on the content, which is not here meanwhile.
+    /// True while a request has taken the content out.
     is_out: bool,
-    /// What the content takes, here or not.
+    /// Memory of the content, even while it is out.
     bytes: usize,
     used: Instant,
 }
 
-/// What a session remembers.
+/// The content of a session.
 #[derive(Default)]
 struct Content {
     // Bounded: `BYTES_MAX` for all sessions.
-    partitions: BTreeMap<Key, Cached>,
+    partitions: BTreeMap<Key, CachedPartition>,
     order: Vec<Key>,
-    /// What the partitions take.
+    /// Memory of the partitions.
     bytes: usize,
 }
 
@@ -156,9 +166,9 @@ pub struct FetchSessions {
     // Bounded: `make_room` by `max.incremental.fetch.session.cache.slots` and `BYTES_MAX`.
     sessions: BTreeMap<i32, Session>,
     sessions_max: usize,
-    /// What all sessions take.
+    /// Memory of all sessions.
     bytes: usize,
-    /// How many were begun.
+    /// Number of sessions ever created.
     begun: u64,
     shard: usize,
     shards: usize,
@@ -166,7 +176,7 @@ pub struct FetchSessions {
 }
 
 impl FetchSessions {
-    /// No sessions yet; `shard` of `shards` keeps at most `sessions_max`.
+    /// Returns an empty cache; `shard` of `shards` keeps at most `sessions_max` sessions.
     pub fn new(sessions_max: usize, shard: usize, shards: usize) -> Self {
         Self {
             sessions: BTreeMap::new(),
@@ -179,17 +189,18 @@ impl FetchSessions {
         }
     }
 
-    /// Sessions kept now.
+    /// Returns the current number of sessions.
     pub fn count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Memory that they take.
+    /// Returns the memory of the sessions.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Partitions that a session remembers, at most; looked for only if all together are very many.
+    /// Returns an upper bound of the partitions in a session; it looks the session up only if all
+    /// together have very many.
     pub fn partitions(&self, id: i32) -> usize {
         let all = self.bytes / PARTITION_BYTES;
         if all <= MANY {
@@ -199,30 +210,31 @@ impl FetchSessions {
         session.map_or(0, |session| session.bytes / PARTITION_BYTES)
     }
 
-    /// Sessions evicted so far.
+    /// Returns the number of sessions evicted so far.
     pub fn evictions(&self) -> u64 {
         self.evictions
     }
 
-    /// Decides what a fetch reads: what it names itself, or what its session remembers with its changes applied.
+    /// Returns what a fetch reads: the partitions that it names, or those of its session with its
+    /// changes applied.
     pub fn resolve(
         &mut self,
         claim: SessionClaim,
         by_id: bool,
-        named: Vec<(Key, Wanted)>,
+        named: Vec<(Key, PartitionFetch)>,
         forgotten: &[Key],
         now: Instant,
         random: u64,
-    ) -> Result<Resolved, ErrorCode> {
+    ) -> Result<ResolvedFetch, ErrorCode> {
         if claim.epoch == FINAL_EPOCH || claim.epoch == INITIAL_EPOCH {
             self.remove(claim.id);
             let wants_session = claim.epoch == INITIAL_EPOCH && !named.is_empty();
             let place = wants_session
                 .then(|| self.create(by_id, &named, now, random))
                 .flatten();
-            // Without a session the id is 0, which tells the client so.
+            // Without a session, the response has id 0.
             let (id, serial) = place.unwrap_or_default();
-            return Ok(Resolved {
+            return Ok(ResolvedFetch {
                 id,
                 serial,
                 partitions: named,
@@ -249,7 +261,7 @@ impl FetchSessions {
         content.check();
         let (is_empty, bytes) = (partitions.is_empty(), session.bytes);
         self.weigh(before, bytes);
-        Ok(Resolved {
+        Ok(ResolvedFetch {
             id: self.id_of((claim.id, serial), is_empty),
             serial,
             partitions,
@@ -257,13 +269,14 @@ impl FetchSessions {
         })
     }
 
-    /// The session that a fetch which is neither its first nor its last claims.
+    /// Returns the session of a fetch that is neither its first nor its last.
     fn claimed(&mut self, claim: SessionClaim, by_id: bool) -> Result<&mut Session, ErrorCode> {
         let session = self
             .sessions
             .get_mut(&claim.id)
             .ok_or(ErrorCode::FetchSessionIdNotFound)?;
-        // Who works on it has not been answered: nobody can know the next epoch.
+        // While a request has the content out, the client has no response yet, so it cannot know
+        // the next epoch.
         if session.next_epoch != claim.epoch || session.is_out {
             return Err(ErrorCode::InvalidFetchSessionEpoch);
         }
@@ -273,14 +286,16 @@ impl FetchSessions {
         Ok(session)
     }
 
-    /// The session that was here under an id, unless that is gone.
+    /// Returns the session with this id and serial number, unless it is gone.
     fn same(&mut self, (id, serial): (i32, u64)) -> Option<&mut Session> {
         let session = self.sessions.get_mut(&id);
         session.filter(|session| session.serial == serial)
     }
 
-    /// The session's id in the answer: one that is empty or has become too large is answered once more, and told that it is
-    /// over.
+    /// Returns the session id of the response.
+    ///
+    /// A session that is empty or has become too large gets this last response, with id 0, and
+    /// ends.
     fn id_of(&mut self, place: (i32, u64), is_empty: bool) -> i32 {
         if is_empty || self.bytes > BYTES_MAX {
             self.remove_same(place);
@@ -289,9 +304,11 @@ impl FetchSessions {
         place.0
     }
 
-    /// Decides which partitions an answer mentions, and remembers what they were told. The answer of an incremental
-    /// fetch leaves out what the client knows already. One whose session is gone is told that it is over.
-    pub fn answer(&mut self, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {
+    /// Returns which partitions a response mentions, and remembers their answers.
+    ///
+    /// The response of an incremental fetch leaves out what the client already knows. If the
+    /// session is gone, the response has id 0.
+    pub fn answer(&mut self, resolved: &mut ResolvedFetch, told: &[AnswerState]) -> Vec<bool> {
         let Some(session) = self.same((resolved.id, resolved.serial)) else {
             resolved.id = 0;
             return vec![true; told.len()];
@@ -306,7 +323,7 @@ impl FetchSessions {
             "each partition is told of"
         );
         let all = resolved.partitions.iter().zip(told);
-        let tell = |((key, _), told): (&(Key, Wanted), &Told)| {
+        let tell = |((key, _), told): (&(Key, PartitionFetch), &AnswerState)| {
             content.tell(key, *told, resolved.incremental)
         };
         let mentioned = all.map(tell).collect();
@@ -320,9 +337,10 @@ impl FetchSessions {
         mentioned
     }
 
-    /// Nothing is told this time: what was there to tell stays, and a session that would have begun
-    /// does not. Gives the session id of the answer.
-    pub fn withhold(&mut self, resolved: &Resolved) -> i32 {
+    /// Returns the session id of a response without partitions.
+    ///
+    /// The session's answers stay as they were, and a session that was being created ends.
+    pub fn withhold(&mut self, resolved: &ResolvedFetch) -> i32 {
         let place = (resolved.id, resolved.serial);
         if !resolved.incremental {
             self.remove_same(place);
@@ -330,7 +348,7 @@ impl FetchSessions {
         self.same(place).map_or(0, |_| place.0)
     }
 
-    /// Ends a session, unless that is gone, whoever has its id by now.
+    /// Removes a session, unless it is gone and another one may have its id.
     fn remove_same(&mut self, place: (i32, u64)) {
         if self.same(place).is_some() {
             self.remove(place.0);
@@ -347,7 +365,7 @@ impl FetchSessions {
         );
     }
 
-    /// A session takes other bytes than before.
+    /// Updates the total when the memory of a session changes.
     fn weigh(&mut self, before: usize, now: usize) {
         assert!(self.bytes >= before, "the sum of what sessions take");
         self.bytes = self.bytes.saturating_sub(before).saturating_add(now);
@@ -356,7 +374,7 @@ impl FetchSessions {
     fn create(
         &mut self,
         by_id: bool,
-        named: &[(Key, Wanted)],
+        named: &[(Key, PartitionFetch)],
         now: Instant,
         random: u64,
     ) -> Option<(i32, u64)> {
@@ -372,15 +390,16 @@ impl FetchSessions {
         Some(place)
     }
 
-    /// Makes an empty session, for whose partitions there is room. Gives its id and its number.
+    /// Creates an empty session, with memory reserved for its partitions. Returns its id and serial
+    /// number.
     fn place(
         &mut self,
         by_id: bool,
-        named: &[(Key, Wanted)],
+        named: &[(Key, PartitionFetch)],
         now: Instant,
         random: u64,
     ) -> Option<(i32, u64)> {
-        // Each is named once: see the handler.
+        // The handler has removed repeated partitions.
         let bytes = named.iter().map(|(key, _)| bytes_of(key));
         let bytes = bytes.fold(0, usize::saturating_add);
         if !self.make_room(now, bytes) {
@@ -409,7 +428,8 @@ impl FetchSessions {
         Some((id, serial))
     }
 
-    /// True when there is a free slot and memory for it, if need be that of sessions unused for longest.
+    /// Returns true if there is a free slot and enough memory, if necessary after evicting the
+    /// least recently used sessions.
     fn make_room(&mut self, now: Instant, bytes: usize) -> bool {
         if self.sessions_max == 0 || bytes > BYTES_MAX {
             return false;
@@ -441,7 +461,7 @@ impl FetchSessions {
 }
 
 impl Content {
-    /// What holds between requests.
+    /// Checks the invariants that hold between requests.
     fn check(&self) {
         let (order, known) = (self.order.len(), self.partitions.len());
         assert_eq!(order, known, "each partition has one place in the order");
@@ -451,15 +471,15 @@ impl Content {
         );
     }
 
-    /// A fetch names a partition.
-    fn name(&mut self, key: Key, wanted: Wanted) {
+    /// Adds or updates a partition that a fetch names.
+    fn name(&mut self, key: Key, wanted: PartitionFetch) {
         if let Some(cached) = self.partitions.get_mut(&key) {
             cached.wanted = wanted;
             return;
         }
         self.bytes = self.bytes.saturating_add(bytes_of(&key));
         self.order.push(key.clone());
-        let cached = Cached {
+        let cached = CachedPartition {
             wanted,
             told: None,
             served: false,
@@ -467,7 +487,8 @@ impl Content {
         self.partitions.insert(key, cached);
     }
 
-    /// A partition leaves the session; the order has it until it is [`Self::remembered`].
+    /// Removes a partition from the session; the order still contains it until [`Self::remembered`]
+    /// runs.
     fn forget(&mut self, key: &Key) {
         if self.partitions.remove(key).is_some() {
             assert!(self.bytes >= bytes_of(key), "it was weighed as it came");
@@ -475,33 +496,36 @@ impl Content {
         }
     }
 
-    /// Those of a piece of the order that are still in the session.
+    /// Returns the partitions of a piece of the order that are still in the session.
     fn remembered(&self, mut order: Vec<Key>) -> Vec<Key> {
         order.retain(|key| self.partitions.contains_key(key));
         order
     }
 
-    /// What is wanted of a piece of the order.
-    fn listed(&self, order: &[Key]) -> Vec<(Key, Wanted)> {
+    /// Returns the fetch parameters of a piece of the order.
+    fn listed(&self, order: &[Key]) -> Vec<(Key, PartitionFetch)> {
         let wanted = |key: &Key| Some((key.clone(), self.partitions.get(key)?.wanted));
         order.iter().filter_map(wanted).collect()
     }
 
-    /// Remembers what is told of a partition; true if the answer mentions it.
-    fn tell(&mut self, key: &Key, told: Told, incremental: bool) -> bool {
+    /// Remembers the answer for a partition; returns true if the response mentions it.
+    fn tell(&mut self, key: &Key, told: AnswerState, incremental: bool) -> bool {
         let Some(cached) = self.partitions.get_mut(key) else {
             return true;
         };
         let news = told.urgent || cached.told.as_ref().is_none_or(|before| *before != told);
         cached.served = told.urgent;
-        cached.told = Some(Told {
+        cached.told = Some(AnswerState {
             urgent: false,
             ..told
         });
         news || !incremental
     }
 
-    /// A piece of the order, what filled this answer apart: that comes last in the next one, so that none starves.
+    /// Splits a piece of the order into the partitions that did not fill this response, and those
+    /// that did.
+    ///
+    /// The latter come last in the next response, so that none starves.
     fn by_turn(&self, order: Vec<Key>) -> (Vec<Key>, Vec<Key>) {
         let served = |key: &Key| self.partitions.get(key).is_some_and(|cached| cached.served);
         order.into_iter().partition(|key| !served(key))

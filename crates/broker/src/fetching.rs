@@ -1,11 +1,13 @@
-//! Reading many partitions for one fetch: estimate, wait once if it is too little, read.
+//! Reads many partitions for one fetch: estimate, wait once if it is too little, read.
 //!
-//! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition has an error, never
-//! by polling; the bytes limit of the request is shared out in the order of the partitions; the first batch that is
-//! due is returned whole, whatever its size. Estimating is memory only; only [`read`] touches disks. A fetch that is
-//! dropped ends everywhere: what it waits for, and what it reads, on other shards, too. A wait at many partitions takes many
-//! times the memory of its request: one that does not find it is answered at once with what there is.
-//! Expected of the caller: each partition is named once.
+//! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition
+//! has an error, never by polling; the byte limit of the request is shared out in the order of the
+//! partitions; the first batch that is due is returned whole, whatever its size. Estimating uses
+//! memory only; only [`read`] uses disks. A dropped fetch ends everywhere, including its waits and
+//! reads on other shards. A wait at many partitions takes many times the memory of its request:
+//! without that memory, the fetch is answered immediately with the bytes that are there.
+//!
+//! The caller must name each partition once.
 
 #![cfg_attr(
     not(test),
@@ -32,21 +34,21 @@ use wire::batch::{BatchHeader, HEADER_BYTES};
 use wire::types::{ErrorCode, LeaderEpoch, Offset};
 
 use crate::Broker;
-use crate::answers::Aside;
-use crate::fetch_session::Wanted;
+use crate::answers::HeldBytes;
+use crate::fetch_session::PartitionFetch;
 use crate::join::first;
-use crate::many::Place;
+use crate::many::RequestPlace;
 use crate::partition::{Isolation, Partition};
 use crate::rests::{Rests, each};
 use crate::route::{Target, at_partitions_abandoned};
 
-use waiting::{Seen, sleep_until_more};
+use waiting::{WaitingPartition, sleep_until_more};
 
-/// What each partition of a waiting fetch takes, about: what is wanted of it and was seen there, on both shards, its place
-/// among the waiters and its name.
+/// Memory of each partition of a waiting fetch, about: its parameters and its state, on both
+/// shards, its place among the waiters and its name.
 const WAITING_BYTES: usize = 768;
 
-/// How long a place among those that are about many things is kept while disks are slow to answer.
+/// How long a place for a request about many things is kept while disks are slow to answer.
 const PLACE_HELD_MAX: Duration = Duration::from_millis(100);
 
 /// Limits of one fetch.
@@ -56,45 +58,47 @@ pub(crate) struct FetchLimits {
     pub(crate) bytes_min: usize,
     pub(crate) bytes_max: usize,
     pub(crate) deadline: Instant,
-    /// Whose memory it takes.
+    /// The address that is charged for its memory.
     pub(crate) peer: IpAddr,
 }
 
-/// What one partition answers.
+/// The answer of one partition.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Fetched {
+pub(crate) struct FetchedPartition {
     pub(crate) high_watermark: Offset,
     pub(crate) stable_offset: Offset,
     pub(crate) log_start_offset: Offset,
-    /// Where the client's log and ours part: the epoch and its end here.
+    /// The point up to which the client's log matches this one: the epoch and its end offset here.
     pub(crate) diverging: Option<(LeaderEpoch, Offset)>,
     /// The aborted transactions among the records (read committed only).
     pub(crate) aborted: Option<Vec<AbortedTxn>>,
     pub(crate) records: Vec<Bytes>,
 }
 
-pub(crate) type Item = (Result<Target, ErrorCode>, Wanted);
+pub(crate) type Item = (Result<Target, ErrorCode>, PartitionFetch);
 
-/// What can be read at a partition now.
+/// The bytes that a partition can return now.
 #[derive(Clone, Copy)]
 struct Estimate {
     bytes: usize,
     /// Readable end at the time of the estimate.
     end: Offset,
-    /// The client's log is not ours: that is told at once, and instead of records.
+    /// True if the client's log diverges, which is answered immediately, and instead of records.
     diverges: bool,
 }
 
-/// Fetches `items` in order, where they live: on the one shard that owns them all, or from here. A place among those that are
-/// about many things is given up for as long as the fetch waits, for data or for disks, if what it takes meanwhile may be taken.
+/// Fetches `items` in order, on the one shard that owns them all, or from here.
+///
+/// A place for a request about many things is given up while the fetch waits, for data or for
+/// disks, if there is memory for the wait.
 pub(crate) async fn fetch_all<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
-    place: &mut Option<Place>,
-) -> Vec<Result<Fetched, ErrorCode>> {
+    place: &mut Option<RequestPlace>,
+) -> Vec<Result<FetchedPartition, ErrorCode>> {
     let count = items.len();
-    // One that takes a place goes on from here: it gives up the place while it waits.
+    // A fetch with a place runs from here, because it gives up the place while it waits.
     if place.is_some() {
         return wait_and_read(broker, items, limits, place).await;
     }
@@ -120,8 +124,8 @@ async fn wait_and_read<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
-    place: &mut Option<Place>,
-) -> Vec<Result<Fetched, ErrorCode>> {
+    place: &mut Option<RequestPlace>,
+) -> Vec<Result<FetchedPartition, ErrorCode>> {
     let may_wait = || {
         let waits = items.len().saturating_mul(WAITING_BYTES);
         broker.answers.wait(waits, limits.peer)
@@ -161,7 +165,8 @@ async fn wait_and_read<P: Platform>(
     // A disk may never answer.
     waiting = waiting.or_else(may_wait);
     let had_place = waiting.is_some() && place.take().is_some();
-    // What was read counts until the place is there again: others that have read are in line, too.
+    // The bytes that were read count until the place is taken again, because other fetches with
+    // such bytes wait for places too.
     let (fetched, _aside) = read.await;
     if had_place {
         *place = Some(broker.place(limits.peer).await);
@@ -183,10 +188,10 @@ async fn estimate<P: Platform>(
 
 fn estimate_at<P: Platform>(
     partition: &Partition<P>,
-    wanted: Wanted,
+    wanted: PartitionFetch,
     isolation: Isolation,
 ) -> Result<Estimate, ErrorCode> {
-    // A partition that was resigned makes no progress: waiting for it would never end.
+    // A partition that was resigned makes no progress: a fetch would wait for it without end.
     if partition.is_closed() {
         return Err(ErrorCode::NotLeaderOrFollower);
     }
@@ -212,8 +217,8 @@ fn estimate_at<P: Platform>(
     })
 }
 
-/// Sleeps until the partitions can give `missing` bytes more than was estimated, one of them is not what it was, or the
-/// deadline.
+/// Sleeps until the partitions have `missing` bytes more than estimated, one of them changes its
+/// state, or the deadline passes.
 async fn wait<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
@@ -222,7 +227,7 @@ async fn wait<P: Platform>(
     limits: FetchLimits,
 ) {
     assert_eq!(items.len(), estimates.len(), "each partition is estimated");
-    let mut by_shard: Vec<Vec<Seen>> = vec![Vec::new(); broker.shards.count()];
+    let mut by_shard: Vec<Vec<WaitingPartition>> = vec![Vec::new(); broker.shards.count()];
     let mut rests = Rests::new();
     for ((target, wanted), estimate) in items.iter().zip(estimates) {
         if let (Ok(target), Ok(estimate)) = (target, estimate) {
@@ -230,7 +235,7 @@ async fn wait<P: Platform>(
                 unreachable!("an owner is one of the shards");
             };
             let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
-            seen.push(Seen {
+            seen.push(WaitingPartition {
                 target: *target,
                 end: estimate.end,
                 room: bytes_max.saturating_sub(estimate.bytes),
@@ -239,7 +244,8 @@ async fn wait<P: Platform>(
         rests.item().await;
     }
     let asked = by_shard.iter().filter(|seen| !seen.is_empty()).count();
-    // While no shard has its share of what is missing, all of them together have less than that.
+    // Until a shard has its share of the missing bytes, all shards together have fewer than the
+    // missing bytes.
     let Some(share) = missing.checked_div(asked) else {
         unreachable!("a fetch that waits has a partition to wait for");
     };
@@ -255,17 +261,20 @@ async fn wait<P: Platform>(
                 sleep_until_more(&broker, &seen, share, limits).await;
             })
     });
-    // Time being up is as good a reason to go on as data.
+    // After the deadline, the fetch continues as with data.
     let _ = timeout_at(limits.deadline, first(calls)).await;
 }
 
-/// Reads what the estimates promise, within the request's limit.
+/// Reads the estimated bytes, within the request's limit.
 async fn read<'a, P: Platform>(
     broker: &'a Rc<Broker<P>>,
     items: &[Item],
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
-) -> (Vec<Result<Fetched, ErrorCode>>, Option<Aside<'a>>) {
+) -> (
+    Vec<Result<FetchedPartition, ErrorCode>>,
+    Option<HeldBytes<'a>>,
+) {
     assert_eq!(items.len(), estimates.len(), "each partition is estimated");
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -295,7 +304,7 @@ async fn read<'a, P: Platform>(
     (fetched.await, aside)
 }
 
-/// Bytes of slices.
+/// Returns the total bytes of slices.
 pub(crate) fn slices_bytes(slices: &[Bytes]) -> usize {
     slices.iter().map(Bytes::len).fold(0, usize::saturating_add)
 }
@@ -305,7 +314,7 @@ fn unread<P: Platform>(partition: &Partition<P>, error: &storage::Error) -> Erro
     partition.storage_error(error)
 }
 
-/// The offset behind the last of the batches in slices that follow each other. `None` if they are none.
+/// Returns the offset after the last batch in consecutive slices; `None` if they are not batches.
 fn end_of(slices: &[Bytes]) -> Option<Offset> {
     let mut end = None;
     let mut skipped = 0_usize;
@@ -314,7 +323,7 @@ fn end_of(slices: &[Bytes]) -> Option<Offset> {
             let header = if rest.len() >= HEADER_BYTES {
                 BatchHeader::parse(rest)
             } else {
-                // It goes on in the next slices.
+                // The header continues in the next slices.
                 let more = slices.iter().skip(index.saturating_add(1)).flatten();
                 let all = rest.iter().chain(more).copied();
                 BatchHeader::parse(&all.take(HEADER_BYTES).collect::<Vec<u8>>())
@@ -330,11 +339,11 @@ fn end_of(slices: &[Bytes]) -> Option<Offset> {
 
 async fn read_at<P: Platform>(
     partition: &Partition<P>,
-    wanted: Wanted,
+    wanted: PartitionFetch,
     isolation: Isolation,
     bytes: usize,
     whole: bool,
-) -> Result<Fetched, ErrorCode> {
+) -> Result<FetchedPartition, ErrorCode> {
     partition.metrics.fetch_requests.add(1);
     let end = estimate_at(partition, wanted, isolation)
         .inspect_err(|_| partition.metrics.failed_fetch_requests.add(1))?
@@ -357,13 +366,13 @@ async fn read_at<P: Platform>(
         Isolation::ReadUncommitted => None,
         Isolation::ReadCommitted if records.is_empty() => Some(Vec::new()),
         Isolation::ReadCommitted => {
-            // Of what comes later, a later fetch is told.
+            // A later fetch returns the aborted transactions of later records.
             let below = end_of(&records).unwrap_or(end);
             let aborted = log.aborted_transactions(wanted.fetch_offset, below).await;
             Some(aborted.map_err(|error| unread(partition, &error))?)
         }
     };
-    Ok(Fetched {
+    Ok(FetchedPartition {
         high_watermark: partition.high_watermark(),
         stable_offset: log.stable_offset().min(partition.high_watermark()),
         log_start_offset: log.log_start_offset(),

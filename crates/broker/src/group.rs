@@ -1,16 +1,18 @@
-//! The group coordinator: who is in a consumer group, who leads it, and where the group stands in
-//! every partition.
+//! The group coordinator: the members and the leader of each consumer group, and the group's
+//! committed offset in every partition.
 //!
-//! - [`classic`]: one group's rebalances, a pure state machine;
-//! - [`consumer`]: one group of the new protocol (KIP-848), pure too; [`assignor`]: who gets what;
-//! - [`groups`]: all groups of one partition of `__consumer_offsets`: machines, committed offsets,
-//!   what is on its way to the log; pure too;
-//! - [`coordinator`]: the async shell of a shard: waiting requests, appends, one timer.
+//! - [`classic`]: the rebalances of one classic group, a pure state machine;
+//! - [`consumer`]: one group of the new protocol (KIP-848), also pure; [`assignor`]: computes
+//!   assignments;
+//! - [`groups`]: all groups of one partition of `__consumer_offsets`: state machines, committed
+//!   offsets, records on their way to the log; also pure;
+//! - [`coordinator`]: the asynchronous shell of a shard: waiting requests, appends, one timer.
 //!
-//! Invariants: a request becomes records, the records are appended, and [`groups::Groups::stage`]
-//! and [`groups::Groups::settle`] (or [`groups::Groups::load`] after a start) are the only ways
-//! into durable state; what was not appended leaves no trace in memory; every waiting request is
-//! answered once. Not here: share groups and streams groups, compaction.
+//! Invariants: a request becomes records, and the records are appended; durable state changes only
+//! through [`groups::Groups::stage`] and [`groups::Groups::settle`], through
+//! [`groups::Groups::load`] after a start, and through [`groups::Groups::commit_record`] for a
+//! committed transaction; a failed append leaves no trace in memory; every waiting request is
+//! answered exactly once. Not here: share groups, streams groups, compaction.
 
 #![cfg_attr(
     not(test),
@@ -44,21 +46,23 @@ pub(crate) use consumer::Pattern;
 pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
 pub use offsets::GoneTopics;
-pub(crate) use offsets::{COMMIT_BY_ID, Commit, Fetched, Going, Readied, Verdict, is_long};
+pub(crate) use offsets::{
+    COMMIT_BY_ID, CheckedCommit, Commit, OffsetDeletion, OffsetFetchAnswer, Verdict, is_long,
+};
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// Monotonic, for deadlines.
+    /// The monotonic clock, for deadlines.
     pub at: Instant,
-    /// Wall clock in milliseconds, for what is written.
+    /// The wall clock in milliseconds, for records.
     pub wall_ms: i64,
-    /// By how much it was set and is not believed yet.
+    /// By how much the wall clock was set and is not trusted yet.
     pub step_ms: i64,
 }
 
 impl Now {
-    /// The wall clock, for judging ages.
+    /// Returns the reading of the wall clock by which ages are judged.
     fn reading(self) -> Reading {
         Reading {
             wall_ms: self.wall_ms,
@@ -67,18 +71,20 @@ impl Now {
     }
 }
 
-/// When something happened that is dated by a wall clock, as the monotonic clock has it: what the wall clock does once
-/// it is known changes nothing. A date in the future (the clock was set back) is now.
+/// The age of an event that has a wall-clock date, kept by the monotonic clock.
+///
+/// Later jumps of the wall clock do not change the age. A date in the future (the clock was set
+/// back) counts as now.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since {
-    /// When it became known.
+    /// When this broker learned of the event.
     known: Instant,
-    /// How long ago it was then.
+    /// The age of the event at that time.
     age_ms: i64,
 }
 
 impl Since {
-    /// Something dated `wall_ms` that is known from now on.
+    /// Returns the age of an event dated `wall_ms`, which is learned of now.
     pub(crate) fn of(wall_ms: i64, now: Now) -> Self {
         Self {
             known: now.at,
@@ -86,7 +92,7 @@ impl Since {
         }
     }
 
-    /// How long ago it was, in milliseconds.
+    /// Returns the age of the event in milliseconds.
     pub(crate) fn age_ms(self, now: Now) -> i64 {
         let known = now.at.saturating_duration_since(self.known);
         let known = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
@@ -94,16 +100,16 @@ impl Since {
     }
 }
 
-/// Who asks, as far as groups care.
+/// The client that sent a request, as far as groups need it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// What the client calls itself.
+    /// The client id.
     pub id: StrBytes,
-    /// Its address as Java prints it: a slash and the number.
+    /// The client's address as Java prints it: a slash and the number.
     pub host: StrBytes,
 }
 
-/// A copy that does not keep the request's frame alive.
+/// Returns a copy that does not keep the request's frame alive.
 pub(crate) fn owned(text: &StrBytes) -> StrBytes {
     StrBytes::from_string(text.as_str().to_owned())
 }

@@ -1,35 +1,35 @@
-//! Settings of groups: what there is, what is allowed, where a value comes from.
+//! Settings of groups: their names, their bounds, and where a value comes from.
 //!
-//! A group's own value must lie within the broker's bounds. A group that says nothing has what the
-//! broker has. Only consumer groups have settings; those of share groups and streams groups are
-//! unknown here, as the groups are.
+//! A group's own value must be within the broker's bounds; a group without one has the broker's
+//! value. Only consumer groups have settings; those of share groups and streams groups are unknown
+//! here, as these groups are.
 
 use std::collections::BTreeMap;
 
 use crate::image::ResourceType;
 use crate::options::ConfigKind;
 use crate::topic_config::{
-    BrokerSettings, InvalidSetting, Source, Sourced, canonical, parse_whole,
+    BrokerSettings, InvalidSetting, Source, SourcedValue, canonical, parse_whole,
 };
 
-/// One setting of groups.
+/// One group setting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GroupSetting {
     /// Kafka's name.
     pub(crate) name: &'static str,
-    /// The broker key that gives it.
+    /// The broker setting with the default value.
     pub(crate) broker_key: &'static str,
     min_key: &'static str,
     max_key: &'static str,
     least: i64,
-    /// What it does.
+    /// Its description.
     pub(crate) doc: &'static str,
 }
 
 const SESSION: &str = "consumer.session.timeout.ms";
 const HEARTBEAT: &str = "consumer.heartbeat.interval.ms";
 
-/// All settings of groups.
+/// All group settings.
 pub(crate) const GROUP_SETTINGS: [GroupSetting; 3] = [
     GroupSetting {
         name: SESSION,
@@ -57,14 +57,19 @@ pub(crate) const GROUP_SETTINGS: [GroupSetting; 3] = [
     },
 ];
 
-/// Judges all settings that a group would have of its own.
+/// Returns the sort of values of a group's setting; `None` for one that is not known here.
+pub(crate) fn kind_of(name: &str) -> Option<ConfigKind> {
+    let is_known = GROUP_SETTINGS.iter().any(|row| row.name == name);
+    is_known.then_some(ConfigKind::Int)
+}
+
+/// Validates all settings that a group would have of its own.
 pub(crate) fn validate(
     settings: &BTreeMap<String, String>,
     broker: &BrokerSettings<'_>,
 ) -> Result<(), InvalidSetting> {
     let refuse = |message: String| Err(InvalidSetting(message));
-    let known = |name: &String| GROUP_SETTINGS.iter().any(|row| row.name == name);
-    if let Some(unknown) = settings.keys().find(|name| !known(name)) {
+    if let Some(unknown) = settings.keys().find(|name| kind_of(name).is_none()) {
         return refuse(format!("Unknown group config name: {unknown}"));
     }
     let of_broker = |key: &str| broker.value(key).and_then(|text| text.trim().parse().ok());
@@ -107,15 +112,15 @@ pub(crate) fn validate(
     Ok(())
 }
 
-/// Every place that has a value for a setting of `group`, the strongest first.
+/// Returns every place that has a value for a setting of `group`, the strongest first.
 pub(crate) fn sources(
     broker: &BrokerSettings<'_>,
     group: &str,
     row: &GroupSetting,
-) -> Vec<Sourced> {
+) -> Vec<SourcedValue> {
     let own = broker.image.setting(ResourceType::GROUP, group, row.name);
     let own = own.and_then(|text| canonical(ConfigKind::Int, text));
-    let own = own.map(|value| Sourced {
+    let own = own.map(|value| SourcedValue {
         name: row.name.to_owned(),
         value,
         source: Source::Group,

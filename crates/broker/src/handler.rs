@@ -1,8 +1,10 @@
-//! One file per API key, or for a few that refuse the same thing: what a request does, told once from top to bottom.
+//! What each request does: one file for each API key, or for a few that refuse the same thing,
+//! readable from top to bottom.
 //!
-//! Handlers decide with what the shard knows (an immutable image, its own partitions), send work to the shards that own
-//! other partitions, and answer every part of the request with a code of its own. Those that change metadata are the
-//! controller's (`controller/decide/`). They know no frames: decoding and encoding are `dispatch`'s.
+//! Handlers decide with what the shard knows (an immutable image, its own partitions), send work to
+//! the shards that own other partitions, and answer every part of the request with its own error
+//! code. Requests that change metadata are the controller's (`controller/decide/`). Handlers know
+//! no frames: `dispatch` decodes and encodes.
 
 #![cfg_attr(
     not(test),
@@ -20,18 +22,18 @@ use std::sync::Arc;
 
 use wire::protocol::StrBytes;
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Name of the listener the client came by: it decides which endpoint it is told.
+    /// Name of the listener that the client connected to; decides which endpoint the client gets.
     pub listener: Arc<str>,
     /// The client's address.
     pub peer: SocketAddr,
-    /// What the client has said it is, on this connection.
+    /// The client's software, as reported on this connection.
     pub software: Rc<RefCell<ClientSoftware>>,
-    /// What the client calls itself.
+    /// The client id.
     pub client_id: StrBytes,
-    /// Bytes of the request.
+    /// Size of the request frame.
     pub frame_bytes: usize,
 }
 

@@ -1,9 +1,12 @@
-//! Directories whose disk does not answer: which they are, since when, and what does not wait for them.
+//! Directories whose disk does not answer: which they are, since when, and what does not wait for
+//! them.
 //!
-//! A call to a disk that hangs does not come back, so nothing fails: whoever wants what is in the directory waits, and all
-//! else goes on. Only the age of what is under way tells (`Disk::under_way_for`), by the monotonic clock. Each shard looks at its own
-//! operations; [`Hanging`] is for all of them, so that each beginning and each end is said once.
-//! It does not: give up an operation, which the disk may still carry out. A stop gives up waiting for one ([`Broker::unless_hung`]).
+//! A call to a hanging disk does not return, so nothing fails: work that needs the directory waits,
+//! and all other work goes on. The only sign is the age of the operations under way
+//! (`Disk::under_way_for`), by the monotonic clock. Each shard looks at its own operations; all
+//! shards share [`HangingDirs`], so that each beginning and each end is logged once. This module
+//! does not give up operations, because the disk may still carry them out. A stop gives up waiting
+//! for one (`Broker::unless_hung_in`).
 
 #![allow(
     clippy::disallowed_types,
@@ -27,19 +30,23 @@ use wire::types::TopicId;
 use crate::Broker;
 use crate::partition::Partition;
 
-/// An operation that takes longer hangs: many times what a device takes that is overloaded (a second), and less than the
-/// 30 s after which clients give up their requests, so that the operator knows first.
+/// Age from which an operation hangs.
+///
+/// It is many times what an overloaded device takes (a second), and less than the 30 s after which
+/// clients give up their requests, so that the operator knows first.
 pub const HANGS_AFTER: Duration = Duration::from_secs(10);
 
-/// A stop waits no longer for an operation: together with what else it does that is well within the 90 s after which a
-/// supervisor kills (systemd's default).
+/// How long a stop waits for an operation.
+///
+/// Together with everything else that a stop does, this is well within the 90 s after which a
+/// supervisor kills the process (systemd's default).
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(20);
 
-/// How often is looked.
+/// Time between two looks.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A round of upkeep of a log is left to itself when so many looks one after the other found the log's upkeep under way beside a
-/// path that hangs.
+/// Number of consecutive looks after which a round of upkeep is left to itself, if each found the
+/// log's upkeep under way while a tier path hangs.
 const LOOKS_MAX: usize = 10;
 
 const _: () = assert!(
@@ -54,39 +61,39 @@ const _: () = assert!(
 /// The directories that hang, for all shards; clones share it.
 #[derive(Clone, Default, Debug)]
 // Unbounded: the log directories and tier paths of the settings.
-pub struct Hanging(Arc<Mutex<BTreeMap<PathBuf, Seen>>>);
+pub struct HangingDirs(Arc<Mutex<BTreeMap<PathBuf, DirHangs>>>);
 
-/// What is known of one directory.
+/// The state of one directory.
 #[derive(Default, Debug)]
-struct Seen {
-    /// For how long the oldest operation of each shard has been under way.
+struct DirHangs {
+    /// How long the oldest operation of each shard has been under way.
     // Bounded: one for each shard, `num.shards`.
     of_shards: BTreeMap<usize, Duration>,
-    /// It hangs, and has done so for this long at most.
+    /// Set while the directory hangs: the greatest age of an operation seen meanwhile.
     hangs: Option<Duration>,
 }
 
-/// What has become of work that was begun in a directory.
-pub(crate) enum Begun<T> {
+/// The outcome of work that was begun in a directory.
+pub(crate) enum DirOutcome<T> {
     /// It is done.
     Done(T),
-    /// It goes on by itself: the directory hangs.
+    /// The directory hangs, and the work goes on by itself.
     Hangs(JoinHandle<T>),
-    /// Nothing will: the shard ends.
+    /// The shard ends, and so does the work.
     Stopping,
 }
 
 /// Logs with a round of upkeep that was left to itself; clones share it.
 #[derive(Clone, Default)]
-// Unbounded: some of the partitions of a shard.
-pub(crate) struct Left(Rc<RefCell<BTreeSet<(TopicId, i32)>>>);
+// Unbounded: a subset of the partitions of a shard.
+pub(crate) struct AbandonedUpkeep(Rc<RefCell<BTreeSet<(TopicId, i32)>>>);
 
-impl Left {
+impl AbandonedUpkeep {
     fn has(&self, key: (TopicId, i32)) -> bool {
         self.0.borrow().contains(&key)
     }
 
-    /// Until it is through.
+    /// Keeps `key` until `work` has ended.
     fn note<T: 'static>(&self, key: (TopicId, i32), work: JoinHandle<T>) {
         self.0.borrow_mut().insert(key);
         let left = self.clone();
@@ -100,12 +107,13 @@ impl Left {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Change {
     Begins(Duration),
-    /// After that long.
+    /// The directory hung for this long.
     Ends(Duration),
 }
 
-impl Hanging {
-    /// The directories that hang now, and for how long their oldest operations have been under way.
+impl HangingDirs {
+    /// Returns the directories that hang now, and how long their oldest operations have been under
+    /// way.
     pub fn now(&self) -> Vec<(PathBuf, Duration)> {
         let seen = self.seen();
         let hang = seen.iter().filter(|(_, seen)| seen.hangs.is_some());
@@ -113,7 +121,7 @@ impl Hanging {
             .collect()
     }
 
-    /// Takes in what a shard has seen of a directory; says whether that is news.
+    /// Records what a shard has seen of a directory, and returns the change, if there is one.
     fn look(&self, shard: usize, dir: &Path, under_way_for: Duration) -> Option<Change> {
         let mut all = self.seen();
         if under_way_for.is_zero() && !all.contains_key(dir) {
@@ -138,19 +146,25 @@ impl Hanging {
         }
     }
 
-    fn seen(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Seen>> {
+    fn seen(&self) -> MutexGuard<'_, BTreeMap<PathBuf, DirHangs>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seen {
+impl DirHangs {
     fn longest(&self) -> Duration {
         self.of_shards.values().max().copied().unwrap_or_default()
     }
 }
 
-/// Looks at what a shard has under way in `dirs`, and says when one begins to hang and when it goes on; for ever.
-pub async fn watch<P: Platform>(platform: P, shard: usize, dirs: Vec<PathBuf>, hanging: Hanging) {
+/// Looks at what a shard has under way in `dirs`, and logs when a directory begins to hang and when
+/// it answers again; never ends.
+pub async fn watch<P: Platform>(
+    platform: P,
+    shard: usize,
+    dirs: Vec<PathBuf>,
+    hanging: HangingDirs,
+) {
     loop {
         platform.clock().sleep(LOOK_INTERVAL).await;
         for dir in &dirs {
@@ -171,13 +185,14 @@ pub async fn watch<P: Platform>(platform: P, shard: usize, dirs: Vec<PathBuf>, h
 }
 
 impl<P: Platform> Broker<P> {
-    /// Whether an operation of this shard in a directory hangs.
+    /// Returns whether an operation of this shard in a directory hangs.
     pub(crate) fn hangs(&self, dir: &Path) -> bool {
         self.platform.disk().under_way_for(dir) >= HANGS_AFTER
     }
 
-    /// Has `work` done in a directory, by a task of its own. Nobody waits for it while the directory hangs: then it is not begun, or goes on
-    /// by itself, and `None` is the answer.
+    /// Runs `work` in a directory, in a task of its own, and returns `None` if the directory hangs.
+    ///
+    /// The work is then not begun, or goes on by itself.
     pub(crate) async fn while_it_answers<T: 'static>(
         &self,
         dir: &Path,
@@ -196,43 +211,48 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Has `work` done in a directory, by a task of its own, and waits for it, but not while the directory hangs, or a path that
-    /// may have parts of what is in it: then it goes on by itself.
+    /// Runs `work` in a directory, in a task of its own, and waits for it.
+    ///
+    /// It does not wait while the directory hangs, or a path that may hold parts of its logs: the
+    /// work then goes on by itself.
     pub(crate) async fn begin_in<T: 'static>(
         &self,
         dir: &Path,
         work: impl Future<Output = T> + 'static,
-    ) -> Begun<T> {
+    ) -> DirOutcome<T> {
         let work = task::spawn(work);
         if self.hangs(dir) {
-            return Begun::Hangs(work);
+            return DirOutcome::Hangs(work);
         }
         let hangs = || self.hangs(dir) || self.tier_hangs();
         self.wait_unless(hangs, work).await
     }
 
-    /// Waits for what is under way until it `hangs`, which is asked at each look.
+    /// Waits for `work` until it ends or `hangs`, which is called at each look, returns true.
     pub(crate) async fn wait_unless<T: 'static>(
         &self,
         mut hangs: impl FnMut() -> bool,
         mut work: JoinHandle<T>,
-    ) -> Begun<T> {
+    ) -> DirOutcome<T> {
         loop {
             match task::timeout(LOOK_INTERVAL, &mut work).await {
-                Ok(Ok(done)) => return Begun::Done(done),
-                Ok(Err(_)) => return Begun::Stopping,
-                Err(_) if hangs() => return Begun::Hangs(work),
+                Ok(Ok(done)) => return DirOutcome::Done(done),
+                Ok(Err(_)) => return DirOutcome::Stopping,
+                Err(_) if hangs() => return DirOutcome::Hangs(work),
                 Err(_) => {}
             }
         }
     }
 
-    /// The same for a round of upkeep of a log, which there is another time for: not while anything hangs that the log lies in, nor
-    /// before a round that was left to itself is through. `None`: not now.
+    /// Runs a round of upkeep of a log, unless a directory that the log lies in hangs.
+    ///
+    /// Another round follows later. `None`: the round was not begun (a directory hangs, or an
+    /// earlier round was left to itself and is still under way), was left to itself, or the shard
+    /// ends.
     pub(crate) async fn keep_up<T: 'static>(
         &self,
         partition: &Partition<P>,
-        left: &Left,
+        left: &AbandonedUpkeep,
         work: impl Future<Output = T> + 'static,
     ) -> Option<T> {
         let key = (partition.topic_id, partition.name.partition);
@@ -242,29 +262,30 @@ impl<P: Platform> Broker<P> {
         }
         let mut looks = 0;
         let hangs = || {
-            // What is on its way to a path, or was removed from it, is not among the segments that the log lists. Upkeep of
-            // the log is under way then, and stays so. A round whose disk is slow is under way, too, but not at each look.
+            // Segments that are being copied to a path, or were removed from it, are not among
+            // those that the log lists. The log's upkeep is then under way at every look. A round
+            // on a slow disk is under way at some looks only.
             let waits = log.is_under_upkeep() && self.tier_hangs();
             looks = if waits { looks + 1 } else { 0 };
             looks >= LOOKS_MAX || self.log_hangs(log)
         };
         match self.wait_unless(hangs, task::spawn(work)).await {
-            Begun::Done(done) => Some(done),
-            Begun::Hangs(work) => {
+            DirOutcome::Done(done) => Some(done),
+            DirOutcome::Hangs(work) => {
                 left.note(key, work);
                 None
             }
-            Begun::Stopping => None,
+            DirOutcome::Stopping => None,
         }
     }
 
-    /// Whether a log lies in a directory that hangs, or has segments on a path that does.
+    /// Returns whether a log lies in a directory that hangs, or has segments on a path that does.
     pub(crate) fn log_hangs(&self, log: &Log<P>) -> bool {
         let any_of_its = || self.dirs_of(log).iter().any(|dir| self.hangs(dir));
         self.hangs(log.dir()) || (self.tier_hangs() && any_of_its())
     }
 
-    /// The directory that a log lies in, and the paths of tiers that it has segments on, in order.
+    /// Returns the directory of a log and the tier paths that have segments of it, in order.
     pub(crate) fn dirs_of(&self, log: &Log<P>) -> BTreeSet<PathBuf> {
         let tiers = self.store.tiers();
         let on = log.tiers().bytes_by_path().into_iter();
@@ -273,27 +294,33 @@ impl<P: Platform> Broker<P> {
         paths.chain([log.dir().to_owned()]).collect()
     }
 
-    /// The directory that work in `dir` waits for: that one, or a path that may have parts of what is in it.
+    /// Returns the directory that work in `dir` waits for: `dir` or a path that may hold parts of
+    /// its logs.
     pub(crate) fn waits_for<'a>(&'a self, dir: &'a Path) -> &'a Path {
         let mut dirs = [dir].into_iter().chain(self.tier_dirs());
-        // By now none may hang: then it is told of the one in which the work is.
+        // If none hangs any more, the answer is the directory of the work.
         dirs.find(|dir| self.hangs(dir)).unwrap_or(dir)
     }
 
-    /// Whether a path of a tier hangs.
+    /// Returns whether a path of a tier hangs.
     pub(crate) fn tier_hangs(&self) -> bool {
         self.tier_dirs().any(|dir| self.hangs(dir))
     }
 
-    /// All paths of tiers. With tiers a log in one log directory may have parts in another one, too.
+    /// Returns all paths of tiers.
+    ///
+    /// With tiers, a log in one log directory may have parts in another one.
     fn tier_dirs(&self) -> impl Iterator<Item = &Path> {
         let homes = self.store.tiers().map(|_| &self.options.log_dirs);
         let dirs = homes.into_iter().flatten().chain(&self.options.lower_dirs);
         dirs.map(PathBuf::as_path)
     }
 
-    /// Waits for `work` of a stop, unless the path of a lower tier hangs and it takes too long; `None`: what is left of it is given
-    /// up. It has its time whatever was waited for before.
+    /// Waits for `work` of a stop, unless the path of a lower tier hangs and the work takes too
+    /// long.
+    ///
+    /// `None`: the rest of the work is given up. The time begins now, whatever the stop has waited
+    /// for before.
     pub(crate) async fn unless_lower_hung<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let end = self.platform.clock().after(GIVEN_UP_AFTER);
         let dirs = &self.options.lower_dirs;
@@ -301,8 +328,10 @@ impl<P: Platform> Broker<P> {
         self.tell_given_up(dirs, done)
     }
 
-    /// The same in some directories, for as long as all that a stop does there takes together. However long another disk has
-    /// hung, what is not on it is waited for to its end.
+    /// Waits for `work` of a stop in `dirs`, unless one of them hangs when the stop's time is over.
+    ///
+    /// The time covers everything that the stop does there. Work in other directories is waited for
+    /// to its end, however long these have hung.
     pub(crate) async fn unless_hung_in<T>(
         &self,
         dirs: &[PathBuf],
@@ -313,7 +342,7 @@ impl<P: Platform> Broker<P> {
         self.tell_given_up(dirs, done)
     }
 
-    /// Says so, if what was waited for is not done.
+    /// Logs that the stop waits no longer, if `done` is `None`.
     fn tell_given_up<T>(&self, dirs: &[PathBuf], done: Option<T>) -> Option<T> {
         if done.is_none()
             && let Some((dir, waited)) = self.given_up(dirs)
@@ -324,7 +353,7 @@ impl<P: Platform> Broker<P> {
         done
     }
 
-    /// When the stop began, which is now if it had not.
+    /// Returns when the stop began; if it had not, it begins now.
     pub(crate) fn stop_begins(&self) -> Instant {
         let began = self.stopping_since.get();
         let began = began.unwrap_or_else(|| self.platform.clock().now());
@@ -350,7 +379,8 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// The one of these directories that this shard has waited for longest, if that is too long for a stop.
+    /// Returns the directory that this shard has waited for longest, if that is too long for a
+    /// stop.
     fn given_up<'a>(&self, dirs: &'a [PathBuf]) -> Option<(&'a PathBuf, Duration)> {
         dirs.iter()
             .map(|dir| (dir, self.platform.disk().under_way_for(dir)))
@@ -365,7 +395,7 @@ mod tests {
 
     #[test]
     fn each_beginning_and_each_end_is_news_once_whichever_shards_wait() {
-        let hanging = Hanging::default();
+        let hanging = HangingDirs::default();
         let (dir, secs) = (Path::new("/a"), Duration::from_secs);
         let look = |shard, waited| hanging.look(shard, dir, secs(waited));
         assert_eq!((look(0, 0), look(1, 9)), (None, None));

@@ -1,8 +1,8 @@
-//! What a shard does by the clock: retention and compaction of its own logs, overdue transactions, checkpoints for all
-//! of them.
+//! The periodic work of a shard: retention and compaction of its own logs, overdue transactions,
+//! and checkpoints for all shards.
 //!
-//! The loops end with the shard's executor. Each round is an independent decision; a failure is logged and the next
-//! round tries again.
+//! The loops end with the shard's executor. Each round is an independent decision; a failure is
+//! logged, and the next round tries again.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use platform::task;
 
 use crate::Broker;
 use crate::compaction;
-use crate::hanging::Left;
+use crate::hanging::AbandonedUpkeep;
 use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
 use crate::wall_clock;
@@ -31,7 +31,7 @@ pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
 }
 
 async fn retain<P: Platform>(broker: Rc<Broker<P>>) {
-    let left = Left::default();
+    let left = AbandonedUpkeep::default();
     loop {
         broker
             .platform
@@ -72,7 +72,10 @@ async fn checkpoint<P: Platform>(broker: Rc<Broker<P>>) {
     }
 }
 
-/// Under load much is saved between two checkpoints, and would have to be read again after a crash.
+/// Checkpoints early under load.
+///
+/// Much is saved between two periodic checkpoints then, and recovery would have to read it after a
+/// crash.
 async fn checkpoint_what_is_saved<P: Platform>(broker: Rc<Broker<P>>) {
     loop {
         broker.store.checkpoint_due().await;
@@ -99,7 +102,7 @@ async fn forget_silent_producers<P: Platform>(broker: Rc<Broker<P>>) {
                 .log
                 .producer_states()
                 .expire_producers(clock.reading());
-            // Each look is short; all of them together need not be.
+            // Each look is short, but all of them together may not be.
             task::yield_now().await;
         }
     }

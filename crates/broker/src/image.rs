@@ -1,11 +1,12 @@
 //! The cluster's metadata as one immutable value: topics, partitions, settings, brokers, features.
 //!
-//! An image is what the metadata log says up to an offset. [`Image::replay`] is the only mutator,
-//! so that a restart and normal running are the same path. Clones share everything that did not
-//! change (an `Arc` per map and per topic). Invariants: every topic is found by name and by id; a
-//! partition's leader epoch grows by one whenever a change names a leader, the same one too, and
-//! its partition epoch by one with every change; a deleted topic's settings are gone. Not here:
-//! which records to write (`controller`), reading and writing them (`controller/metadata_log.rs`).
+//! An image is the content of the metadata log up to an offset. Only [`Image::replay`] changes that
+//! content, so a restart and normal operation use the same path. Clones share everything that did
+//! not change (an `Arc` per map and per topic). Invariants: every topic can be found by name and by
+//! id; a partition's leader epoch grows by one whenever a change names a leader, even the same one,
+//! and its partition epoch by one with every change; the settings of a deleted topic are gone. Not
+//! here: which records to write (`controller`), reading and writing them
+//! (`controller/metadata_log.rs`).
 
 mod availability;
 mod cluster;
@@ -35,33 +36,34 @@ use crate::names::SUPPORTED_FEATURES;
 /// SCRAM credentials by user and mechanism.
 pub type ScramTable = BTreeMap<(String, i8), UserScramCredentialRecord>;
 
-/// What the metadata log says up to an offset.
+/// The content of the metadata log up to an offset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image {
-    // Unbounded: the metadata are what was made and not deleted, as in Kafka; a request makes `RECORDS_PER_REQUEST_MAX`.
+    // Unbounded: the metadata are what was created and not deleted, as in Kafka; a request creates
+    // at most `RECORDS_PER_REQUEST_MAX`.
     topics: Arc<BTreeMap<Arc<str>, Arc<TopicImage>>>,
     // Unbounded: one for each topic of the metadata.
     names: Arc<BTreeMap<TopicId, Arc<str>>>,
     // Bounded: `controller::bounds::SETTINGS_BYTES_MAX`.
     settings: Arc<BTreeMap<ResourceType, ResourceSettings>>,
-    // Unbounded: only this node registers, and what the log of metadata holds.
+    // Unbounded: only this node registers; the metadata log may hold others.
     brokers: Arc<BTreeMap<i32, Arc<BrokerRegistration>>>,
-    // Unbounded: only this node registers, and what the log of metadata holds.
+    // Unbounded: only this node registers; the metadata log may hold others.
     controllers: Arc<BTreeMap<i32, Arc<ControllerRegistration>>>,
-    // Unbounded: only features that we know are changed, and what the log of metadata holds.
+    // Unbounded: only known features change; the metadata log may hold others.
     features: Arc<BTreeMap<String, i16>>,
     quotas: Arc<QuotaTable>,
     scram: Arc<ScramTable>,
     opaque: Arc<Vec<OpaqueRecord>>,
     next_producer_id: i64,
-    /// Bytes of `settings`: names of resources for each setting, names and values.
+    /// Bytes of `settings`: for each setting its resource's name, its name and its value.
     settings_bytes: usize,
-    applied: Applied,
+    applied: ImagePosition,
 }
 
-/// Where in the log an image stands.
+/// The position of an image in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Applied {
+pub struct ImagePosition {
     /// Offset of the last record applied; -1 for none.
     pub offset: Offset,
     /// Leader epoch of that record.
@@ -78,16 +80,17 @@ pub struct TopicImage {
     /// Its name.
     pub name: Arc<str>,
     /// Its partitions by index.
-    // Unbounded: as many as were made; a request makes `RECORDS_PER_REQUEST_MAX`.
+    // Unbounded: the partitions that were created; a request creates at most
+    // `RECORDS_PER_REQUEST_MAX`.
     pub partitions: BTreeMap<i32, PartitionImage>,
 }
 
 impl TopicImage {
-    /// How many partitions it has.
+    /// Returns the number of partitions.
     ///
     /// # Panics
     ///
-    /// Never: their indexes are distinct and not below 0.
+    /// Never: the indexes are distinct and not negative.
     pub fn partition_count(&self) -> i32 {
         let count = i32::try_from(self.partitions.len());
         count.expect("partitions are numbered by an i32")
@@ -103,9 +106,9 @@ pub struct PartitionImage {
     pub directories: Vec<Uuid>,
     /// In-sync replicas.
     pub isr: Vec<i32>,
-    /// Replicas on their way out.
+    /// Replicas that are being removed.
     pub removing: Vec<i32>,
-    /// Replicas on their way in.
+    /// Replicas that are being added.
     pub adding: Vec<i32>,
     /// Eligible leader replicas.
     pub eligible: Vec<i32>,
@@ -122,7 +125,7 @@ pub struct PartitionImage {
 }
 
 impl Image {
-    /// What an empty log says.
+    /// Returns the image of an empty log.
     pub fn empty() -> Self {
         Self {
             topics: Arc::default(),
@@ -136,7 +139,7 @@ impl Image {
             opaque: Arc::default(),
             next_producer_id: 0,
             settings_bytes: 0,
-            applied: Applied {
+            applied: ImagePosition {
                 offset: Offset(-1),
                 epoch: LeaderEpoch(0),
                 timestamp: TimestampMs(0),
@@ -144,71 +147,72 @@ impl Image {
         }
     }
 
-    /// The topics, by name.
+    /// Returns the topics, by name.
     pub fn topics(&self) -> impl Iterator<Item = &Arc<TopicImage>> {
         self.topics.values()
     }
 
-    /// The topics whose name is not less than `from`, by name.
+    /// Returns the topics whose name is not less than `from`, by name.
     pub fn topics_from(&self, from: &str) -> impl Iterator<Item = &Arc<TopicImage>> {
         let from = (std::ops::Bound::Included(from), std::ops::Bound::Unbounded);
         self.topics.range::<str, _>(from).map(|(_, topic)| topic)
     }
 
-    /// The topic called `name`.
+    /// Returns the topic called `name`.
     pub fn topic_by_name(&self, name: &str) -> Option<&Arc<TopicImage>> {
         self.topics.get(name)
     }
 
-    /// The topic with this id.
+    /// Returns the topic with this id.
     pub fn topic_by_id(&self, id: TopicId) -> Option<&Arc<TopicImage>> {
         self.topics.get(self.names.get(&id)?)
     }
 
-    /// The name of the topic with this id, as messages say it.
+    /// Returns the name of the topic with this id, in the type of protocol messages.
     pub fn topic_name(&self, id: TopicId) -> Option<TopicName> {
         let name = self.names.get(&id)?;
         Some(TopicName(StrBytes::from_string(name.to_string())))
     }
 
-    /// The settings of a resource that the log knows; no defaults.
+    /// Returns the settings of a resource in the log, without defaults.
     pub fn settings(&self, kind: ResourceType, name: &str) -> Option<&BTreeMap<String, String>> {
         self.settings.get(&kind)?.get(name).map(AsRef::as_ref)
     }
 
-    /// The resources of a kind that have settings of their own.
+    /// Returns the resources of a kind that have their own settings.
     pub fn configured(&self, kind: ResourceType) -> impl Iterator<Item = &str> {
         let resources = self.settings.get(&kind).into_iter();
         resources.flat_map(|resources| resources.keys().map(String::as_str))
     }
 
-    /// How many resources of a kind have settings of their own.
+    /// Returns how many resources of a kind have their own settings.
     pub fn configured_count(&self, kind: ResourceType) -> usize {
         self.settings.get(&kind).map_or(0, BTreeMap::len)
     }
 
-    /// Bytes of all settings, with the name of the resource for each.
+    /// Returns the bytes of all settings, counting the resource's name for each.
     pub fn settings_bytes(&self) -> usize {
         self.settings_bytes
     }
 
-    /// Value of one setting of a resource.
+    /// Returns the value of one setting of a resource.
     pub fn setting(&self, kind: ResourceType, resource: &str, name: &str) -> Option<&str> {
         Some(self.settings(kind, resource)?.get(name)?.as_str())
     }
 
-    /// A broker, fenced or not.
+    /// Returns a broker, fenced or not.
     pub fn broker(&self, id: NodeId) -> Option<&Arc<BrokerRegistration>> {
         self.brokers.get(&id.0)
     }
 
-    /// The brokers, fenced or not, by id.
+    /// Returns the brokers, fenced or not, by id.
     pub fn brokers(&self) -> impl Iterator<Item = &Arc<BrokerRegistration>> {
         self.brokers.values()
     }
 
-    /// Features with the level that the cluster agreed on, as far as this broker does them: a log
-    /// that was taken over may have others, which clients must not be told.
+    /// Returns the finalized features that this broker supports.
+    ///
+    /// A log that was taken over may have others, which clients must not see.
     pub fn finalized_features(&self) -> impl Iterator<Item = (&str, i16)> {
         let supported = |name: &str| SUPPORTED_FEATURES.iter().any(|(known, ..)| *known == name);
         let features = self.features.iter();
@@ -217,12 +221,12 @@ impl Image {
             .map(|(name, level)| (name.as_str(), *level))
     }
 
-    /// The agreed level of a feature; 0 when it is off.
+    /// Returns the finalized level of a feature; 0 if it is off.
     pub fn feature(&self, name: &str) -> i16 {
         self.features.get(name).copied().unwrap_or(0)
     }
 
-    /// The level that decides how records are written.
+    /// Returns the level that decides how records are encoded.
     pub fn metadata_version(&self) -> MetadataVersion {
         match self.feature(MetadataVersion::FEATURE) {
             0 => MetadataVersion::V3_3,
@@ -230,37 +234,38 @@ impl Image {
         }
     }
 
-    /// Quotas of clients.
+    /// Returns the client quotas.
     pub fn quotas(&self) -> &Arc<QuotaTable> {
         &self.quotas
     }
 
-    /// SCRAM credentials. Nothing is done with them while nobody is asked who he is.
+    /// Returns the SCRAM credentials. There is no authentication yet, so they have no effect.
     pub fn scram(&self) -> &ScramTable {
         &self.scram
     }
 
-    /// The agreed levels of all features, also of those that this broker does not do.
+    /// Returns the finalized levels of all features, including those that this broker does not
+    /// support.
     pub fn features(&self) -> &BTreeMap<String, i16> {
         &self.features
     }
 
-    /// First producer id that was never handed out.
+    /// Returns the first producer id that was never given out.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
     }
 
-    /// Records that are kept without being understood: ACLs, tokens.
+    /// Returns the records that are kept without being decoded: ACLs, tokens.
     pub fn opaque_records(&self) -> &[OpaqueRecord] {
         &self.opaque
     }
 
-    /// Where in the log this is.
-    pub fn applied(&self) -> Applied {
+    /// Returns the position in the log.
+    pub fn applied(&self) -> ImagePosition {
         self.applied
     }
 
-    /// Offset of the last record applied; -1 for none.
+    /// Returns the offset of the last record applied; -1 for none.
     pub fn last_applied_offset(&self) -> Offset {
         self.applied.offset
     }

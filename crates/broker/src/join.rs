@@ -1,8 +1,9 @@
 //! Waiting for several futures at once.
 //!
-//! Unlike the libraries' `join_all`, every future is polled in order during the first poll, however many there are:
-//! the order of appends of pipelined requests rests on that. Later, only those are polled that were woken, or whose
-//! neighbours were: a request about ten thousand partitions hears from each of them at another time.
+//! Unlike the `join_all` of libraries, the first poll polls every future in order, however many
+//! there are: the order of appends of pipelined requests depends on that. Later polls reach only
+//! the futures that were woken, and their neighbours: each of the ten thousand partitions of a
+//! request completes at a different time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,10 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Futures that are woken together.
+/// Number of futures that share a waker.
 const NEIGHBOURS: usize = 32;
 
-enum Slot<F: Future> {
+enum JoinSlot<F: Future> {
     Waiting(Pin<Box<F>>),
     Done(F::Output),
 }
@@ -23,7 +24,7 @@ pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) ->
     join_boxed(futures.into_iter().map(Box::pin)).await
 }
 
-/// The same for futures that are boxed already.
+/// Does the same for futures that are boxed already.
 pub(crate) async fn join_boxed<F: Future>(
     mut futures: impl Iterator<Item = Pin<Box<F>>>,
 ) -> Vec<F::Output> {
@@ -35,7 +36,7 @@ pub(crate) async fn join_boxed<F: Future>(
         return vec![first.await];
     };
     let all = [first, second].into_iter().chain(futures);
-    let mut slots: Vec<Slot<F>> = all.map(Slot::Waiting).collect();
+    let mut slots: Vec<JoinSlot<F>> = all.map(JoinSlot::Waiting).collect();
     if slots.len() <= NEIGHBOURS {
         std::future::poll_fn(|context| poll_all(&mut slots, context)).await;
     } else {
@@ -55,20 +56,20 @@ pub(crate) async fn join_boxed<F: Future>(
         })
         .await;
     }
-    // One left out would have the results behind it taken for those of other futures.
+    // A future left out would shift the results of those behind it.
     let done = |slot| match slot {
-        Slot::Done(output) => output,
-        Slot::Waiting(_) => unreachable!("all futures have ended"),
+        JoinSlot::Done(output) => output,
+        JoinSlot::Waiting(_) => unreachable!("all futures have ended"),
     };
     slots.into_iter().map(done).collect()
 }
 
-fn poll_all<F: Future>(slots: &mut [Slot<F>], context: &mut Context<'_>) -> Poll<()> {
+fn poll_all<F: Future>(slots: &mut [JoinSlot<F>], context: &mut Context<'_>) -> Poll<()> {
     let mut waiting = false;
     for slot in slots {
-        if let Slot::Waiting(future) = slot {
+        if let JoinSlot::Waiting(future) = slot {
             match future.as_mut().poll(context) {
-                Poll::Ready(output) => *slot = Slot::Done(output),
+                Poll::Ready(output) => *slot = JoinSlot::Done(output),
                 Poll::Pending => waiting = true,
             }
         }
@@ -80,23 +81,23 @@ fn poll_all<F: Future>(slots: &mut [Slot<F>], context: &mut Context<'_>) -> Poll
     }
 }
 
-/// What neighbours wake.
+/// The shared waker of neighbours.
 #[derive(Default)]
 enum Bell {
     /// Not polled yet.
     #[default]
     New,
-    Hung(Waker, Arc<Rung>),
+    Hung(Waker, Arc<BellWaker>),
     Done,
 }
 
-struct Rung {
+struct BellWaker {
     rung: AtomicBool,
-    /// The task that waits for all.
+    /// The task that waits for all futures.
     task: Waker,
 }
 
-impl Wake for Rung {
+impl Wake for BellWaker {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -108,7 +109,8 @@ impl Wake for Rung {
 }
 
 impl Bell {
-    /// Polls the neighbours if one of them was woken, or if another task asks than before. True while they wait.
+    /// Polls the neighbours if one of them was woken, or if the waiting task has changed; returns
+    /// true while they wait.
     fn answer(
         &mut self,
         context: &mut Context<'_>,
@@ -122,7 +124,7 @@ impl Bell {
                 }
             }
             Self::New | Self::Hung(..) => {
-                let rung = Arc::new(Rung {
+                let rung = Arc::new(BellWaker {
                     rung: AtomicBool::new(false),
                     task: context.waker().clone(),
                 });
@@ -140,7 +142,7 @@ impl Bell {
     }
 }
 
-/// Completes as soon as one of the futures has.
+/// Completes as soon as one of the futures completes.
 pub(crate) async fn first<F: Future>(futures: impl IntoIterator<Item = F>) {
     let mut futures: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
     std::future::poll_fn(|context| {
@@ -165,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// Polls, and says whether the task was woken since the last time.
+    /// A task that polls, and knows whether it was woken since it was last asked.
     struct Task(Arc<Woken>);
 
     #[derive(Default)]
@@ -236,7 +238,7 @@ mod tests {
         let (first, task) = (Task::new(), Task::new());
         assert!(first.poll(all.as_mut()).is_pending());
         assert!(begun.borrow().iter().copied().eq(0..COUNT));
-        // Another task takes over: it has to be known everywhere.
+        // Another task takes over: every bell must learn its waker.
         assert!(task.poll(all.as_mut()).is_pending());
         polls.set(0);
         let last = ends.len() - 1;

@@ -1,8 +1,10 @@
 //! Kafka semantics: partitions and their watermarks, request handlers, groups, metadata.
 //!
-//! One [`Broker`] lives on each shard (a thread with its own executor) and owns the partitions that hash to it; inside
-//! a shard there are no locks, between shards there are messages ([`shards`]).
-//! Invariant: no sockets, no configuration files, no operating system: bytes of a request come in, a response goes out.
+//! One [`Broker`] lives on each shard (a thread with its own executor) and owns the partitions that
+//! hash to it. Within a shard there are no locks; shards communicate by messages ([`shards`]).
+//!
+//! Invariant: this crate has no sockets, no configuration files and no operating system: the bytes
+//! of a request come in, a response goes out.
 
 #![warn(clippy::iter_over_hash_type)]
 
@@ -55,6 +57,6 @@ mod unopened;
 mod unread_settings;
 pub mod wall_clock;
 
-pub use broker::{Broker, Shared};
+pub use broker::{Broker, ProcessState};
 pub use names::{CONTROLLER_SHARD, METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
 pub use shards::{ShardIndex, Shards};

@@ -1,10 +1,11 @@
-//! The first and the last thing a broker does: read the metadata and open every log; close every log and leave the
-//! marks of a clean stop.
+//! Start and stop of a broker: a start reads the metadata and opens every log; a stop closes every
+//! log and writes the markers of a clean stop.
 //!
-//! Both run on the controller's shard and reach the others by messages. Order at the stop: logs are closed (flushed,
-//! cut to their length), then the metadata log, then the checkpoints are written, and last the marker of a clean stop,
-//! only into directories whose logs all closed well. A crash anywhere in between is a crash like any other. A stop does not
-//! wait for ever for a disk that hangs: what is acknowledged is durable without it.
+//! Both run on the controller's shard and reach the others by messages. Order at the stop: the logs
+//! are closed (flushed, truncated to their length), then the metadata log; then the checkpoints are
+//! written, and last the marker of a clean stop, only into directories whose logs all closed
+//! without an error. A crash anywhere in between is a crash like any other. A stop does not wait
+//! forever for a disk that hangs: acknowledged records are durable without it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::{Disk, Platform};
-use storage::Kind;
+use storage::FailureKind;
 use storage::checkpoint::clean_shutdown;
 use wire::types::{ProducerId, TopicPartition};
 
@@ -26,34 +27,39 @@ use crate::partition::Partition;
 use crate::topic_config::BrokerSettings;
 use crate::unread_settings::{UnreadSetting, unread_settings};
 
-/// What part of a file system, or of a tier's path, the room for changes of the metadata may take.
+/// The part of a file system, or of a tier path's capacity, that the room for metadata changes may
+/// take.
 const RESERVE_SHARE: u64 = 32;
 
-/// By how much a start raises the next producer id at most: no cluster gives out so many between two backups.
+/// Characters of an unreadable setting that the log shows.
+const UNREAD_SHOWN_MAX: usize = 100;
+
+/// The most by which a start raises the next producer id: no cluster assigns that many ids between
+/// two backups.
 pub(crate) const PRODUCER_IDS_RAISED_MAX: i64 = 1 << 40;
 
 /// Why a broker cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The metadata log.
+    /// The metadata log cannot be opened.
     #[error(transparent)]
     Metadata(#[from] MetadataLogError),
-    /// What deleted topics left behind.
+    /// The leftovers of deleted topics cannot be removed.
     #[error(transparent)]
     Storage(#[from] storage::Error),
-    /// The controller did not take this broker.
+    /// The controller did not unfence this broker.
     #[error("the broker cannot be unfenced: {code:?}: {reason}")]
     Fenced {
-        /// What the controller answers.
+        /// The controller's error code.
         code: wire::types::ErrorCode,
-        /// What is wrong with the metadata log's directory, or which it is.
+        /// What is wrong with the directory of the metadata log, or which directory that is.
         reason: String,
     },
 }
 
 impl<P: Platform> Broker<P> {
-    /// Reads the metadata, opens the logs on all shards, and says that this broker serves.
+    /// Reads the metadata, opens the logs on all shards, and reports this broker as ready.
     pub async fn start(self: &Rc<Self>) -> Result<(), StartError> {
         self.begin_clock().await;
         for dir in &self.log_dirs.dirs {
@@ -118,8 +124,10 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
-    /// Closes the logs of all shards and marks the directories as cleanly left. What fails does not keep the rest from
-    /// being left in order; the metadata log's failure is returned at the end.
+    /// Closes the logs of all shards and marks the directories as cleanly stopped.
+    ///
+    /// A failure does not keep the rest from being closed; a failure of the metadata log is
+    /// returned at the end.
     pub async fn stop(self: &Rc<Self>) -> Result<(), MetadataLogError> {
         self.recovery.set_ready(false);
         if let Ok(controller) = self.controller() {
@@ -146,12 +154,13 @@ impl<P: Platform> Broker<P> {
         self.metrics.controllers.set(0);
         if let Err(error) = &metadata_closed {
             unclean.insert(self.metadata_home().dir);
-            if matches!(error, MetadataLogError::Storage(error) if error.kind() == Kind::Full) {
+            if matches!(error, MetadataLogError::Storage(error) if error.kind() == FailureKind::Full)
+            {
                 tracing::warn!(%error, "there is no room to leave the metadata log in order: all of it is on the disk, and the next start reads its end");
                 metadata_closed = Ok(());
             }
         }
-        // Those of a directory that hangs wait for nothing.
+        // The checkpoints of a hanging directory are skipped, so this waits for lower tiers only.
         let checkpoints = self.unless_lower_hung(self.checkpoint_all()).await;
         match checkpoints {
             Some(unwritten) => unclean.extend(unwritten),
@@ -188,12 +197,12 @@ impl<P: Platform> Broker<P> {
         };
         let deleted = self.shards.call_all(apply).await;
         if deleted.contains(&true) {
-            // A topic of the same name must not begin where this one's checkpoints say.
+            // A new topic of the same name must not begin at the checkpoints of the deleted one.
             self.checkpoint().await;
         }
     }
 
-    /// Why the start cannot go on without a record of it in the metadata log.
+    /// Returns the error of a start whose record the metadata log does not take.
     fn refused(&self, code: wire::types::ErrorCode) -> StartError {
         let dir = self.metadata_home().dir;
         let failure = self.store.dir_failure(&dir);
@@ -202,8 +211,10 @@ impl<P: Platform> Broker<P> {
         StartError::Fenced { code, reason }
     }
 
-    /// Raises leader epochs above those that logs know of. Metadata that are older than the logs (a backup) are behind them,
-    /// and a batch of a lower epoch does not follow from those before it: it is not taken, and recovery would cut it off.
+    /// Raises leader epochs above those that the logs know.
+    ///
+    /// Metadata older than the logs (from a backup) have lower epochs. A batch with a lower epoch
+    /// than its predecessors is not accepted, and recovery would truncate it.
     async fn raise_epochs(&self, controller: &Controller<P>) -> Result<(), StartError> {
         let behind = |broker: Rc<Self>| async move {
             let led = broker.led_partitions();
@@ -221,11 +232,13 @@ impl<P: Platform> Broker<P> {
         raised.map_err(|code| self.refused(code))
     }
 
-    /// Raises the next producer id above those that logs know of. Metadata that are older than the logs (a backup) would give
-    /// ids out once more: what a new producer writes would be taken for repetitions of what another wrote before.
+    /// Raises the next producer id above those that the logs know.
+    ///
+    /// Metadata older than the logs (from a backup) would assign ids twice: the batches of a new
+    /// producer would be taken for duplicates of another producer's.
     async fn raise_producer_ids(&self, controller: &Controller<P>) -> Result<(), StartError> {
         let next = controller.image().next_producer_id();
-        // Who makes up an id of its own does not use them up.
+        // An id that a client made up must not use up the real ones.
         let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
         let largest = move |broker: Rc<Self>| async move {
             let led = broker.led_partitions();
@@ -251,9 +264,10 @@ impl<P: Platform> Broker<P> {
         raised.map_err(|code| self.refused(code))
     }
 
-    /// The most that is kept free for the metadata log in a directory: little of a little disk.
+    /// Returns the most that is kept free for the metadata log in a directory: a fixed part of the
+    /// disk, so little of a small one.
     async fn reserve_max(&self, dir: &Path) -> u64 {
-        // Who is not told how large it is takes what the settings say.
+        // If the size of the disk is unknown, the settings decide.
         let space = self.platform.disk().space(dir).await;
         let total = space.map_or(u64::MAX, |space| space.total);
         let of_tier = self.store.tiers().and_then(|tiers| tiers.holding(dir));
@@ -261,7 +275,7 @@ impl<P: Platform> Broker<P> {
         total.min(capacity) / RESERVE_SHARE
     }
 
-    /// The metadata log lies in the first directory, or where it was found.
+    /// Returns where the metadata log lies: where it was found, otherwise in the first directory.
     pub(crate) fn metadata_home(&self) -> Home {
         let name = TopicPartition {
             topic: METADATA_TOPIC.into(),
@@ -279,7 +293,8 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Names, once in a life, the settings that are passed over: what they were to do is not done.
+    /// Logs, once in the life of the process, that some settings are ignored because they cannot be
+    /// read.
     fn warn_of_unread_settings(&self, image: &Image) {
         let options = &self.options;
         let unread = unread_settings(&BrokerSettings { image, options });
@@ -291,6 +306,8 @@ impl<P: Platform> Broker<P> {
         }) = unread.first()
         {
             let others = unread.len().saturating_sub(1);
+            // A value may be of 32 KiB, and of a stranger's making.
+            let text: String = text.chars().take(UNREAD_SHOWN_MAX).collect();
             tracing::warn!(
                 of,
                 resource,
@@ -302,7 +319,9 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Names logs that belong to no topic. They may be somebody's data: they are left alone.
+    /// Logs the names of logs that belong to no topic.
+    ///
+    /// They may be an operator's data, so they stay where they are.
     fn warn_of_strays(&self, image: &Image) {
         for (name, id) in self.log_dirs.found() {
             let known = image.topic_by_name(&name.topic).is_some_and(|topic| {
@@ -314,7 +333,10 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Closes this shard's logs; gives the directories of those that did not close well, or that wait for a disk that hangs.
+    /// Closes this shard's logs.
+    ///
+    /// Returns the directories of the logs that did not close without an error, or that wait for a
+    /// disk that hangs.
     async fn close_partitions(self: Rc<Self>) -> Vec<PathBuf> {
         self.stop_begins();
         let partitions = self.led_partitions();
@@ -322,7 +344,7 @@ impl<P: Platform> Broker<P> {
             .iter()
             .map(|partition| (partition, Cell::new(false)))
             .collect();
-        // Those in other directories do not wait for one that hangs, nor are they given up with it.
+        // Logs in other directories neither wait for a hanging one nor are given up with it.
         let mut by_dirs = BTreeMap::<Vec<PathBuf>, Vec<_>>::new();
         for (partition, is_well) in &each {
             let dirs = self.dirs_of(&partition.log).into_iter().collect();
@@ -347,7 +369,7 @@ async fn close_partition<P: Platform>(partition: &Partition<P>, is_well: &Cell<b
     is_well.set(closed.is_ok());
     let Err(error) = closed else { return };
     let partition = &partition.name;
-    if error.kind() == Kind::Full {
+    if error.kind() == FailureKind::Full {
         tracing::warn!(%partition, %error,
                     "there is no room to leave the log in order: the next start checks its end, and cuts off only what nobody was told of");
     } else {

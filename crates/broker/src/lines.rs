@@ -1,10 +1,13 @@
-//! Keeping the order of a connection's appends, or of a group's commits, when one of the requests begins in pieces.
+//! The order of a connection's appends, or of a group's commits, when one of the requests begins in
+//! pieces.
 //!
-//! Requests of one connection overlap, and what each begins in its first poll keeps their order. One with so much to begin
-//! that others of the shard must have their turn in between takes a place in its connection's line; requests behind it
-//! begin when it has begun everything. A connection without such a request has no line, and costs one comparison.
-//! Invariant: who has a place waits for all those before it and for nobody else, and gives it up when it is dropped: also before
-//! its turn, when those behind it wait for those before it.
+//! Requests of one connection overlap; their order is the order of their first polls. A request
+//! with so much to begin that the shard must serve others in between takes a place in its
+//! connection's line, and the requests behind it begin once it has begun everything. A connection
+//! without such a request has no line and costs one comparison.
+//!
+//! Invariant: the holder of a place waits for all places before it and for no other. Dropping a
+//! place gives it up, also before its turn: those behind it then wait for those before it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,25 +16,27 @@ use std::rc::Rc;
 
 use platform::sync::oneshot::{self, error::TryRecvError};
 
-/// The lines of a shard: of connections, by the address of the other end; or of groups, by their ids and who commits.
+/// The lines of a shard: of connections, by their remote addresses, or of groups, by their ids and
+/// committers.
 pub(crate) struct Lines<K = SocketAddr>(Rc<RefCell<All<K>>>);
 
 struct All<K> {
-    // Bounded: connections that are let in, `max.connections`; or requests in flight, `queued.max.request.bytes`.
+    // Bounded: admitted connections, `max.connections`; or requests in flight,
+    // `queued.max.request.bytes`.
     by_key: BTreeMap<K, Ahead>,
-    /// Places that there have been.
+    /// Number of places given out so far.
     places: u64,
 }
 
-/// Who is before somebody: at first the end of a line.
+/// The place before another one; at first the end of a line.
 struct Ahead {
     place: u64,
-    /// Ends when that place is given up; says who is before then, if it never had its turn.
+    /// Completes when that place is given up, with the place before it if it never had its turn.
     gone: oneshot::Receiver<Self>,
 }
 
 impl Ahead {
-    /// Whoever is really there: those who went may have had others before them.
+    /// Follows the places that were given up to the one that is still held.
     fn present(mut self) -> Option<Self> {
         loop {
             match self.gone.try_recv() {
@@ -44,12 +49,13 @@ impl Ahead {
 }
 
 /// A place in a line.
-pub(crate) struct Place<K: Ord + Clone = SocketAddr> {
+pub(crate) struct LinePlace<K: Ord + Clone = SocketAddr> {
     lines: Rc<RefCell<All<K>>>,
     line: K,
     number: u64,
     before: Option<Ahead>,
-    /// Told to the one behind by being dropped, or by who is before.
+    /// Signals to the place behind that this one is gone: by being dropped or, if it never had its
+    /// turn, by sending the place before.
     gone: Option<oneshot::Sender<Ahead>>,
 }
 
@@ -63,8 +69,8 @@ impl<K> Default for Lines<K> {
 }
 
 impl<K: Ord + Clone> Lines<K> {
-    /// A place behind those who are in the line; none if nobody is.
-    pub(crate) fn behind(&self, line: impl FnOnce() -> K) -> Option<Box<Place<K>>> {
+    /// Takes a place behind those in the line; returns `None` if the line is empty.
+    pub(crate) fn behind(&self, line: impl FnOnce() -> K) -> Option<Box<LinePlace<K>>> {
         if self.0.borrow().by_key.is_empty() {
             return None;
         }
@@ -73,8 +79,8 @@ impl<K: Ord + Clone> Lines<K> {
         is_there.then(|| Box::new(self.enter(line)))
     }
 
-    /// The last place of the line.
-    pub(crate) fn enter(&self, line: K) -> Place<K> {
+    /// Takes the last place of the line.
+    pub(crate) fn enter(&self, line: K) -> LinePlace<K> {
         let mut lines = self.0.borrow_mut();
         lines.places = lines.places.wrapping_add(1);
         let number = lines.places;
@@ -87,7 +93,7 @@ impl<K: Ord + Clone> Lines<K> {
         if let Some(before) = &before {
             assert!(before.place < number, "places are numbered as they come");
         }
-        Place {
+        LinePlace {
             lines: Rc::clone(&self.0),
             line,
             number,
@@ -97,17 +103,18 @@ impl<K: Ord + Clone> Lines<K> {
     }
 }
 
-impl<K: Ord + Clone> Place<K> {
-    /// Waits for those before.
+impl<K: Ord + Clone> LinePlace<K> {
+    /// Waits for the places before.
     pub(crate) async fn turn(&mut self) {
-        // Kept until it is over: whoever gives up meanwhile says who is before.
+        // The receiver stays until it completes: a place given up before its turn sends the one
+        // before it.
         while let Some(before) = &mut self.before {
             self.before = (&mut before.gone).await.ok();
         }
     }
 }
 
-impl<K: Ord + Clone> Drop for Place<K> {
+impl<K: Ord + Clone> Drop for LinePlace<K> {
     fn drop(&mut self) {
         let lines = &mut self.lines.borrow_mut().by_key;
         let before = self.before.take().and_then(Ahead::present);
@@ -119,7 +126,7 @@ impl<K: Ord + Clone> Drop for Place<K> {
         match before {
             Some(before) if is_last => drop(lines.insert(self.line.clone(), before)),
             Some(before) => {
-                // Nobody is behind if nobody listens.
+                // The send fails if no place is behind.
                 let _ = self.gone.take().map(|gone| gone.send(before));
             }
             None if is_last => drop(lines.remove(&self.line)),
@@ -171,7 +178,7 @@ mod tests {
         let mut third = lines.enter(a);
         let mut turn = Box::pin(third.turn());
         assert!(!is_ready(turn.as_mut()));
-        // Also one that has waited in vain.
+        // The second has waited without a turn.
         assert!(!is_ready(std::pin::pin!(second.turn())));
         drop(second);
         assert!(!is_ready(turn.as_mut()), "it overtakes the first");

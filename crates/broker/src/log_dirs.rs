@@ -1,9 +1,12 @@
-//! The log directories: whose they are, how they were left, and which logs lie in which.
+//! The log directories: which cluster and node they belong to, how they were left, and which logs
+//! each holds.
 //!
-//! Read once at start, before any log is opened; formats directories that are empty. Invariants: all directories
-//! carry the same cluster id and node id, or the start is refused; a directory counts as cleanly left only if its marker
-//! file was there, and the marker is gone before the first log is opened.
-//! Not here: locking (the server holds it), the logs themselves.
+//! Read once at start, before any log is opened; formats directories that are empty. Invariants:
+//! all directories have the same cluster id and node id, or the start is refused; a directory
+//! counts as cleanly left only if its marker file was there, and the marker is removed before the
+//! first log is opened.
+//!
+//! Not here: locking (the server holds the locks), the logs themselves.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,43 +31,44 @@ mod roster;
 use crate::names::METADATA_TOPIC;
 pub(crate) use claims::{Claim, Claims};
 pub use error::LogDirsError;
-use found::{Found, Log};
-pub(crate) use moved::Unfinished;
-use moved::{Arrived, read_note};
+use found::{FoundLogs, Log};
+pub(crate) use moved::UnfinishedMove;
+use moved::{ArrivedLog, read_note};
 
-/// The id of a node that nobody gave one.
+/// The node id if neither the settings nor a directory have one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
 
-/// Ends the name of the folder of a log that belongs to no topic.
+/// Suffix of the folder of a log that belongs to no topic.
 const STRAY: &str = "-stray";
-/// What `forebay metadata repair` makes before it puts the old metadata log aside.
+/// The folder that `forebay metadata repair` creates before it puts the old metadata log aside.
 const REPAIRED: &str = "__cluster_metadata-0.new";
-/// Directories that are nobody's log, and nothing to warn of: strays, what was put aside, and what file systems make.
+/// Suffixes of directories that are not logs and need no warning: strays, folders that were put
+/// aside, and what file systems create.
 const KNOWN_ENDS: [&str; 3] = [STRAY, ".aside", "lost+found"];
-/// The longest name that file systems take.
+/// Maximum length of a file name.
 const NAME_BYTES_MAX: usize = 255;
-/// A directory that does not say for so long how much room it has is taken for one that has none.
+/// How long a directory may take to report its free space; after that, it counts as having none.
 const LOOK_MAX: Duration = Duration::from_secs(1);
-/// Ids below stand for something else than a directory, as in Kafka: unassigned, lost, migrating.
+/// Ids below this one do not mean a directory, as in Kafka: unassigned, lost, migrating.
 const RESERVED_IDS: u128 = 100;
 
-/// What the operator says of the directories, for one start.
+/// The operator's statements about the directories, for one start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Told {
+pub struct OperatorConsent {
     /// A directory without `meta.properties` beside others is a new one.
     pub format_new: bool,
-    /// A directory that is not there any more is gone for good; its logs begin anew, empty.
+    /// A missing directory is permanently gone; its logs start again, empty.
     pub forget_missing: bool,
 }
 
-/// One log directory as it was found.
+/// One log directory as the start found it.
 #[derive(Debug)]
 pub struct LogDir {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its identity.
+    /// Its directory id.
     pub id: Uuid,
-    /// Broker epoch of the clean shutdown, if it was one.
+    /// Broker epoch of the clean shutdown, if there was one.
     pub clean: Option<i64>,
     // Bounded: what a start reads, of a file of `platform::disk::SMALL_FILE_BYTES_MAX`.
     recovery_points: BTreeMap<TopicPartition, Offset>,
@@ -83,22 +87,22 @@ pub struct LogDirs {
     pub node_id: NodeId,
     /// The directories, in the order of the configuration.
     pub dirs: Vec<LogDir>,
-    found: Found,
-    /// Logs that came from another directory, and whose note of it is still there.
-    arrived: Vec<Arrived>,
-    /// Copies of logs on their way to another directory when the process ended.
-    unfinished: Vec<Unfinished>,
-    /// Position of a directory with segments of logs that are at home elsewhere.
+    found: FoundLogs,
+    /// Logs that came from another directory, and whose note about that is still there.
+    arrived: Vec<ArrivedLog>,
+    /// Copies of logs that were moving to another directory when the process ended.
+    unfinished: Vec<UnfinishedMove>,
+    /// Index of a directory with segments of logs whose home is another directory.
     parts_in: Option<usize>,
-    /// Position of a directory with the new metadata log of a repair that was cut short.
+    /// Index of a directory with the new metadata log of an interrupted repair.
     repaired_in: Option<usize>,
-    told: Told,
-    /// Names of logs that are opened or deleted just now.
+    told: OperatorConsent,
+    /// Names of logs that are being opened or deleted.
     pub(crate) claims: Claims,
 }
 
 impl LogDir {
-    /// How to open a log of this directory.
+    /// Returns how to open a log of this directory.
     pub fn open_as(&self, name: &TopicPartition) -> OpenAs {
         let at = |offsets: &BTreeMap<_, Offset>| offsets.get(name).copied().unwrap_or_default();
         OpenAs {
@@ -111,24 +115,33 @@ impl LogDir {
 }
 
 impl LogDirs {
-    /// Reads the directories, creating and formatting them if all are missing or empty. What is not configured (node id,
-    /// cluster id) is taken from the directories, or made up for new ones.
+    /// Reads the directories, creating and formatting them if all are missing or empty.
+    ///
+    /// A node id or cluster id that is not configured is taken from the directories, or generated
+    /// for new ones.
     pub async fn open<P: Platform>(
         platform: &P,
         paths: &[PathBuf],
         node_id: Option<NodeId>,
         cluster_id: Option<&str>,
     ) -> Result<Self, LogDirsError> {
-        Self::open_as_told(platform, paths, node_id, cluster_id, Told::default()).await
+        Self::open_as_told(
+            platform,
+            paths,
+            node_id,
+            cluster_id,
+            OperatorConsent::default(),
+        )
+        .await
     }
 
-    /// The same, where some may be new or gone.
+    /// Reads the directories like `open`, where some may be new or gone.
     pub async fn open_as_told<P: Platform>(
         platform: &P,
         paths: &[PathBuf],
         node_id: Option<NodeId>,
         cluster_id: Option<&str>,
-        told: Told,
+        told: OperatorConsent,
     ) -> Result<Self, LogDirsError> {
         let mut identities = Vec::new();
         for path in paths {
@@ -147,7 +160,7 @@ impl LogDirs {
             cluster_id,
             node_id: node_id.unwrap_or(DEFAULT_NODE_ID),
             dirs: Vec::new(),
-            found: Found::default(),
+            found: FoundLogs::default(),
             arrived: Vec::new(),
             unfinished: Vec::new(),
             parts_in: None,
@@ -162,7 +175,8 @@ impl LogDirs {
         for (index, path) in paths.iter().enumerate() {
             dirs.list(platform, path, index).await?;
         }
-        // Until here nothing is written: a start that is refused leaves no trace.
+        // Up to here the start has only created missing directories: a refused start writes no
+        // file.
         dirs.check_found(paths, &identities)?;
         roster.write(platform, paths).await?;
         for ((path, identity), id) in paths.iter().zip(identities).zip(&roster.ids) {
@@ -174,8 +188,8 @@ impl LogDirs {
         Ok(dirs)
     }
 
-    /// Logs of topics mean nothing without the metadata log: where it is missing, so is the directory that has it. Nor do
-    /// logs in a directory that does not say whose it is.
+    /// Refuses logs of topics without the metadata log, whose directory is then missing, and logs
+    /// in a directory without an identity.
     fn check_found(
         &self,
         paths: &[PathBuf],
@@ -189,7 +203,7 @@ impl LogDirs {
             && !is_there
             && !self.told.forget_missing
         {
-            // Both are places among them; a message without one would be no worse.
+            // Both indexes are valid; otherwise the message would lack the path.
             let at = |index: usize| paths.get(index).cloned().unwrap_or_default();
             return Err(match self.repaired_in.map(at) {
                 Some(path) => LogDirsError::CutShort { path },
@@ -205,12 +219,13 @@ impl LogDirs {
         }
     }
 
-    /// True when the log of a topic was found; one of another topic that had its name is not that one.
+    /// Returns true if the log of this topic was found; a log of another topic with the same name
+    /// does not count.
     pub(crate) fn has(&self, topic_id: TopicId, name: &TopicPartition) -> bool {
         self.found.of(topic_id, name).is_some()
     }
 
-    /// True when logs of topics were found: the metadata log must say something of them.
+    /// Returns true if logs of topics were found, so the metadata log must not be empty.
     pub(crate) fn has_logs(&self) -> bool {
         !self.told.forget_missing
             && self
@@ -218,8 +233,10 @@ impl LogDirs {
                 .any(|(_, id)| id.is_some_and(|id| id != TopicId::METADATA))
     }
 
-    /// True when the log of a partition that the metadata has in one of `directories` is in a directory that is not
-    /// here: there must not be an empty one in its place.
+    /// Returns true if the metadata places the partition in one of `directories`, and its log is in
+    /// a directory that is missing here.
+    ///
+    /// An empty log must not be created in its place.
     pub(crate) fn is_elsewhere(
         &self,
         topic_id: TopicId,
@@ -233,8 +250,9 @@ impl LogDirs {
             && directories.iter().any(|id| is_one(&id) && !is_here(id))
     }
 
-    /// How to open the log of a topic in `dir`: what the checkpoints say is of use only for the log that was found, not
-    /// for one of the same name that comes after it.
+    /// Returns how to open the log of a topic in `dir`.
+    ///
+    /// The checkpoints apply only to the log that was found, not to a later one of the same name.
     pub fn open_as(&self, dir: &LogDir, topic_id: TopicId, name: &TopicPartition) -> OpenAs {
         if self.has(topic_id, name) {
             return self.since_arrival(dir, name, dir.open_as(name));
@@ -247,21 +265,21 @@ impl LogDirs {
         }
     }
 
-    /// True when every directory was left cleanly; the broker epoch of then.
+    /// Returns the broker epoch of the last shutdown, if every directory was left cleanly by it.
     pub fn clean_epoch(&self) -> Option<i64> {
         let mut epochs = self.dirs.iter().map(|dir| dir.clean);
         let first = epochs.next()??;
         epochs.all(|epoch| epoch == Some(first)).then_some(first)
     }
 
-    /// The directory where the metadata log, which has this name, was found, else the first.
+    /// Returns the directory where the metadata log, called `name`, was found, otherwise the first.
     pub fn holding(&self, name: &TopicPartition) -> &LogDir {
         let log = self.found.of(TopicId::METADATA, name);
         let log = log.or_else(|| self.found.any_of(name));
         self.at(log.map_or(0, |log| log.index))
     }
 
-    /// The directory at a position.
+    /// Returns the directory at an index.
     fn at(&self, index: usize) -> &LogDir {
         let Some(dir) = self.dirs.get(index) else {
             unreachable!("a log is found in one of the directories, of which there is one at least")
@@ -269,9 +287,11 @@ impl LogDirs {
         dir
     }
 
-    /// The directory of a partition: the one where its log lies, or for a new one the one with the most room.
-    /// Directories with about the same room (one file system, often) share new partitions by number. A directory that
-    /// is closed to new ones is taken only where all are.
+    /// Returns the directory of a partition: the one that holds its log, or for a new log the one
+    /// with the most free space.
+    ///
+    /// Directories with about the same free space (often one file system) share new partitions by
+    /// number. A cordoned directory is used only if all are cordoned.
     pub async fn place<P: Platform>(
         &self,
         platform: &P,
@@ -300,11 +320,11 @@ impl LogDirs {
             .1
             .wrapping_add(u64::from(name.partition.unsigned_abs()));
         let index = usize::try_from(spread % roomy.len().max(1) as u64).unwrap_or(0);
-        // None, where all were closed while they were looked at.
+        // Empty if all directories were cordoned during the loop.
         roomy.get(index).map_or(self.at(0), |(_, dir)| dir)
     }
 
-    /// The logs that lie in the directories, with the topic id of each that has one.
+    /// Returns the logs in the directories, with the topic id of each that has one.
     pub fn found(&self) -> impl Iterator<Item = (&TopicPartition, Option<TopicId>)> {
         self.found.all().map(|(name, log)| (name, log.id))
     }
@@ -333,7 +353,7 @@ impl LogDirs {
         Ok(())
     }
 
-    /// Checks whose directory it is; one that is nobody's becomes ours.
+    /// Checks the owner of a directory, and formats one without an owner for this node.
     async fn identify<P: Platform>(
         &self,
         platform: &P,
@@ -361,7 +381,7 @@ impl LogDirs {
         Ok(id)
     }
 
-    /// Notes the logs in a directory; names what is not ours and leaves it alone.
+    /// Records the logs in a directory; logs foreign files and leaves them alone.
     async fn list<P: Platform>(
         &mut self,
         platform: &P,
@@ -383,7 +403,8 @@ impl LogDirs {
             } else if storage::is_deleted_folder(&entry.name) {
                 deleted = deleted.saturating_add(1);
             } else if let Some(name) = storage::parse_folder_name(&entry.name) {
-                // What cannot be read makes its own partition offline, when it is opened.
+                // A log whose files cannot be read makes only its own partition offline, when it is
+                // opened.
                 let id = understood(topic_of(platform, &full).await, &full).flatten();
                 let is_part = || async { is_part(platform, &full).await };
                 if id.is_none() && understood(is_part().await, &full).unwrap_or(false) {
@@ -392,12 +413,12 @@ impl LogDirs {
                 }
                 if let Some(moved) = understood(read_note(platform, &full).await, &full).flatten() {
                     let name = name.clone();
-                    self.arrived.push(Arrived { name, index, moved });
+                    self.arrived.push(ArrivedLog { name, index, moved });
                 }
                 self.found.note(name, Log { index, id });
             } else if let Some(name) = storage::parse_future_folder_name(&entry.name) {
                 let topic_id = understood(topic_of(platform, &full).await, &full).flatten();
-                self.unfinished.push(Unfinished {
+                self.unfinished.push(UnfinishedMove {
                     name,
                     topic_id,
                     index,
@@ -416,8 +437,8 @@ impl LogDirs {
     }
 }
 
-/// What a small file of a log says. One that cannot be read or understood is named and says nothing: it concerns its own
-/// log only.
+/// Returns the content of a small file of a log; an unreadable one is logged and ignored, because
+/// it concerns its own log only.
 fn understood<T>(read: Result<T, LogDirsError>, folder: &Path) -> Option<T> {
     read.inspect_err(
         |error| tracing::error!(log = %folder.display(), %error, "a log's folder cannot be understood"),
@@ -425,7 +446,8 @@ fn understood<T>(read: Result<T, LogDirsError>, folder: &Path) -> Option<T> {
     .ok()
 }
 
-/// Renames the folder of a log that is in the way of another, as Kafka names strays; gives its new name.
+/// Renames the folder of a log that is in the way of another, in Kafka's form for strays; returns
+/// the new path.
 pub(crate) async fn set_aside<P: Platform>(
     platform: &P,
     dir: &Path,
@@ -433,7 +455,7 @@ pub(crate) async fn set_aside<P: Platform>(
 ) -> storage::Result<PathBuf> {
     let unique = random_uuid(platform).simple().to_string();
     let mut folder = name.to_string();
-    // Names of topics are ASCII, so any byte is a boundary.
+    // Topic names are ASCII, so every byte is a character boundary.
     folder.truncate(NAME_BYTES_MAX - unique.len() - 1 - STRAY.len());
     let from = dir.join(name.to_string());
     let to = dir.join(format!("{folder}.{unique}{STRAY}"));
@@ -444,7 +466,7 @@ pub(crate) async fn set_aside<P: Platform>(
     Ok(to)
 }
 
-/// True for a folder with segments of a log that is at home elsewhere.
+/// Returns true for a folder with segments of a log whose home is another directory.
 async fn is_part<P: Platform>(platform: &P, dir: &Path) -> Result<bool, LogDirsError> {
     let part = optional(platform, &dir.join(partition_metadata::PART_FILE)).await?;
     Ok(part.is_some())
@@ -478,7 +500,7 @@ async fn read_dir<P: Platform>(
     let marker = path.join(clean_shutdown::FILE);
     let clean = match optional(platform, &marker).await? {
         Some(bytes) => {
-            // From here on a crash must be seen as one.
+            // After this, a crash must be recognized as one.
             let removed = platform.disk().remove_file(&marker).await;
             removed.map_err(failed("remove", &marker))?;
             platform
@@ -500,7 +522,8 @@ async fn read_dir<P: Platform>(
     })
 }
 
-/// The lines of a checkpoint that make sense, each for itself; the others are named. Nothing else knows what they say.
+/// Returns the valid lines of a checkpoint, and logs the others. No other file has this
+/// information.
 async fn read_lines<P: Platform>(
     platform: &P,
     file: &Path,
@@ -515,7 +538,8 @@ async fn read_lines<P: Platform>(
     Ok(offsets.into_iter().collect())
 }
 
-/// Damaged recovery points are as good as none: recovery then reads more, and loses nothing.
+/// Returns the recovery points; damaged ones count as none, so that recovery reads more and loses
+/// nothing.
 async fn read_offsets<P: Platform>(
     platform: &P,
     file: &Path,
@@ -532,7 +556,8 @@ async fn read_offsets<P: Platform>(
     }
 }
 
-/// The bytes of a checkpoint that says something. Kafka makes the files empty, and writes them with its first checkpoint.
+/// Returns the bytes of a checkpoint, if it is not empty. Kafka creates the files empty, and fills
+/// them with its first checkpoint.
 async fn checkpoint<P: Platform>(
     platform: &P,
     file: &Path,
@@ -558,7 +583,7 @@ async fn read_identity<P: Platform>(
         .transpose()?)
 }
 
-/// Whose log is in a folder, where that is said.
+/// Returns the topic of the log in a folder, if the folder names it.
 pub(crate) async fn topic_of<P: Platform>(
     platform: &P,
     dir: &Path,
@@ -570,7 +595,7 @@ pub(crate) async fn topic_of<P: Platform>(
         .transpose()?)
 }
 
-/// The bytes of a file that may be missing.
+/// Returns the bytes of a file that may be missing.
 async fn optional<P: Platform>(platform: &P, file: &Path) -> Result<Option<Vec<u8>>, LogDirsError> {
     match platform.disk().read_file(file).await {
         Ok(bytes) => Ok(Some(bytes)),
@@ -588,7 +613,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> L
     }
 }
 
-/// A random UUID (version 4, so none of Kafka's reserved ones).
+/// Returns a random UUID (version 4, so none of Kafka's reserved ones).
 pub(crate) fn random_uuid<P: Platform>(platform: &P) -> Uuid {
     let bits = u128::from(platform.random_u64()) << 64 | u128::from(platform.random_u64());
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()

@@ -1,9 +1,12 @@
-//! Topics that are made because a client asks for them, as Metadata do, behind the answer where it takes long.
+//! Creation of topics that a client's request names, such as a Metadata request; a slow creation
+//! continues after the answer.
 //!
-//! Invariants: whoever asks waits for [`SOON`] at most, for a place and for the topics together; of a network one question has a place,
-//! and of a shard [`AT_ONCE`], so that the names which they hold are bounded and nobody's many come before another's. Whoever
-//! gets no place in time has not asked: clients ask again. What cannot be made is logged now and then, for clients ask for ever.
-//! Not here: making topics (`controller`), and waiting for them (`broker.rs`).
+//! Invariants: a request waits at most [`SOON`] for a place and for the topics together. One
+//! request of a network has a place, and [`AT_ONCE`] of a shard, so that the names they hold are
+//! bounded and the many requests of one client do not come before those of others. A request
+//! without a place in time is dropped, because clients repeat it. Failed creations are logged only
+//! now and then, because clients repeat their requests endlessly. Not here: creating topics
+//! (`controller`), and waiting for them (`broker.rs`).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -15,19 +18,21 @@ use crate::network::network;
 use crate::queues::{Queues, Turn};
 use crate::seldom::Seldom;
 
-/// An answer waits so long for the topics that its request names.
+/// How long an answer waits for the topics that its request names.
 pub(crate) const SOON: Duration = Duration::from_millis(500);
-/// Ten thousand names of 249 bytes each at most: 10 MB a shard.
+/// Requests of a shard that create topics at a time.
+///
+/// Each holds at most ten thousand names of 249 bytes: 10 MB a shard.
 const AT_ONCE: usize = 4;
 
-/// Who has topics made, and what was said about those that cannot be.
-pub(crate) struct Making {
+/// The requests that create topics, and when failures were last logged.
+pub(crate) struct TopicCreations {
     places: Queues<IpAddr>,
     failed: Seldom,
     too_many: Seldom,
 }
 
-impl Default for Making {
+impl Default for TopicCreations {
     fn default() -> Self {
         Self {
             places: Queues::new(AT_ONCE),
@@ -37,20 +42,20 @@ impl Default for Making {
     }
 }
 
-impl Making {
-    /// A place for a question from `peer`, as soon as there is one.
+impl TopicCreations {
+    /// Waits for a place for a request from `peer`.
     pub(crate) async fn place(&self, peer: IpAddr) -> Turn {
         self.places.turn_of(&network(peer)).await
     }
 
-    /// Topics could not be made; says so now and then.
+    /// Logs, now and then, that topics could not be created.
     pub(crate) fn warn_failed(&self, code: ErrorCode, now: Instant) {
         if let Some(unsaid) = self.failed.turn(now) {
             tracing::warn!(?code, unsaid, "cannot create missing topics");
         }
     }
 
-    /// A client names more topics that are missing than are made for it; says so now and then.
+    /// Logs, now and then, that a client names more missing topics than are created for it.
     pub(crate) fn warn_too_many(&self, topics: usize, now: Instant) {
         if let Some(unsaid) = self.too_many.turn(now) {
             tracing::warn!(

@@ -1,8 +1,9 @@
-//! What the broker counts, under the names that dashboards for Kafka query.
+//! The broker's metrics, under the names that dashboards for Kafka query.
 //!
-//! Kafka's JMX names lower-cased with underscores, as the usual exporter rules give them; a series without a topic
-//! (`topic=""`) is the sum over all topics, as in Kafka. Handles are atomic and shared by all shards.
-//! Units are in the names; the list for readers is `docs/metrics.md`.
+//! The names are Kafka's JMX names in lower case with underscores, as the usual exporter rules
+//! produce them. A series without a topic (`topic=""`) is the sum over all topics, as in Kafka.
+//! Handles are atomic and shared by all shards. Units are in the names; the list for readers is
+//! `docs/metrics.md`.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
 
-/// Label of the series by topic; empty for all topics.
+/// The topic label of a series; empty for the sum over all topics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TopicLabel {
     topic: Arc<str>,
@@ -37,7 +38,7 @@ pub struct Metrics {
     fetch_requests: ByTopic,
     failed_produce_requests: ByTopic,
     failed_fetch_requests: ByTopic,
-    /// Fetch sessions kept.
+    /// Fetch sessions in the cache.
     pub fetch_sessions: Gauge,
     /// Partitions led by this node.
     pub leaders: Gauge,
@@ -53,19 +54,20 @@ pub struct Metrics {
     pub under_replicated: Gauge,
     /// 1 while this node is the controller.
     pub controllers: Gauge,
-    /// Partitions of `__transaction_state` whose transactional ids are not served, because their log failed.
+    /// Partitions of `__transaction_state` whose transactional ids are not served, because their
+    /// log failed.
     pub failed_transaction_partitions: Gauge,
-    /// Bytes that transactional ids take, about.
+    /// Bytes that transactional ids take, approximately.
     pub transaction_state_bytes: Gauge,
-    /// By how much the wall clock was set and is not believed yet, in milliseconds.
+    /// The step of the wall clock that the broker does not accept yet, in milliseconds.
     pub clock_step: Gauge,
-    /// How often it was set.
+    /// Number of steps of the wall clock.
     pub clock_steps: Counter,
     /// Bytes that the metadata log can take on a full disk.
     pub metadata_reserve: Gauge,
-    /// Partitions in which a transaction has been open for longer than any may take.
+    /// Partitions in which a transaction has been open for longer than the longest timeout.
     pub late_transactions: Gauge,
-    /// Times that a checkpoint file could not be written.
+    /// Failed writes of checkpoint files.
     pub failed_checkpoints: Counter,
     /// Compaction.
     pub compaction: compaction::Metrics,
@@ -98,12 +100,12 @@ pub struct TopicMetrics {
     pub failed_fetch_requests: Pair,
 }
 
-/// A topic's counter and the one of all topics.
+/// The counters of one topic and of all topics.
 #[derive(Clone, Debug)]
 pub struct Pair(Counter, Counter);
 
 impl Pair {
-    /// Counts `amount` in both.
+    /// Adds `amount` to both.
     pub fn add(&self, amount: u64) {
         self.0.inc_by(amount);
         self.1.inc_by(amount);
@@ -111,7 +113,7 @@ impl Pair {
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let mut by_topic = |name, help| new_by_topic(registry, name, help);
         let messages_in = by_topic("messagesin", "Records appended");
@@ -178,7 +180,7 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauges that the metadata alone decides.
+    /// Sets the gauges that depend only on the metadata.
     pub(crate) fn count_metadata(&self, image: &Image) {
         let (mut topics, mut partitions, mut under_replicated) = (0, 0, 0);
         for topic in image.topics() {
@@ -193,7 +195,7 @@ impl Metrics {
         self.under_replicated.set(under_replicated);
     }
 
-    /// The series of `topic`.
+    /// Returns the series of `topic`.
     pub fn topic(&self, topic: &Arc<str>) -> TopicMetrics {
         let pair = |family: &ByTopic| {
             let one = family
@@ -218,7 +220,7 @@ impl Metrics {
         }
     }
 
-    /// Forgets the series of a deleted topic.
+    /// Removes the series of a deleted topic.
     pub fn forget(&self, topic: &Arc<str>) {
         let label = TopicLabel {
             topic: Arc::clone(topic),
@@ -239,7 +241,7 @@ impl Metrics {
     }
 }
 
-/// The gauges of what keeps transactions from ending.
+/// Registers the gauges of what keeps transactions from ending.
 fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
     let gauges = [
         (
@@ -276,7 +278,7 @@ fn under_replicated(registry: &mut Registry) -> Gauge {
     )
 }
 
-/// Whether the wall clock was set.
+/// Registers the metrics of wall clock steps.
 fn of_the_clock(registry: &mut Registry) -> (Gauge, Counter) {
     let steps = Counter::default();
     registry.register(

@@ -1,34 +1,35 @@
-//! Names that are fixed by Kafka or by the files on disk, and that several parts of the broker need: topics, features, files.
+//! Names that Kafka or the files on disk fix and that several parts of the broker need: topics,
+//! features, files.
 //!
-//! Invariant: nothing of the crate is used here, so that whoever needs only a name depends on no other part.
-//! It does not: hold rules about what is named.
+//! Invariant: this module uses nothing of the crate, so that code which needs only a name depends
+//! on no other part. It has no rules about what is named.
 
 use wire::records::metadata::MetadataVersion;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: usize = 0;
 
-/// The topic that holds groups and their offsets.
+/// The topic of groups and their offsets.
 pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
 /// The topic of transactional ids.
 pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
-/// The topic of the metadata log: not a topic of the metadata.
+/// The topic of the metadata log, which is not in the metadata itself.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 
-/// Topics that belong to Kafka itself.
+/// Topics that Kafka reserves.
 const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"];
 
-/// True for the topics that Kafka keeps for itself.
+/// Returns true for topics that Kafka reserves.
 pub(crate) fn is_internal(topic: &str) -> bool {
     INTERNAL_TOPICS.contains(&topic)
 }
 
-/// The feature of group protocols: 1 has consumer groups.
+/// The feature of group protocols: level 1 has consumer groups.
 pub(crate) const GROUP_VERSION: &str = "group.version";
 
-/// The feature of transactions: its level says which protocol is in use.
+/// The feature of transactions: its level selects the protocol.
 pub(crate) const TRANSACTION_VERSION: &str = "transaction.version";
 
 /// Features that this broker supports: name, lowest and highest level.
@@ -54,8 +55,8 @@ const _: () = {
     }
 };
 
-/// The user of a connection on which nobody has said who they are.
+/// The user of an unauthenticated connection.
 pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
 
-/// The note of the wall clock, in the directory of the metadata log.
+/// The file with the last reading of the wall clock, in the directory of the metadata log.
 pub(crate) const CLOCK_FILE: &str = "clock-checkpoint";

@@ -1,13 +1,14 @@
-//! Whose an address is: in version 6 everybody has a network of them.
+//! The network of an address: an IPv6 user has all addresses of a network.
 //!
-//! What is shared out by address is shared out by this. It does not say which addresses may connect, nor what a client is
-//! called ([`crate::handler::Context`]).
+//! Everything that is shared by address is shared by this network. This module does not decide
+//! which addresses may connect, nor how a client is called ([`crate::handler::Context`]).
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use wire::protocol::StrBytes;
 
-/// The network that is its user's: a single address of version 4, half of the bits of one of version 6.
+/// Returns the network that belongs to the address's user: an IPv4 address itself, the upper 64
+/// bits of an IPv6 address.
 pub fn network(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -15,7 +16,8 @@ pub fn network(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// The same of a client's host, as groups call it; what is no address is its own.
+/// Returns the network of a client's host as groups write it; a host that is no address stays as it
+/// is.
 pub(crate) fn network_of_host(host: &StrBytes) -> StrBytes {
     if !host.contains(':') {
         return host.clone();

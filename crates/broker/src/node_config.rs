@@ -1,9 +1,10 @@
-//! Settings of this node that may change while it runs and belong to no topic: bounds on connections, directories that are
-//! closed to what is new, the pace of moves.
+//! Settings of this node that may change at run time and belong to no topic: bounds on connections,
+//! cordoned directories, the rate of moves.
 //!
-//! Resolved from each image, on the shard of the controller, and handed to whoever enforces them ([`NodeConfigs`]): this
-//! crate places partitions and moves logs, the server lets clients in. Values in the metadata log were validated when they
-//! were set; a text that no longer parses is passed over.
+//! Resolved from each image, on the shard of the controller, and published to the code that
+//! enforces them ([`NodeConfigs`]): this crate places partitions and moves logs, the server accepts
+//! connections. Values in the metadata log were validated when they were set; a value that no
+//! longer parses is ignored.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -20,22 +21,22 @@ use crate::options::BrokerOptions;
 use crate::quota::Windows;
 use crate::topic_config::BrokerSettings;
 
-/// The key of the directories that take nothing new.
+/// The key of the cordoned directories.
 pub(crate) const CORDONED: &str = "cordoned.log.dirs";
-/// The keys of bounds that single listeners may have as well.
+/// The key of the bound on connections, which a single listener may also have.
 pub const MAX_CONNECTIONS: &str = "max.connections";
-/// See [`MAX_CONNECTIONS`].
+/// The key of the bound on new connections per second; see [`MAX_CONNECTIONS`].
 pub const CREATION_RATE: &str = "max.connection.creation.rate";
 /// The key of the bounds of single addresses.
 pub(crate) const OVERRIDES: &str = "max.connections.per.ip.overrides";
 
-/// What the settings say now.
+/// The current settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NodeConfig {
-    /// Who may connect, and how fast.
+    /// Bounds on connections and their rate.
     pub connections: ConnectionLimits,
-    /// Directories that take nothing new.
-    pub cordoned: Cordoned,
+    /// Cordoned directories, which take no new logs.
+    pub cordoned: CordonedDirs,
     /// `replica.alter.log.dirs.io.max.bytes.per.second`; `None`: no limit.
     pub move_bytes_per_second: Option<u64>,
     /// `clock.step.threshold.ms` and `clock.step.hold.ms`.
@@ -54,20 +55,20 @@ pub struct ConnectionLimits {
     pub overrides: BTreeMap<IpAddr, usize>,
     /// `max.connection.creation.rate`: new ones a second; `None`: no limit.
     pub rate: Option<f64>,
-    /// Quota `connection_creation_rate` of every address without one of its own.
+    /// Quota `connection_creation_rate` of every address without its own.
     pub rate_per_address: Option<f64>,
-    /// The same quota of single addresses.
+    /// Quota `connection_creation_rate` of single addresses.
     // Bounded: the quotas of addresses in the metadata, `controller::bounds::ENTITIES_MAX`.
     pub address_rates: BTreeMap<IpAddr, f64>,
-    /// Over what time rates are measured.
+    /// The windows over which rates are measured.
     pub windows: Windows,
-    /// Those of single listeners that have any, by name in lower case.
+    /// Bounds of single listeners that have any, by name in lower case.
     // Bounded: the setting `listeners`.
     pub listeners: BTreeMap<String, ListenerLimits>,
 }
 
 impl ConnectionLimits {
-    /// Those of one listener alone, if it has any.
+    /// Returns the bounds of one listener, if it has any.
     pub fn of_listener(&self, name: &str) -> Option<ListenerLimits> {
         let mut all = self.listeners.iter();
         let found = all.find(|(listener, _)| listener.eq_ignore_ascii_case(name));
@@ -75,7 +76,7 @@ impl ConnectionLimits {
     }
 }
 
-/// Bounds on the connections of one listener, besides those of all.
+/// Bounds on the connections of one listener, in addition to those of all.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ListenerLimits {
     /// `listener.name.<listener>.max.connections`.
@@ -85,7 +86,7 @@ pub struct ListenerLimits {
 }
 
 impl ListenerLimits {
-    /// What a lookup of settings says of these listeners.
+    /// Returns the bounds of these listeners, according to a lookup of settings.
     pub fn of<'a>(
         listeners: impl Iterator<Item = &'a str>,
         value: impl Fn(&str) -> Option<&'a str>,
@@ -105,17 +106,17 @@ impl ListenerLimits {
     }
 }
 
-/// Directories that take nothing new.
+/// Cordoned directories, which take no new logs.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Cordoned {
-    /// All there are.
+pub enum CordonedDirs {
+    /// All directories.
     All,
-    /// These.
+    /// These directories.
     Only(Vec<PathBuf>),
 }
 
-impl Cordoned {
-    /// Reads the value of `cordoned.log.dirs`.
+impl CordonedDirs {
+    /// Parses the value of `cordoned.log.dirs`.
     pub fn parse(text: &str) -> Self {
         let listed = || text.split(',').map(str::trim).filter(|dir| !dir.is_empty());
         if listed().eq(["*"]) {
@@ -124,7 +125,7 @@ impl Cordoned {
         Self::Only(listed().map(PathBuf::from).collect())
     }
 
-    /// True for one of them.
+    /// Returns true if the directory is cordoned.
     pub fn holds(&self, dir: &Path) -> bool {
         match self {
             Self::All => true,
@@ -133,7 +134,7 @@ impl Cordoned {
     }
 }
 
-/// Reads a list of `address:count`; the error is the entry that is none. Brackets around an address may be there.
+/// Parses a list of `address:count`; the error is the invalid entry. An address may be in brackets.
 pub fn parse_overrides(text: &str) -> Result<BTreeMap<IpAddr, usize>, &str> {
     let entries = text.split(',').map(str::trim);
     let entries = entries.filter(|entry| !entry.is_empty());
@@ -147,7 +148,7 @@ pub fn parse_overrides(text: &str) -> Result<BTreeMap<IpAddr, usize>, &str> {
 }
 
 impl NodeConfig {
-    /// What `image` and the settings of the start come to.
+    /// Resolves the settings from `image` and those of the start.
     pub(crate) fn resolve(image: &Image, options: &BrokerOptions) -> Self {
         let broker = BrokerSettings { image, options };
         let text = |name: &str| broker.value(name).unwrap_or_default().trim();
@@ -167,7 +168,7 @@ impl NodeConfig {
                 windows: options.quota.rates,
                 listeners: ListenerLimits::of(listeners, |name| broker.value(name)),
             },
-            cordoned: Cordoned::parse(text(CORDONED)),
+            cordoned: CordonedDirs::parse(text(CORDONED)),
             clock: StepSettings {
                 threshold_ms: number("clock.step.threshold.ms", options.clock.threshold_ms),
                 hold_ms: number("clock.step.hold.ms", options.clock.hold_ms),
@@ -177,7 +178,7 @@ impl NodeConfig {
     }
 }
 
-/// Reads `max.connection.creation.rate`; the largest number is no limit.
+/// Parses `max.connection.creation.rate`; the largest number means no limit.
 pub fn creation_rate(text: &str) -> Option<f64> {
     let rate = text.parse::<i32>().ok();
     rate.filter(|rate| (1..i32::MAX).contains(rate))
@@ -203,11 +204,11 @@ fn address_rates(quotas: &QuotaTable) -> (Option<f64>, BTreeMap<IpAddr, f64>) {
     (any, own)
 }
 
-/// The newest settings, for whoever enforces them; clones share them.
+/// The newest settings, for the code that enforces them; clones share them.
 #[derive(Clone, Debug)]
 pub struct NodeConfigs {
     newest: watch::Sender<Option<Arc<NodeConfig>>>,
-    /// The pace of logs on their way to another directory.
+    /// The rate limit of logs that are moving to another directory.
     pub(crate) moves: Arc<MoveRate>,
 }
 
@@ -221,12 +222,12 @@ impl Default for NodeConfigs {
 }
 
 impl NodeConfigs {
-    /// What the settings are from now on; nothing before the first image.
+    /// Subscribes to the settings; `None` before the first image.
     pub fn subscribe(&self) -> watch::Receiver<Option<Arc<NodeConfig>>> {
         self.newest.subscribe()
     }
 
-    /// Takes over what an image says.
+    /// Publishes the settings of an image.
     pub(crate) fn learn(
         &self,
         image: &Image,
@@ -247,12 +248,12 @@ impl NodeConfigs {
         });
     }
 
-    /// When a step of the clock is one; nothing before the first image.
+    /// Returns the settings that detect clock steps; `None` before the first image.
     pub(crate) fn clock(&self) -> Option<StepSettings> {
         self.newest.borrow().as_ref().map(|newest| newest.clock)
     }
 
-    /// True for a directory that takes nothing new, by setting.
+    /// Returns true if the settings cordon the directory.
     pub(crate) fn is_cordoned(&self, dir: &Path) -> bool {
         let newest = self.newest.borrow();
         newest

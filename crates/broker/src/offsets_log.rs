@@ -1,7 +1,9 @@
-//! The group coordinator's view of `__consumer_offsets`: append and wait, load at start.
+//! The group coordinator's access to `__consumer_offsets`: append and wait, load at start.
 //!
-//! Invariants: an append ends when it is at or below the high watermark, however long that takes, so a group never acts on
-//! what a crash could take back; a partition whose groups could not be loaded, or whose log was in doubt, is loaded again; a partition is loaded from its log start to its end before its groups are served.
+//! Invariants: an append ends when it is at or below the high watermark, however long that takes,
+//! so a group never acts on what a crash could take back. A partition is loaded from its log start
+//! to its end before its groups are served. A partition whose groups could not be loaded, or whose
+//! log was in doubt, is loaded again.
 
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -10,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use platform::task;
-use storage::log::producer_state::{EndMarker, Outcome};
+use storage::log::producer_state::{EndMarker, TransactionOutcome};
 use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::batch::record::records;
@@ -19,13 +21,13 @@ use wire::types::{ErrorCode, NodeId, Offset, ProducerId, TimestampMs};
 use crate::Broker;
 use crate::group::OffsetsLog;
 use crate::group::cluster::MetadataView;
-use crate::group::coordinator::{OpenTransactions, Unwritten, Written};
+use crate::group::coordinator::{GroupAppendError, LoggedRecord, OpenTransactions};
 use crate::image::Image;
 use crate::names::OFFSETS_TOPIC;
 use crate::partition::Partition;
 use crate::replayed::each_batch;
 
-/// How soon groups that are not served are loaded again, and how long it takes at most.
+/// The first and the longest pause before groups that are not served are loaded again.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_mins(5);
 
@@ -35,7 +37,7 @@ const _: () = assert!(
 );
 
 /// A partition, and the broker that leads it.
-type Led<P> = (Rc<Broker<P>>, Rc<Partition<P>>);
+type LedPartition<P> = (Rc<Broker<P>>, Rc<Partition<P>>);
 
 /// Appends to the offsets partitions of one shard.
 pub struct PartitionOffsetsLog<P: Platform>(Weak<Broker<P>>);
@@ -45,7 +47,7 @@ impl<P: Platform> PartitionOffsetsLog<P> {
         Self(broker)
     }
 
-    fn partition(&self, index: i32) -> Result<Led<P>, ErrorCode> {
+    fn partition(&self, index: i32) -> Result<LedPartition<P>, ErrorCode> {
         let broker = self.0.upgrade().ok_or(ErrorCode::NotCoordinator)?;
         let id = broker
             .image()
@@ -79,7 +81,7 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
     }
 
     fn batch_bytes_max(&self, partition: i32) -> usize {
-        // A partition that is not here takes nothing anyway.
+        // A partition that this shard does not lead takes no batch anyway.
         let led = self.partition(partition);
         led.map_or(usize::MAX, |(_, led)| led.config().max_message_bytes)
     }
@@ -89,8 +91,10 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
         partition: i32,
         records: Vec<(Bytes, Option<Bytes>)>,
         now_ms: i64,
-    ) -> Result<(), Unwritten> {
-        let (broker, partition) = self.partition(partition).map_err(Unwritten::Refused)?;
+    ) -> Result<(), GroupAppendError> {
+        let (broker, partition) = self
+            .partition(partition)
+            .map_err(GroupAppendError::Refused)?;
         let now = TimestampMs(now_ms);
         let mut batch = BatchBuilder::new(Offset::ZERO, partition.leader_epoch());
         for (key, value) in &records {
@@ -98,13 +102,13 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
         }
         let batch = batch
             .finish_whole()
-            .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
+            .map_err(|_| GroupAppendError::Refused(ErrorCode::UnknownServerError))?;
         let accepted = partition.append(&batch, broker.platform.clock());
-        let accepted = accepted.map_err(|error| Unwritten::Refused(error.code))?;
-        // Without the broker: nobody is to be kept from stopping by a disk without room.
+        let accepted = accepted.map_err(|error| GroupAppendError::Refused(error.code))?;
+        // The wait does not hold the broker: a disk without room must not keep it from stopping.
         drop(broker);
         let fate = partition.fate(accepted).await;
-        fate.map_err(|_| Unwritten::Unknown)
+        fate.map_err(|_| GroupAppendError::Unknown)
     }
 
     fn serve_again(&self, partition: i32, attempt: u32) {
@@ -115,7 +119,7 @@ impl<P: Platform> OffsetsLog for PartitionOffsetsLog<P> {
     }
 }
 
-/// Begins to load a partition's groups; requests for them are told to wait until that is done.
+/// Begins to load a partition's groups; requests for them get a retriable error until that is done.
 pub(crate) fn begin_load<P: Platform>(broker: &Rc<Broker<P>>, partition: &Rc<Partition<P>>) {
     let incarnation = broker.groups.begin_load(partition.name.partition);
     task::spawn(load(Rc::clone(broker), Rc::clone(partition), incarnation));
@@ -124,7 +128,7 @@ pub(crate) fn begin_load<P: Platform>(broker: &Rc<Broker<P>>, partition: &Rc<Par
 async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>, incarnation: u64) {
     let index = partition.name.partition;
     let replayed = replay_all(&broker, &partition, incarnation).await;
-    // What has gone meanwhile, or come anew, is not ours to finish.
+    // If the partition was removed or loaded again meanwhile, this load must not finish it.
     if !broker.groups.is_here(index, incarnation) {
         return;
     }
@@ -142,15 +146,17 @@ async fn load<P: Platform>(broker: Rc<Broker<P>>, partition: Rc<Partition<P>>, i
             broker.groups.finish_load(loading, partition.leader_epoch());
         }
         Err(error) => {
-            // Serving groups from half of their records would lose commits.
+            // Groups served from part of their records would lose commits.
             tracing::error!(partition = %partition.name, %error, "groups cannot be loaded");
             broker.groups.fail_load((index, incarnation));
         }
     }
 }
 
-/// Loads the groups of a partition anew that are not served: when the log takes appends and all that it has taken is
-/// committed, so that nothing is missed. Not before a while, which grows with the attempts.
+/// Loads again the groups of a partition that are not served.
+///
+/// It waits until the log takes appends and everything it has taken is committed, so that nothing
+/// is missed; the pause before each check grows with the attempts.
 async fn load_again<P: Platform>(
     broker: Weak<Broker<P>>,
     partition: Weak<Partition<P>>,
@@ -183,7 +189,7 @@ async fn replay_all<P: Platform>(
     partition: &Partition<P>,
     incarnation: u64,
 ) -> Result<(u64, OpenTransactions), LoadError> {
-    let mut loading = Loading {
+    let mut loading = OffsetsReplay {
         broker,
         index: partition.name.partition,
         incarnation,
@@ -195,17 +201,17 @@ async fn replay_all<P: Platform>(
 }
 
 /// A partition whose records are being replayed.
-struct Loading<'a, P: Platform> {
+struct OffsetsReplay<'a, P: Platform> {
     broker: &'a Broker<P>,
     index: i32,
-    /// The number of this loading: another of the same partition has groups of its own.
+    /// The number of this load: another load of the same partition has groups of its own.
     incarnation: u64,
-    /// What transactions have written, and nobody knows yet whether it counts.
+    /// Records of transactions whose outcome is not known yet.
     open: OpenTransactions,
     count: u64,
 }
 
-impl<P: Platform> Loading<'_, P> {
+impl<P: Platform> OffsetsReplay<'_, P> {
     fn take(&mut self, header: &BatchHeader, batch: &Bytes) -> Result<(), LoadError> {
         if !self.broker.groups.is_here(self.index, self.incarnation) {
             return Err(LoadError::Gone);
@@ -220,7 +226,7 @@ impl<P: Platform> Loading<'_, P> {
                 }
                 continue;
             }
-            let written = Written {
+            let written = LoggedRecord {
                 key,
                 value: record.value,
                 offset: record.offset,
@@ -235,16 +241,16 @@ impl<P: Platform> Loading<'_, P> {
         Ok(())
     }
 
-    fn end(&mut self, producer: ProducerId, outcome: Outcome) {
+    fn end(&mut self, producer: ProducerId, outcome: TransactionOutcome) {
         for written in self.open.end(producer) {
-            if outcome == Outcome::Commit {
+            if outcome == TransactionOutcome::Commit {
                 self.replay(&written);
             }
         }
     }
 
-    fn replay(&mut self, written: &Written) {
-        let Written {
+    fn replay(&mut self, written: &LoggedRecord) {
+        let LoggedRecord {
             key,
             value,
             offset,

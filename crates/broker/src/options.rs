@@ -1,6 +1,7 @@
-//! What a broker is told at start: plain values, validated by whoever made them.
+//! The options that a broker gets at start: plain values, which the caller has validated.
 //!
-//! No `Default`: the server resolves every key of its configuration table into these fields.
+//! There is no `Default`: the server resolves every key of its configuration table into these
+//! fields.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,28 +23,28 @@ pub struct ConfigKey {
     pub kind: ConfigKind,
     /// Default, as text; `None` when there is none.
     pub default: Option<&'static str>,
-    /// What values are taken.
-    pub allowed: Allowed,
+    /// Allowed values.
+    pub allowed: AllowedValues,
     /// What it does.
     pub doc: &'static str,
-    /// When it may change.
+    /// When the setting may change.
     pub changes: Changes,
-    /// Its value is never shown.
+    /// Whether its value is never shown.
     pub sensitive: bool,
 }
 
 /// The values that a key takes, beyond those of its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allowed {
-    /// Any of the kind.
+pub enum AllowedValues {
+    /// Any value of the kind.
     Any,
     /// Numbers from the first to the second, both included.
     Range(i64, i64),
-    /// Exactly one of these.
+    /// One of these.
     OneOf(&'static [&'static str]),
     /// A comma-separated choice of these, at least one.
     Several(&'static [&'static str]),
-    /// Text with something in it.
+    /// Text that is not empty.
     NotEmpty,
 }
 
@@ -59,7 +60,7 @@ pub enum Changes {
 }
 
 impl ConfigKey {
-    /// May be changed while the broker runs.
+    /// Returns whether the setting may change while the broker runs.
     pub fn is_dynamic(&self) -> bool {
         self.changes != Changes::AtStart
     }
@@ -93,9 +94,9 @@ pub enum ConfigKind {
 pub struct Endpoint {
     /// Name of the listener, for example `PLAINTEXT`.
     pub listener: String,
-    /// Host that clients are told.
+    /// Host that the broker advertises.
     pub host: String,
-    /// Port that clients are told.
+    /// Port that the broker advertises.
     pub port: u16,
 }
 
@@ -106,21 +107,21 @@ pub struct BrokerOptions {
     pub node_id: NodeId,
     /// Rack of this node.
     pub rack: Option<String>,
-    /// Advertised endpoints, first one is the inter-broker listener.
+    /// Advertised endpoints; the first one is the inter-broker listener.
     pub endpoints: Vec<Endpoint>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
     /// Directories of the tiers below the first.
     pub lower_dirs: Vec<PathBuf>,
-    /// Names of the tiers, fastest first; empty: there is one only, the log directories.
+    /// Names of the tiers, fastest first; if empty, the log directories are the only tier.
     pub tiers: Vec<Arc<str>>,
-    /// Create a topic when a client asks for the metadata of one that is missing.
+    /// Whether a Metadata request for a missing topic creates it.
     pub auto_create_topics: bool,
-    /// Allow `DeleteTopics`.
+    /// Whether `DeleteTopics` is allowed.
     pub delete_topics: bool,
-    /// Partitions of a topic whose creator left the number open.
+    /// Partitions of a topic whose creator gave no number.
     pub num_partitions: i32,
-    /// Replicas of a topic whose creator left the number open.
+    /// Replicas of a topic whose creator gave no number.
     pub default_replication_factor: i16,
     /// Largest response of a fetch, in bytes.
     pub fetch_bytes_max: usize,
@@ -142,7 +143,8 @@ pub struct BrokerOptions {
     pub metadata_snapshot_bytes: u64,
     /// Room that the metadata log keeps for changes on a full disk, in bytes.
     pub metadata_reserve_bytes: u64,
-    /// When a step of the wall clock is one, and how long it is not believed: as the settings say at the start.
+    /// Which jump of the wall clock is a step, and how long a step is not accepted: the settings at
+    /// start.
     pub clock: StepSettings,
     /// Every static setting by Kafka's name, as text (only those that were set).
     // Bounded: the settings of the table that the file sets, `server::config::raw::FILE_BYTES_MAX`.
@@ -154,14 +156,14 @@ pub struct BrokerOptions {
 /// How usage is measured against quotas.
 #[derive(Clone, Copy, Debug)]
 pub struct QuotaOptions {
-    /// Bytes and time.
+    /// Quotas on bytes and time.
     pub rates: Windows,
-    /// Changes to the metadata.
+    /// Quotas on changes to the metadata.
     pub mutations: Windows,
 }
 
 impl QuotaOptions {
-    /// Kafka's defaults: eleven samples of a second.
+    /// Returns Kafka's defaults: eleven samples of one second.
     pub const fn kafka() -> Self {
         let windows = Windows {
             samples: 11,
@@ -187,7 +189,7 @@ pub struct GroupOptions {
     pub offsets_retention: Duration,
     /// How often expired offsets are looked for.
     pub offsets_retention_check: Duration,
-    /// How long a commit may wait to be durable.
+    /// How long a commit may wait until it is durable.
     pub offset_commit_timeout: Duration,
     /// Least session timeout.
     pub session_timeout_min: Duration,
@@ -195,11 +197,11 @@ pub struct GroupOptions {
     pub session_timeout_max: Duration,
     /// How long a new group waits for more members.
     pub initial_rebalance_delay: Duration,
-    /// Members of a classic group.
+    /// Largest number of members of a classic group.
     pub members_max: usize,
-    /// Bytes that the groups of a shard may take, about.
+    /// Bytes that the groups of a shard may take, approximately.
     pub state_bytes_max: usize,
-    /// Consumer groups are served (once the cluster has agreed on `group.version`).
+    /// Whether consumer groups are served (once the cluster has agreed on `group.version`).
     pub consumer_protocol: bool,
     /// Limits and behaviour of consumer groups.
     pub consumer: ConsumerOptions,
@@ -220,8 +222,9 @@ pub struct TransactionOptions {
     pub abort_check: Duration,
     /// How often unused transactional ids are looked for.
     pub expiration_check: Duration,
-    /// Ask the coordinator before a producer's first batch of a transaction is appended.
+    /// Whether the coordinator is asked before a producer's first batch of a transaction is
+    /// appended.
     pub verify_partitions: bool,
-    /// How often producers that have been silent for too long are looked for.
+    /// How often producers that were silent for too long are looked for.
     pub producer_expiration_check: Duration,
 }

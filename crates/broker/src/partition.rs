@@ -1,8 +1,10 @@
 //! One partition that this shard leads: its log, its leader epoch and its high watermark.
 //!
-//! Rules kept here and nowhere else: when an append is refused, when it counts as acknowledged, up to where a reader
-//! may read. The high watermark follows what is durable (`durability=synced`) or written (`replicated`) on the
-//! in-sync replicas, which today is this node alone; it never goes back.
+//! Only this file decides when an append is refused, when it counts as acknowledged, and up to
+//! which offset a reader may read. The high watermark follows what is durable (`durability=synced`)
+//! or written (`replicated`) on the in-sync replicas, which today are this node only; it never
+//! decreases.
+//!
 //! Not here: offsets of segments, files, flushing (`storage`), requests (`handler`).
 
 use std::cell::{Cell, RefCell};
@@ -16,7 +18,7 @@ use platform::task::timeout_at;
 use platform::{Clock, Platform};
 use prometheus_client::metrics::gauge::Gauge;
 use storage::log::producer_state::{Origin, ProducerCheck};
-use storage::{Appended, Log, Observer, Stamp};
+use storage::{Log, LogAppendInfo, Observer, Stamp};
 use wire::batch::builder::BatchBuilder;
 use wire::batch::{BatchHeader, WholeBatch};
 use wire::types::{
@@ -32,18 +34,18 @@ use crate::transaction::Ending;
 mod judging;
 mod verifying;
 
-pub(crate) use judging::{Judge, Judged, Unjudged};
-use verifying::Verifying;
-pub(crate) use verifying::{Guard, Verified};
+pub(crate) use judging::{AcceptedBatch, Judge, JudgingError};
+use verifying::VerificationGuards;
+pub(crate) use verifying::{Guard, TransactionProof};
 
-/// Of so many reads that fail one is told of.
+/// Failed reads for each log line.
 const FAILED_READS_PER_LINE: u64 = 1000;
 
 /// A partition led by this shard.
 pub struct Partition<P: Platform> {
     /// Its topic's id.
     pub topic_id: TopicId,
-    /// Its name.
+    /// Its topic and index.
     pub name: TopicPartition,
     /// Its records.
     pub log: Rc<Log<P>>,
@@ -51,43 +53,45 @@ pub struct Partition<P: Platform> {
     high_watermark: Cell<Offset>,
     config: RefCell<Arc<TopicConfig>>,
     closed: Cell<bool>,
-    /// It takes no more appends, and acknowledges those that it has.
+    /// True if it takes no more appends, but still acknowledges those that it has.
     leaving: Cell<bool>,
-    /// Counted in `offline_partitions`: it leads, and its log takes no appends.
+    /// True if it counts in `offline_partitions`: this shard leads it, but its log takes no
+    /// appends.
     offline: Cell<bool>,
     offline_partitions: Gauge,
     progress: Notify,
     /// Fetches that wait for the high watermark, and for the last stable offset.
     waiting: [Waiters; 2],
-    verifying: RefCell<Verifying>,
-    /// The first offset that is not stable, and since when it has been that one.
+    verifying: RefCell<VerificationGuards>,
+    /// The first unstable offset, and since when it has been the first.
     unstable: Cell<Option<(Offset, Instant)>>,
-    /// Reads that failed.
+    /// Number of failed reads.
     failed_reads: Cell<u64>,
     pub(crate) metrics: TopicMetrics,
 }
 
-/// How far an append must have come before it is answered.
+/// How far an append must have progressed before it is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Acks {
-    /// Not answered at all.
+    /// It is not answered.
     None,
-    /// The write has completed: it survives a killed process.
+    /// The write has completed: the records survive a killed process.
     Leader,
-    /// At or below the high watermark: it survives what the topic's durability promises.
+    /// It is below the high watermark: the records survive what the topic's durability promises.
     All,
 }
 
-/// What a producer is told of an accepted append.
+/// The answer for an accepted append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Accepted {
+pub struct AcceptedAppend {
     /// Offset of the first record.
     pub base_offset: Offset,
     /// Offset of the last record.
     pub last_offset: Offset,
-    /// Append time of topics that use it, else none; of a duplicate the time that its first copy has.
+    /// Append time for topics that use it, otherwise none; for a duplicate that of the first copy.
     pub log_append_time: TimestampMs,
-    /// What judging it took: bytes of records, decompressed, and more for those that got another codec.
+    /// The cost of judging it: bytes of decompressed records, and more for those that were
+    /// recompressed.
     pub work_bytes: usize,
 }
 
@@ -101,7 +105,7 @@ pub enum Isolation {
 }
 
 impl Isolation {
-    /// The isolation level's number in requests.
+    /// Returns the isolation level of a request.
     pub fn from_wire(level: i8) -> Self {
         if level == 1 {
             Self::ReadCommitted
@@ -112,8 +116,10 @@ impl Isolation {
 }
 
 impl<P: Platform> Partition<P> {
-    /// Leads `log` in `epoch`. `checkpointed` is the last high watermark known, used where it is ahead of nothing
-    /// else: a log that was just opened holds only records that survived, so all of them are readable.
+    /// Leads `log` in `epoch`.
+    ///
+    /// The high watermark starts at the committed offset of the log: a log that was just opened
+    /// holds only records that survived, so all of them are readable.
     pub fn lead(
         topic_id: TopicId,
         name: TopicPartition,
@@ -148,12 +154,13 @@ impl<P: Platform> Partition<P> {
         partition
     }
 
-    /// The epoch of this leadership.
+    /// Returns the epoch of this leadership.
     pub fn leader_epoch(&self) -> LeaderEpoch {
         self.leader_epoch.get()
     }
 
-    /// By how much this leadership's epoch has to be raised to be later than all in the log; none where it is.
+    /// Returns by how much this leadership's epoch must be raised to be later than all epochs in
+    /// the log; `None` if it is.
     pub(crate) fn epochs_behind(&self) -> Option<(TopicPartition, i32)> {
         let logged = self.log.latest_epoch()?;
         let by = logged.0.saturating_sub(self.leader_epoch.get().0);
@@ -165,17 +172,18 @@ impl<P: Platform> Partition<P> {
         if epoch > self.leader_epoch.get() {
             self.leader_epoch.set(epoch);
             self.log.start_epoch(epoch);
-            // Who waits for the leader of another epoch is told so now.
+            // Wakes fetches that wait for a leader of another epoch, so that they get the error
+            // now.
             self.alarm();
         }
     }
 
-    /// End of what every reader may see.
+    /// Returns the high watermark, up to which every reader may read.
     pub fn high_watermark(&self) -> Offset {
         self.high_watermark.get()
     }
 
-    /// End of what a reader at this isolation may see.
+    /// Returns the offset up to which a reader with this isolation may read.
     pub fn readable_end(&self, isolation: Isolation) -> Offset {
         match isolation {
             Isolation::ReadUncommitted => self.high_watermark.get(),
@@ -183,19 +191,20 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// The topic's settings as they are now.
+    /// Returns the topic's current settings.
     pub fn config(&self) -> Arc<TopicConfig> {
         Arc::clone(&self.config.borrow())
     }
 
-    /// Puts changed settings into force.
+    /// Applies changed settings.
     pub fn reconfigure(&self, config: Arc<TopicConfig>) {
         self.log.set_options(config.log_options());
         *self.config.borrow_mut() = config;
         self.progressed();
     }
 
-    /// Checks the epoch that a client believes in: an older one is fenced, a newer one is not known here yet.
+    /// Checks the leader epoch of a client: an older one is fenced, a newer one is not known here
+    /// yet.
     pub fn check_epoch(&self, claimed: LeaderEpoch) -> Result<(), ErrorCode> {
         let current = self.leader_epoch.get();
         if claimed < LeaderEpoch(0) || claimed == current {
@@ -207,7 +216,8 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Where the log of a client whose last record is of `last_fetched` and that goes on at `from` parts from ours.
+    /// Returns where a client's log diverges from this one: its last record has epoch
+    /// `last_fetched`, and it continues at `from`.
     pub fn divergence(
         &self,
         last_fetched: LeaderEpoch,
@@ -223,43 +233,47 @@ impl<P: Platform> Partition<P> {
         Ok((epoch < last_fetched || end < from).then_some((epoch, end)))
     }
 
-    /// True once this shard no longer leads it.
+    /// Returns true once this shard no longer leads it.
     pub fn is_closed(&self) -> bool {
         self.closed.get()
     }
 
-    /// Appends what a producer sent. Decides and copies; does not wait, so that appends keep the order of calls.
-    /// However much it is, it is judged here and now.
+    /// Appends a batch of a producer. Decides and copies; does not wait, so that appends keep the
+    /// order of calls.
     ///
-    /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has, which is one.
-    pub fn append(&self, batch: &WholeBatch, clock: &Clock) -> Result<Accepted, AppendError> {
+    /// Judges the batch on the shard, whatever its size.
+    ///
+    /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has,
+    /// which is one.
+    pub fn append(&self, batch: &WholeBatch, clock: &Clock) -> Result<AcceptedAppend, AppendError> {
         let now_ms = clock.wall_ms();
         let judged = self.judge(now_ms)?.whole(batch)?;
-        self.take(judged, Verified::Unasked, now_ms)
+        self.take(judged, TransactionProof::Unasked, now_ms)
     }
 
-    /// How batches are judged now, before [`Partition::take`].
+    /// Returns how batches are judged now, before [`Partition::take`].
     pub(crate) fn judge(&self, now_ms: i64) -> Result<Judge, AppendError> {
-        // Before any look at sequences: what a failed log refuses leaves a gap that is not the producer's.
+        // Before any check of sequences: a gap that comes from appends which a failed log refused
+        // is not the producer's error.
         self.takes_appends()?;
         Ok(Judge::new(self.config(), now_ms))
     }
 
-    /// Appends a batch that was judged, here or elsewhere, of a producer of whom the coordinator may have been asked: what
-    /// was true then is looked at again.
+    /// Appends a batch that was judged, on the shard or elsewhere, and that the coordinator may
+    /// have verified; checks again what was true then.
     pub(crate) fn take(
         &self,
-        judged: Judged,
-        verified: Verified,
+        judged: AcceptedBatch,
+        verified: TransactionProof,
         now_ms: i64,
-    ) -> Result<Accepted, AppendError> {
+    ) -> Result<AcceptedAppend, AppendError> {
         self.takes_appends()?;
         let config = self.config();
         let header = *judged.header();
         match self.log.check_producer(&header, Origin::Client)? {
             ProducerCheck::New => {}
             ProducerCheck::Duplicate(before) => {
-                return Ok(Accepted {
+                return Ok(AcceptedAppend {
                     base_offset: before.base_offset(),
                     last_offset: before.last_offset,
                     log_append_time: before.timestamp,
@@ -269,7 +283,7 @@ impl<P: Platform> Partition<P> {
         }
         self.check_verified(&header, verified)?;
         let (produced, work_bytes) = judged.recoded(&config)?;
-        // As it is written: the topic's codec may make more of it.
+        // Checks the size as written, because the topic's codec may enlarge the batch.
         if produced.batch.size_bytes() > config.segment_bytes() {
             return Err(ErrorCode::RecordListTooLarge.into());
         }
@@ -278,7 +292,7 @@ impl<P: Platform> Partition<P> {
             leader_epoch: self.leader_epoch.get(),
             log_append_time,
         };
-        let Appended {
+        let LogAppendInfo {
             base_offset,
             last_offset,
             ..
@@ -289,7 +303,7 @@ impl<P: Platform> Partition<P> {
         );
         self.note_opened(produced.batch.header());
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
-        Ok(Accepted {
+        Ok(AcceptedAppend {
             base_offset,
             last_offset,
             log_append_time,
@@ -297,7 +311,7 @@ impl<P: Platform> Partition<P> {
         })
     }
 
-    /// True when the producer has a transaction open here, in this epoch.
+    /// Returns true if the producer has an open transaction here, in this epoch.
     pub(crate) fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
         self.log
             .producer_states()
@@ -308,18 +322,22 @@ impl<P: Platform> Partition<P> {
         self.log.producer_states().knows_producer(producer_id)
     }
 
-    /// Says that the coordinator is about to be asked for a producer.
+    /// Registers that the coordinator is about to be asked about a producer.
     pub(crate) fn ask_for(&self, producer_id: ProducerId, epoch: i16) -> Guard {
         self.verifying.borrow_mut().ask(producer_id, epoch)
     }
 
-    fn check_verified(&self, header: &BatchHeader, verified: Verified) -> Result<(), AppendError> {
+    fn check_verified(
+        &self,
+        header: &BatchHeader,
+        verified: TransactionProof,
+    ) -> Result<(), AppendError> {
         let (id, epoch) = (header.producer_id, header.producer_epoch);
         let stands = match verified {
             _ if !header.is_transactional() => true,
-            Verified::Unasked => true,
-            Verified::By(guard) if self.verifying.borrow().stands(id, epoch, guard) => true,
-            Verified::Open | Verified::By(_) => self.is_in_transaction(id, epoch),
+            TransactionProof::Unasked => true,
+            TransactionProof::By(guard) if self.verifying.borrow().stands(id, epoch, guard) => true,
+            TransactionProof::Open | TransactionProof::By(_) => self.is_in_transaction(id, epoch),
         };
         if stands {
             return Ok(());
@@ -341,7 +359,7 @@ impl<P: Platform> Partition<P> {
         &self,
         ending: Ending,
         clock: &Clock,
-    ) -> Result<Accepted, AppendError> {
+    ) -> Result<AcceptedAppend, AppendError> {
         self.takes_appends()?;
         if ending.raises_epoch && self.is_in_transaction(ending.producer_id, ending.epoch) {
             return Err(ErrorCode::InvalidProducerEpoch.into());
@@ -363,14 +381,14 @@ impl<P: Platform> Partition<P> {
         Ok(accepted)
     }
 
-    /// Appends a batch of a group coordinator in the name of a transactional producer. Decides and copies; does not
-    /// wait.
+    /// Appends a group coordinator's batch on behalf of a transactional producer. Decides and
+    /// copies; does not wait.
     pub(crate) fn append_for_producer(
         &self,
         batch: &WholeBatch,
-        verified: Verified,
+        verified: TransactionProof,
         clock: &Clock,
-    ) -> Result<Accepted, AppendError> {
+    ) -> Result<AcceptedAppend, AppendError> {
         self.takes_appends()?;
         if batch.size_bytes() > self.config().max_message_bytes {
             return Err(ErrorCode::MessageTooLarge.into());
@@ -383,13 +401,13 @@ impl<P: Platform> Partition<P> {
         Ok(accepted)
     }
 
-    fn append_own(&self, batch: &WholeBatch, now_ms: i64) -> Result<Accepted, AppendError> {
+    fn append_own(&self, batch: &WholeBatch, now_ms: i64) -> Result<AcceptedAppend, AppendError> {
         let stamp = Stamp {
             leader_epoch: self.leader_epoch.get(),
             log_append_time: None,
         };
         let appended = self.log.append(batch, stamp, now_ms)?;
-        Ok(Accepted {
+        Ok(AcceptedAppend {
             base_offset: appended.base_offset,
             last_offset: appended.last_offset,
             log_append_time: TimestampMs::NONE,
@@ -397,10 +415,11 @@ impl<P: Platform> Partition<P> {
         })
     }
 
-    /// Waits until an append has come as far as `acks` asks, the log has failed, or time is up.
+    /// Waits until an append has progressed as far as `acks` requires, the log has failed, or the
+    /// deadline passes.
     pub async fn acknowledged(
         &self,
-        accepted: Accepted,
+        accepted: AcceptedAppend,
         acks: Acks,
         deadline: Instant,
     ) -> Result<(), ErrorCode> {
@@ -411,7 +430,7 @@ impl<P: Platform> Partition<P> {
             Acks::All => self.high_watermark.get() >= end,
         };
         loop {
-            // Registered before the question is asked, so that no progress falls between the two.
+            // Registered before the check, so that no progress is missed in between.
             let progress = self.progress.notified();
             if reached() {
                 return Ok(());
@@ -428,13 +447,16 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Waits until it is known what has become of an append: committed, or for the next reading of the log to tell,
-    /// because the log failed for good or is not led here any more. A log without room keeps what it has taken and
-    /// writes it when there is some: that is waited for, however long it takes, by a task that nobody's leaving ends.
-    pub(crate) async fn fate(&self, accepted: Accepted) -> Result<(), ErrorCode> {
+    /// Waits until the outcome of an append is known.
+    ///
+    /// It is committed, or only the next reading of the log can tell, because the log failed
+    /// permanently or is no longer led here. A log without room holds the accepted append and
+    /// writes it when there is room: this waits for that without a limit, in a task that does not
+    /// end with the client.
+    pub(crate) async fn fate(&self, accepted: AcceptedAppend) -> Result<(), ErrorCode> {
         let end = accepted.last_offset.plus(1);
         loop {
-            // Registered before the question is asked, so that no progress falls between the two.
+            // Registered before the check, so that no progress is missed in between.
             let progress = self.progress.notified();
             if self.high_watermark.get() >= end {
                 return Ok(());
@@ -449,13 +471,15 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Waits until readers may see everything that is in the log now, the log has failed, the leadership has ended or
-    /// time is up. An append with `acks=1` is acknowledged before that; who asks afterwards how far the partition
-    /// goes counts on it.
+    /// Waits until the high watermark reaches the current log end offset, the log has failed, the
+    /// leadership has ended or the deadline passes.
+    ///
+    /// An append with `acks=1` is acknowledged before that; a client that then requests offsets of
+    /// the partition relies on it.
     pub(crate) async fn settled(&self, deadline: Instant) {
         let end = self.log.log_end_offset();
         loop {
-            // Registered before the question is asked, so that no progress falls between the two.
+            // Registered before the check, so that no progress is missed in between.
             let progress = self.progress.notified();
             let stuck = self.closed.get() || self.log.failed().is_some();
             if self.high_watermark.get() >= end || stuck {
@@ -467,12 +491,12 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Takes no more appends; those who wait for theirs go on waiting.
+    /// Refuses new appends; requests that wait for theirs continue to wait.
     pub(crate) fn leave(&self) {
         self.leaving.set(true);
     }
 
-    /// Takes appends again.
+    /// Accepts appends again.
     pub(crate) fn stay(&self) {
         self.leaving.set(false);
     }
@@ -487,14 +511,14 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// Ends the leadership: those who wait are told.
+    /// Ends the leadership, and wakes all requests that wait here.
     pub fn resign(&self) {
         self.closed.set(true);
         self.progressed();
         self.alarm();
     }
 
-    /// Fetches that wait here for more to read.
+    /// Returns the number of fetches that wait here for more bytes.
     pub fn waiting_fetches(&self) -> usize {
         self.waiting
             .iter()
@@ -502,8 +526,10 @@ impl<P: Platform> Partition<P> {
             .fold(0, usize::saturating_add)
     }
 
-    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more can be read at this isolation; `None`: only
-    /// when the partition is not what it was.
+    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more can be read at this
+    /// isolation.
+    ///
+    /// With `None`, only a change of the partition's state wakes it.
     pub(crate) fn wake(
         &self,
         waiter: &Rc<Waiter>,
@@ -538,7 +564,7 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// The log says itself, once, what happened to it.
+    /// Updates the count of offline partitions. The log itself logs, once, what happened to it.
     fn count_offline(&self) {
         let offline = !self.closed.get() && self.log.failed().is_some();
         match (self.offline.replace(offline), offline) {
@@ -552,8 +578,8 @@ impl<P: Platform> Partition<P> {
         }
     }
 
-    /// True when the same transaction has held back readers of committed records for longer than `longest`, as far as
-    /// the calls tell.
+    /// Returns true if the same transaction has held back readers of committed records for longer
+    /// than `longest`, as observed by these calls.
     pub(crate) fn has_late_transaction(&self, now: Instant, longest: Duration) -> bool {
         let first = self.log.stable_offset();
         if first >= self.high_watermark.get() {
@@ -566,9 +592,9 @@ impl<P: Platform> Partition<P> {
         now.saturating_duration_since(since) > longest
     }
 
-    /// Says why a read failed, and gives Kafka's code for it.
+    /// Logs why a read failed, and returns Kafka's error for it.
     pub(crate) fn storage_error(&self, error: &storage::Error) -> ErrorCode {
-        // Clients ask again at once, and for ever.
+        // Clients retry immediately, and without end.
         let before = self.failed_reads.get();
         self.failed_reads.set(before.wrapping_add(1));
         if before.is_multiple_of(FAILED_READS_PER_LINE) {

@@ -1,8 +1,9 @@
-//! From the metadata image to open logs: what a new image means for the partitions of this shard.
+//! From the metadata image to open logs: applies a new image to the partitions of this shard.
 //!
-//! Invariants: a partition is opened by topic id, never by name alone; images are applied one after the other; the logs
-//! of a deleted topic are gone from the names of the directory before the image counts as applied, unless the directory
-//! hangs (`partitions/opening.rs`). A log that cannot be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
+//! Invariants: a partition is opened by topic id, never by name only; images are applied one after
+//! the other; the logs of a deleted topic no longer have their names in the directory before the
+//! image counts as applied, unless the directory hangs (`partitions/opening.rs`). A log that cannot
+//! be opened makes its partition offline (`KAFKA_STORAGE_ERROR`), not the broker.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -15,7 +16,7 @@ use wire::StrBytes;
 use wire::types::{LeaderEpoch, TopicId, TopicPartition};
 
 use crate::Broker;
-use crate::broker::Slot;
+use crate::broker::AssignedPartition;
 use crate::group::GoneTopics;
 use crate::image::{Image, PartitionImage, TopicImage};
 use crate::join::join_all;
@@ -25,7 +26,7 @@ use crate::partition::Partition;
 use crate::queues::turn_at;
 use crate::rests::{DECISION, Rests};
 use crate::topic_config::{TopicConfig, TopicConfigs};
-use crate::unopened::Unopened;
+use crate::unopened::UnopenedLog;
 
 mod behind;
 mod deleting;
@@ -33,41 +34,42 @@ mod opening;
 
 pub(crate) use opening::Turns;
 
-/// Logs opened at the same time by one shard.
+/// Logs that one shard opens at the same time.
 const OPENING_MAX: usize = 16;
 
-/// Logs deleted at the same time by one shard: the sync of their directory is one for many of them.
+/// Logs that one shard deletes at the same time: many of them share one sync of their directory.
 const DELETING_MAX: usize = 128;
 
-/// How much longer than the longest timeout a transaction may be open before it counts as late, as in Kafka.
+/// How far beyond the maximum timeout an open transaction counts as late, as in Kafka.
 const LATE_AFTER: Duration = Duration::from_mins(5);
 
-/// A partition that this shard should lead and does not yet.
+/// A partition that this shard should lead but does not yet.
 #[derive(Clone)]
-struct Missing {
+struct MissingPartition {
     topic_id: TopicId,
     name: TopicPartition,
     epoch: LeaderEpoch,
     config: Arc<TopicConfig>,
-    /// Where its log is, as far as the metadata say.
+    /// The directories of its log according to the metadata.
     directories: Vec<wire::types::Uuid>,
 }
 
 /// A partition of this shard that the image no longer has.
-type Gone<P> = ((TopicId, i32), Option<Rc<Partition<P>>>);
+type RemovedPartition<P> = ((TopicId, i32), Option<Rc<Partition<P>>>);
 
 impl<P: Platform> Broker<P> {
-    /// Makes this shard's partitions what `image` says, then makes `image` the one that handlers see. True when logs
-    /// have been deleted.
+    /// Updates this shard's partitions to `image`, then publishes `image` to the handlers. Returns
+    /// true if logs were deleted.
     pub async fn apply_image(self: &Rc<Self>, image: Arc<Image>) -> bool {
-        // One image after the other; a late one that is older than what is applied changes nothing.
+        // One image at a time; one that is older than the current image changes nothing.
         let _turn = turn_at(&self.image_turn).await;
         if image.last_applied_offset() < self.image().last_applied_offset() {
             return false;
         }
         let gone = self.forget_removed(&image);
         let deleted = !gone.is_empty();
-        // Handlers must see the topic's end before its logs go, and its partitions before its name.
+        // Handlers must see that a topic is gone before its logs are deleted, and a topic's
+        // partitions before its name.
         for some in gone.chunks(DELETING_MAX) {
             let deleted = some.iter().map(|gone| self.delete_partition(gone));
             join_all(deleted).await;
@@ -85,9 +87,11 @@ impl<P: Platform> Broker<P> {
         deleted
     }
 
-    /// Names, at the start, partitions that there were and whose logs are not there: they begin anew, empty. Their directory is
-    /// there, so it is another disk or an older copy of it; or the last life ended before it had made them.
-    fn tell_of_empty(&self, missing: &[Missing]) {
+    /// Logs, at the start, existing partitions without a log: they start again, empty.
+    ///
+    /// Their directory is there, so it is another disk or an older copy of it; or the last process
+    /// ended before it had created the logs.
+    fn tell_of_empty(&self, missing: &[MissingPartition]) {
         if self.recovery.is_ready() {
             return;
         }
@@ -104,7 +108,7 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Positions that groups have in topics that are gone mean nothing any more.
+    /// Removes the groups' offsets of deleted topics.
     fn forget_offsets_of_removed(&self, before: &Image) {
         let image = self.image();
         let removed = before
@@ -118,7 +122,7 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    fn forget_removed(&self, image: &Image) -> Vec<Gone<P>> {
+    fn forget_removed(&self, image: &Image) -> Vec<RemovedPartition<P>> {
         let mut partitions = self.partitions.borrow_mut();
         let is_gone = |(id, index): &(TopicId, i32)| {
             image
@@ -137,7 +141,7 @@ impl<P: Platform> Broker<P> {
             .collect()
     }
 
-    /// Ends the leadership of a partition; whoever keeps state in it forgets it.
+    /// Ends the leadership of a partition; its coordinator, if it has one, drops its state.
     pub(crate) fn resign(&self, partition: &Partition<P>, index: i32) {
         partition.resign();
         if partition.name.topic.as_ref() == OFFSETS_TOPIC {
@@ -148,9 +152,10 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Tells led partitions what changed and returns those that have to be opened. The turn of images keeps others from making
-    /// or forgetting partitions meanwhile.
-    async fn update_led(&self, image: &Image) -> Vec<Missing> {
+    /// Updates led partitions, and returns those that must be opened.
+    ///
+    /// The turn for images keeps other code from adding or removing partitions meanwhile.
+    async fn update_led(&self, image: &Image) -> Vec<MissingPartition> {
         let mut missing = Vec::new();
         let mut rests = Rests::new();
         let configs = TopicConfigs::new(image, &self.options);
@@ -168,7 +173,7 @@ impl<P: Platform> Broker<P> {
                         partition.advance_epoch(epoch);
                     }
                     Some(Err(_)) => {}
-                    None => missing.push(Missing {
+                    None => missing.push(MissingPartition {
                         topic_id: topic.id,
                         name: TopicPartition {
                             topic: Arc::clone(&topic.name),
@@ -181,14 +186,14 @@ impl<P: Platform> Broker<P> {
                 }
                 rests.item().await;
             }
-            // Settings of its own are made of text.
+            // Resolving a topic's own settings parses text.
             let own = config.is_some_and(|config| !configs.is_default(&config));
             rests.items(if own { DECISION } else { 1 }).await;
         }
         missing
     }
 
-    /// The partitions of a topic that this shard owns.
+    /// Returns the partitions of a topic that this shard owns.
     fn owned<'a>(
         &'a self,
         topic: &'a TopicImage,
@@ -202,8 +207,13 @@ impl<P: Platform> Broker<P> {
         each.filter(move |(index, state)| mine(*index) && here(state))
     }
 
-    /// Makes a partition one of this shard's, and has whoever keeps state in it read it.
-    pub(crate) fn install(self: &Rc<Self>, topic_id: TopicId, index: i32, slot: Slot<P>) {
+    /// Adds a partition to this shard; its coordinator, if it has one, loads it.
+    pub(crate) fn install(
+        self: &Rc<Self>,
+        topic_id: TopicId,
+        index: i32,
+        slot: AssignedPartition<P>,
+    ) {
         let opened = slot.as_ref().ok().cloned();
         if opened.is_some() {
             self.unopened.borrow_mut().remove(&(topic_id, index));
@@ -217,15 +227,17 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Where the log of a partition is, or is to be, and what the checkpoints say of it.
-    async fn place_of_log(&self, missing: &Missing) -> Unopened {
+    /// Returns where the log of a partition is, or will be, and its checkpoints.
+    async fn place_of_log(&self, missing: &MissingPartition) -> UnopenedLog {
         let (id, name) = (missing.topic_id, &missing.name);
         let is_closed = |dir: &Path| self.is_closed_to_new(dir) || self.hangs(dir);
         let dirs = &self.log_dirs;
         let dir = dirs.place(&self.platform, id, name, is_closed).await;
-        // The image that has the topic is not published before its logs are opened; the first one tells of all earlier lives.
+        // An image is not published before the logs of its new topics are opened, so a published
+        // image without the topic means that the topic is new. The first image has the topics of
+        // all earlier runs.
         let is_new = self.recovery.is_ready() && self.image().topic_by_id(id).is_none();
-        Unopened {
+        UnopenedLog {
             name: name.clone(),
             dir: dir.path.clone(),
             how: dirs.open_as(dir, id, name),
@@ -236,10 +248,10 @@ impl<P: Platform> Broker<P> {
     async fn open_log(
         &self,
         topic_id: TopicId,
-        at: &Unopened,
+        at: &UnopenedLog,
         config: &TopicConfig,
     ) -> storage::Result<Rc<storage::Log<P>>> {
-        let Unopened {
+        let UnopenedLog {
             name,
             dir,
             how,
@@ -256,8 +268,8 @@ impl<P: Platform> Broker<P> {
         };
         loop {
             match open().await {
-                // A crash left the log of a deleted topic, or somebody put it there: out of the way, and kept. With
-                // tiers there can be one on every path.
+                // A crash left the log of a deleted topic, or an operator put it there: it is
+                // renamed and kept. With tiers there can be one on every path.
                 Err(storage::Error::OtherTopic { path, found, .. }) => {
                     let Some(at) = path.parent() else {
                         unreachable!("a log's folder lies in a directory")
@@ -271,13 +283,13 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// True for a directory that takes no new partitions: an operator keeps them from it, or it has failed.
+    /// Returns true for a directory that takes no new partitions: it is cordoned, or it has failed.
     fn is_closed_to_new(&self, dir: &Path) -> bool {
         let path = self.tier_path(dir);
         self.is_cordoned(dir) || path.is_some_and(|path| path.failed().is_some())
     }
 
-    /// True for a directory that an operator keeps new partitions from, by setting or by draining it.
+    /// Returns true for a directory that is cordoned by setting or by an operator who drains it.
     pub(crate) fn is_cordoned(&self, dir: &Path) -> bool {
         let path = self.tier_path(dir);
         self.node.is_cordoned(dir) || path.is_some_and(|path| path.using() != PathUse::Open)
@@ -288,7 +300,8 @@ impl<P: Platform> Broker<P> {
         paths.find(|path| path.dir() == dir).map(AsRef::as_ref)
     }
 
-    /// Counts the partitions whose last stable offset stands still for longer than a transaction may take.
+    /// Counts the partitions whose last stable offset has not moved for longer than a transaction
+    /// may take.
     pub(crate) fn count_late_transactions(&self) {
         let now = self.platform.clock().now();
         let longest = self.options.transaction.timeout_max + LATE_AFTER;

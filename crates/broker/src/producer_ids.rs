@@ -1,7 +1,7 @@
-//! Identities for idempotent producers, handed out from blocks that the controller allots.
+//! Producer ids for idempotent producers, given out from blocks that the controller allocates.
 //!
-//! Invariant: an id is given out once, ever: a block is durable in the metadata log before its first id is used, and
-//! what is left of a block is forgotten at a restart.
+//! Invariant: an id is given out only once: a block is durable in the metadata log before its first
+//! id is used, and the rest of a block is discarded at a restart.
 
 mod ask;
 
@@ -12,11 +12,12 @@ use wire::types::ProducerId;
 
 pub(crate) use ask::next;
 
-/// What is left of this shard's block.
+/// The rest of this shard's block.
 pub(crate) struct ProducerIds {
     next: Cell<i64>,
     end: Cell<i64>,
-    /// Held while the controller is asked for a block: whoever comes meanwhile takes from that one.
+    /// Held while the shard requests a block from the controller; concurrent requests take ids from
+    /// that block.
     asking: Semaphore,
 }
 
@@ -31,7 +32,7 @@ impl Default for ProducerIds {
 }
 
 impl ProducerIds {
-    /// The next id, if the block has one.
+    /// Returns the next id, if the block has one.
     pub(crate) fn take(&self) -> Option<ProducerId> {
         let next = self.next.get();
         (next < self.end.get()).then(|| {

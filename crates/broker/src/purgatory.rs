@@ -1,12 +1,14 @@
 //! Requests that wait for a partition to make progress.
 //!
-//! A fetch with too little data registers at every partition it reads on this shard, each time with the number of bytes
-//! that must become readable there before it is worth asking again, and sleeps. Progress of a partition wakes those
-//! whose number is reached, in the order of these numbers: who waits for more costs an append nothing.
-//! Invariants: a registration is gone from its partition as soon as it is dropped, so that a request that was given up
-//! leaves nothing behind; nothing here polls. Memory: one entry for each partition of a waiting fetch, which the bounds
-//! on requests in flight hold down.
-//! Not here: what is enough (`fetching.rs`), how far readers may read (`partition.rs`).
+//! A fetch with too little data registers at every partition that it reads on this shard, each time
+//! with the number of bytes that must become readable there before another look can help, and
+//! sleeps. Progress of a partition wakes the fetches whose number is reached, in the order of these
+//! numbers: a fetch that waits for more costs an append nothing.
+//!
+//! Invariants: dropping a registration removes it from its partition, so that an abandoned request
+//! leaves nothing behind; nothing here polls. Memory: one entry for each partition of a waiting
+//! fetch, bounded by the bounds on requests in flight. Not here: how much data is enough
+//! (`fetching.rs`), how far readers may read (`partition.rs`).
 
 #![cfg_attr(
     not(test),
@@ -28,19 +30,20 @@ use wire::types::Offset;
 #[derive(Default)]
 pub(crate) struct Waiter {
     notify: Notify,
-    /// What it calls the partitions that have reached its numbers since it was last woken.
+    /// The request's names of the partitions that have reached their numbers since it was last
+    /// woken.
     // Bounded: the partitions of one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     reached: RefCell<Vec<usize>>,
-    /// A partition has ended, or is not what it was: everything has to be asked anew.
+    /// Set when a partition has ended or has changed: the request must ask everything again.
     alarmed: Cell<bool>,
 }
 
 /// Why a request was woken.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Woken {
-    /// These partitions have come as far as it asked.
+pub(crate) enum WakeReason {
+    /// These partitions have as many readable bytes as the request asked for.
     Reached(Vec<usize>),
-    /// A partition is not what it was.
+    /// A partition has ended or has changed.
     Alarm,
 }
 
@@ -49,15 +52,16 @@ impl Waiter {
         Rc::new(Self::default())
     }
 
-    /// Completes when a partition it was registered at has something for it, also if that was before the call.
-    pub(crate) async fn woken(&self) -> Woken {
+    /// Completes when a partition of the request has reached its number or raised an alarm, even
+    /// before the call.
+    pub(crate) async fn woken(&self) -> WakeReason {
         loop {
             if self.alarmed.get() {
-                return Woken::Alarm;
+                return WakeReason::Alarm;
             }
             let reached = std::mem::take(&mut *self.reached.borrow_mut());
             if !reached.is_empty() {
-                return Woken::Reached(reached);
+                return WakeReason::Reached(reached);
             }
             self.notify.notified().await;
         }
@@ -74,8 +78,8 @@ impl Waiter {
     }
 }
 
-/// A waiter's place in the order: the count of bytes that it waits for, and a number that no other has.
-type Place = (u64, u64);
+/// A waiter's place in the order: the value of `grown` that it waits for, and a serial number.
+type WaiterPlace = (u64, u64);
 
 /// The requests that wait at one partition for one readable end to move.
 #[derive(Default)]
@@ -83,20 +87,21 @@ pub(crate) struct Waiters(Rc<Queue>);
 
 #[derive(Default)]
 struct Queue {
-    /// The readable end that `grown` is about.
+    /// The readable end up to which `grown` counts.
     end: Cell<Offset>,
-    /// Bytes that became readable while somebody waited, since the first one did.
+    /// Bytes that became readable since the first of the present waiters came.
     grown: Cell<u64>,
     serial: Cell<u64>,
-    /// Each waiter, and what it calls this partition. Bound: those of requests in flight.
-    // Bounded: one for each partition of a waiting request, `wire::kafka::shape::DECODED_BYTES_MAX` and `queued.max.request.bytes`.
-    waiting: RefCell<BTreeMap<Place, (Rc<Waiter>, usize)>>,
+    /// Each waiter, and its name for this partition.
+    // Bounded: one for each partition of a waiting request, `wire::kafka::shape::DECODED_BYTES_MAX`
+    // and `queued.max.request.bytes`.
+    waiting: RefCell<BTreeMap<WaiterPlace, (Rc<Waiter>, usize)>>,
 }
 
-/// Keeps a request among the waiters of a partition; dropped, it is none of them any more.
+/// Keeps a request among the waiters of a partition; dropping it removes the request.
 pub(crate) struct Registration {
     queue: Weak<Queue>,
-    place: Place,
+    place: WaiterPlace,
 }
 
 impl Drop for Registration {
@@ -108,13 +113,14 @@ impl Drop for Registration {
 }
 
 impl Waiters {
-    /// How many wait.
+    /// Returns the number of waiters.
     pub(crate) fn count(&self) -> usize {
         self.0.waiting.borrow().len()
     }
 
-    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more than now are readable. `None`: only when
-    /// the partition is not any more what it was. Readers may read up to `end` now.
+    /// Wakes `waiter`, which calls this partition `name`, once `bytes` more than now are readable.
+    ///
+    /// If `bytes` is `None`, only an alarm wakes it. Readers may read up to `end` now.
     pub(crate) fn register(
         &self,
         waiter: &Rc<Waiter>,
@@ -144,7 +150,10 @@ impl Waiters {
         }
     }
 
-    /// Readers may read up to `end` now; `between` says how many bytes lie between two offsets, or more than that.
+    /// Records that readers may read up to `end` now, and wakes the waiters whose numbers are
+    /// reached.
+    ///
+    /// `between` returns the number of bytes between two offsets, or more.
     pub(crate) fn advance(&self, end: Offset, between: impl Fn(Offset, Offset) -> usize) {
         let queue = &self.0;
         if queue.waiting.borrow().is_empty() {
@@ -169,7 +178,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes everybody: the partition has ended, or is led in another way than before.
+    /// Wakes all waiters: the partition has ended, or its leadership has changed.
     pub(crate) fn alarm(&self) {
         let waiting = std::mem::take(&mut *self.0.waiting.borrow_mut());
         for (waiter, _) in waiting.into_values() {
@@ -182,12 +191,12 @@ impl Waiters {
 mod tests {
     use super::*;
 
-    /// A partition whose offsets are its bytes.
+    /// Counts one byte for each offset.
     fn between(from: Offset, to: Offset) -> usize {
         usize::try_from(to.0 - from.0).unwrap()
     }
 
-    fn woken(waiter: &Waiter) -> Option<Woken> {
+    fn woken(waiter: &Waiter) -> Option<WakeReason> {
         use std::future::Future;
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         match std::pin::pin!(waiter.woken()).poll(&mut context) {
@@ -206,11 +215,11 @@ mod tests {
         waiters.advance(Offset(109), between);
         assert_eq!((woken(&few), woken(&many)), (None, None));
         waiters.advance(Offset(110), between);
-        assert_eq!(woken(&few), Some(Woken::Reached(vec![7])));
+        assert_eq!(woken(&few), Some(WakeReason::Reached(vec![7])));
         assert_eq!(woken(&many), None);
         assert_eq!(waiters.count(), 1);
         waiters.advance(Offset(2000), between);
-        assert_eq!(woken(&many), Some(Woken::Reached(vec![8])));
+        assert_eq!(woken(&many), Some(WakeReason::Reached(vec![8])));
         assert_eq!(waiters.count(), 0);
     }
 
@@ -220,7 +229,7 @@ mod tests {
         let first = Waiter::sleeping();
         let _first = waiters.register(&first, 0, Some(1000), Offset(0), between);
         let second = Waiter::sleeping();
-        // The partition has moved, and nobody has said so yet.
+        // The partition has grown, and `advance` was not called yet.
         let _second = waiters.register(&second, 0, Some(100), Offset(500), between);
         waiters.advance(Offset(599), between);
         assert_eq!(woken(&second), None);
@@ -255,7 +264,7 @@ mod tests {
                 Some(end) => waiters.advance(end, between),
                 None => waiters.alarm(),
             }
-            assert_eq!(woken(&waiter), Some(Woken::Alarm));
+            assert_eq!(woken(&waiter), Some(WakeReason::Alarm));
         }
     }
 }

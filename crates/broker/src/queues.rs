@@ -1,7 +1,9 @@
-//! Who is in line for work that only a few may have at a time: what a shard has done on another thread, above all.
+//! Queues for work of which only a few jobs may run at a time, above all the work that a shard runs
+//! on another thread.
 //!
-//! Invariants: so many pieces of a kind are done at a time as there are turns; of each key (whose it is: a network) one has a turn or is
-//! in line for that, the others wait behind it, so that nobody's many or long ones keep another's from their turn.
+//! Invariants: at most as many jobs of a kind run at a time as there are turns. One job of each key
+//! (a network) has a turn or waits for one, and the others of the key wait behind it, so that many
+//! or long jobs of one client do not keep another from its turn.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,8 +11,10 @@ use std::sync::{Arc, Weak};
 
 use platform::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-/// A turn of those that there are, when it is free. They are never closed: without a turn, work would begin beside the work that it is
-/// to wait for.
+/// Waits for a turn.
+///
+/// The semaphore is never closed: without a turn, work would begin beside the work that it must
+/// wait for.
 pub(crate) async fn turn_at(turns: &Semaphore) -> SemaphorePermit<'_> {
     let Ok(turn) = turns.acquire().await else {
         unreachable!("turns are never closed");
@@ -18,18 +22,19 @@ pub(crate) async fn turn_at(turns: &Semaphore) -> SemaphorePermit<'_> {
     turn
 }
 
-/// Who is in line.
+/// The queues, one for each key.
 pub(crate) struct Queues<K> {
     shard: Arc<Semaphore>,
-    // Bounded: networks with a connection that waits, `max.connections`, or with a group, `groups::GROUPS_MAX`.
+    // Bounded: networks with a connection that waits, `max.connections`, or with a group,
+    // `groups::GROUPS_MAX`.
     by_key: RefCell<BTreeMap<K, Weak<Semaphore>>>,
 }
 
-/// A turn; ends when it is dropped.
+/// A turn, which ends when it is dropped.
 pub(crate) type Turn = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl<K: Ord + Clone> Queues<K> {
-    /// Nobody in line for so many turns.
+    /// Creates empty queues for `turns` turns.
     pub(crate) fn new(turns: usize) -> Self {
         assert!(turns > 0, "somebody has a turn");
         Self {
@@ -38,13 +43,13 @@ impl<K: Ord + Clone> Queues<K> {
         }
     }
 
-    /// Waits for a turn of a key.
+    /// Waits for a turn of `key`.
     pub(crate) async fn turn_of(&self, key: &K) -> Turn {
         let line = self.of(key);
         self.turn(&line).await
     }
 
-    /// The line of a key.
+    /// Returns the queue of a key.
     pub(crate) fn of(&self, key: &K) -> Arc<Semaphore> {
         let mut by_key = self.by_key.borrow_mut();
         if let Some(line) = by_key.get(key).and_then(Weak::upgrade) {
@@ -56,9 +61,11 @@ impl<K: Ord + Clone> Queues<K> {
         line
     }
 
-    /// Waits for a turn of somebody in that line. They are never closed.
+    /// Waits for a turn of the key with this queue.
+    ///
+    /// The semaphores are never closed.
     pub(crate) async fn turn(&self, line: &Arc<Semaphore>) -> Turn {
-        // Without a turn more would be at work than may be.
+        // Without a turn, more jobs would run than allowed.
         let Ok(first) = Arc::clone(line).acquire_owned().await else {
             unreachable!("a line is never closed");
         };

@@ -1,11 +1,11 @@
-//! Quotas at work: how much a client has used, and how long it must wait.
+//! Quotas: how much a client has used, and how long it is throttled.
 //!
-//! A quota is charged when a request is answered. Once more was used than the quota allows, the
-//! answer says how long that takes to be made good, and the connection is left alone for so long
-//! (KIP-219). What a client has used is counted in one place, whatever shards its connections are
-//! on: on the shard that the hash of the client names ([`Broker::charge`]). Who is not limited
-//! costs one look at a table. Not here: the settings themselves (`image/quotas.rs`), and the quota
-//! of changes to the metadata, which the controller keeps (`controller/mutations.rs`).
+//! A request is charged when it is answered. If the client then exceeds its quota, the answer has
+//! the throttle time, and the broker reads nothing from the connection for that time (KIP-219). The
+//! usage of a client is counted on one shard, whichever shards its connections are on: the shard
+//! that the hash of the client selects (`Broker::charge`). A client without a quota costs one
+//! table lookup. Not here: the settings (`image/quotas.rs`), and the quota of metadata changes,
+//! which the controller keeps (`controller/mutations.rs`).
 
 mod busy;
 mod charge;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use busy::{Busy, timed};
-pub(crate) use limits::{Bucket, Kind, Limits};
+pub(crate) use limits::{Bucket, Limits, QuotaKind};
 pub(crate) use meters::Charge;
 use meters::Meters;
 pub(crate) use metrics::Metrics;
@@ -30,14 +30,14 @@ pub(crate) use tokens::TokenBucket;
 
 use crate::image::{Image, QuotaTable};
 
-/// Quotas as one shard knows them, and what it counts for all shards.
+/// The quotas as one shard knows them, and the usage that it counts for all shards.
 pub(crate) struct Quotas {
     limits: RefCell<(Arc<QuotaTable>, Rc<Limits>)>,
     meters: RefCell<Meters>,
 }
 
 impl Quotas {
-    /// No quotas, nothing used.
+    /// Creates quotas without limits and usage.
     pub(crate) fn new() -> Self {
         let limits = (Arc::default(), Rc::new(Limits::default()));
         Self {
@@ -46,7 +46,7 @@ impl Quotas {
         }
     }
 
-    /// Takes over what the image says.
+    /// Takes in the quotas of the image.
     pub(crate) fn learn(&self, image: &Image) {
         let mut limits = self.limits.borrow_mut();
         if !Arc::ptr_eq(&limits.0, image.quotas()) {
@@ -62,7 +62,7 @@ impl Quotas {
     }
 }
 
-/// A pause as responses have it.
+/// Returns a throttle time as responses have it.
 pub(crate) fn wire_ms(pause: Duration) -> i32 {
     i32::try_from(pause.as_millis()).unwrap_or(i32::MAX)
 }

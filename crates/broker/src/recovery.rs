@@ -1,6 +1,6 @@
-//! How far the start of the broker has come, for `/readyz` and the log.
+//! Progress of the start of the broker, for `/readyz` and the log.
 //!
-//! Shared by all shards and the admin endpoint. States: starting, recovering logs, ready, stopping.
+//! All shards and the admin endpoint share it. States: starting, recovering logs, ready, stopping.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,27 +17,27 @@ struct Counts {
 }
 
 impl Recovery {
-    /// Says how many logs there are to open.
+    /// Adds to the number of logs to open.
     pub fn expect(&self, logs: u64) {
         self.0.logs_total.fetch_add(logs, Ordering::Relaxed);
     }
 
-    /// One log has been opened, or has been found unusable.
+    /// Counts a log that was opened or found unusable.
     pub(crate) fn opened(&self) {
         self.0.logs_opened.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests are served, or are no longer.
+    /// Sets whether requests are served.
     pub fn set_ready(&self, ready: bool) {
         self.0.ready.store(ready, Ordering::Release);
     }
 
-    /// True while requests are served.
+    /// Returns true while requests are served.
     pub fn is_ready(&self) -> bool {
         self.0.ready.load(Ordering::Acquire)
     }
 
-    /// Logs opened so far, and logs there are to open.
+    /// Returns the logs opened so far and the logs to open.
     pub fn progress(&self) -> (u64, u64) {
         let opened = self.0.logs_opened.load(Ordering::Relaxed);
         (

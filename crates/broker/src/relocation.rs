@@ -1,10 +1,11 @@
-//! Moving logs between log directories while they are served.
+//! Moves logs between log directories while they are served.
 //!
-//! Most of a log is copied beside everything else; what is left is copied in the switch, when the log takes no appends:
-//! they are refused for that moment as by a broker that does not lead, which clients try again. Invariants: nothing that
-//! was acknowledged is missing after the switch; the partition is led from one directory at every moment; a move that
-//! fails leaves the log where it was. A restart begins an unfinished move anew.
-//! Not here: copying and renaming (`storage::Relocation`), what a start finds (`log_dirs/moved.rs`).
+//! Most of a log is copied while it takes appends. The rest is copied in the switch, during which
+//! the log takes no appends: they are refused as by a broker that does not lead the partition, and
+//! clients retry them. Invariants: no acknowledged record is missing after the switch; the
+//! partition is led from one directory at every moment; a failed move leaves the log where it was.
+//! A restart begins an unfinished move again. Not here: copying and renaming
+//! (`storage::Relocation`), what a start finds (`log_dirs/moved.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,23 +21,27 @@ use storage::{LogPoints, OpenAs, Relocation};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::Broker;
-use crate::hanging::Begun;
+use crate::hanging::DirOutcome;
 use crate::log_dirs::{self, Claim};
 use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
 use crate::queues::turn_at;
-use crate::unopened::Unopened;
+use crate::unopened::UnopenedLog;
 
-/// Bytes that may be left for the switch: for so many rounds of copying and rolling it waits until it is few.
+/// Bytes that may be left for the switch: the first rounds of copying and rolling, `ROUNDS_FOR_FEW`
+/// of them, aim for this few.
 const FEW_BYTES: u64 = 1 << 20;
 const ROUNDS_FOR_FEW: usize = 8;
-/// After that a longer switch is taken; a log that grows faster than it is copied is never switched, as in Kafka.
+/// Bytes that may be left for the switch after those rounds.
+///
+/// A log that grows faster than it is copied is never switched, as in Kafka.
 const SWITCH_BYTES_MAX: u64 = 64 << 20;
-/// How often, and how long one after the other, the old folder's removal is tried where there is no room for it.
+/// How many times the removal of the old folder is tried while the disk has no room for it, and the
+/// pause between two tries.
 const RETIRE_TRIES: usize = 60;
 const RETIRE_AGAIN: Duration = Duration::from_secs(5);
 
-/// How often is looked whether a directory answers again.
+/// Pause between two looks whether a directory answers again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 type ByPartition<P> = BTreeMap<(TopicId, i32), Rc<Relocation<P>>>;
@@ -48,11 +53,11 @@ pub(crate) struct Moves<P: Platform> {
     beginning: Semaphore,
 }
 
-/// What has become of a log that was closed to be switched.
-struct Switched<P: Platform> {
+/// The outcome of the switch of a closed log.
+struct SwitchOutcome<P: Platform> {
     moved: storage::Result<()>,
-    at: Unopened,
-    /// `None`: only a start can say where it is.
+    at: UnopenedLog,
+    /// `None` if only the next start can tell where the log is.
     opened: Option<storage::Result<Rc<storage::Log<P>>>>,
 }
 
@@ -66,7 +71,7 @@ impl<P: Platform> Default for Moves<P> {
 }
 
 impl<P: Platform> Moves<P> {
-    /// The move of a partition's log, if there is one.
+    /// Returns the move of a partition's log, if there is one.
     pub(crate) fn of(&self, partition: &Partition<P>) -> Option<Rc<Relocation<P>>> {
         let key = (partition.topic_id, partition.name.partition);
         self.under_way.borrow().get(&key).cloned()
@@ -85,19 +90,23 @@ impl<P: Platform> Moves<P> {
 }
 
 impl<P: Platform> Broker<P> {
-    /// Writes the checkpoints before logs begin to move; false where that fails in a directory, but for those that hang.
+    /// Writes the checkpoints before logs begin to move.
+    ///
+    /// Returns false if that fails in a directory that does not hang.
     pub(crate) async fn may_move_logs(&self) -> bool {
         let write = |broker: Rc<Self>| async move {
             let unwritten = Rc::clone(&broker).write_checkpoints().await;
             unwritten.iter().all(|dir| broker.hangs(dir))
         };
         let written = self.shards.call(CONTROLLER_SHARD, write).await;
-        // The shard ends.
+        // `None`: the shard ends.
         written.unwrap_or(false)
     }
 
-    /// Sees to it that the log of a partition of this shard gets to a directory; a move to another one ends. Begins none
-    /// unless it `may`.
+    /// Moves the log of a partition of this shard to a directory, and cancels a move to another
+    /// one.
+    ///
+    /// Begins no move unless `may` is set.
     pub(crate) async fn move_log(
         self: &Rc<Self>,
         partition: &Rc<Partition<P>>,
@@ -116,7 +125,7 @@ impl<P: Platform> Broker<P> {
         }
         let failed = |dir: &PathBuf| self.store.dir_failed(dir);
         let dirs = &self.log_dirs.dirs;
-        // With a directory missing it could be that another copy of the log is in it.
+        // A missing directory could hold another copy of the log.
         if !may || dirs.iter().any(|dir| failed(&dir.path)) || self.hangs(dir) {
             return Err(ErrorCode::KafkaStorageError);
         }
@@ -136,7 +145,8 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
-    /// Begins a copy, unless its directory hangs meanwhile: then nothing stays of it.
+    /// Begins a copy, unless its directory hangs meanwhile: then the copy is removed once it
+    /// answers.
     async fn begin_move(
         &self,
         partition: &Partition<P>,
@@ -146,9 +156,9 @@ impl<P: Platform> Broker<P> {
         let rate = Arc::clone(&self.node.moves);
         let begin = async move { Relocation::begin(&log, &to, rate).await };
         match self.begin_in(dir, begin).await {
-            Begun::Done(begun) => Ok(begun),
-            Begun::Stopping => Err(ErrorCode::KafkaStorageError),
-            Begun::Hangs(late) => {
+            DirOutcome::Done(begun) => Ok(begun),
+            DirOutcome::Stopping => Err(ErrorCode::KafkaStorageError),
+            DirOutcome::Hangs(late) => {
                 task::spawn(async move {
                     if let Ok(Ok(relocation)) = late.await {
                         relocation.abandon().await;
@@ -166,7 +176,7 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Begins again what the last stop interrupted.
+    /// Begins again the moves that the last stop interrupted.
     pub(crate) async fn resume_moves(self: &Rc<Self>) {
         let all = self.log_dirs.unfinished().to_vec();
         let may_move = !all.is_empty() && self.may_move_logs().await;
@@ -226,7 +236,7 @@ impl<P: Platform> Broker<P> {
             partition.log.save().await?;
         }
         self.switch(partition, relocation).await?;
-        // From here on the log has moved, whatever happens; what is left the next start does.
+        // From here on the log has moved, whatever happens; the next start does what is left.
         let retired = self.retire(partition, relocation).await;
         let settled = match retired {
             Ok(()) if self.checkpoint().await => relocation.settle().await,
@@ -238,7 +248,7 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
-    /// Takes the old folder out of the way, as soon as there is room for that and whatever else it takes.
+    /// Removes the old folder as soon as there is room for the removal.
     async fn retire(
         &self,
         partition: &Partition<P>,
@@ -246,19 +256,22 @@ impl<P: Platform> Broker<P> {
     ) -> storage::Result<()> {
         for _ in 1..RETIRE_TRIES {
             match self.try_to_retire(partition, relocation).await {
-                Some(Err(error)) if error.kind() == storage::Kind::Full => {}
+                Some(Err(error)) if error.kind() == storage::FailureKind::Full => {}
                 Some(result) => return result,
                 None => {}
             }
             self.platform.clock().sleep(RETIRE_AGAIN).await;
         }
         let last = self.try_to_retire(partition, relocation).await;
-        // It could not be tried: the next start retires the folder.
+        // The last try could not begin: the next start removes the folder.
         last.unwrap_or(Err(storage::Error::Busy))
     }
 
-    /// `None`: not now, while a log of the name is opened or deleted, or nobody can tell whose the folder is. The topic may be deleted by now, and the folder be that of another of
-    /// its name.
+    /// Tries once to remove the old folder.
+    ///
+    /// `None`: not now, because a log of the name is being opened or deleted, or the owner of the
+    /// folder cannot be read. The topic may have been deleted meanwhile, and the folder may belong
+    /// to another topic of the name.
     async fn try_to_retire(
         &self,
         partition: &Partition<P>,
@@ -267,15 +280,18 @@ impl<P: Platform> Broker<P> {
         let _claim = self.log_dirs.claims.claim(&partition.name)?;
         let folder = partition.log.dir().join(partition.name.to_string());
         let owner = log_dirs::topic_of(&self.platform, &folder).await.ok()?;
-        // A home always says whose it is. What does not is another log's part, or there is nothing.
+        // The home folder of a log always names its topic. A folder without the name is a part of
+        // another log, or missing.
         if owner != Some(partition.topic_id) && !relocation.is_unnamed() {
             return Some(Ok(()));
         }
         Some(relocation.retire().await)
     }
 
-    /// The turn of images and the log's name, to switch it: partitions neither come nor go meanwhile. Images wait for a switch, so it
-    /// does not begin with a directory that hangs.
+    /// Waits for the turn of images and the claim on the log's name, so that partitions neither
+    /// come nor go during the switch.
+    ///
+    /// Images wait for a switch, so it does not begin while a directory hangs.
     async fn begin_switch(
         &self,
         partition: &Rc<Partition<P>>,
@@ -301,14 +317,17 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Whether a switch would wait for a disk that hangs. Opening the log where it is then looks at all paths of tiers.
+    /// Returns whether a switch would wait for a disk that hangs.
+    ///
+    /// After the switch, opening the log looks at all paths of tiers.
     fn switch_waits(&self, partition: &Partition<P>, relocation: &Relocation<P>) -> bool {
         let dirs = [partition.log.dir(), relocation.dir()];
         dirs.iter().any(|dir| self.hangs(dir)) || self.tier_hangs()
     }
 
-    /// Closes the log, completes its copy, and leads it from where it is then. A directory that begins to hang meanwhile keeps the
-    /// partition offline, and nobody else waiting.
+    /// Closes the log, completes its copy, and leads the partition from where the log is then.
+    ///
+    /// If a directory begins to hang meanwhile, the partition is offline, but nothing else waits.
     async fn switch(
         self: &Rc<Self>,
         partition: &Rc<Partition<P>>,
@@ -316,7 +335,7 @@ impl<P: Platform> Broker<P> {
     ) -> storage::Result<()> {
         let (turn, claim) = self.begin_switch(partition, relocation).await?;
         let key = (partition.topic_id, partition.name.partition);
-        // What was taken is acknowledged before the producers are sent away.
+        // Accepted batches are acknowledged before the producers are refused.
         partition.leave();
         let is_clean = Rc::new(Cell::new(false));
         let (me, its, to) = (Rc::clone(self), Rc::clone(partition), Rc::clone(relocation));
@@ -327,13 +346,13 @@ impl<P: Platform> Broker<P> {
         };
         let hangs = || self.switch_waits(partition, relocation);
         match self.wait_unless(hangs, task::spawn(work)).await {
-            Begun::Done(Ok(switched)) => self.lead_switched(partition, switched),
-            Begun::Done(Err(error)) => {
+            DirOutcome::Done(Ok(switched)) => self.lead_switched(partition, switched),
+            DirOutcome::Done(Err(error)) => {
                 partition.stay();
                 Err(error)
             }
-            Begun::Stopping => Err(storage::Error::Closed),
-            Begun::Hangs(work) => {
+            DirOutcome::Stopping => Err(storage::Error::Closed),
+            DirOutcome::Hangs(work) => {
                 let from = partition.log.dir();
                 let is_from = self.hangs(from);
                 let dir = self.waits_for(if is_from { from } else { relocation.dir() });
@@ -347,7 +366,7 @@ impl<P: Platform> Broker<P> {
                 drop(turn);
                 let switched = match work.await {
                     Ok(Ok(switched)) => switched,
-                    // It is led no more: it is opened anew where it was.
+                    // The partition is led no more, so its log is opened again where it was.
                     Ok(Err(error)) => {
                         self.close_and_switch(partition, Err(error), &is_clean)
                             .await
@@ -359,13 +378,14 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Closes the log, completes its copy unless that is not to be, and opens it where it is then.
+    /// Closes the log, completes its copy unless `to` is an error, and opens the log where it is
+    /// then.
     async fn close_and_switch(
         self: &Rc<Self>,
         partition: &Partition<P>,
         to: storage::Result<&Rc<Relocation<P>>>,
         is_clean: &Cell<bool>,
-    ) -> Switched<P> {
+    ) -> SwitchOutcome<P> {
         if !partition.is_closed() {
             self.resign(partition, partition.name.partition);
         }
@@ -388,7 +408,7 @@ impl<P: Platform> Broker<P> {
         } else {
             Some(self.reopen(partition, &at).await)
         };
-        Switched {
+        SwitchOutcome {
             moved: moved.map(|_| ()),
             at,
             opened,
@@ -399,7 +419,7 @@ impl<P: Platform> Broker<P> {
     async fn reopen(
         &self,
         before: &Partition<P>,
-        at: &Unopened,
+        at: &UnopenedLog,
     ) -> storage::Result<Rc<storage::Log<P>>> {
         let (name, options) = (at.name.clone(), before.config().log_options());
         let opening = self
@@ -410,13 +430,13 @@ impl<P: Platform> Broker<P> {
         Ok(log)
     }
 
-    /// Leads a partition from where its log is now, with the turn of images in hand.
+    /// Leads a partition from where its log is now; the caller holds the turn of images.
     fn lead_switched(
         self: &Rc<Self>,
         before: &Partition<P>,
-        switched: Switched<P>,
+        switched: SwitchOutcome<P>,
     ) -> storage::Result<()> {
-        let Switched { moved, at, opened } = switched;
+        let SwitchOutcome { moved, at, opened } = switched;
         let (id, name) = (before.topic_id, before.name.clone());
         let index = name.partition;
         let slot = match opened {
@@ -435,15 +455,15 @@ impl<P: Platform> Broker<P> {
         moved
     }
 
-    /// The same without: the image may be another one by now.
+    /// Does the same without the turn of images: the image may be another one by now.
     async fn lead_switched_late(
         self: &Rc<Self>,
         before: &Partition<P>,
-        switched: Switched<P>,
+        switched: SwitchOutcome<P>,
         claim: Claim,
     ) -> storage::Result<()> {
         let (id, name) = (before.topic_id, &before.name);
-        // It is not kept of a topic that is no more.
+        // There is no entry if the topic was deleted.
         if let Some(known) = self.unopened.borrow_mut().get_mut(&(id, name.partition)) {
             *known = switched.at;
         }
@@ -461,14 +481,14 @@ impl<P: Platform> Broker<P> {
     }
 }
 
-/// Where the log of a partition is, and how it is to be opened there.
+/// Describes where the log of a partition is, and how to open it there.
 fn unopened<P: Platform>(
     partition: &Partition<P>,
     dir: &Path,
     clean: bool,
     points: &LogPoints,
-) -> Unopened {
-    Unopened {
+) -> UnopenedLog {
+    UnopenedLog {
         name: partition.name.clone(),
         dir: dir.to_owned(),
         how: OpenAs {

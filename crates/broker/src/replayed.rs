@@ -1,7 +1,8 @@
-//! A partition of an internal topic read from its start to its end, batch by batch: what a coordinator begins with.
+//! Reads a partition of an internal topic from its start to its end, batch by batch, when a
+//! coordinator loads it.
 //!
-//! Up to the high watermark, which is the end of everything that survived. What the batches mean is the caller's
-//! knowledge; the first one that cannot be read or taken ends the reading.
+//! The end is the high watermark, up to which everything has survived. The caller knows what the
+//! batches mean; the first batch that cannot be read or accepted ends the reading.
 
 use bytes::Bytes;
 use platform::Platform;

@@ -1,17 +1,20 @@
-//! Letting others run in the middle of a long loop.
+//! Pauses in long loops, in which other tasks of the shard run.
 //!
-//! A shard is one thread: whoever loops over what a client has sent holds up everybody else on it. Such loops rest every
-//! so many items. What was checked before a rest may not be true after it. Not here: loops whose order must not be
-//! interrupted, which are bounded instead.
+//! A shard is one thread: a loop over everything that a client has sent delays all other clients of
+//! the shard. Such loops rest once every fixed number of items. What was checked before a rest may
+//! not be true after it. Not here: loops whose order must not be interrupted, which are bounded
+//! instead.
 
 use platform::task::yield_now;
 
-/// Items of a loop between two rests: well below a millisecond's worth of the cheap work that handlers do.
+/// Items of a loop between two rests: the cheap work of handlers on them takes well below a
+/// millisecond.
 const ITEMS: u32 = 512;
-/// The same, for loops that go piece by piece.
+/// The same number, for loops that work piece by piece.
 pub(crate) const PIECE: usize = ITEMS as usize;
 
-/// What a decision on a part of a change weighs, in items: it looks at settings, and makes records and an answer.
+/// The weight in items of a decision on a part of a change, which reads settings and makes records
+/// and an answer.
 pub(crate) const DECISION: usize = 16;
 
 const _: () = assert!(
@@ -19,21 +22,21 @@ const _: () = assert!(
     "a decision is less than a piece"
 );
 
-/// How far a loop is from its next rest.
+/// The number of items until the next rest of a loop.
 pub(crate) struct Rests(u32);
 
 impl Rests {
-    /// A loop begins.
+    /// Begins a loop.
     pub(crate) const fn new() -> Self {
         Self(ITEMS)
     }
 
-    /// To be called for each item.
+    /// Counts one item, and rests if that is due.
     pub(crate) async fn item(&mut self) {
         self.items(1).await;
     }
 
-    /// The same for one that is worth several.
+    /// Counts an item that weighs as much as `count` items.
     pub(crate) async fn items(&mut self, count: usize) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         assert!(self.0 > 0, "a rest that is due is taken");
@@ -45,7 +48,7 @@ impl Rests {
     }
 }
 
-/// The results of `work` for all items, with rests.
+/// Returns the results of `work` for all items, with rests.
 pub(crate) async fn each<T, R>(
     items: impl IntoIterator<Item = T>,
     mut work: impl FnMut(T) -> R,
@@ -67,7 +70,7 @@ pub(crate) mod tests {
 
     use super::{ITEMS, each};
 
-    /// What a future without a rest gives at once.
+    /// Returns the output of a future that does not rest.
     pub(crate) fn now<F: Future>(future: F) -> F::Output {
         let mut context = Context::from_waker(Waker::noop());
         match std::pin::pin!(future).poll(&mut context) {
@@ -76,7 +79,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What a future gives in the end, and how often it rested.
+    /// Returns the output of a future, and how often it rested.
     pub(crate) fn rested<F: Future>(future: F) -> (usize, F::Output) {
         let mut context = Context::from_waker(Waker::noop());
         let mut future = std::pin::pin!(future);

@@ -1,11 +1,13 @@
-//! How much one answer may hold that names things of any size: groups with all that their members say, transactions with
-//! all their partitions; or that tells of all there is.
+//! Limits the size of one answer about items of any size (groups with everything their members
+//! sent, transactions with all their partitions), or of a list of everything.
 //!
-//! A request of a few bytes for each of them can name many large ones, or one many times. What is named after the room is
-//! used up is refused, to be asked for alone: the first is always told of whole. While clients are slow to take their answers,
-//! the room is less; while more is held than may be, it is the floor of every connection, for the first as well. What is told
-//! counts as held memory of answers, by its address, from when it is found, not only once it is encoded: an address whose
-//! answers come to too much while they are made is told no more. Clones share the room, on all shards.
+//! A request of a few bytes for each item can name many large items, or one item many times. Items
+//! beyond the room are refused, and the client asks for them separately; the first item always gets
+//! a complete answer. While clients are slow to receive their answers, the room is smaller. While
+//! an address holds more than it may, the room is the floor of every connection, also for the first
+//! item. An item counts as a held answer of its address from when it is looked up, not only once it
+//! is encoded: if the answers of an address grow too large while they are made, nothing more is
+//! added. Clones share the room, on all shards.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,13 +18,15 @@ use wire::types::ErrorCode;
 
 use crate::answers::{Account, Answers, FLOOR_BYTES};
 
-/// Bytes of an answer about what a request names, beyond which nothing more is told.
+/// Largest answer, in bytes, about what a request names; nothing is added beyond it.
 const BYTES_MAX: usize = 32 << 20;
-/// Bytes of an answer about all there is.
+/// Largest answer, in bytes, that lists everything.
 const LIST_BYTES_MAX: usize = 128 << 20;
-/// More than anything has that is told: nobody counts it, nor knows how large it is.
+/// Largest item that is counted.
+///
+/// A larger one is more than any item that can be answered, so it is refused without being counted.
 const COUNTED_BYTES_MAX: usize = 1 << 40;
-/// Bytes that are counted at a time.
+/// Bytes that are added to the account at a time.
 const STEP_BYTES: usize = FLOOR_BYTES;
 
 const _: () = assert!(
@@ -48,29 +52,29 @@ pub(crate) struct Room {
 struct Inner {
     account: Account,
     used: AtomicUsize,
-    /// Something is told of piece by piece.
+    /// An item is being answered piece by piece.
     begun: AtomicBool,
-    /// What is counted of it.
+    /// The part of `used` that the account counts.
     aside: AtomicUsize,
     bytes_max: usize,
-    /// More was held than may be, before anything was told or since.
+    /// The address held more than it may, before anything was added or since.
     is_over: AtomicBool,
-    /// There would be twice as much if everybody had taken his answers.
+    /// The room would be twice as large if all clients had received their answers.
     is_pressed: bool,
 }
 
 impl Room {
-    /// For an answer to `ip` about what it names.
+    /// Creates the room of an answer to `ip` about what its request names.
     pub(crate) fn of(answers: &Answers, ip: IpAddr) -> Self {
         Self::within(answers, ip, BYTES_MAX)
     }
 
-    /// For an answer to `ip` about all there is.
+    /// Creates the room of an answer to `ip` that lists everything.
     pub(crate) fn of_list(answers: &Answers, ip: IpAddr) -> Self {
         Self::within(answers, ip, LIST_BYTES_MAX)
     }
 
-    /// For tests of who tells.
+    /// Creates a room for tests.
     #[cfg(test)]
     pub(crate) fn some() -> Self {
         Self::of(&Answers::new(1 << 30), std::net::Ipv4Addr::LOCALHOST.into())
@@ -99,7 +103,7 @@ impl Room {
         }
     }
 
-    /// What is told of one thing, if there is room for it; looked for only while there is some.
+    /// Returns an item if there is room for it; calls `look` only while there is some.
     pub(crate) fn tell<T: Encodable>(&self, version: i16, look: impl FnOnce() -> T) -> Option<T> {
         if self.is_full() {
             return None;
@@ -107,9 +111,9 @@ impl Room {
         self.take(version, look())
     }
 
-    /// The same for what was looked for already.
+    /// Returns an item that was looked up already, if there is room for it.
     pub(crate) fn take<T: Encodable>(&self, version: i16, told: T) -> Option<T> {
-        // What cannot be said in a version says so when it is encoded; nobody knows how large it is.
+        // An item that `version` cannot express has no size; encoding it reports the error.
         let bytes = told.compute_size(version).unwrap_or(BYTES_MAX);
         let inner = &self.inner;
         let before = inner.add(bytes);
@@ -117,12 +121,13 @@ impl Room {
         (fits || (before == 0 && !inner.is_over())).then_some(told)
     }
 
-    /// Whether there is room for so many bytes of a list more; when there is not, there is none for any of it.
+    /// Returns whether there is room for `bytes` more of a list; if there is not, the whole list is
+    /// refused.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         self.inner.add(bytes).saturating_add(bytes) <= self.inner.bytes_now()
     }
 
-    /// For one thing that is told of piece by piece.
+    /// Begins an item that is answered piece by piece.
     pub(crate) fn pieces(&self) -> Pieces<'_> {
         let begun = self.inner.begun.swap(true, Ordering::Relaxed);
         Pieces {
@@ -131,12 +136,13 @@ impl Room {
         }
     }
 
-    /// True when nothing more need be looked for.
+    /// Returns true if there is no room left to look up anything.
     pub(crate) fn is_full(&self) -> bool {
         self.inner.used.load(Ordering::Relaxed) >= self.inner.bytes_now()
     }
 
-    /// What is refused for want of room: for good, or until others have taken their answers.
+    /// Returns the error for want of room: retriable if other answers hold the memory, otherwise
+    /// permanent.
     pub(crate) fn refusal(&self) -> ErrorCode {
         if self.inner.is_pressed || self.inner.is_over() {
             ErrorCode::CoordinatorLoadInProgress
@@ -146,15 +152,16 @@ impl Room {
     }
 }
 
-/// One thing that is told of piece by piece.
+/// An item that is answered piece by piece.
 pub(crate) struct Pieces<'a> {
     inner: &'a Inner,
     is_first: bool,
 }
 
 impl Pieces<'_> {
-    /// Whether there is room for a piece of so many bytes. For all of the first thing there is, unless its address holds too much
-    /// by now.
+    /// Returns whether there is room for a piece of `bytes`.
+    ///
+    /// All pieces of the first item fit, unless its address holds too much by now.
     pub(crate) fn has(&self, bytes: usize) -> bool {
         let inner = self.inner;
         let before = inner.add(bytes);
@@ -168,7 +175,7 @@ impl Inner {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// What may be told now.
+    /// Returns the size of the room now.
     fn bytes_now(&self) -> usize {
         if self.is_over() {
             self.bytes_max.min(FLOOR_BYTES)
@@ -177,7 +184,9 @@ impl Inner {
         }
     }
 
-    /// Takes bytes; says how many were taken before. More than memory can hold are none that were taken.
+    /// Takes bytes, and returns how many were taken before.
+    ///
+    /// A size above `COUNTED_BYTES_MAX` takes nothing and never fits.
     fn add(&self, bytes: usize) -> usize {
         if bytes > COUNTED_BYTES_MAX {
             return usize::MAX;
@@ -186,7 +195,7 @@ impl Inner {
         let now = before.saturating_add(bytes);
         let counted = self.aside.load(Ordering::Relaxed);
         if now > counted.saturating_add(STEP_BYTES) {
-            // Two shards that count at once count too much, until the answer is there.
+            // Two shards that get here at once count too much, until the answer is complete.
             self.aside.fetch_add(now - counted, Ordering::Relaxed);
             self.account.hold(now - counted);
             if before > 0 && self.account.is_over() {
@@ -253,7 +262,7 @@ mod tests {
         );
         assert!(answers.used_bytes() >= 16 << 20);
         assert!(!room.pieces().has(1));
-        // Until its address holds more than it may.
+        // The pieces of the first item fit until its address holds more than it may.
         slow.hold(20 << 20);
         assert!(!first.has(1 << 20));
         assert_eq!(room.refusal(), ErrorCode::CoordinatorLoadInProgress);
@@ -268,7 +277,7 @@ mod tests {
         let slow = answers.account(IpAddr::from([10, 0, 0, 1]));
         assert!(Room::of_list(&answers, ME).has(8 << 20));
         slow.hold(60 << 20);
-        // A quarter of the fair share of one of two.
+        // A quarter of the fair share of one of two addresses.
         let room = Room::of_list(&answers, ME);
         assert!(room.has(2 << 20) && !room.has(1));
         drop(room);
@@ -290,7 +299,7 @@ mod tests {
         let mut rooms: Vec<_> = (0..50)
             .map(|_| (Room::of_list(&answers, greedy), true))
             .collect();
-        // Each of them may have 8 MiB.
+        // Each room has 8 MiB.
         for _ in 0..(8 << 20) / FLOOR_BYTES {
             for (room, fits) in &mut rooms {
                 *fits = *fits && room.has(FLOOR_BYTES);

@@ -1,4 +1,6 @@
-//! From what a request names to the partitions themselves, on whatever shard they live.
+//! Routes the items of a request to their partitions, on the shards that lead them.
+//!
+//! Invariant: each item has one result, and the results come in the order of the items.
 
 #![cfg_attr(
     not(test),
@@ -25,17 +27,19 @@ use crate::partition::Partition;
 use crate::rests::Rests;
 use crate::shards::ShardIndex;
 
-/// Items of one shard that are begun without letting others run, where the order does not ask for more.
+/// Items of one shard that begin without a pause, unless their order asks for more.
 const AT_ONCE: usize = 512;
 
-/// What an item is answered whose shard does not: it is shutting down.
+/// The result of an item whose shard does not answer because it is shutting down.
 const UNANSWERED: ErrorCode = ErrorCode::UnknownServerError;
 
 /// A partition that exists, by its topic's id.
 pub(crate) type Target = (TopicId, i32);
 
 impl<P: Platform> Broker<P> {
-    /// Finds a partition in the metadata: Kafka's error tells a missing name from a missing id.
+    /// Finds a partition in the metadata.
+    ///
+    /// As in Kafka, a missing name and a missing id have different errors.
     pub(crate) fn target(&self, topic: &TopicKey, partition: i32) -> Result<Target, ErrorCode> {
         let image = self.image();
         let found = match topic {
@@ -52,7 +56,7 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// The partition, if this shard leads it.
+    /// Returns the partition, if this shard leads it.
     pub(crate) fn led(&self, target: Target) -> Result<Rc<Partition<P>>, ErrorCode> {
         match self.partitions.borrow().get(&target) {
             Some(Ok(partition)) => Ok(Rc::clone(partition)),
@@ -62,18 +66,21 @@ impl<P: Platform> Broker<P> {
     }
 }
 
-/// What came of beginning an item.
-pub(crate) enum Begun<Fut> {
-    /// It has begun; what that was worth, in items, and the rest of it.
+/// The beginning of an item.
+pub(crate) enum ItemStart<Fut> {
+    /// The item has begun: the weight of that, in items, and the rest of the work.
     Now(usize, Fut),
-    /// It begins when this is done, which does not hold up the shard. Nothing of its line begins before.
+    /// The item begins when this future completes, which does not block the shard; nothing of its
+    /// line begins before.
     Later(Pin<Box<dyn Future<Output = Fut>>>),
 }
 
-/// Runs `work` for each item at its partition, on the shard that leads it, and returns the results in the order of
-/// the items. Items of one shard begin in their order, many of them in pieces between which others have their turn;
-/// nothing is waited for before all have begun. What has begun on other shards goes on to its end, also when the caller goes
-/// away.
+/// Runs `work` for each item at its partition, on the shard that leads it, and returns the results
+/// in the order of the items.
+///
+/// Items of one shard begin in their order, many of them in pieces, between which others have their
+/// turn; waiting starts when all have begun. What has begun on other shards goes on to its end,
+/// also when the caller goes away.
 pub(crate) async fn at_partitions<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
     items: Vec<(Result<Target, ErrorCode>, T)>,
@@ -86,13 +93,14 @@ where
     F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
-    let work = move |broker, partition, item| Begun::Now(1, work(broker, partition, item));
+    let work = move |broker, partition, item| ItemStart::Now(1, work(broker, partition, item));
     at_partitions_in_line(broker, None, items, work).await
 }
 
-/// The same for `work` that says what it was worth to begin an item, in items; and behind requests of the same connection
-/// that have not begun everything yet: requests of one line begin in the order in which they come here, however much they
-/// have to begin.
+/// Does the same in the order of `line`, for `work` that returns the weight of beginning an item.
+///
+/// Requests of one line begin in the order in which they come here, however much each has to begin:
+/// a request waits for those of its connection that have not begun everything yet.
 pub(crate) async fn at_partitions_in_line<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
     line: Option<SocketAddr>,
@@ -103,7 +111,7 @@ where
     P: Platform,
     T: Send + 'static,
     R: Send + 'static,
-    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut> + Clone + Send + 'static,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> ItemStart<Fut> + Clone + Send + 'static,
     Fut: Future<Output = Result<R, ErrorCode>> + 'static,
 {
     if items.len() == 1
@@ -114,7 +122,7 @@ where
             Ok(target) => {
                 let owner = broker.shards.owner(target.0, target.1);
                 let this = move |broker| at_this_in_line(broker, line, target, item, work);
-                // Boxed, so that the caller's future does not grow by it.
+                // Boxed, so that the caller's future stays small.
                 let done = Box::pin(broker.shards.call(owner, this)).await;
                 done.unwrap_or(Err(UNANSWERED))
             }
@@ -122,7 +130,7 @@ where
     }
     let asked = items.len();
     let (mut results, by_shard) = match line {
-        // Those of a line begin in the first poll.
+        // The items of a line begin in the first poll.
         Some(_) => divided(broker, items),
         None => divided_in_turns(broker, items).await,
     };
@@ -136,13 +144,14 @@ where
             broker.shards.call(shard, all)
         });
     fill(&mut results, join_all(calls).await).await;
-    // Callers put the results beside what they asked for.
+    // Callers pair the results with their items.
     assert_eq!(results.len(), asked, "each item has a result");
     results
 }
 
-/// As [`at_partitions`], for work that only reads and waits: it ends everywhere when the caller goes away, and of many
-/// items some wait for others.
+/// Does the same as [`at_partitions`] for work that only reads and waits.
+///
+/// The work ends on all shards when the caller goes away, and of many items some wait for others.
 pub(crate) async fn at_partitions_abandoned<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
     mut items: Vec<(Result<Target, ErrorCode>, T)>,
@@ -163,7 +172,7 @@ where
             Ok(target) => {
                 let owner = broker.shards.owner(target.0, target.1);
                 let this = move |broker| at_this(broker, target, item, work);
-                // Boxed, so that the caller's future does not grow by it.
+                // Boxed, so that the caller's future stays small.
                 let done = Box::pin(broker.shards.call_abandoned(owner, this)).await;
                 done.unwrap_or(Err(UNANSWERED))
             }
@@ -181,21 +190,21 @@ where
             broker.shards.call_abandoned(shard, all)
         });
     fill(&mut results, join_all(calls).await).await;
-    // Callers put the results beside what they asked for.
+    // Callers pair the results with their items.
     assert_eq!(results.len(), asked, "each item has a result");
     results
 }
 
-/// Items of one shard: each with its place in the request.
+/// Items of one shard, each with its index in the request.
 type OfShard<T> = Vec<(usize, Target, T)>;
 
-/// What each item is answered if its shard does not, and the items by shard.
-type Divided<T, R> = (Vec<Result<R, ErrorCode>>, Vec<OfShard<T>>);
+/// The results of items whose shard does not answer, and the items by shard.
+type DividedItems<T, R> = (Vec<Result<R, ErrorCode>>, Vec<OfShard<T>>);
 
 fn divided<P: Platform, T, R>(
     broker: &Broker<P>,
     items: Vec<(Result<Target, ErrorCode>, T)>,
-) -> Divided<T, R> {
+) -> DividedItems<T, R> {
     let mut divided = undivided(broker, items.len());
     for (index, (target, item)) in items.into_iter().enumerate() {
         divide(broker, &mut divided, index, target, item);
@@ -203,11 +212,11 @@ fn divided<P: Platform, T, R>(
     divided
 }
 
-/// The same, where the order does not ask for it at once.
+/// Does the same with rests, where the order does not forbid them.
 async fn divided_in_turns<P: Platform, T, R>(
     broker: &Broker<P>,
     items: Vec<(Result<Target, ErrorCode>, T)>,
-) -> Divided<T, R> {
+) -> DividedItems<T, R> {
     if items.len() <= AT_ONCE {
         return divided(broker, items);
     }
@@ -220,7 +229,7 @@ async fn divided_in_turns<P: Platform, T, R>(
     divided
 }
 
-fn undivided<P: Platform, T, R>(broker: &Broker<P>, count: usize) -> Divided<T, R> {
+fn undivided<P: Platform, T, R>(broker: &Broker<P>, count: usize) -> DividedItems<T, R> {
     let mut by_shard: Vec<OfShard<T>> = Vec::new();
     by_shard.resize_with(broker.shards.count(), Vec::new);
     (Vec::with_capacity(count), by_shard)
@@ -228,7 +237,7 @@ fn undivided<P: Platform, T, R>(broker: &Broker<P>, count: usize) -> Divided<T, 
 
 fn divide<P: Platform, T, R>(
     broker: &Broker<P>,
-    (results, by_shard): &mut Divided<T, R>,
+    (results, by_shard): &mut DividedItems<T, R>,
     index: usize,
     target: Result<Target, ErrorCode>,
     item: T,
@@ -243,7 +252,8 @@ fn divide<P: Platform, T, R>(
     }
 }
 
-/// Does the work of a request about one partition, as most are: without lists.
+/// Does the work of a request about one partition, without lists, because most requests are of this
+/// kind.
 async fn at_this<P, T, R, F, Fut>(
     broker: Rc<Broker<P>>,
     target: Target,
@@ -259,7 +269,7 @@ where
     work(broker, partition, item).await
 }
 
-/// The same, behind those of its line.
+/// Does the same behind the other requests of the line.
 async fn at_this_in_line<P, T, R, F, Fut>(
     broker: Rc<Broker<P>>,
     line: Option<SocketAddr>,
@@ -269,7 +279,7 @@ async fn at_this_in_line<P, T, R, F, Fut>(
 ) -> Result<R, ErrorCode>
 where
     P: Platform,
-    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut>,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> ItemStart<Fut>,
     Fut: Future<Output = Result<R, ErrorCode>>,
 {
     let mut place = line.and_then(|line| broker.lines.behind(|| line));
@@ -278,8 +288,8 @@ where
     }
     let partition = broker.led(target)?;
     let begun = match work(Rc::clone(&broker), partition, item) {
-        Begun::Now(_, begun) => begun,
-        Begun::Later(begins) => {
+        ItemStart::Now(_, begun) => begun,
+        ItemStart::Later(begins) => {
             place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
             begins.await
         }
@@ -297,7 +307,7 @@ async fn at_these_in_line<P, T, R, F, Fut>(
 ) -> Vec<(usize, Result<R, ErrorCode>)>
 where
     P: Platform,
-    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> Begun<Fut>,
+    F: Fn(Rc<Broker<P>>, Rc<Partition<P>>, T) -> ItemStart<Fut>,
     Fut: Future<Output = Result<R, ErrorCode>>,
 {
     let mut place = line.and_then(|line| broker.lines.behind(|| line));
@@ -310,8 +320,8 @@ where
     while let Some((index, target, item)) = list.next() {
         let (worth, begun) = match broker.led(target) {
             Ok(partition) => match work(Rc::clone(&broker), partition, item) {
-                Begun::Now(worth, begun) => (worth.max(1), Ok(begun)),
-                Begun::Later(begins) => {
+                ItemStart::Now(worth, begun) => (worth.max(1), Ok(begun)),
+                ItemStart::Later(begins) => {
                     place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
                     (1, Ok(begins.await))
                 }
@@ -326,7 +336,7 @@ where
         }));
         left = left.saturating_sub(worth);
         if left == 0 && list.len() > 0 {
-            // Taken in the first poll, before anything behind it comes.
+            // The place is taken in the first poll, before a request behind this one comes.
             place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
             yield_now().await;
             left = AT_ONCE;
@@ -345,7 +355,7 @@ where
     done
 }
 
-/// Does the work of one shard, all of it begun at once.
+/// Does the work of one shard, all of it at once.
 async fn at_these<P, T, R, F, Fut>(
     broker: Rc<Broker<P>>,
     list: OfShard<T>,
@@ -370,7 +380,7 @@ where
     join_all(each).await
 }
 
-/// The same, not all at once: the shard has others to serve.
+/// Does the same in pieces, between which the shard serves others.
 async fn at_these_in_turns<P, T, R, F, Fut>(
     broker: Rc<Broker<P>>,
     list: OfShard<T>,
@@ -396,10 +406,11 @@ where
     }
 }
 
-/// What the items of one shard came to, each with its place; `None` from a shard that is shutting down.
-type Done<R> = Option<Vec<(usize, Result<R, ErrorCode>)>>;
+/// The results of the items of one shard, each with its index; `None` if the shard is shutting
+/// down.
+type ShardResults<R> = Option<Vec<(usize, Result<R, ErrorCode>)>>;
 
-async fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<Done<R>>) {
+async fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<ShardResults<R>>) {
     let mut rests = Rests::new();
     for (index, result) in done.into_iter().flatten().flatten() {
         let Some(slot) = results.get_mut(index) else {
@@ -410,8 +421,9 @@ async fn fill<R>(results: &mut [Result<R, ErrorCode>], done: Vec<Done<R>>) {
     }
 }
 
-/// Has the shard of each item work on it, and returns the results in the order of the items: one message for each shard,
-/// however many items there are. `None` where a shard is shutting down.
+/// Runs `work` for each item on its shard, and returns the results in the order of the items.
+///
+/// Each shard gets one message, however many items there are. `None`: the shard is shutting down.
 pub(crate) async fn at_homes<P, T, R, F, Fut>(
     broker: &Rc<Broker<P>>,
     items: Vec<(ShardIndex, T)>,

@@ -1,14 +1,15 @@
-//! A log line that says the same again and again, said now and then.
+//! A line of the log that would repeat often, written only now and then.
 //!
-//! Clients repeat what fails, some once a second for ever: a line for each teaches operators to pass over lines. What was
-//! not said is counted, and said with the next. Pure: it is told the time.
+//! Clients repeat what fails, some once a second forever: with a line for each failure, operators
+//! would stop reading them. The lines left out are counted, and the next line has their number. The
+//! caller passes the time.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use platform::clock::Instant;
 
-/// How often it is said.
+/// Shortest time between two lines.
 const EVERY: Duration = Duration::from_mins(1);
 
 /// One line of the log.
@@ -19,7 +20,8 @@ pub(crate) struct Seldom {
 }
 
 impl Seldom {
-    /// How many times it was not said since the last time; `None`: it is not to be said now either.
+    /// Returns how many lines were left out since the last one; `None` if this one is left out,
+    /// too.
     pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
         let since = |said| now.saturating_duration_since(said);
         if self.said.get().is_some_and(|said| since(said) < EVERY) {

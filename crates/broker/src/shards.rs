@@ -1,10 +1,12 @@
-//! Messages between shards: run a closure with another shard's broker and wait for what it returns.
+//! Messages between shards: a shard runs a closure with another shard's broker and waits for its
+//! result.
 //!
-//! Invariants: tasks sent from one shard to another begin in the order sent (the first poll of each happens in that
-//! order, so appends made before the first wait keep it); a caller that goes away abandons the answer, not the task, unless
-//! it says so.
-//! Queues are unbounded but their length is not: every task is sent by a request that holds a permit of the
-//! connection's byte budget, or by one of a fixed set of background loops.
+//! Invariants: tasks from one shard to another begin in the order in which they were sent (each is
+//! polled first in that order, which keeps the order of appends made before the first wait). A
+//! caller that goes away abandons the answer, not the task, unless it uses
+//! [`Shards::call_abandoned`]. The channels are unbounded, but their length is not: every task is
+//! sent by a request that holds a permit of the connection's byte budget, or by one of a fixed set
+//! of background loops.
 
 use std::cell::OnceCell;
 use std::future::Future;
@@ -31,10 +33,10 @@ pub struct Shards<P: platform::Platform> {
     local: OnceCell<Weak<Broker<P>>>,
 }
 
-/// What other shards asked of this one.
+/// The tasks that other shards have sent to this one.
 pub struct Inbox<P: platform::Platform>(mpsc::UnboundedReceiver<Task<P>>);
 
-/// A shard's two ends, made before its thread starts.
+/// The two ends of a shard's channels, made before its thread starts.
 pub struct Seat<P: platform::Platform> {
     me: ShardIndex,
     // Bounded: tasks of requests in flight, `queued.max.request.bytes`.
@@ -55,7 +57,7 @@ pub fn seats<P: platform::Platform>(count: usize) -> Vec<Seat<P>> {
 }
 
 impl<P: platform::Platform> Seat<P> {
-    /// Takes the seat on the shard's own thread.
+    /// Takes the seat, on the shard's own thread.
     pub fn take(self) -> (Shards<P>, Inbox<P>) {
         let Self { me, peers, inbox } = self;
         assert!(me < peers.len(), "a shard is one of those that there are");
@@ -71,17 +73,19 @@ impl<P: platform::Platform> Seat<P> {
 }
 
 impl<P: platform::Platform> Shards<P> {
-    /// This shard.
+    /// Returns the index of this shard.
     pub fn me(&self) -> ShardIndex {
         self.me
     }
 
-    /// How many shards there are.
+    /// Returns the number of shards.
     pub fn count(&self) -> usize {
         self.peers.len()
     }
 
-    /// The shard that owns a partition. Changes with the number of shards only, so every shard agrees.
+    /// Returns the shard that owns a partition.
+    ///
+    /// The result changes only with the number of shards, so every shard agrees.
     pub fn owner(&self, topic: TopicId, partition: i32) -> ShardIndex {
         let (high, low) = topic.0.as_u64_pair();
         let spread = (high ^ low).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -94,7 +98,9 @@ impl<P: platform::Platform> Shards<P> {
         assert!(self.local.set(broker).is_ok(), "a shard has one broker");
     }
 
-    /// The way to a shard. A number that none has is a mistake of ours, and would look like a shard that stops.
+    /// Returns the sender to a shard.
+    ///
+    /// An unknown index is a bug; without the assert it would look like a shard that stops.
     fn peer(&self, to: ShardIndex) -> &mpsc::UnboundedSender<Task<P>> {
         assert!(to < self.peers.len(), "a shard of this process");
         &self.peers[to]
@@ -104,9 +110,9 @@ impl<P: platform::Platform> Shards<P> {
         self.local.get().and_then(Weak::upgrade)
     }
 
-    /// Runs `work` on shard `to` and returns its result; `None` when that shard is shutting down.
+    /// Runs `work` on shard `to` and returns its result, or `None` if that shard is shutting down.
     ///
-    /// On this very shard it runs in place: its first poll is the caller's first poll.
+    /// If `to` is this shard, the work runs in place: its first poll is the caller's first poll.
     pub async fn call<R, F, Fut>(&self, to: ShardIndex, work: F) -> Option<R>
     where
         R: Send + 'static,
@@ -120,7 +126,7 @@ impl<P: platform::Platform> Shards<P> {
         let task: Task<P> = Box::new(move |broker| {
             let work = work(broker);
             Box::pin(async move {
-                // A caller that has gone does not want the answer.
+                // The send fails if the caller has gone away.
                 let _ = answer.send(work.await);
             })
         });
@@ -128,8 +134,9 @@ impl<P: platform::Platform> Shards<P> {
         answered.await.ok()
     }
 
-    /// As [`Shards::call`], but the work is dropped when the caller goes away: for work that only reads and waits, or that has tasks
-    /// of its own for what must come to its end.
+    /// Does the same as [`Shards::call`], but drops the work when the caller goes away.
+    ///
+    /// It is for work that only reads and waits, or that has tasks of its own for what must end.
     pub async fn call_abandoned<R, F, Fut>(&self, to: ShardIndex, work: F) -> Option<R>
     where
         R: Send + 'static,
@@ -149,7 +156,7 @@ impl<P: platform::Platform> Shards<P> {
                     Poll::Pending => answer.poll_closed(context).map(|()| None),
                 });
                 if let Some(done) = done.await {
-                    // A caller that has gone does not want the answer.
+                    // The send fails if the caller has gone away.
                     let _ = answer.send(done);
                 }
             })
@@ -183,11 +190,11 @@ impl<P: platform::Platform> Inbox<P> {
     }
 }
 
-/// Polls a future once, here and now, and leaves the rest of it to the executor.
+/// Polls a future once, in place, and leaves the rest of it to the executor.
 fn start(mut future: LocalFuture) {
     let mut context = Context::from_waker(Waker::noop());
     if future.as_mut().poll(&mut context).is_pending() {
-        // Spawning polls it again at once, which registers a real waker.
+        // The executor polls it again at once, which registers a real waker.
         platform::task::spawn(future);
     }
 }

@@ -1,10 +1,14 @@
-//! Telemetry of clients (KIP-714): who is asked for which metrics, how often, and what came of it.
+//! Client telemetry (KIP-714): which clients are to send which metrics, how often, and what the
+//! broker does with them.
 //!
-//! A client's instance id picks the shard that knows it. Decisions are pure: each is told the (monotonic) time. Rules as
-//! Kafka's: a request before the push interval is over is refused, save the first push after the subscription was told; a
-//! client that said it terminates is not heard any more; when a subscription changes, everybody's begins anew.
-//! Bounded: the instances of a shard; at the bound the address with the most gives one up (`telemetry/ledger.rs`). What
-//! clients measured is in `telemetry/received.rs`, which of them are asked in `telemetry/subscription.rs`.
+//! A client's instance id selects the shard that knows it. Decisions are pure: the (monotonic) time
+//! is a parameter. The rules are Kafka's: a request before the push interval has passed is refused,
+//! except for the first push after a request for the subscription; a push after a terminating one
+//! is refused; when a subscription changes, the state of every client starts again.
+//!
+//! Bounded: the instances of a shard; at the bound, the address with the most gives one up
+//! (`telemetry/ledger.rs`). The metrics of clients are in `telemetry/received.rs`, the selection of
+//! clients in `telemetry/subscription.rs`.
 
 #![cfg_attr(
     not(test),
@@ -30,63 +34,64 @@ mod retained;
 mod subscription;
 
 use ledger::{Holder, Ledger};
-pub use received::{BYTES_MAX, Metrics, Received};
+pub use received::{BYTES_MAX, Metrics, ReceivedMetrics};
 pub(crate) use subscription::Subscriptions;
 pub use subscription::{Client, Subscription};
 
-/// Clients known in all, over all shards.
+/// Maximum number of known clients, over all shards.
 const INSTANCES_MAX: usize = 16_384;
-/// A client that was not heard for so long, or for three intervals, is forgotten.
+/// A client that was silent for this long, and for three intervals, is forgotten.
 const FORGOTTEN_AFTER_MIN: Duration = Duration::from_mins(1);
-/// Bytes that are kept of what a client calls itself.
+/// Maximum stored length of a client id.
 const CALLED_BYTES_MAX: usize = 256;
 
 /// The clients that one shard knows.
 pub(crate) struct Telemetry {
     instances: RefCell<Instances>,
     instances_max: usize,
-    /// Who is asked for what.
+    /// The subscriptions of clients.
     pub(crate) subscriptions: Subscriptions,
-    received: Received,
+    received: ReceivedMetrics,
 }
 
 #[derive(Default)]
 struct Instances {
     // Bounded: `INSTANCES_MAX`.
     of: HashMap<Uuid, Instance>,
-    /// Each holds one.
+    /// Each client holds one unit.
     ledger: Ledger,
 }
 
-/// A client. Which metrics it is asked for is not kept: the metadata says it.
+/// A client. Its metrics are not stored, because they are in the metadata.
 struct Instance {
     subscription: i32,
     interval: Duration,
-    /// Of the subscriptions from which its own was made.
+    /// Version of the subscriptions from which the client's own was built.
     version: u64,
     last_get: Option<Instant>,
     last_push: Option<Instant>,
     heard: Instant,
     terminating: bool,
-    /// The last push was refused for what the client believes of its subscription: it may ask again at once.
+    /// True if the last push was refused because of the client's view of its subscription: the
+    /// client may request it immediately.
     is_astray: bool,
 }
 
-/// What a client is asked for.
+/// A push, without its metrics.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Push {
-    /// The subscription that it pushes for.
+    /// The subscription id in the push.
     pub(crate) subscription: i32,
-    /// It ends.
+    /// True for the client's last push.
     pub(crate) terminating: bool,
-    /// True when its codec is one of ours.
+    /// True if the broker supports its codec.
     pub(crate) known_codec: bool,
     /// Bytes of metrics, compressed.
     pub(crate) bytes: usize,
 }
 
 impl Context {
-    /// Who asks, for what tells clients apart.
+    /// Returns the attributes that distinguish the client.
     pub(crate) fn telemetry_client(&self, id: Uuid) -> Client {
         let software = self.software.borrow();
         Client {
@@ -101,27 +106,27 @@ impl Context {
 }
 
 impl Telemetry {
-    /// Nobody is known.
+    /// Returns the state without clients.
     pub(crate) fn new(shards: usize, metrics: Metrics) -> Self {
         Self {
             instances: RefCell::default(),
             instances_max: (INSTANCES_MAX / shards.max(1)).max(1),
             subscriptions: Subscriptions::default(),
-            received: Received::new(metrics, shards),
+            received: ReceivedMetrics::new(metrics, shards),
         }
     }
 
-    /// What has been received.
-    pub(crate) fn received(&self) -> &Received {
+    /// Returns the metrics that were received.
+    pub(crate) fn received(&self) -> &ReceivedMetrics {
         &self.received
     }
 
-    /// True for a client that is not forgotten.
+    /// Returns true for a client that is not forgotten.
     pub(crate) fn knows(&self, id: Uuid) -> bool {
         self.instances.borrow().of.contains_key(&id)
     }
 
-    /// Judges a question for the subscription.
+    /// Judges a request for the subscription.
     pub(crate) fn ask(
         &self,
         client: &Client,
@@ -137,14 +142,14 @@ impl Telemetry {
                 return Err(ErrorCode::ThrottlingQuotaExceeded);
             }
             instance.is_astray = false;
-            // What it is told now: it may call itself something else than before.
+            // The current subscription: the client's attributes may have changed.
             instance.subscription = subscription.id;
             instance.interval = subscription.interval();
             Ok(())
         })
     }
 
-    /// Judges a push; what it carries is not looked at.
+    /// Judges a push, without its metrics.
     pub(crate) fn push(
         &self,
         client: &Client,
@@ -165,7 +170,7 @@ impl Telemetry {
         })
     }
 
-    /// Runs `decide` on a client that may be new; counts what is refused.
+    /// Runs `decide` on a client that may be new; counts refusals.
     fn with<R>(
         &self,
         client: &Client,
@@ -206,7 +211,7 @@ impl Telemetry {
         decided
     }
 
-    /// Forgets who has not been heard for long.
+    /// Forgets clients that were silent for too long.
     pub(crate) fn forget_idle(&self, now: Instant) {
         let mut instances = self.instances.borrow_mut();
         let Instances { of, ledger } = &mut *instances;

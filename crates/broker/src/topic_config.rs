@@ -1,12 +1,12 @@
-//! Settings of topics: what there is, what is allowed, where a value comes from, and what it means
+//! Topic settings: which exist, which values are valid, where a value comes from, and what it means
 //! for the log.
 //!
 //! A value is looked up in this order: the topic's own, then under the broker keys that stand for
 //! it: this broker's dynamic ones, the dynamic defaults of all brokers, the static ones of the
 //! configuration file, the default. The definitions are one table (`topic_config/table.rs`). Values
 //! in the metadata log are text; they were validated when they were set, and
-//! [`TopicConfig::resolve`] passes over a text that no longer parses (a start says so). Not here: changing settings
-//! (`controller/configs.rs`), showing them (`handler/describe_configs.rs`).
+//! [`TopicConfig::resolve`] ignores a text that no longer parses (a start logs it). Not here:
+//! changing settings (`controller/configs.rs`), showing them (`handler/describe_configs.rs`).
 
 mod broker_settings;
 mod check;
@@ -29,26 +29,27 @@ pub(crate) use broker_settings::{BrokerSettings, of_listener};
 pub use check::validate;
 pub use kind::InvalidSetting;
 pub(crate) use kind::{canonical, parse_kind, parse_whole};
-pub(crate) use source::{Source, Sourced};
+pub(crate) use source::{Source, SourcedValue};
 pub(crate) use sources::topic_sources;
 pub(crate) use table::{DEFINITIONS, Definition, definition};
 
-/// The settings of one topic that the broker acts on.
+/// The settings of one topic that affect the broker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicConfig {
-    /// `max.message.bytes`: largest batch.
+    /// `max.message.bytes`: maximum size of a batch.
     pub max_message_bytes: usize,
-    /// `message.timestamp.before.max.ms`: how far a timestamp may lie in the past.
+    /// `message.timestamp.before.max.ms`: how far a timestamp may be in the past.
     pub timestamp_before_max_ms: i64,
-    /// `message.timestamp.after.max.ms`: how far a timestamp may lie in the future.
+    /// `message.timestamp.after.max.ms`: how far a timestamp may be in the future.
     pub timestamp_after_max_ms: i64,
     /// `message.timestamp.type` is `LogAppendTime`.
     pub log_append_time: bool,
-    /// `cleanup.policy` has `compact`.
+    /// `cleanup.policy` contains `compact`.
     pub compacted: bool,
-    /// `cleanup.policy` has `delete`.
+    /// `cleanup.policy` contains `delete`.
     pub delete: bool,
-    /// `compression.type`: the codec that stored batches have, with its level; `None` keeps the producer's.
+    /// `compression.type`: the codec of stored batches, with its level; `None` keeps the
+    /// producer's.
     pub compression: Option<(Compression, i32)>,
     /// `min.insync.replicas`.
     pub min_insync_replicas: i32,
@@ -59,11 +60,11 @@ pub struct TopicConfig {
     log: LogOptions,
 }
 
-/// Resolves the settings of many topics: what they have in common is looked up once.
+/// Resolves the settings of many topics; looks up what they have in common once.
 pub struct TopicConfigs<'a> {
     image: &'a Image,
     options: &'a BrokerOptions,
-    /// The settings of a topic that says nothing itself.
+    /// The settings of a topic without its own.
     default: Arc<TopicConfig>,
 }
 
@@ -79,12 +80,12 @@ impl<'a> TopicConfigs<'a> {
         }
     }
 
-    /// True for the settings of topics that say nothing themselves.
+    /// Returns true for the settings of topics without their own.
     pub(crate) fn is_default(&self, config: &Arc<TopicConfig>) -> bool {
         Arc::ptr_eq(&self.default, config)
     }
 
-    /// The settings of `topic`; shared by all topics that say nothing themselves.
+    /// Returns the settings of `topic`; topics without their own share one value.
     pub fn of(&self, topic: &str) -> Arc<TopicConfig> {
         match self.image.settings(ResourceType::TOPIC, topic) {
             None => Arc::clone(&self.default),
@@ -94,7 +95,7 @@ impl<'a> TopicConfigs<'a> {
 }
 
 impl TopicConfig {
-    /// The settings of `topic`.
+    /// Returns the settings of `topic`.
     pub fn resolve(image: &Image, options: &BrokerOptions, topic: &str) -> Self {
         let broker = BrokerSettings { image, options };
         let text = |name: &str| topic_value(&broker, topic, name);
@@ -118,7 +119,8 @@ impl TopicConfig {
                 Ok(internal) => internal,
                 Err(_) => number("segment.bytes"),
             }),
-            // A record cannot be compacted in time while its segment is active.
+            // A record is not compacted while its segment is active, so the segment must roll
+            // within the maximum lag.
             segment_ms: match u64::try_from(compaction.max_lag_ms) {
                 Ok(lag_ms) if has("compact") => segment_ms.map(|ms| ms.min(lag_ms)),
                 _ => segment_ms,
@@ -163,18 +165,18 @@ impl TopicConfig {
         }
     }
 
-    /// Largest segment: what is more at once is refused.
+    /// Returns the maximum size of a segment; a larger batch is refused.
     pub(crate) fn segment_bytes(&self) -> usize {
         usize::try_from(self.log.segment_bytes).unwrap_or(usize::MAX)
     }
 
-    /// What the topic's logs are told.
+    /// Returns the options of the topic's logs.
     pub fn log_options(&self) -> LogOptions {
         self.log.clone()
     }
 }
 
-/// The effective value of one setting, in its canonical form.
+/// Returns the effective value of one setting, in its canonical form.
 fn topic_value(broker: &BrokerSettings<'_>, topic: &str, name: &str) -> String {
     let Some(definition) = definition(name) else {
         return String::new();
@@ -182,7 +184,7 @@ fn topic_value(broker: &BrokerSettings<'_>, topic: &str, name: &str) -> String {
     definition.effective(broker, topic)
 }
 
-/// The codec that stored batches have, with its level.
+/// Returns the codec of stored batches, with its level.
 fn compression(broker: &BrokerSettings<'_>, topic: &str) -> Option<(Compression, i32)> {
     let codec = Compression::from_name(&topic_value(broker, topic, "compression.type"))?;
     let level = match codec {
@@ -193,7 +195,7 @@ fn compression(broker: &BrokerSettings<'_>, topic: &str) -> Option<(Compression,
     Some((codec, level.parse().unwrap_or(0)))
 }
 
-/// A ratio from 0 to 1.
+/// Parses a ratio from 0 to 1, in millionths.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

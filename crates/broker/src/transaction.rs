@@ -1,17 +1,19 @@
-//! The transaction coordinator: which producer a transactional id is, what its transaction spans, how it ended.
+//! The transaction coordinator: the producer of each transactional id, the partitions of its
+//! transaction, and how the transaction ended.
 //!
-//! - [`state`]: where an id stands, as `__transaction_state` has it;
+//! - [`state`]: the state of an id, as in `__transaction_state`;
 //! - [`machine`]: every decision about one id, pure;
-//! - [`coordinator`]: the ids whose partition of `__transaction_state` a shard leads: decide, append, settle, answer;
-//! - [`admission`]: what comes before the first batch in a partition;
-//! - [`markers`]: carries a decision out in the partitions of the transaction;
-//! - [`weight`]: what ids take, in bytes;
+//! - [`coordinator`]: the ids whose partition of `__transaction_state` this shard leads: decides,
+//!   appends, settles, answers;
+//! - [`admission`]: the checks before a transaction's first batch in a partition;
+//! - [`markers`]: carries out a decision in the partitions of the transaction;
+//! - [`weight`]: the bytes that ids take;
 //! - [`log`]: appends and loads.
 //!
-//! Invariants: what is decided is in the log, below its high watermark, before anybody is told or a marker is written;
-//! a decision that is in the log is carried out, across restarts, however long it takes; an id has one change on its
-//! way at a time. Not here: what partitions make of batches and markers (`partition.rs`, `storage`), offsets of groups
-//! in transactions (`group`).
+//! Invariants: a decision is in the log, below its high watermark, before it is answered or a
+//! marker is written; a decision in the log is carried out, across restarts, however long that
+//! takes; an id has one change in flight at a time. Not here: what partitions do with batches and
+//! markers (`partition.rs`, `storage`), offsets of groups in transactions (`group`).
 
 #![cfg_attr(
     not(test),
@@ -48,11 +50,12 @@ pub(crate) use ending::Ending;
 pub(crate) use log::is_readable;
 pub(crate) use markers::end_at;
 
-/// How long whoever asks for a change is kept waiting for it to be written down. It goes on without him, and who asks
-/// again meanwhile is told that another change is on its way.
+/// Longest wait of a request for its change to be written.
+///
+/// The change continues after that; requests meanwhile get `ConcurrentTransactions`.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Makes a change in a task of its own, which ends when its fate is known, and answers in time.
+/// Runs a change in a task of its own, which ends when its outcome is known, and answers in time.
 pub(crate) async fn change<T: 'static>(
     change: impl Future<Output = Result<T, ErrorCode>> + 'static,
 ) -> Result<T, ErrorCode> {
@@ -62,7 +65,7 @@ pub(crate) async fn change<T: 'static>(
     }
 }
 
-/// The shard of a transactional id; this one while no id has a home.
+/// Returns the shard of a transactional id, or this one while `__transaction_state` does not exist.
 pub(crate) fn home_of<P: Platform>(broker: &Broker<P>, id: &str) -> ShardIndex {
     let image = broker.image();
     let topic = image.topic_by_name(TRANSACTIONS_TOPIC);

@@ -1,7 +1,8 @@
-//! What is known of logs that could not be opened: where they are, and what the checkpoints said of them.
+//! The logs that could not be opened: their directories, and their lines in the checkpoints.
 //!
-//! Invariant: while a log is not open its lines stay in the checkpoint files, as they were. A file without them would
-//! have deleted records come back at the next start, and a log that nobody has recovered would be taken for whole.
+//! Invariant: while a log is not open, its lines stay in the checkpoint files unchanged. Without
+//! them, deleted records would come back at the next start, and a log that was never recovered
+//! would count as recovered.
 
 mod points;
 
@@ -12,12 +13,12 @@ use wire::types::TopicPartition;
 
 /// A log that could not be opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Unopened {
+pub(crate) struct UnopenedLog {
     pub(crate) name: TopicPartition,
-    /// The log directory that it is in.
+    /// The log directory that holds it.
     pub(crate) dir: PathBuf,
-    /// How it is to be opened.
+    /// How to open it.
     pub(crate) how: OpenAs,
-    /// Its topic was made in this life.
+    /// True if its topic was created since the process started.
     pub(crate) is_new: bool,
 }

@@ -1,27 +1,28 @@
-//! Settings in the metadata whose text is not of their kind: what another broker, or another release, has written.
+//! Settings in the metadata whose text is not of their kind, written by another broker or another
+//! release.
 //!
-//! Invariant: what a request of ours has set is of its kind. Each lookup passes over such a text, as if nothing were set there;
-//! a start says once that it does. It does not: judge whether a number is within its bounds.
+//! Invariant: what a request to this broker has set is of its kind. Each lookup ignores an
+//! unreadable text, as if the setting had no value; a start logs once that it does. This module
+//! does not check whether a number is within its bounds.
 
-use crate::client_metrics;
 use crate::image::ResourceType;
-use crate::options::ConfigKind;
 use crate::topic_config::{BrokerSettings, canonical, definition};
+use crate::{client_metrics, group_config};
 
-/// One that is passed over.
+/// A setting that is ignored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct UnreadSetting<'a> {
-    /// What has it: a topic, a broker, a group, a subscription of client metrics.
+    /// The kind of resource: a topic, a broker, a group, a subscription to client metrics.
     pub(crate) of: &'static str,
-    /// The name of that.
+    /// The name of the resource.
     pub(crate) resource: &'a str,
-    /// The setting.
+    /// The name of the setting.
     pub(crate) name: &'a str,
-    /// What is written there.
+    /// The text of its value.
     pub(crate) text: &'a str,
 }
 
-/// All that are passed over.
+/// Returns all settings that are ignored.
 pub(crate) fn unread_settings<'a>(broker: &BrokerSettings<'a>) -> Vec<UnreadSetting<'a>> {
     let kinds = [
         (ResourceType::TOPIC, "topic"),
@@ -32,8 +33,7 @@ pub(crate) fn unread_settings<'a>(broker: &BrokerSettings<'a>) -> Vec<UnreadSett
     let kind_of = |of: ResourceType, name: &str| match of {
         ResourceType::TOPIC => definition(name).map(|row| row.kind),
         ResourceType::BROKER => broker.row(name).map(|row| row.kind),
-        // All settings of groups are numbers.
-        ResourceType::GROUP => Some(ConfigKind::Int),
+        ResourceType::GROUP => group_config::kind_of(name),
         _ => client_metrics::kind_of(name),
     };
     let mut unread = Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn unread_settings<'a>(broker: &BrokerSettings<'a>) -> Vec<UnreadSett
             let settings = broker.image.settings(resource_type, resource);
             for (name, text) in settings.into_iter().flatten() {
                 let kind = kind_of(resource_type, name);
-                // What we do not know we do not read.
+                // Unknown settings are not read.
                 if kind.is_some_and(|kind| canonical(kind, text).is_none()) {
                     unread.push(UnreadSetting {
                         of,
@@ -74,6 +74,12 @@ mod tests {
             (ResourceType::BROKER, "", "log.retention.hours", "1.5"),
             (ResourceType::BROKER, "1", "message.max.bytes", "7"),
             (ResourceType::GROUP, "g", "consumer.session.timeout.ms", ""),
+            (
+                ResourceType::GROUP,
+                "g",
+                "share.auto.offset.reset",
+                "latest",
+            ),
             (ResourceType::CLIENT_METRICS, "c", "interval.ms", "1e3"),
             (ResourceType::CLIENT_METRICS, "c", "metrics", "a,b"),
         ];
@@ -96,7 +102,7 @@ mod tests {
                 ("c", "interval.ms"),
             ]
         );
-        // Passed over is not "for ever".
+        // An ignored setting has its default, not "forever".
         let config = TopicConfig::resolve(&image, &options, "t");
         assert_eq!(config.log_options().retention_ms, Some(604_800_000));
     }

@@ -1,11 +1,14 @@
-//! Watches whether the wall clock was set, for all that deletes by age, and says so.
+//! Detects and logs steps of the wall clock, for everything that deletes by age.
 //!
-//! The shard of the controller looks at both clocks every few seconds, and has all shards' clocks believe what
-//! [`Steps`] makes of it: retention, compaction, producers, positions of groups, transactional ids and tiers judge ages by a
-//! [`platform::clock::Reading`]. What is believed is noted in the directory of the metadata log, for the next start; where there is
-//! no note (Kafka's directories) the newest checkpoint file says when somebody was last there.
-//! Invariant: nothing is deleted for its age between the opening of the first log and the first look. It does not: refuse
-//! timestamps, which follow the wall clock as it is, or end anybody's waiting, which follows the monotonic one.
+//! The shard of the controller compares both clocks every few seconds, and sets the clocks of all
+//! shards to the result of [`Steps`]: retention, compaction, producers, group offsets,
+//! transactional ids and tiers judge ages by a [`platform::clock::Reading`]. The result is saved in
+//! the directory of the metadata log, for the next start; where it is missing (Kafka's
+//! directories), the time of the newest checkpoint file replaces it.
+//!
+//! Invariant: nothing is deleted for its age between the opening of the first log and the first
+//! comparison. It does not refuse timestamps, which follow the wall clock as it is, or affect
+//! timeouts, which follow the monotonic clock.
 
 mod look;
 
@@ -16,20 +19,20 @@ use storage::checkpoint::properties;
 
 pub(crate) use look::watch;
 
-/// What the shard of the controller knows of the clock.
+/// The clock state of the controller's shard.
 #[derive(Debug, Default)]
 pub(crate) struct WallClock {
     steps: RefCell<Option<Steps>>,
-    /// Monotonic time of the note.
+    /// Monotonic time when the note was written.
     noted_ms: Cell<Option<i64>>,
 }
 
-/// A step that is not believed yet.
+/// A step that is not trusted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeldStep {
-    /// By how much the wall clock was set, in milliseconds.
+    /// The size of the step, in milliseconds.
     pub by_ms: i64,
-    /// When it will be believed, if it runs steadily until then, in milliseconds from now.
+    /// Time until the step is trusted, if the clock runs steadily until then, in milliseconds.
     pub left_ms: i64,
 }
 

@@ -1,6 +1,8 @@
-//! Random stories of requests, kills and shortages: a short run of what `fuzz/fuzz_targets/broker_lives.rs` does at length.
+//! Random stories of requests, kills and shortages: a short run of what
+//! `fuzz/fuzz_targets/broker_lives.rs` does at length.
 //!
-//! `FOREBAY_STORIES=n` runs so many. A story that fails is repeated by its seed: `FOREBAY_STORY=seed`.
+//! `FOREBAY_STORIES=n` runs so many. A story that fails is repeated by its seed:
+//! `FOREBAY_STORY=seed`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(

@@ -1,12 +1,16 @@
-//! Groups and transactions under seeds: whole brokers on a simulated disk, killed, cut from power and given wrong clocks.
+//! Groups and transactions under seeds: whole brokers on a simulated disk, killed, cut from power
+//! and given wrong clocks.
 //!
-//! A *run* is decided by its seed. It is a row of *lives* of one broker; in each, clients work at random while the disk
-//! fails and the clock jumps. What they were told is kept in a book over all lives, and in the end, on a healthy disk,
-//! the broker has to agree with it:
-//! * chains: each number is read by readers of committed records exactly once, as far as the position of its group says;
-//! * members of a classic or a consumer group never hold a partition twice, and positions never go back.
+//! A *run* is decided by its seed. It is a row of *lives* of one broker; in each, clients work at
+//! random while the disk fails and the clock jumps. What they were told is kept in a book over all
+//! lives, and in the end, on a healthy disk, the broker has to agree with it:
+//! * chains: each number is read by readers of committed records exactly once, as far as the
+//!   position of its group says;
+//! * members of a classic or a consumer group never hold a partition twice, and positions never go
+//!   back.
 //!
-//! `FOREBAY_SIM_SEED=n` runs one seed, `FOREBAY_SIM_SEEDS=n` so many. Not here: the network, several brokers.
+//! `FOREBAY_SIM_SEED=n` runs one seed, `FOREBAY_SIM_SEEDS=n` so many. Not here: the network,
+//! several brokers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -106,8 +110,8 @@ fn the_same_seed_gives_the_same_trace() {
 
 #[test]
 fn a_broker_that_answers_before_it_syncs_is_found() {
-    // What it lost may also be the end of a transaction, for which the inspection waits until it gives up: that is found, too,
-    // but does not say what was promised.
+    // What it lost may also be the end of a transaction, for which the inspection waits until it
+    // gives up: that is found, too, but does not say what was promised.
     let ended = |seed| panic::catch_unwind(|| run::run(seed, true).err());
     let found = (0..SEEDS).find_map(|seed| ended(seed).ok().flatten());
     let violation = found.expect("positions or records that were lost");

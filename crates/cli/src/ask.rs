@@ -1,6 +1,6 @@
-//! Asking brokers: one connection, the cluster behind it, and what a refusal says.
+//! Asks brokers: one connection, the cluster behind it, and errors from answers.
 //!
-//! Everything blocks: a command does one thing after the other.
+//! Everything blocks: a command takes one step after the other.
 
 mod connection;
 mod offsets;
@@ -13,7 +13,7 @@ pub(crate) use refusal::{Refusal, check, patiently, while_it_passes};
 pub(crate) use route::{Cluster, Coordinates};
 use wire::StrBytes;
 
-/// Text as the codecs take it.
+/// Returns text in the type of the codecs.
 pub(crate) fn text(words: &str) -> StrBytes {
     StrBytes::from_string(words.to_owned())
 }

@@ -1,4 +1,6 @@
 //! `forebay cluster ...`: the brokers and their settings.
+//!
+//! Topics, groups and transactions have commands of their own.
 
 mod overview;
 mod settings;
@@ -22,12 +24,12 @@ pub struct ClusterArgs {
 enum ClusterCommand {
     /// Shows the cluster's id, its brokers, the controller, and the features in effect.
     Info,
-    /// Shows the settings of a broker, or changes them while it runs.
+    /// Shows the settings of a broker, or changes them at run time.
     Config(settings::Config),
 }
 
 impl ClusterArgs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let target = self.target.choose()?;
         match &self.command {

@@ -1,4 +1,6 @@
-//! Settings of topics and brokers: read with where they come from, changed one by one.
+//! Settings of topics and brokers: their values and where these come from, and changes.
+//!
+//! Changes of one resource are made together or not made.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -10,31 +12,31 @@ use crate::ask::{Connection, Refusal, check, text};
 use crate::property::Property;
 use crate::show::Table;
 
-/// What has settings, as the protocol numbers it.
+/// The kinds of resources with settings, by their numbers in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resource {
     Topic = 2,
     Broker = 4,
 }
 
-/// A setting as it is in effect.
+/// A setting with its value in effect.
 #[derive(Debug, Serialize)]
 pub(crate) struct Setting {
     pub(crate) name: String,
-    /// None: it is a secret, or has none.
+    /// `None` if the value is secret or missing.
     pub(crate) value: Option<String>,
     pub(crate) source: &'static str,
     pub(crate) read_only: bool,
 }
 
 impl Setting {
-    /// True unless it is what everybody has who says nothing.
+    /// Returns true unless the value is the default.
     pub(crate) fn is_set(&self) -> bool {
         self.source != "default"
     }
 }
 
-/// The settings of a topic or broker, sorted by name.
+/// Returns the settings of a topic or broker, sorted by name.
 pub(crate) fn settings(
     broker: &mut Connection,
     resource: Resource,
@@ -65,7 +67,7 @@ pub(crate) fn settings(
     Ok(settings)
 }
 
-/// Where a value comes from.
+/// Returns where a value comes from.
 fn source(code: i8) -> &'static str {
     match code {
         1 => "topic",
@@ -80,7 +82,7 @@ fn source(code: i8) -> &'static str {
     }
 }
 
-/// Settings as a table.
+/// Formats settings as a table.
 pub(crate) fn table(settings: &[Setting]) -> String {
     let mut table = Table::headed(&["KEY", "VALUE", "SOURCE"]);
     for setting in settings {
@@ -91,7 +93,7 @@ pub(crate) fn table(settings: &[Setting]) -> String {
     table.render()
 }
 
-/// Changes of settings, as a command line says them.
+/// Changes of settings on a command line.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Changes {
     /// Sets a setting; can be given many times.
@@ -103,13 +105,13 @@ pub(crate) struct Changes {
     /// Adds to a setting that is a list.
     #[arg(long, value_name = "KEY=VALUE")]
     append: Vec<Property>,
-    /// Takes from a setting that is a list.
+    /// Removes from a setting that is a list.
     #[arg(long, value_name = "KEY=VALUE")]
     subtract: Vec<Property>,
 }
 
 impl Changes {
-    /// True when nothing is to be changed.
+    /// Returns true if there is no change.
     pub(crate) fn is_empty(&self) -> bool {
         let Self {
             set,

@@ -1,4 +1,6 @@
 //! `forebay group ...`: consumer groups, their members and positions.
+//!
+//! Positions change only in groups without members.
 
 mod delete;
 mod describe;
@@ -29,14 +31,15 @@ enum GroupCommand {
     List(list::List),
     /// Shows members, positions and lag.
     Describe(describe::Describe),
-    /// Moves the positions of a group without members; shows what it would do unless --execute is given.
+    /// Moves the positions of a group without members; shows what it would do unless --execute is
+    /// given.
     Reset(reset::Reset),
     /// Deletes groups without members.
     Delete(delete::Delete),
 }
 
 impl GroupArgs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let target = self.target.choose()?;
         match &self.command {

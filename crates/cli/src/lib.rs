@@ -1,13 +1,15 @@
-//! `forebay topic|group|cluster|txn|profile ...`: what is done to a cluster from a terminal or a script.
+//! `forebay topic|group|cluster|txn|profile ...`: administers a cluster from a terminal or a
+//! script.
 //!
-//! It is a client and no more: it knows brokers by the protocol, so it works with any Kafka. Questions and orders are
-//! requests of the protocol over plain connections ([`ask`]); records go through librdkafka, which batches, compresses
-//! and takes part in groups (docs/adr/0018).
+//! It is a client only: it knows brokers by the protocol, so it works with any Kafka.
+//! Administrative requests go over plain connections ([`ask`]); records go through librdkafka,
+//! which batches, compresses and takes part in groups (docs/adr/0018).
 //!
-//! Invariant: standard output holds the answer alone, as text or as JSON; what is to be said besides goes to standard
-//! error. Exit codes: 0 done, 1 not done (or not all of it), 2 called wrongly.
+//! Invariant: standard output has the answer alone, as text or as JSON; all other messages go to
+//! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage.
 //!
-//! Not here: running a broker, its settings' file, tiers, measuring (`forebay serve|config|tier|bench`); TLS and SASL.
+//! Not here: running a broker, its configuration file, tiers, measuring
+//! (`forebay serve|config|tier|bench`); TLS and SASL.
 
 mod ask;
 mod cluster;

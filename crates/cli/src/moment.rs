@@ -1,10 +1,13 @@
-//! Moments: milliseconds since 1970 or a date in UTC, read and written.
+//! Reads and writes moments: milliseconds since 1970 or a date.
+//!
+//! All dates are in UTC.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-/// Reads `1700000000000`, `2026-11-21`, `2026-11-21T12:30:00` or the same with `.250` or `Z` behind; UTC.
+/// Reads `1700000000000`, `2026-11-21`, or `2026-11-21T12:30:00` with an optional `.250` and `Z`,
+/// in UTC.
 pub(crate) fn parse(text: &str) -> Result<i64, String> {
     if let Ok(ms) = text.parse::<i64>() {
         return Ok(ms);
@@ -18,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Result<i64, String> {
     })
 }
 
-/// `2026-11-21T12:30:00.250Z`; what no calendar has, as milliseconds.
+/// Writes `2026-11-21T12:30:00.250Z`; a moment outside of the calendar is written in milliseconds.
 pub(crate) fn utc(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(|_| ms.to_string(), |at| format!("{at:.3}"))
 }

@@ -1,4 +1,6 @@
-//! What came of an order about several things, one by one.
+//! The outcome of a command for each of the things that it names.
+//!
+//! Invariant: the exit code is a failure if one of them failed.
 
 use std::process::ExitCode;
 
@@ -7,7 +9,7 @@ use serde::Serialize;
 use crate::ask::Refusal;
 use crate::show::{Format, Table};
 
-/// What came of one of them.
+/// The outcome for one thing.
 #[derive(Debug, Serialize)]
 pub(crate) struct Outcome {
     name: String,
@@ -19,7 +21,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// `done` says in words what was done.
+    /// Makes an outcome; `done` is the text that is shown for a success.
     pub(crate) fn of(name: &str, result: Result<(), Refusal>, done: &str) -> Self {
         let error = result.err().map(|refusal| refusal.to_string());
         Self {
@@ -31,7 +33,7 @@ impl Outcome {
     }
 }
 
-/// Shows what came of all; failure when one failed.
+/// Shows all outcomes; returns a failure if one of them failed.
 pub(crate) fn show(format: Format, head: &str, outcomes: &[Outcome]) -> anyhow::Result<ExitCode> {
     format.show(&outcomes, || {
         let mut table = Table::headed(&[head, "STATUS"]);

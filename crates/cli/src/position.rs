@@ -1,4 +1,6 @@
-//! Where in a partition: a word, an offset, so many records before the end, a time.
+//! A place in a partition: a word, an offset, a number of records before the end, or a time.
+//!
+//! Invariant: the offset found lies within the bounds of the partition.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +9,18 @@ use wire::messages::metadata_response::MetadataResponseTopic;
 use crate::ask::{Cluster, EARLIEST, LATEST, Place};
 use crate::moment;
 
-/// Where in a partition.
+/// A place in a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Position {
-    /// The oldest record that is there.
+    /// The oldest record.
     Start,
-    /// After the newest.
+    /// After the newest record.
     End,
     /// This offset.
     Offset(i64),
-    /// So many offsets before the end.
+    /// This many offsets before the end.
     Last(i64),
-    /// The first record as young as this, in milliseconds since 1970.
+    /// The first record at or after this time, in milliseconds since 1970.
     At(i64),
 }
 
@@ -53,13 +55,13 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The closest offset there is.
+    /// Returns the closest offset within the bounds.
     pub(crate) fn clip(self, offset: i64) -> i64 {
         offset.max(self.start).min(self.end)
     }
 }
 
-/// The bounds of every partition of these topics, for a reader of this isolation level.
+/// Returns the bounds of every partition of these topics, for a reader with this isolation level.
 pub(crate) fn bounds(
     cluster: &mut Cluster,
     topics: &[MetadataResponseTopic],
@@ -75,7 +77,7 @@ pub(crate) fn bounds(
 }
 
 impl Position {
-    /// The offset in every partition of these topics; within what is there.
+    /// Returns the offset in every partition of these topics, within its bounds.
     pub(crate) fn find(
         self,
         cluster: &mut Cluster,
@@ -92,7 +94,7 @@ impl Position {
                 Self::End => bounds.end,
                 Self::Offset(offset) => offset,
                 Self::Last(count) => bounds.end.saturating_sub(count),
-                // Nothing is as young: what comes next will be.
+                // No record is as recent: the position is after the last one.
                 Self::At(_) => match by_time.get(place) {
                     Some(&offset) if offset >= 0 => offset,
                     _ => bounds.end,

@@ -1,6 +1,7 @@
-//! `forebay profile ...` and the file behind it: names for clusters, one of them in use.
+//! `forebay profile ...` and its file: names for clusters, one of them in use.
 //!
-//! The file is `forebay/profiles.toml` below `XDG_CONFIG_HOME` (else `~/.config`). It holds no secrets.
+//! The file is `forebay/profiles.toml` below `XDG_CONFIG_HOME` (otherwise `~/.config`). It holds no
+//! secrets.
 
 mod file;
 
@@ -29,12 +30,13 @@ pub struct ProfileArgs {
 enum ProfileCommand {
     /// Lists profiles; the one in use has a star.
     List,
-    /// Uses a profile from now on.
+    /// Selects the profile to use.
     Use {
         /// Its name.
         name: String,
     },
-    /// Sets what is in a profile, making it if it is not there; an empty value removes.
+    /// Sets properties of a profile, and creates it if it does not exist; an empty value removes a
+    /// property.
     Set {
         /// Its name.
         name: String,
@@ -58,7 +60,7 @@ struct Shown<'a> {
 }
 
 impl ProfileArgs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let mut profiles = Profiles::read()?;
         match &self.command {
@@ -73,7 +75,7 @@ impl ProfileArgs {
                 for property in properties {
                     set(profile, property)?;
                 }
-                // The first one is the one that is meant.
+                // The first profile is in use from its creation.
                 profiles.current.get_or_insert_with(|| name.clone());
                 profiles.write()?;
             }
@@ -134,7 +136,7 @@ fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Res
     Ok(())
 }
 
-/// The profile with this name, else the one in use, else an empty one.
+/// Returns the profile with this name, otherwise the one in use, otherwise an empty one.
 pub(crate) fn selected(name: Option<&str>) -> anyhow::Result<Profile> {
     let profiles = Profiles::read()?;
     match name.or(profiles.current.as_deref()) {

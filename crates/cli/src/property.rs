@@ -1,4 +1,6 @@
 //! `KEY=VALUE` on a command line.
+//!
+//! The key must not be empty; the value may.
 
 /// A key with its value.
 #[derive(Clone, PartialEq, Eq, Debug)]

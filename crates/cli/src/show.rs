@@ -1,7 +1,8 @@
-//! How an answer is shown: a table for people, JSON for programs.
+//! Shows answers: a table for people, JSON for programs.
 //!
-//! Invariant: names, ids and messages of others are shown escaped ([`wire::text`]). A table escapes its cells, [`print`] all
-//! but line feeds; who writes text of others into lines of its own escapes it there, so that nobody forges a line.
+//! Invariant: names, ids and messages of others are shown escaped ([`wire::text`]). A table escapes
+//! its cells, [`print()`] everything but line feeds; code that writes text of others into its own
+//! lines escapes it there, so that the text cannot forge a line.
 
 use std::io::{self, Write as _};
 
@@ -9,7 +10,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::text::{escaped, escaped_json, escaped_lines};
 
-/// How an answer is shown.
+/// The format of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
@@ -30,7 +31,7 @@ impl Format {
         write(&self.shown(answer, text)?)
     }
 
-    /// What is shown of it.
+    /// Returns the text that is shown.
     fn shown<T: Serialize>(
         self,
         answer: &T,
@@ -53,13 +54,15 @@ pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<()> {
     write(&(escaped_json(&serde_json::to_string(json)?).into_owned() + "\n"))
 }
 
-/// Says a line on standard error.
+/// Writes a line to standard error.
 pub(crate) fn say(line: &str) {
-    // Where nobody takes it, the exit code has to do.
+    // If standard error is closed, the exit code has to be sufficient.
     drop(writeln!(io::stderr(), "forebay: {}", escaped(line)));
 }
 
-/// Who closed the pipe has read enough.
+/// Writes to standard output.
+///
+/// A closed pipe is no error: the reader has read enough.
 fn write(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -68,7 +71,7 @@ fn write(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Rows under a head, in columns as wide as they need to be.
+/// Rows below a head, in columns as wide as needed.
 #[derive(Debug)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -81,7 +84,7 @@ impl Table {
         }
     }
 
-    /// Two columns without a head: names and values.
+    /// Makes a table of two columns without a head: names and values.
     pub(crate) fn plain() -> Self {
         Self { rows: Vec::new() }
     }
@@ -91,7 +94,7 @@ impl Table {
             .push(Vec::from(row.map(|cell| escaped(&cell).into_owned())));
     }
 
-    /// The lines, without blanks at their ends.
+    /// Returns the lines, without trailing blanks.
     pub(crate) fn render(&self) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns)
@@ -113,7 +116,7 @@ impl Table {
     }
 }
 
-/// Numbers with commas between them; `-` for none.
+/// Returns numbers separated by commas; `-` for none.
 pub(crate) fn list(numbers: &[i32]) -> String {
     let numbers: Vec<_> = numbers.iter().map(ToString::to_string).collect();
     if numbers.is_empty() {
@@ -123,7 +126,7 @@ pub(crate) fn list(numbers: &[i32]) -> String {
     }
 }
 
-/// A value, or `-`.
+/// Returns a value, or `-`.
 pub(crate) fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }

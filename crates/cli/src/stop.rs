@@ -1,4 +1,6 @@
-//! Ctrl-C and SIGTERM: what reads on and on ends in order.
+//! Ctrl-C and SIGTERM end a command that reads without end.
+//!
+//! The command checks [`Stop`] and ends cleanly.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +9,12 @@ use std::thread;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Set once somebody wants the command to end.
+/// Set once a signal asks the command to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Listens from now on.
+    /// Begins to listen for the signals.
     pub(crate) fn on_signal() -> anyhow::Result<Self> {
         let stop = Self(Arc::new(AtomicBool::new(false)));
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,4 +1,6 @@
-//! Which cluster a command is about and how it answers: options over the profile over the defaults.
+//! The cluster of a command and the format of its answer.
+//!
+//! Options override the profile, and the profile overrides the defaults.
 
 use std::time::Duration;
 
@@ -8,10 +10,10 @@ use crate::ask::Cluster;
 use crate::profile::{self, Profile};
 use crate::show::Format;
 
-/// Where a cluster is when nobody says.
+/// The brokers if neither an option nor the profile names any.
 pub(crate) const DEFAULT_BROKERS: &str = "127.0.0.1:9092";
 
-/// Options that every noun has.
+/// Options of the commands that reach a cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
     /// Brokers to begin with [default: the profile's, else 127.0.0.1:9092].
@@ -35,7 +37,7 @@ pub(crate) struct Target {
     timeout: u64,
 }
 
-/// A target with everything decided.
+/// A target with all options resolved.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) brokers: String,
@@ -44,10 +46,10 @@ pub(crate) struct Chosen {
 }
 
 impl Target {
-    /// Decides, reading the profiles where the options leave something open.
+    /// Resolves the options; reads the profiles only where an option is missing.
     pub(crate) fn choose(&self) -> anyhow::Result<Chosen> {
         let profile = match (&self.brokers, self.format, &self.profile) {
-            // A file that is wrong must not stop who does not need it.
+            // A broken file must not stop a command that does not need it.
             (Some(_), Some(_), None) => Profile::default(),
             _ => profile::selected(self.profile.as_deref())?,
         };
@@ -61,7 +63,7 @@ impl Target {
 }
 
 impl Chosen {
-    /// Connects.
+    /// Connects to the cluster.
     pub(crate) fn cluster(&self) -> anyhow::Result<Cluster> {
         Cluster::reach(&self.brokers, self.within)
     }

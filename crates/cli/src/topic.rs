@@ -1,4 +1,6 @@
 //! `forebay topic ...`: topics and the records in them.
+//!
+//! Records are read and written through librdkafka, everything else by plain requests.
 
 mod alter;
 mod consume;
@@ -26,7 +28,7 @@ pub struct TopicArgs {
 
 #[derive(Debug, Subcommand)]
 enum TopicCommand {
-    /// Makes topics.
+    /// Creates topics.
     Create(create::Create),
     /// Lists topics.
     #[command(visible_alias = "ls")]
@@ -44,7 +46,7 @@ enum TopicCommand {
 }
 
 impl TopicArgs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let target = self.target.choose()?;
         match &self.command {

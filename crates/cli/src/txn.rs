@@ -1,4 +1,7 @@
-//! `forebay txn ...`: transactional ids, the producers of a partition, and the end of transactions that hang.
+//! `forebay txn ...`: transactional ids, the producers of a partition, and the end of hanging
+//! transactions.
+//!
+//! Only `abort` changes anything.
 
 mod abort;
 mod describe;
@@ -25,16 +28,17 @@ enum TxnCommand {
     /// Lists transactional ids.
     #[command(visible_alias = "ls")]
     List(list::List),
-    /// Shows transactional ids and the transactions they are in.
+    /// Shows transactional ids and their transactions.
     Describe(describe::Describe),
-    /// Shows the producers of a partition, and where a transaction of theirs begins.
+    /// Shows the producers of a partition, and where their open transactions begin.
     Producers(producers::Producers),
-    /// Aborts a transaction in one partition, whatever its coordinator knows of it: for those that hang.
+    /// Aborts a transaction in one partition, whatever its coordinator knows of it: for
+    /// transactions that hang.
     Abort(abort::Abort),
 }
 
 impl TxnArgs {
-    /// Does what was asked.
+    /// Runs the command.
     pub fn run(&self) -> anyhow::Result<ExitCode> {
         let target = self.target.choose()?;
         match &self.command {

@@ -1,8 +1,10 @@
-//! Writes changes one after the other: intent, write, read back, outcome. And ends at the first that does not work.
+//! Writes changes one after the other, each as intent, write, read back, outcome; stops at the
+//! first failure.
 //!
-//! Invariants: nothing is written whose intent is not on disk; every value is read back, so that nothing the kernel made
-//! of it is silent; what has the value already is neither written nor journalled. Whether a plan may be applied is decided
-//! before ([`crate::plan`]); taking back is [`crate::undo`]'s.
+//! Invariants: nothing is written before its intent is on disk; every value is read back, so that a
+//! value changed by the kernel is never silent; a knob that already has the value is neither
+//! written nor journalled. [`crate::plan`] decides whether a plan may be applied; [`crate::undo`]
+//! takes changes back.
 
 use serde::Serialize;
 
@@ -10,7 +12,7 @@ use crate::journal::{Event, Log};
 use crate::knob::{self, Undo};
 use crate::root::Tree;
 
-/// One thing to be written.
+/// One change to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     /// The knob.
@@ -19,58 +21,58 @@ pub struct Change {
     pub want: String,
 }
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(tag = "result", rename_all = "lowercase")]
 pub enum Outcome {
-    /// It had the value before.
+    /// The knob already had the value.
     Already,
-    /// It has the value.
+    /// The knob has the value.
     Same,
-    /// The kernel made another of it.
+    /// The kernel changed it to another value.
     Coerced {
-        /// What it has.
+        /// The resulting value.
         got: String,
     },
-    /// The write was taken, and nothing changed.
+    /// The kernel accepted the write, and nothing changed.
     Ignored {
-        /// What it has.
+        /// The unchanged value.
         got: String,
     },
-    /// The write was refused.
+    /// The kernel refused the write.
     Denied {
-        /// Why.
+        /// The error.
         error: String,
     },
 }
 
 impl Outcome {
-    /// Whether the transaction can go on.
+    /// Returns whether the transaction can continue.
     pub fn is_well(&self) -> bool {
         !matches!(self, Outcome::Ignored { .. } | Outcome::Denied { .. })
     }
 }
 
-/// An item and what came of it.
+/// An item and its outcome.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Applied {
     /// The knob.
     pub item: String,
-    /// What it had.
+    /// The old value.
     pub old: String,
-    /// What was to be written.
+    /// The wanted value.
     pub want: String,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// Puts changes into the order in which they are to be written.
+/// Sorts changes into the order in which they must be written.
 pub fn order(changes: &mut [Change]) {
     changes.sort_by_key(|change| knob::turn(&change.item));
 }
 
-/// Writes them in this order, up to the first that does not work.
+/// Writes changes in this order, up to the first failure.
 pub fn apply(
     tree: &dyn Tree,
     log: &mut dyn Log,
@@ -78,7 +80,7 @@ pub fn apply(
 ) -> std::io::Result<Vec<Applied>> {
     let mut applied = Vec::new();
     for change in changes {
-        // Found anew for each: what was written before may have given queues and interrupts other numbers.
+        // Looked up for each change: an earlier write may have renumbered queues and interrupts.
         let one = write(tree, log, change)?;
         let is_well = one.outcome.is_well();
         applied.push(one);
@@ -139,14 +141,14 @@ fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result
         },
         Outcome::Same | Outcome::Already => Event::Done {
             item,
-            // Of fields, all of them as they are now.
+            // For a knob with fields, records all of them as they are now.
             got: knob.read(tree).unwrap_or_else(|_| want.clone()),
         },
     })?;
     Ok(told(&old, outcome))
 }
 
-/// The other one of a pair, with what it has.
+/// Returns the other knob of a pair, with its value.
 fn pair_of(tree: &dyn Tree, undo: &Undo) -> Option<(String, String)> {
     let Undo::Pair(other) = undo else { return None };
     let value = knob::find(tree, other)?.read(tree).ok()?;

@@ -1,7 +1,9 @@
-//! The story of a change: refused or begun, watched, written, and then kept or taken back.
+//! The life of a change: refused or begun, watched, written, and then kept or taken back.
 //!
-//! Invariants: one transaction is open at a time; nothing is written before the watchdog runs; what did not work whole is
-//! taken back whole, also where the journal takes no more, and cannot be confirmed; nothing but `confirm` keeps anything; an open transaction of another boot is closed without a write.
+//! Invariants: only one transaction is open at a time; nothing is written before the watchdog runs;
+//! a transaction that was not applied whole is taken back whole, even if its journal cannot be
+//! written, and cannot be confirmed; only `confirm` keeps a change; an open transaction of another
+//! boot is closed without a write.
 
 use std::path::Path;
 
@@ -17,35 +19,38 @@ use crate::root::Tree;
 use crate::transaction::{Standing, State, Transaction};
 use crate::undo::{self, Undone};
 
-/// What came of applying.
+/// The result of applying.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The transaction.
     pub transaction: String,
-    /// Each item up to the first that did not work.
+    /// The items up to the first failure.
     pub applied: Vec<Applied>,
-    /// What was taken back since one did not work.
+    /// The items taken back after a failure.
     pub undone: Vec<Undone>,
-    /// Whether all of it is in effect.
+    /// Whether every change is in effect.
     pub whole: bool,
 }
 
-/// What is applied, and for whom.
+/// The changes to apply, with their origin.
 #[derive(Debug)]
 pub struct Order<'a> {
     /// Digest of the plan's text.
     pub plan: String,
     /// Fingerprint of the host.
     pub host: String,
-    /// What is written, in order.
+    /// The changes, in the order of writing.
     pub changes: &'a [Change],
-    /// Taken back after so long; none: it is for this boot, without a watchdog.
+    /// Milliseconds after which they are taken back; none keeps them for this boot, without a
+    /// watchdog.
     pub confirm_within_ms: Option<u64>,
-    /// Items that are taken over from who else sets them.
+    /// Items that are taken over from other owners.
     pub taken: Vec<String>,
 }
 
-/// Applies, or says why not. `watch` starts the watchdog of a transaction and returns when it runs.
+/// Applies changes, or returns why not.
+///
+/// `watch` starts the watchdog of a transaction and returns when it runs.
 pub fn begin(
     tree: &dyn Tree,
     state: &Path,
@@ -92,7 +97,7 @@ pub fn begin(
         undone = undo::undo(tree, &mut log, &transaction, None)
             .with_context(|| format!("taking {id} back, which could not be applied whole"))?;
     }
-    // Where the journal took no more, everything was taken back before that is told.
+    // If the journal could not be written, everything was taken back before this error is returned.
     kept.with_context(|| format!("the journal of {id}, which is taken back"))?;
     Ok(Ok(Report {
         transaction: id.clone(),
@@ -102,7 +107,7 @@ pub fn begin(
     }))
 }
 
-/// Why nothing can be begun; what an earlier boot left open is closed on the way.
+/// Returns why no transaction can begin; closes open transactions of earlier boots.
 fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
     for transaction in store.transactions()? {
         match transaction.standing(boot) {
@@ -127,7 +132,7 @@ fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
     Ok(None)
 }
 
-/// Keeps an open transaction: from now on, or until the host starts anew.
+/// Keeps an open transaction, permanently or until the next boot.
 pub fn confirm(
     tree: &dyn Tree,
     state: &Path,
@@ -171,19 +176,20 @@ pub fn confirm(
     Ok(Ok(()))
 }
 
-/// What is taken back.
+/// Selects what is taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Which<'a> {
-    /// All down to this one.
+    /// All transactions from the newest down to this one.
     pub to: Option<&'a str>,
-    /// This one alone.
+    /// Only this transaction.
     pub only: Option<&'a str>,
-    /// One item, of the newest that has it.
+    /// One item, of the newest transaction that has it.
     pub item: Option<&'a str>,
 }
 
-/// Takes back the newest transaction, or those that are named. What was begun in another boot and
-/// never kept is closed without a write.
+/// Takes back the newest transaction, or the selected ones.
+///
+/// Transactions begun in another boot and never confirmed are closed without a write.
 pub fn undo(
     tree: &dyn Tree,
     state: &Path,
@@ -218,12 +224,12 @@ pub fn undo(
         match transaction.standing(&boot) {
             Standing::Closed => {}
             Standing::Expired => close(&store, transaction, "expired")?,
-            // What can be taken back is; that there is more is not kept silent.
+            // The report contains the damaged transaction, although the others are taken back.
             Standing::Damaged => {
                 done.push((transaction.id.clone(), vec![Undone::damaged(transaction)]));
             }
             Standing::Open | Standing::Confirmed => {
-                // One item: of the newest that has it.
+                // A selected item is taken back from the newest transaction that has it.
                 if item.is_some_and(|item| !has(transaction, item)) {
                     continue;
                 }

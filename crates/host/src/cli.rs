@@ -1,6 +1,7 @@
-//! `forebay tune ...`: a file per command.
+//! `forebay tune ...`: one file per command.
 //!
-//! Invariant: standard output holds the answer alone; texts of others are shown escaped. Exit codes are [`Exit`]'s.
+//! Invariant: standard output contains only the answer; texts from outside are shown escaped. Exit
+//! codes are those of `Exit`.
 
 mod change;
 mod experiment;
@@ -17,30 +18,31 @@ use clap::{Args, Subcommand};
 use crate::root::Root;
 use show::Format;
 
-/// How a command ended.
+/// The exit code of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Exit {
-    /// All was done.
+    /// Everything was done.
     Done = 0,
     /// Something failed.
     Failed = 1,
-    /// The host is not as it was left.
+    /// The host differs from what was applied.
     Drift = 3,
-    /// It showed nothing that would be worth a change.
+    /// The experiment showed no benefit worth a change.
     Inconclusive = 4,
-    /// The change made something worse, and was taken back.
+    /// The change made something worse and was taken back.
     Harmful = 5,
-    /// It was refused, and nothing was done.
+    /// The command was refused, and nothing was done.
     Refused = 7,
 }
 
-/// The settings of this host: what they are, what would help, and a change that can be taken back.
+/// The settings of this host: shows them, proposes helpful changes, and applies them so that they
+/// can be taken back.
 #[derive(Debug, Args)]
 pub struct TuneArgs {
-    /// Another root than `/`: a recorded tree, or the host's from inside a container.
+    /// Root directory other than `/`: a recorded tree, or the host's root from inside a container.
     #[arg(long, value_name = "DIR", default_value = "/", global = true)]
     sysroot: PathBuf,
-    /// Where transactions are kept.
+    /// Directory of the transactions.
     #[arg(
         long,
         value_name = "DIR",
@@ -48,7 +50,7 @@ pub struct TuneArgs {
         global = true
     )]
     state: PathBuf,
-    /// How the answer is shown.
+    /// Format of the answer.
     #[arg(long, value_enum, default_value_t, global = true)]
     format: Format,
     #[command(subcommand)]
@@ -57,74 +59,78 @@ pub struct TuneArgs {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Shows processors, cards, disks, what is dropped where, every knob and who else sets it.
+    /// Shows processors, cards, disks, dropped packets by place, every knob and its owner.
     Inspect,
-    /// Says what would help this host, by what it counted, and writes a plan of it.
+    /// Proposes settings that help this host, from its counters, and writes them as a plan.
     Plan(plan::PlanArgs),
     /// Writes a plan's values, and takes them back unless they are confirmed.
     Apply(change::ApplyArgs),
-    /// Keeps what was applied.
+    /// Keeps an applied transaction.
     Confirm {
         /// The transaction.
         #[arg(value_name = "TX")]
         transaction: String,
     },
-    /// Compares this host with a plan and without it, in pairs of blocks of time, and says whether it helps.
+    /// Compares this host with and without a plan, in pairs of blocks of time, and shows whether
+    /// the plan helps.
     Experiment(experiment::ExperimentArgs),
-    /// Draws what was kept of an experiment as a page.
+    /// Draws the result of an experiment as a page.
     Report {
-        /// What `experiment -o` wrote.
+        /// The file that `experiment -o` wrote.
         #[arg(value_name = "RESULT.json", required_unless_present = "samples")]
         result: Option<PathBuf>,
-        /// Instead of a result, made-up samples of a fleet: what its report shows.
+        /// Instead of a result, made-up samples of a fleet: shows the content of its report.
         #[arg(long, conflicts_with = "result")]
         samples: bool,
         /// The page.
         #[arg(short, long, value_name = "FILE.html")]
         output: PathBuf,
     },
-    /// Compares what was applied with what the host has.
+    /// Compares what was applied with the current values.
     Verify {
-        /// Goes on until it is ended, and writes anew what a reset of a link or of its queues takes away.
+        /// Runs until it is ended, and rewrites what a reset of a link or of its queues takes away.
         #[arg(long)]
         watch: bool,
     },
-    /// Takes back the newest transaction, item by item, except what somebody else has changed since.
+    /// Takes back the newest transaction, item by item, except items that others have changed
+    /// since.
     Undo {
         /// All transactions down to this one.
         #[arg(long, value_name = "TX")]
         to: Option<String>,
-        /// This transaction alone.
+        /// Only this transaction.
         #[arg(long, value_name = "TX", conflicts_with = "to")]
         only: Option<String>,
-        /// This item only, of the newest transaction that has it.
+        /// Only this item, of the newest transaction that has it.
         #[arg(long, value_name = "ID", conflicts_with_all = ["to", "only"])]
         item: Option<String>,
     },
-    /// Applies anew what is kept, when the host starts (a service does this).
+    /// Reapplies the confirmed changes when the host starts (a service does this).
     Boot {
-        /// Notes that the host has lived for five minutes with it.
+        /// Records that the host has run for five minutes with them.
         #[arg(long, conflicts_with = "again")]
         lived: bool,
-        /// Also after two starts with it that did not live.
+        /// Applies them even after two starts that did not last five minutes.
         #[arg(long)]
         again: bool,
     },
-    /// Writes what is kept, or a plan, in the form of another program, to standard output.
+    /// Writes the confirmed changes, or a plan, in the format of another program to standard
+    /// output.
     Export {
-        /// The form.
+        /// The format.
         #[arg(value_enum, value_name = "FORM")]
         form: crate::export::As,
-        /// A plan; without it, what is kept on this host.
+        /// A plan; by default the confirmed changes of this host.
         #[arg(value_name = "PLAN.toml")]
         plan: Option<PathBuf>,
     },
-    /// A plan on many hosts, in stages; what fails on one is taken back on all.
+    /// Applies a plan to many hosts, in stages; a failure on one takes it back on all.
     #[command(subcommand)]
     Rollout(rollout::RolloutCommand),
     /// Lists the transactions of this host.
     Status,
-    /// Copies what the other commands read of this host into a tar, without serial numbers, addresses and names.
+    /// Copies what the other commands read of this host into a tar, without serial numbers,
+    /// addresses and names.
     Record {
         /// The file.
         #[arg(value_name = "FILE.tar")]
@@ -140,9 +146,9 @@ enum Command {
 }
 
 impl TuneArgs {
-    /// Does what was asked.
+    /// Runs the subcommand.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        // Whole, since the watchdog has another directory.
+        // Absolute, because the watchdog runs in another directory.
         let sysroot = std::path::absolute(self.sysroot)?;
         let place = Place {
             root: Root::new(&sysroot),
@@ -179,7 +185,7 @@ impl TuneArgs {
     }
 }
 
-/// Where a command works, and how it answers.
+/// The directories and the format of a command.
 #[derive(Debug)]
 struct Place {
     root: Root,

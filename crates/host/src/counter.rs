@@ -1,7 +1,7 @@
-//! Counters of a host: what was dropped where, and how much was done. Sampled, never reset.
+//! Counters of a host: drops by place, and the work done. Sampled, never reset.
 //!
-//! Invariant: a counter that is not there is absent, not nothing. Rates are differences of two samples; one that went
-//! backwards (a driver that was loaded anew) gives none.
+//! Invariant: a missing counter is absent, not zero. Rates are differences of two samples; a
+//! counter that went backwards (after a driver reload) has none.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use serde::Serialize;
 
 use crate::root::Tree;
 
-/// Counters by name, as in `softnet.dropped` and `net.eth0.rx_missed`.
+/// Counters by name, such as `softnet.dropped` and `net.eth0.rx_missed`.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 #[serde(transparent)]
 pub struct Counters(pub BTreeMap<String, u64>);
 
-/// Where a drop was.
+/// The place of a drop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// The ring of a card was full.
+    /// The full ring of a card.
     NicRing,
     /// A card, for another reason.
     NicOther,
-    /// A CPU's backlog was full.
+    /// A CPU's full backlog.
     Backlog,
-    /// A flow had more than its share of the backlog.
+    /// A flow that had more than its share of the backlog.
     FlowLimit,
-    /// The buffer of a socket was full.
+    /// The full buffer of a socket.
     SocketBuffer,
-    /// The queue of connections to be accepted was full.
+    /// The full queue of connections to be accepted.
     ListenQueue,
 }
 
-/// Columns of `/proc/net/softnet_stat` that are counted: (place, name).
+/// The counted columns of `/proc/net/softnet_stat`: (index, name).
 const SOFTNET: &[(usize, &str)] = &[
     (0, "softnet.processed"),
     (1, "softnet.dropped"),
@@ -40,7 +40,7 @@ const SOFTNET: &[(usize, &str)] = &[
     (10, "softnet.flow_limit"),
 ];
 
-/// Of `/proc/net/netstat` and `/proc/net/snmp`.
+/// Counters in `/proc/net/netstat` and `/proc/net/snmp`: (protocol, field, name).
 const OF_PROTOCOLS: &[(&str, &str, &str)] = &[
     ("TcpExt", "ListenOverflows", "listen.overflows"),
     ("TcpExt", "ListenDrops", "listen.drops"),
@@ -53,7 +53,7 @@ const OF_PROTOCOLS: &[(&str, &str, &str)] = &[
     ("Udp", "InDatagrams", "udp.received"),
 ];
 
-/// Of `/sys/class/net/X/statistics`.
+/// Counters in `/sys/class/net/X/statistics`.
 const OF_LINKS: &[&str] = &[
     "rx_packets",
     "tx_packets",
@@ -65,7 +65,7 @@ const OF_LINKS: &[&str] = &[
     "rx_errors",
 ];
 
-/// Names of drivers for a ring that was full.
+/// The names that drivers give to drops of a full ring.
 const RING_NAMES: &[&str] = &[
     "rx_missed_errors",
     "rx_no_dma_resources",
@@ -77,7 +77,7 @@ const RING_NAMES: &[&str] = &[
 ];
 
 impl Counters {
-    /// Reads all that are known.
+    /// Reads all known counters.
     pub fn read(tree: &dyn Tree) -> Counters {
         let mut counters = Counters::default();
         counters.softnet(&tree.read("proc/net/softnet_stat").unwrap_or_default());
@@ -100,7 +100,8 @@ impl Counters {
         *counter = counter.saturating_add(value);
     }
 
-    /// Columns of hexadecimal numbers, a row per CPU. Rows are not CPU numbers: column 13 says which.
+    /// Adds columns of hexadecimal numbers, a row per CPU; the CPU's number is in column 13, not
+    /// the row's.
     fn softnet(&mut self, text: &str) {
         for row in text.lines() {
             let columns: Vec<&str> = row.split_ascii_whitespace().collect();
@@ -115,7 +116,7 @@ impl Counters {
         }
     }
 
-    /// Ticks of each CPU: all of them, and those with packets and other deferred work.
+    /// Adds ticks of each CPU: all of them, and those for packets and other deferred work.
     fn processors(&mut self, text: &str) {
         const SOFTIRQ: usize = 6;
         for line in text.lines() {
@@ -124,7 +125,7 @@ impl Counters {
                 .next()
                 .and_then(|name| name.strip_prefix("cpu")?.parse::<usize>().ok());
             let Some(cpu) = cpu else { continue };
-            // Guests are in user time already.
+            // User time already includes guest time.
             let ticks: Vec<u64> = words.take(8).filter_map(|word| word.parse().ok()).collect();
             let all = ticks
                 .iter()
@@ -137,7 +138,7 @@ impl Counters {
         }
     }
 
-    /// Pairs of lines: names, then values.
+    /// Adds pairs of lines: names, then values.
     fn protocols(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         for pair in lines.chunks_exact(2) {
@@ -178,12 +179,12 @@ impl Counters {
         }
     }
 
-    /// One of them.
+    /// Returns a counter by name.
     pub fn of(&self, name: &str) -> Option<u64> {
         self.0.get(name).copied()
     }
 
-    /// What was added since an earlier sample.
+    /// Returns the difference to an earlier sample.
     #[must_use]
     pub fn since(&self, earlier: &Counters) -> Counters {
         let added = |(name, now): (&String, &u64)| {
@@ -193,7 +194,10 @@ impl Counters {
         Counters(self.0.iter().filter_map(added).collect())
     }
 
-    /// Drops by place. A drop is counted once: a full ring that link and driver both count is the larger of the two.
+    /// Returns drops by place.
+    ///
+    /// A drop is counted once: for a full ring that both link and driver count, the larger value is
+    /// used.
     pub fn drops(&self) -> BTreeMap<Place, u64> {
         let mut drops = BTreeMap::new();
         let mut add = |place: Place, count: u64| *drops.entry(place).or_insert(0_u64) += count;
@@ -212,7 +216,7 @@ impl Counters {
         drops
     }
 
-    /// Packets for which the ring of a card had no room.
+    /// Returns the packets dropped because the ring of a card was full.
     pub fn ring_drops(&self, device: &str) -> u64 {
         let link = ["rx_missed_errors", "rx_fifo_errors", "rx_over_errors"];
         let link = link

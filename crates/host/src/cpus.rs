@@ -1,20 +1,21 @@
-//! Sets of CPUs, as lists (`0-3,8`) and as masks (`00000000,0000010f`): what the kernel shows in many forms is compared
-//! in one.
+//! Sets of CPUs, in list form (`0-3,8`) and as masks (`00000000,0000010f`), so that the kernel's
+//! different forms can be compared.
 //!
 //! Invariant: no text makes a set larger than [`CPUS_MAX`].
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-/// No machine has a CPU of this number.
+/// Limit on CPU numbers; no machine has that many.
 pub const CPUS_MAX: usize = 8192;
 
-/// A set of CPUs. Its text is the kernel's list form.
+/// A set of CPUs, displayed in the kernel's list form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Cpus(BTreeSet<usize>);
 
 impl Cpus {
-    /// From a list: numbers and ranges, also `0-15:2/4` (two of each four). Nothing is the empty set.
+    /// Parses a list of numbers and ranges, including `0-15:2/4` (two of each four); empty text is
+    /// the empty set.
     pub fn from_list(list: &str) -> Option<Cpus> {
         let mut cpus = BTreeSet::new();
         for part in list.trim().split(',').map(str::trim) {
@@ -45,7 +46,7 @@ impl Cpus {
         Some(Cpus(cpus))
     }
 
-    /// From a mask: groups of eight hexadecimal digits, the last with CPU 0.
+    /// Parses a mask: groups of eight hexadecimal digits, the last one with CPU 0.
     pub fn from_mask(mask: &str) -> Option<Cpus> {
         let digits: String = mask.trim().split(',').collect();
         if digits.is_empty() || digits.len() > CPUS_MAX / 4 {
@@ -60,7 +61,7 @@ impl Cpus {
         Some(Cpus(cpus))
     }
 
-    /// The mask, as the kernel takes it.
+    /// Returns the mask in the kernel's form.
     pub fn mask(&self) -> String {
         let groups = self.0.last().map_or(0, |last| last / 32) + 1;
         let group = |number: usize| {
@@ -76,39 +77,39 @@ impl Cpus {
         text
     }
 
-    /// How many they are.
+    /// Returns the number of CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether it is one of them.
+    /// Returns whether the set contains a CPU.
     pub fn contains(&self, cpu: usize) -> bool {
         self.0.contains(&cpu)
     }
 
-    /// Their numbers, in order.
+    /// Returns the CPU numbers in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().copied()
     }
 
-    /// Those that are not in the other set.
+    /// Returns the CPUs that are not in the other set.
     #[must_use]
     pub fn without(&self, other: &Cpus) -> Cpus {
         Cpus(self.0.difference(&other.0).copied().collect())
     }
 
-    /// Those that are in both.
+    /// Returns the CPUs that are in both sets.
     #[must_use]
     pub fn and(&self, other: &Cpus) -> Cpus {
         Cpus(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Those that are in either.
+    /// Returns the CPUs that are in either set.
     #[must_use]
     pub fn or(&self, other: &Cpus) -> Cpus {
         Cpus(self.0.union(&other.0).copied().collect())

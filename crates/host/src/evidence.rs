@@ -1,13 +1,15 @@
-//! What was measured on a host, by name: what rules fire on, and what an item's evidence is checked against.
+//! The measured values of a host by name, on which rules fire and against which an item's evidence
+//! is checked.
 //!
-//! Evidence is a condition, `listen.overflows > 0`, so that who reads a plan sees when it is void. Pure but for reading.
+//! Evidence is a condition such as `listen.overflows > 0`, so that a reader of a plan sees when it
+//! no longer holds. Pure.
 
 use std::collections::BTreeMap;
 
 use crate::counter::Counters;
 use crate::facts::Facts;
 
-/// All that is measured: totals since the start of the host, or of a span of time.
+/// Returns all measured values: totals since the start of the host, or of a span of time.
 pub fn of(facts: &Facts, counters: &Counters) -> BTreeMap<String, f64> {
     let mut evidence: BTreeMap<String, f64> = BTreeMap::new();
     for (name, value) in &counters.0 {
@@ -47,8 +49,10 @@ pub fn of(facts: &Facts, counters: &Counters) -> BTreeMap<String, f64> {
     evidence
 }
 
-/// How unevenly a card's queues are used: the share of interrupts that would have to come elsewhere for all queues to
-/// have as many. None where there are fewer than two queues, or next to no interrupts.
+/// Returns how unevenly a card's queues are used.
+///
+/// This is the share of interrupts that would have to move for all queues to have the same number.
+/// None if there are fewer than two queues, or almost no interrupts.
 fn imbalance(nic: &crate::facts::net::Nic) -> Option<f64> {
     const TIMES_MIN: u64 = 1_000;
     let times: Vec<u64> = nic
@@ -71,7 +75,7 @@ fn imbalance(nic: &crate::facts::net::Nic) -> Option<f64> {
     Some(over / all as f64)
 }
 
-/// Whether a condition holds; else why not.
+/// Checks that a condition holds; the error is the reason why it does not.
 pub fn holds(condition: &str, evidence: &BTreeMap<String, f64>) -> Result<(), String> {
     let words: Vec<&str> = condition.split_ascii_whitespace().collect();
     let [name, operator, number] = words.as_slice() else {

@@ -1,8 +1,8 @@
-//! Experiments: what is asked (`design`), of what (`modes`), who gets the change (`assign`), what the figures say of it (`decide`), and how it is
-//! carried out (`run`, on this host: `host`).
+//! Experiments: the questions (`design`), the comparisons (`modes`), the assignment of arms
+//! (`assign`), the verdict (`decide`), and the execution (`run`, on this host: `host`).
 //!
-//! All but `host` is pure. Invariants: an assignment follows from a seed that is recorded; a verdict follows from figures
-//! alone, and the same rules hold for good and bad news.
+//! Everything but `host` is pure. Invariants: an assignment follows from a recorded seed; a verdict
+//! follows from the figures alone, by the same rules for good and bad results.
 
 pub mod assign;
 pub mod decide;

@@ -1,7 +1,9 @@
-//! What is kept, in the forms of others: `sysctl.d`, `.link` files of systemd, a profile of tuned, a script.
+//! Writes the confirmed changes in other formats: `sysctl.d`, `.link` files of systemd, a profile
+//! of tuned, a script.
 //!
-//! For hosts that are set up by such files and nothing else: they have no journal, no undo and no proof. Pure. Invariant: what a
-//! form cannot say is named, not left out silently.
+//! For hosts that are only configured by such files: the files have no journal, no undo and no
+//! verification. Pure. Invariant: items that a format cannot express are listed, never dropped
+//! silently.
 
 use std::fmt::Write as _;
 
@@ -10,7 +12,7 @@ use crate::form::fields;
 use crate::knob;
 use crate::root::Tree;
 
-/// A form.
+/// An export format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum As {
     /// A profile of tuned.
@@ -18,22 +20,22 @@ pub enum As {
     /// A file for `/etc/sysctl.d`.
     #[value(name = "sysctl.d")]
     SysctlD,
-    /// Files for `/etc/systemd/network`, one after the other.
+    /// Files for `/etc/systemd/network`, concatenated.
     Link,
     /// A shell script.
     Script,
 }
 
-/// A text, and the items that it cannot say.
+/// The exported text, and the items that it cannot express.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, Debug)]
 pub struct Exported {
     /// The file.
     pub text: String,
-    /// Ids of what is not in it.
+    /// Ids of the items that are not in it.
     pub left_out: Vec<String>,
 }
 
-/// Writes what is kept in a form.
+/// Writes changes in a format.
 pub fn export(tree: &dyn Tree, changes: &[Change], form: As) -> Exported {
     match form {
         As::SysctlD => lines(changes, |change| {
@@ -62,11 +64,11 @@ fn lines(changes: &[Change], line: impl Fn(&Change) -> Option<String>) -> Export
     Exported { text, left_out }
 }
 
-/// The file of a knob that is one, below `/`, and the text that is written to it.
+/// Returns the path of a knob that is a file below `/`, and the text to write.
 fn file(tree: &dyn Tree, change: &Change) -> Option<(String, String)> {
     let knob = knob::find(tree, &change.item)?;
     let is_file = knob.name.starts_with("proc/") || knob.name.starts_with("sys/");
-    // An interrupt has another number after the next start.
+    // An interrupt may have another number after the next boot.
     let is_kept = is_file && !knob.name.starts_with("proc/irq/");
     is_kept.then(|| (format!("/{}", knob.name), knob.form.text(&change.want)))
 }
@@ -92,7 +94,7 @@ fn tuned(tree: &dyn Tree, changes: &[Change]) -> Exported {
     Exported { text, left_out }
 }
 
-/// What systemd sets when a card appears: (knob, field, name in the file).
+/// The settings that systemd applies when a card appears: (knob, field, name in the file).
 const OF_LINKS: &[(&str, &str, &str)] = &[
     ("rings", "rx", "RxBufferSize"),
     ("rings", "tx", "TxBufferSize"),
@@ -186,7 +188,7 @@ fn script(tree: &dyn Tree, changes: &[Change]) -> Exported {
     }
 }
 
-/// A word that a shell takes as it is.
+/// Returns a word quoted for the shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

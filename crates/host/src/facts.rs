@@ -1,7 +1,8 @@
-//! What a host is: processors, memory, cards, disks, and who else sets its knobs. Read from a tree, so a recorded host
-//! gives the same facts as the host itself.
+//! The facts on a host: processors, memory, cards, disks, and other owners of its knobs. They are
+//! read from a tree, so that a recorded host gives the same facts as the host itself.
 //!
-//! Invariants: nothing is guessed: what cannot be read is absent; nothing secret is read (no serials, no addresses).
+//! Invariants: nothing is guessed: a fact that cannot be read is absent; nothing secret is read (no
+//! serial numbers, no addresses).
 
 pub mod block;
 pub mod interrupts;
@@ -22,12 +23,12 @@ pub struct Facts {
     pub nics: Vec<net::Nic>,
     /// Block devices.
     pub disks: Vec<block::Disk>,
-    /// Who else sets knobs.
+    /// Other programs and files that set knobs.
     pub owners: Vec<owners::Owner>,
 }
 
 impl Facts {
-    /// Reads them.
+    /// Reads all facts.
     pub fn read(tree: &dyn Tree) -> Facts {
         Facts {
             topology: topology::Topology::read(tree),
@@ -37,8 +38,9 @@ impl Facts {
         }
     }
 
-    /// What a plan is made for: processor, kernel, NUMA shape and the drivers of the cards. Two hosts that are the same in
-    /// these have the same.
+    /// Returns the identity of the hosts that a plan fits.
+    ///
+    /// It is a digest of processor, kernel, NUMA shape and the drivers of the cards.
     pub fn fingerprint(&self) -> String {
         let topology = &self.topology;
         let nodes = topology.nodes.iter().map(|node| node.cpus.to_string());

@@ -1,5 +1,5 @@
-//! A host made up by tests, with the habits of kernels: values that clamp, round up, are refused, or are silently
-//! ignored; pairs that exclude each other; lists that show what is chosen.
+//! A simulated host for tests, with the behaviours of kernels: values that are clamped, rounded up,
+//! refused or silently ignored; pairs that exclude each other; lists that show the chosen entry.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -10,28 +10,28 @@ use rustix::io::Errno;
 
 use crate::root::{Tree, natural};
 
-/// What a file does with a value.
+/// How a file treats a written value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Habit {
-    /// Values below are taken for this one.
+    /// Raises smaller values to this one.
     AtLeast(i64),
-    /// Rounded up to a power of two.
+    /// Rounds up to a power of two.
     PowerOfTwo,
-    /// Refused.
+    /// Refuses the write.
     Refuses(Errno),
-    /// Taken, and not done.
+    /// Accepts the write without effect.
     Ignores,
-    /// One of a list, shown in brackets.
+    /// Selects from a list, which shows the choice in brackets.
     Chooses,
-    /// A row of numbers, shown with tabs.
+    /// Takes a row of numbers, shown with tabs.
     Row,
-    /// A mask, shown with all its digits.
+    /// Takes a mask, shown with all its digits.
     Mask,
-    /// 0 is refused, and the other of the pair becomes 0.
+    /// Refuses 0, and sets the other file of the pair to 0.
     Excludes(&'static str),
 }
 
-/// The host.
+/// The simulated host.
 #[derive(Default, Debug)]
 pub(crate) struct Fake {
     files: RefCell<BTreeMap<String, String>>,
@@ -41,11 +41,11 @@ pub(crate) struct Fake {
     pub(crate) writes: Cell<u64>,
 }
 
-/// How many more steps a process takes before it is killed: a panic, which a test catches.
+/// The number of steps until a process is killed, by a panic that a test catches.
 #[derive(Debug)]
 pub(crate) struct Life(Cell<u64>);
 
-/// Ends the process: whatever it had in memory is gone. Not printed, as it is no failure.
+/// Ends the process, which loses its memory; not printed, because it is no failure.
 pub(crate) fn kill() -> ! {
     std::panic::resume_unwind(Box::new("killed"))
 }
@@ -55,7 +55,7 @@ impl Life {
         Rc::new(Life(Cell::new(steps)))
     }
 
-    /// Whether this step is still done.
+    /// Counts a step; returns whether it is still executed.
     pub(crate) fn step(&self) -> bool {
         let left = self.0.get();
         self.0.set(left.saturating_sub(1));
@@ -96,7 +96,7 @@ impl Fake {
         self
     }
 
-    /// From now on each write is a step of this life.
+    /// Counts each write from now on as a step of this life.
     pub(crate) fn lives(&self, life: Option<Rc<Life>>) {
         *self.life.borrow_mut() = life;
     }

@@ -1,10 +1,12 @@
-//! Hosts for tests: a text file each, `@ name` before what the file holds, `@ name -> target` for a link.
+//! Hosts for tests, each a text file: `@ name` precedes the content of a file, `@ name -> target`
+//! is a link.
 //!
-//! `vm` was recorded (`forebay tune record`); the others are made by hand after the drivers' and the kernel's documents.
+//! `vm` was recorded (`forebay tune record`); the others are written by hand from the documentation
+//! of drivers and kernel.
 
 use crate::fake::Fake;
 
-/// All, by name.
+/// Returns all hosts by name.
 pub(crate) fn all() -> Vec<(&'static str, Fake)> {
     vec![
         ("two-sockets", two_sockets()),

@@ -1,9 +1,10 @@
-//! A plan on many hosts, in stages: what is asked (`design`), where each host stands (`state`), what is done next (`next`), and who
-//! carries it to the hosts (`carry`), in turns (`run`).
+//! A plan on many hosts, in stages: the design (`design`), the state of each host (`state`), the
+//! next steps (`next`), the program that executes them on hosts (`carry`), and the loop (`run`).
 //!
-//! `design`, `state` and `next` are pure. Invariants: where a host stands follows from the journal on the controller alone, so that
-//! a controller that is killed goes on where it was; what fails on one host is taken back on all; no more hosts of a site, a
-//! rack or a group are changed at once than the design allows.
+//! `design`, `state` and `next` are pure. Invariants: the state of a host follows only from the
+//! journal on the controller, so that a killed controller continues where it was; a failure on one
+//! host takes the plan back on all; no more hosts of a site, a rack or a group are changed at the
+//! same time than the design allows.
 
 pub mod carry;
 pub mod design;

@@ -1,33 +1,36 @@
-//! In which form a knob's value is written and shown, and the one form in which two values are compared.
+//! The form in which a knob's value is written and shown, and the canonical form in which values
+//! are compared.
 //!
-//! Invariants: two texts that mean the same have the same canonical text; what is written is made from that, never
-//! from what a file showed. Bounds are ours: the kernel takes values that break a machine.
+//! Invariants: texts with the same meaning have the same canonical text; the written text is made
+//! from the canonical one, never from the text of a file. The bounds are this program's: the kernel
+//! accepts values that break a machine.
 
 use crate::cpus::Cpus;
 
 /// The form of a value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Form {
-    /// A whole number between two.
+    /// A whole number between two bounds.
     Number(i64, i64),
-    /// So many whole numbers, each between two (`tcp_rmem`).
+    /// This many whole numbers, each between two bounds (`tcp_rmem`).
     Numbers(usize, i64, i64),
-    /// A number of entries that the kernel rounds up to a power of two; 0 is none.
+    /// A number of entries that the kernel rounds up to a power of two; 0 means none.
     PowerOfTwo(i64),
-    /// One of several words, the chosen in brackets where all are shown (`[none] mq-deadline`).
+    /// One of several words; files that list all have the chosen one in brackets (`[none]
+    /// mq-deadline`).
     Choice(&'static [&'static str]),
-    /// A word of the kernel's list beside it.
+    /// A word from a list that the kernel has in another file.
     Word,
     /// A set of CPUs, shown and written as a mask.
     Mask,
     /// A set of CPUs, shown and written as a list.
     List,
-    /// Numbers with names, `rx=256 tx=256`: each of those named here may be set.
+    /// Numbers with names, `rx=256 tx=256`; the names listed here may be set.
     Fields(&'static [&'static str], i64),
 }
 
 impl Form {
-    /// The canonical text of what a file shows, or of what somebody wants.
+    /// Returns the canonical text of a file's text or of a wanted value.
     pub fn canonical(&self, text: &str) -> Option<String> {
         let text = text.trim();
         match self {
@@ -48,9 +51,9 @@ impl Form {
         }
     }
 
-    /// The canonical text of what somebody wants, or why it is refused.
+    /// Returns the canonical text of a wanted value, or why it is refused.
     pub fn wanted(&self, text: &str) -> Result<String, String> {
-        // A mask is wanted as a list: `1` is the CPU, not the mask.
+        // A mask is given as a list: `1` means CPU 1, not the mask.
         let canonical = match self {
             Form::Mask => Form::List.canonical(text),
             _ => self.canonical(text),
@@ -98,7 +101,7 @@ impl Form {
         Ok(canonical)
     }
 
-    /// What the kernel is known to make of a wanted value.
+    /// Returns the value that the kernel is known to make of a wanted one.
     pub fn rounded(&self, canonical: &str) -> String {
         match self {
             Form::PowerOfTwo(_) => match number(canonical) {
@@ -112,7 +115,7 @@ impl Form {
         }
     }
 
-    /// The text to be written for a canonical one.
+    /// Returns the text to write for a canonical one.
     pub fn text(&self, canonical: &str) -> String {
         match self {
             Form::Mask => Cpus::from_list(canonical).map_or_else(String::new, |cpus| cpus.mask()),
@@ -120,7 +123,7 @@ impl Form {
         }
     }
 
-    /// Whether a value is the wanted one: of fields, those that are wanted.
+    /// Returns whether a value is the wanted one; for fields, only the wanted ones count.
     pub fn is(&self, found: &str, wanted: &str) -> bool {
         if found == wanted {
             return true;
@@ -132,7 +135,7 @@ impl Form {
         wanted.iter().all(|field| found.contains(field))
     }
 
-    /// Of a value that is to be written back, what may be written: of fields, those of the wanted value.
+    /// Returns the part of an old value to write back; for fields, those that the wanted value has.
     pub fn back(&self, old: &str, wanted: &str) -> String {
         let Form::Fields(..) = self else {
             return old.to_owned();
@@ -145,7 +148,7 @@ impl Form {
         of_fields(&kept)
     }
 
-    /// Of a value as it was read, what can be written: of fields, those that may be set.
+    /// Returns the part of a value that can be written; for fields, those that may be set.
     pub fn writable(&self, canonical: &str) -> String {
         let Form::Fields(names, _) = self else {
             return canonical.to_owned();
@@ -175,7 +178,7 @@ fn joined(numbers: &[i64]) -> String {
     texts.join(" ")
 }
 
-/// The word in brackets; the only word where there are none.
+/// Returns the word in brackets, or the whole text without brackets.
 fn chosen(text: &str) -> Option<String> {
     if let Some((_, rest)) = text.split_once('[') {
         return Some(rest.split_once(']')?.0.to_owned());
@@ -183,7 +186,7 @@ fn chosen(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// The fields of `a=1 b=2`.
+/// Parses the fields of `a=1 b=2`.
 pub fn fields(text: &str) -> Option<Vec<(String, i64)>> {
     let field = |part: &str| {
         let (name, value) = part.split_once('=')?;

@@ -1,9 +1,10 @@
-//! The journal of a transaction: what was about to be written, what came of it, and what was taken back.
+//! The journal of a transaction: the intended writes, their results, and the values taken back.
 //!
-//! One file per transaction, one line of JSON per record, each with its number, the time, the boot it was written in,
-//! and a CRC-32C. Invariants: an intent is on disk before its write; a last line that is torn is no record (a torn intent
-//! wrote nothing, a torn `done` has its intent); any other bad line refuses the file. Not here: files (`store`), and what
-//! follows from the records ([`crate::transaction`]).
+//! One file per transaction, one line of JSON per record, each with its number, the time, its boot,
+//! and a CRC-32C. Invariants: an intent is on disk before its write; a torn last line is no record
+//! (a torn intent has no write, a torn `done` has its intent); any other invalid line makes the
+//! file invalid. Not here: files (`store`), and the interpretation of the records
+//! ([`crate::transaction`]).
 
 pub mod store;
 
@@ -12,7 +13,7 @@ use std::fmt::Write as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What happened.
+/// The event of a record.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Event {
@@ -22,100 +23,103 @@ pub enum Event {
         plan: String,
         /// Fingerprint of the host.
         host: String,
-        /// Taken back at this moment of the boot's clock, in milliseconds, unless it is confirmed.
+        /// When it is taken back unless confirmed, in milliseconds of the boot's clock.
         deadline_ms: Option<u64>,
-        /// The network namespace whose cards and sysctls are written; none where the kernel names none.
+        /// The network namespace whose cards and sysctls are written; none if the kernel names
+        /// none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         network: Option<String>,
-        /// Items that were taken over from who else sets them.
+        /// Items that were taken over from other owners.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         taken: Vec<String>,
     },
-    /// Something is about to be written. On disk before the write.
+    /// A knob is about to be written; on disk before the write.
     Intent {
         /// The knob.
         item: String,
-        /// Its canonical value.
+        /// Its old canonical value.
         old: String,
-        /// The other one of a pair, with its value.
+        /// The other knob of a pair, with its value.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pair: Option<(String, String)>,
-        /// What is written, canonical.
+        /// The canonical value to write.
         want: String,
     },
-    /// It was written and read back.
+    /// The knob was written and read back.
     Done {
         /// The knob.
         item: String,
-        /// The canonical value that it has now.
+        /// The resulting canonical value.
         got: String,
     },
-    /// It could not be written, or the write had no effect.
+    /// The knob could not be written, or the write had no effect.
     Failed {
         /// The knob.
         item: String,
-        /// Why.
+        /// The error.
         error: String,
     },
-    /// All of the plan is in effect.
+    /// The whole plan is in effect.
     Applied,
-    /// The operator keeps it.
+    /// The operator keeps the change.
     Confirmed {
-        /// For this boot only: no later one does it again.
+        /// Only for this boot: later boots do not reapply it.
         #[serde(default)]
         until_reboot: bool,
     },
-    /// What a reset had taken away was written anew.
+    /// A value that a reset had taken away was rewritten.
     Again {
         /// The knob.
         item: String,
-        /// What it had.
+        /// The value before.
         found: Option<String>,
-        /// What it has now.
+        /// The value after.
         got: String,
     },
     /// An item is settled.
     Undone {
         /// The knob.
         item: String,
-        /// What it had.
+        /// The value before.
         found: Option<String>,
-        /// What was written; nothing where nothing was to be taken back, or somebody else changed it.
+        /// The written value; none if nothing had to be taken back, or the value was changed by
+        /// others.
         wrote: Option<String>,
     },
-    /// Nothing more will be done.
+    /// The transaction has ended.
     Closed {
-        /// How it ended.
+        /// The reason.
         why: String,
     },
 }
 
-/// One line.
+/// One line of a journal.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Record<E = Event> {
-    /// Its place in the file, from 0.
+    /// Its index in the file, 0-based.
     pub number: u64,
-    /// Milliseconds since 1970, for people: nothing is decided by it.
+    /// Milliseconds since 1970, for people; nothing depends on it.
     pub at_ms: i64,
-    /// The boot.
+    /// The boot in which it was written.
     pub boot: String,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: E,
 }
 
-/// What takes records: a file, or a test's.
+/// A destination of records: a file, or one of a test.
 pub trait Log<E = Event> {
-    /// Writes a record behind the others. When it returns, the record is on disk; when it fails, it is as if it had not been
-    /// tried.
+    /// Appends a record.
+    ///
+    /// On return the record is on disk; on an error the journal is unchanged.
     fn append(&mut self, event: E) -> std::io::Result<()>;
 }
 
-/// Between the record and its sum.
+/// Separates the record from its checksum.
 const SUM: &str = ",\"crc\":\"";
 
 impl<E: Serialize + DeserializeOwned> Record<E> {
-    /// The line, with its end.
+    /// Returns the line, with its newline.
     pub fn line(&self) -> serde_json::Result<String> {
         let mut line = serde_json::to_string(self)?;
         line.pop();
@@ -134,7 +138,7 @@ impl<E: Serialize + DeserializeOwned> Record<E> {
     }
 }
 
-/// The records of a journal, and how many of its bytes they are: what is behind that was torn.
+/// Returns the records of a journal and their length in bytes; anything after that length was torn.
 pub fn records<E: Serialize + DeserializeOwned>(
     text: &[u8],
 ) -> Result<(Vec<Record<E>>, usize), String> {

@@ -1,9 +1,9 @@
-//! Every setting of a host that may be changed, each with its form, its bounds, what a change costs, and how it is
-//! taken back.
+//! Every setting of a host that may be changed, each with its form, its bounds, the cost of a
+//! change, and how it is taken back.
 //!
-//! A knob is named by an id that holds on every host (`net.eth0.rx-0.rps_cpus`), and found by it on one. Invariants: what
-//! is not in a table here is never written; an interrupt is named by device and queue, never by its number, which
-//! changes under it.
+//! A knob has an id that is valid on every host (`net.eth0.rx-0.rps_cpus`), from which its file on
+//! a host is found. Invariants: only knobs in the tables here are ever written; an interrupt is
+//! named by device and queue, never by its number, which can change.
 
 mod block;
 mod cpu;
@@ -16,25 +16,25 @@ use serde::{Deserialize, Serialize};
 use crate::form::Form;
 use crate::root::Tree;
 
-/// What a change costs whoever is served meanwhile.
+/// The cost of a change for the clients served meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 pub enum Class {
     /// Nothing.
     O,
     /// A hiccup of some flows, up to milliseconds.
     F,
-    /// The link is down, up to ten seconds.
+    /// The link is down for up to ten seconds.
     L,
-    /// A process starts anew.
+    /// A restart of a process.
     P,
-    /// The host starts anew.
+    /// A restart of the host.
     B,
-    /// Data is destroyed: advice only, never applied.
+    /// Destroyed data: only advised, never applied.
     D,
 }
 
 impl Class {
-    /// What it costs, in words.
+    /// Returns the cost as text.
     pub fn cost(self) -> &'static str {
         match self {
             Class::O => "nothing",
@@ -52,7 +52,8 @@ impl Class {
 pub enum Undo {
     /// The old value is written.
     Value,
-    /// Two knobs exclude each other: where the old value is 0, the other one's old value is written.
+    /// Two knobs exclude each other: if the old value is 0, the old value of the other knob is
+    /// written.
     Pair(String),
 }
 
@@ -61,11 +62,11 @@ pub enum Undo {
 pub struct Knob {
     /// Its id, the same on every host.
     pub id: String,
-    /// Where it is read and written, in the tree.
+    /// Its name in the tree.
     pub name: String,
     /// The form of its value.
     pub form: Form,
-    /// What a change costs.
+    /// The cost of a change.
     pub class: Class,
     /// How it is taken back.
     pub undo: Undo,
@@ -82,7 +83,7 @@ impl Knob {
         }
     }
 
-    /// The canonical value, as it is now.
+    /// Returns the current canonical value.
     pub fn read(&self, tree: &dyn Tree) -> std::io::Result<String> {
         let text = tree.read(&self.name)?;
         self.form.canonical(&text).ok_or_else(|| {
@@ -101,7 +102,9 @@ impl Knob {
     }
 }
 
-/// The knob of an id on this host: none where there is no such knob. Whether it is there is for reading to say.
+/// Returns the knob of an id; none if there is no such knob.
+///
+/// Only reading it shows whether the host has it.
 pub fn find(tree: &dyn Tree, id: &str) -> Option<Knob> {
     let (area, rest) = id.split_once('.')?;
     match area {
@@ -114,7 +117,7 @@ pub fn find(tree: &dyn Tree, id: &str) -> Option<Knob> {
     }
 }
 
-/// All knobs that this host has, in the order of their areas.
+/// Returns all knobs that this host has, by area.
 pub fn all(tree: &dyn Tree) -> Vec<Knob> {
     let mut knobs = net::all(tree);
     knobs.extend(sysctl::all());
@@ -125,7 +128,7 @@ pub fn all(tree: &dyn Tree) -> Vec<Knob> {
     knobs
 }
 
-/// When it is written, among others: what makes others anew comes first.
+/// Returns the position in the order of writing: a knob whose write recreates others comes first.
 pub fn turn(id: &str) -> u8 {
     let last = id.rsplit('.').next().unwrap_or_default();
     match (id.split('.').next().unwrap_or_default(), last) {
@@ -141,7 +144,7 @@ pub fn turn(id: &str) -> u8 {
     }
 }
 
-/// Whether text may be a part of a name: of a device, a queue, a policy.
+/// Returns whether a text may be part of a name: of a device, a queue, a policy.
 fn is_plain(part: &str) -> bool {
     !part.is_empty()
         && part != "."

@@ -1,10 +1,11 @@
-//! `forebay tune`: the settings of a host, with proof, a way back, and stages.
+//! `forebay tune`: changes the settings of a host, with evidence, undo, and stages.
 //!
-//! A host is a tree of names ([`root`]); what it is are [`facts`]; what may be set are [`knob`]s; a plan is items with
-//! reasons; applying keeps a [`journal`] from which [`undo`] takes everything back, also after a crash. Invariants: rules,
-//! order, statistics and decisions are pure and know no clock; nothing changes without plan and journal.
+//! A host is a tree of names ([`root`]); its properties are [`facts`], its settings are [`knob`]s;
+//! a plan consists of items with reasons; applying it writes a [`journal`] from which [`undo`]
+//! takes everything back, even after a crash. Invariants: rules, order, statistics and decisions
+//! are pure and do not read the clock; nothing changes without plan and journal.
 //!
-//! Not here: the broker, of which this knows nothing.
+//! Not here: the broker, which this crate does not know.
 
 #![allow(
     clippy::cast_precision_loss,

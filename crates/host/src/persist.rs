@@ -1,9 +1,11 @@
-//! What is kept is applied anew when the host starts: the service of `tune boot`.
+//! Reapplies the confirmed changes when the host starts: the service of `tune boot`.
 //!
-//! A confirmed transaction says what the host is to have; nothing of it is in files that the host reads by itself, so it is written
-//! anew, as a transaction of its own, with a journal and a watchdog, all of it or nothing. Invariants: what another kind of
-//! host (another kernel, other cards) would get is refused; what somebody else owns by now is refused; a change with which
-//! two starts in a row did not live five minutes is not made a third time, until an operator says so.
+//! The confirmed transactions define the values that the host must have. The host reads none of
+//! them from files by itself, so they are rewritten, as a transaction with its own journal and
+//! watchdog, all of it or nothing. Invariants: changes made for another kind of host (another
+//! kernel, other cards) are refused; a knob that has another owner by now is refused; a change with
+//! which two boots in a row did not live five minutes is not tried a third time, until an operator
+//! requests it.
 
 use std::path::{Path, PathBuf};
 
@@ -21,44 +23,45 @@ use crate::plan::Refusal;
 use crate::root::Tree;
 use crate::transaction::{Standing, State, Transaction};
 
-/// A start has lived when it is as old as this.
+/// Age at which a boot counts as lived.
 pub const LIVED_MS: u64 = 5 * 60_000;
-/// So many starts in a row that did not live are enough.
+/// Number of boots in a row that did not live, after which nothing is applied.
 const STARTS_MAX: usize = 2;
-/// No more starts are remembered.
+/// Limit on the remembered boots.
 const REMEMBERED_MAX: usize = 16;
-/// Longer than the file is.
+/// Limit on the size of the file.
 const BYTES_MAX: u64 = 1 << 16;
-/// The watchdog of what is written at a start.
+/// Deadline of the watchdog at a boot.
 const WITHIN_MS: u64 = 5 * 60_000;
 
-/// A start of the host in which something was applied.
+/// A boot in which something was applied.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 struct Start {
     boot: String,
     lived: bool,
 }
 
-/// What came of a start.
+/// The outcome of a boot.
 #[derive(Debug, Serialize)]
 #[serde(tag = "boot", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Nothing is kept, or all of it is in effect.
+    /// Nothing is confirmed, or everything is in effect.
     Nothing,
-    /// It was written.
+    /// The changes were written.
     Applied {
-        /// What came of it.
+        /// The result of applying.
         #[serde(flatten)]
         report: Report,
     },
-    /// It was not, for these reasons.
+    /// The changes were refused.
     Refused {
-        /// Why.
+        /// The reasons.
         refused: Vec<Refusal>,
     },
 }
 
-/// What the kept transactions say that the host is to have, the newest word for each item, in the order of writing.
+/// Returns the values that the confirmed transactions define, the newest for each item, in the
+/// order of writing.
 pub fn kept(boot: &str, transactions: &[Transaction]) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for transaction in transactions.iter().rev().filter(|one| is_kept(one, boot)) {
@@ -80,7 +83,7 @@ fn is_kept(transaction: &Transaction, boot: &str) -> bool {
     transaction.standing(boot) == Standing::Confirmed && !transaction.until_reboot
 }
 
-/// Applies anew what is kept.
+/// Reapplies the confirmed changes.
 pub fn at_start(
     tree: &dyn Tree,
     state: &Path,
@@ -113,7 +116,7 @@ pub fn at_start(
     if !refused.is_empty() {
         return Ok(Outcome::Refused { refused });
     }
-    // Before the first write: a start that does not outlive it counts.
+    // Recorded before the first write, so that a boot that does not survive it counts.
     remember(state, &boot, starts)?;
     let last = old.last().context("one is kept")?;
     let order = Order {
@@ -142,7 +145,8 @@ pub fn at_start(
     Ok(Outcome::Applied { report })
 }
 
-/// What speaks against it: the checks of `apply` but for the evidence, since counters begin at nothing.
+/// Returns the reasons to refuse: the checks of `apply` except the evidence, because counters start
+/// at zero.
 fn refusals(
     tree: &dyn Tree,
     facts: &Facts,
@@ -177,7 +181,7 @@ fn refusals(
     refused
 }
 
-/// This start has lived: what was applied in it did not break the host.
+/// Records that this boot lived, so its changes did not break the host.
 pub fn lived(tree: &dyn Tree, state: &Path) -> anyhow::Result<()> {
     let boot = boot::id(tree);
     let mut starts = starts(state)?;
@@ -187,7 +191,7 @@ pub fn lived(tree: &dyn Tree, state: &Path) -> anyhow::Result<()> {
     write(state, &starts)
 }
 
-/// Forgets the starts that did not live.
+/// Forgets the boots that did not live.
 pub fn again(state: &Path) -> anyhow::Result<()> {
     write(state, &[])
 }
@@ -196,7 +200,9 @@ fn path(state: &Path) -> PathBuf {
     state.join("starts.json")
 }
 
-/// The starts that are remembered. A file that is damaged says nothing good: it counts as two that did not live.
+/// Returns the remembered boots.
+///
+/// A damaged file counts as two boots that did not live.
 fn starts(state: &Path) -> anyhow::Result<Vec<Start>> {
     let unknown = Start {
         boot: String::new(),
@@ -221,7 +227,7 @@ fn remember(state: &Path, boot: &str, mut starts: Vec<Start>) -> anyhow::Result<
 
 fn write(state: &Path, starts: &[Start]) -> anyhow::Result<()> {
     use std::io::Write as _;
-    // The directory is made, and looked at, by who locks it.
+    // The lock creates and checks the directory.
     let store = Store::lock(state, "")?;
     let new = state.join("starts.json.new");
     let mut file = std::fs::File::create(&new)?;

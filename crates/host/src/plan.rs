@@ -1,7 +1,9 @@
-//! A plan: what is to be set on a host, and why. A file that people read and edit before it is applied.
+//! A plan: the wanted settings of a host, with reasons. A file that people read and edit before it
+//! is applied.
 //!
-//! Invariants: a plan is for hosts of one fingerprint; an item is within our bounds, its evidence still holds and nobody
-//! else owns its knob, or it is refused by name; nothing is left out silently. What is measured is in [`crate::evidence`].
+//! Invariants: a plan is for hosts of one fingerprint; an item is applied only if it is within the
+//! bounds, its evidence still holds and its knob has no other owner, otherwise it is refused by
+//! name; nothing is left out silently. The measured values are in [`crate::evidence`].
 
 use std::collections::BTreeMap;
 
@@ -12,71 +14,71 @@ use crate::facts::Facts;
 use crate::knob::{self, Class};
 use crate::root::Tree;
 
-/// The form of the file that this version reads.
+/// The version of the file format that this program reads.
 const VERSION: u32 = 1;
 
-/// The file.
+/// The content of the file.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// Its form.
+    /// Version of the file format.
     pub version: u32,
-    /// For which hosts.
+    /// Fingerprint of the hosts that it is for.
     pub host: String,
-    /// What is to be set.
+    /// The wanted settings.
     #[serde(default, rename = "item")]
     pub items: Vec<Item>,
 }
 
-/// One thing to be set.
+/// One wanted setting.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Item {
     /// The knob.
     pub id: String,
-    /// What it is to have: a number, a word, or numbers with names.
+    /// The wanted value: a number, a word, or numbers with names.
     pub want: toml::Value,
-    /// What it had when the plan was made, for who reads it.
+    /// Its value when the plan was made, for the reader.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub now: String,
-    /// What the kernel makes of it, where that is known to be another value.
+    /// The value that the kernel makes of it, if that is known to differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounded: Option<String>,
-    /// What the change costs.
+    /// The cost of the change.
     pub class: Class,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// What has to hold still when it is applied: `NAME OPERATOR NUMBER`. Empty: nothing.
+    /// Condition that must still hold when it is applied: `NAME OPERATOR NUMBER`. Empty for none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub evidence: String,
-    /// How sure the rule is.
+    /// The confidence of the rule.
     pub confidence: Confidence,
 }
 
-/// How sure a rule is that it helps.
+/// How confident a rule is that an item helps.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// It removes what was counted.
+    /// It removes the counted cause.
     High,
-    /// It helps most.
+    /// It helps in most cases.
     Medium,
-    /// Opinions differ: only an experiment tells.
+    /// Opinions differ: only an experiment shows it.
     Experiment,
 }
 
 /// Why a plan, or an item of it, is not applied.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Refusal {
-    /// The item; none where it is about the whole plan.
+    /// The item; none if it concerns the whole plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
 impl Refusal {
-    /// Of the whole plan.
+    /// Creates a refusal of the whole plan.
     pub fn whole(why: impl Into<String>) -> Refusal {
         let why = why.into();
         Refusal { item: None, why }
@@ -89,19 +91,19 @@ impl Refusal {
     }
 }
 
-/// What the operator allows.
+/// The limits set by the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Allowed {
-    /// Nothing that costs more.
+    /// The most disruptive class allowed.
     pub class_max: Class,
-    /// Only these items; all where empty.
+    /// Only these items; all if empty.
     pub only: Vec<String>,
-    /// Items that may be taken from their owners.
+    /// Items that may be taken over from their owners.
     pub take_over: Vec<String>,
 }
 
 impl Plan {
-    /// A plan for a host.
+    /// Creates a plan for a host.
     pub fn new(host: String, items: Vec<Item>) -> Plan {
         let version = VERSION;
         Plan {
@@ -111,7 +113,7 @@ impl Plan {
         }
     }
 
-    /// Reads the text of a file.
+    /// Parses a file.
     pub fn parse(text: &str) -> anyhow::Result<Plan> {
         let plan: Plan = toml::from_str(text)?;
         anyhow::ensure!(
@@ -122,12 +124,12 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub fn text(&self) -> anyhow::Result<String> {
         Ok(toml::to_string_pretty(self)?)
     }
 
-    /// What is to be written, in order; or everything that speaks against it.
+    /// Returns the changes in the order of writing, or all refusals.
     pub fn changes(
         &self,
         tree: &dyn Tree,
@@ -171,7 +173,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// Whether another item makes what this one sets: the threads of a card that is not polled by any yet.
+    /// Returns whether another item creates this one's knob: the threads of a card that no thread
+    /// polls yet.
     fn makes(&self, item: &Item) -> bool {
         let card = item
             .id
@@ -200,7 +203,7 @@ impl Item {
             .or_else(|error| if is_made { Ok(()) } else { Err(error) })
             .map_err(|error| format!("it cannot be read: {error}"))?;
         let want = knob.form.wanted(&self.wanted()?)?;
-        // What a change costs is ours to say; a file that says less is wrong.
+        // A file cannot declare a lower cost than this program's.
         let class = knob.class.max(self.class);
         if class > allowed.class_max {
             let (class, cost) = (format!("{class:?}"), class.cost());
@@ -235,7 +238,7 @@ impl Item {
         })
     }
 
-    /// The wanted value as text.
+    /// Returns the wanted value as text.
     pub fn wanted(&self) -> Result<String, String> {
         match &self.want {
             toml::Value::String(text) => Ok(text.clone()),

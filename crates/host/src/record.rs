@@ -1,9 +1,9 @@
-//! A copy of what was read of a host, for fixtures and reports of errors: a `tar` of small files that `--sysroot` takes when
-//! it is unpacked.
+//! A copy of what is read of a host, for fixtures and bug reports: a `tar` of small files that
+//! works as `--sysroot` once unpacked.
 //!
-//! What is read is what is recorded: the list of what is allowed is the code that reads. Invariants: no serial number, no
-//! hardware or network address, no environment, no name of a host is in it; of running programs only those that set
-//! knobs.
+//! The reading code itself determines what is recorded. Invariants: the copy contains no serial
+//! number, no hardware or network address, no environment and no host name; of running programs
+//! only those that set knobs.
 
 mod tar;
 
@@ -18,16 +18,16 @@ use crate::root::Tree;
 
 pub use tar::write;
 
-/// What was found under a name.
+/// The entry of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Entry {
-    /// A file's text.
+    /// The text of a file.
     Text(String),
-    /// Where a link leads.
+    /// The target of a link.
     Link(String),
 }
 
-/// A tree that remembers what was read of another.
+/// A tree that records what is read of another.
 pub struct Recorder<'a> {
     tree: &'a dyn Tree,
     found: RefCell<BTreeMap<String, Entry>>,
@@ -35,7 +35,7 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// Nothing was read yet.
+    /// Creates a recorder without entries.
     pub fn new(tree: &'a dyn Tree) -> Recorder<'a> {
         Recorder {
             tree,
@@ -44,12 +44,12 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Names that were asked for and are not there.
+    /// Returns the names that were read but do not exist.
     pub fn missed(&self) -> Vec<String> {
         self.missed.borrow().clone()
     }
 
-    /// Everything that may be given away.
+    /// Returns everything that may be disclosed.
     pub fn entries(&self) -> BTreeMap<String, Entry> {
         let found = self.found.borrow();
         let allowed = found.iter().filter(|(name, entry)| is_allowed(name, entry));
@@ -76,7 +76,7 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// Whether it may be given away.
+/// Returns whether an entry may be disclosed.
 fn is_allowed(name: &str, entry: &Entry) -> bool {
     let Entry::Text(text) = entry else {
         return true;
@@ -89,7 +89,7 @@ fn is_allowed(name: &str, entry: &Entry) -> bool {
     }
 }
 
-/// Files of settings without what people wrote beside them.
+/// Returns an entry without the comments of settings files.
 fn without_comments(name: &str, entry: &Entry) -> Entry {
     match entry {
         Entry::Text(text) if name.contains("/sysctl.") => {
@@ -112,7 +112,7 @@ impl Tree for Recorder<'_> {
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let names = self.tree.list(dir)?;
-        // Only the names matter there; elsewhere what is in a directory is read.
+        // Only the names matter in this directory; in others the files are read.
         if dir.ends_with("/msi_irqs") {
             for name in &names {
                 let empty = Entry::Text(String::new());
@@ -131,7 +131,7 @@ impl Tree for Recorder<'_> {
     }
 }
 
-/// Reads everything that commands read, and says what may be given away of it.
+/// Reads everything that commands read, and returns what may be disclosed of it.
 pub fn record(tree: &dyn Tree) -> BTreeMap<String, Entry> {
     let recorder = Recorder::new(tree);
     read_all(&recorder);
@@ -145,7 +145,7 @@ pub fn read_all(tree: &dyn Tree) {
     let counters = Counters::read(tree);
     drop(counters);
     for knob in knob::all(tree) {
-        // A value in a form that is not known is recorded all the same.
+        // A value of unknown form is recorded, too.
         drop(knob.read(tree));
     }
 }

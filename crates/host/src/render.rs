@@ -1,8 +1,8 @@
-//! The report of an experiment: one file without scripts that are needed and without anything from outside, drawn from what
-//! was kept of it.
+//! The report of an experiment: one file that loads nothing and can be read without scripts, drawn
+//! from the stored result.
 //!
-//! Pure. Invariant: where the verdict is not adopt it is said as loudly; the smallest effect that could be seen stands beside
-//! each effect.
+//! Pure. Invariant: a verdict other than adopt is shown as prominently; each effect is shown with
+//! the smallest effect that could be detected.
 
 pub mod sample;
 
@@ -19,16 +19,16 @@ use crate::experiment::decide::{Effect, Verdict};
 use crate::experiment::design::{Design, Mode};
 use crate::experiment::run::{Result, Sample};
 
-/// What is kept of an experiment, as far as it is drawn.
+/// The stored part of an experiment that is drawn.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Kept {
-    /// What was compared.
+    /// The design.
     pub design: Design,
-    /// What was changed.
+    /// The changes.
     pub changes: Vec<Changed>,
-    /// What the host was.
+    /// Facts on the host.
     pub host: Vec<(String, String)>,
-    /// What came of it.
+    /// The result.
     #[serde(flatten)]
     pub result: Result,
 }
@@ -38,13 +38,13 @@ pub struct Kept {
 pub struct Changed {
     /// The knob.
     pub item: String,
-    /// What it had.
+    /// The old value.
     pub old: String,
-    /// What it had in the test arm.
+    /// The value in the test arm.
     pub want: String,
 }
 
-/// The whole file, of one comparison or of several with the same design.
+/// Returns the whole file, for one comparison or several with the same design.
 pub fn page(kept: &[Kept]) -> String {
     let Some(first) = kept.first() else {
         return String::new();
@@ -126,7 +126,7 @@ fn asked(mode: Mode) -> &'static str {
     }
 }
 
-/// The verdict; of several, how many are worth it.
+/// Returns the verdict; for several comparisons, how many were adopted.
 fn headline(kept: &[Kept]) -> String {
     match kept {
         [one] => verdict(one.result.verdict).to_owned(),
@@ -193,7 +193,7 @@ fn effects(result: &Result, of: &str) -> String {
     table(&format!("Effects{of}"), &heads, rows)
 }
 
-/// A panel for each figure: both arms, pair by pair, before and with the change.
+/// Draws a panel for each figure: both arms, pair by pair, without and with the change.
 fn panels(kept: &Kept, of: &str) -> String {
     let questions = kept.design.primary.iter().chain(&kept.design.guard);
     let mut text = format!("<section><h2>Pair by pair{}</h2>\n", html(of));

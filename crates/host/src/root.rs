@@ -1,9 +1,11 @@
-//! All that is read of a host, and written to it, goes through a tree of names: the machine itself, a recorded copy of
-//! one, or a made-up one of the tests.
+//! A host as a tree of names, for all reads and writes: the machine itself, a recorded copy of one,
+//! or a simulated one for tests.
 //!
-//! Names are relative (`proc/sys/vm/swappiness`). What has no file (rings and channels of a network card) has a name
-//! below `ethtool/` (and the CPUs of a card's threads below `napi/`) all the same, so that a recorded tree holds everything. Invariants: no name leads out of the root, nor
-//! does a link inside of it: a recorded tree is what a stranger sent; nothing is read without a bound; a write is one call, to a file that was there.
+//! Names are relative (`proc/sys/vm/swappiness`). Settings without a file also have names, so that
+//! a recorded tree contains everything: rings and channels of a network card below `ethtool/`, the
+//! CPUs of a card's threads below `napi/`. Invariants: neither a name nor a link leads out of the
+//! root, because a recorded tree may come from a stranger; every read is bounded; a write is one
+//! call to an existing file.
 
 mod nic;
 mod threads;
@@ -15,49 +17,49 @@ use std::path::{Component, Path, PathBuf};
 use platform::bounded;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-/// More than any file of the kernel that is read here.
+/// Limit on the size of a file; the kernel's are smaller.
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
-/// A host, as names and texts.
+/// A host as names and texts.
 pub trait Tree {
-    /// The whole text of a file.
+    /// Returns the whole text of a file.
     fn read(&self, name: &str) -> io::Result<String>;
-    /// Replaces a value. The file must be there.
+    /// Replaces a value; the file must exist.
     fn write(&self, name: &str, text: &str) -> io::Result<()>;
-    /// The names in a directory, in order.
+    /// Returns the names in a directory, in order.
     fn list(&self, dir: &str) -> io::Result<Vec<String>>;
-    /// Where a link leads, as it is written in the link.
+    /// Returns the target of a link as written in the link.
     fn link(&self, name: &str) -> io::Result<String>;
 
-    /// The text without space around it; nothing where it cannot be read.
+    /// Returns the trimmed text of a file; none if it cannot be read.
     fn text(&self, name: &str) -> Option<String> {
         Some(self.read(name).ok()?.trim().to_owned())
     }
 
-    /// A number that is a file's whole text.
+    /// Returns a file's whole text as a number.
     fn number(&self, name: &str) -> Option<i64> {
         self.text(name)?.parse().ok()
     }
 
-    /// The names in a directory; none where it cannot be read.
+    /// Returns the names in a directory; empty if it cannot be read.
     fn names(&self, dir: &str) -> Vec<String> {
         self.list(dir).unwrap_or_default()
     }
 }
 
-/// A directory that holds `proc`, `sys` and `etc`: `/`, or a copy.
+/// A directory that contains `proc`, `sys` and `etc`: `/`, or a copy.
 #[derive(Clone, Debug)]
 pub struct Root {
     dir: PathBuf,
 }
 
 impl Root {
-    /// The tree below a directory.
+    /// Creates the tree below a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Root {
         Root { dir: dir.into() }
     }
 
-    /// Whether it is this machine, not a copy of one.
+    /// Returns whether it is this machine, not a copy.
     pub fn is_this_machine(&self) -> bool {
         self.dir == Path::new("/")
     }
@@ -74,7 +76,7 @@ impl Root {
         Ok(self.dir.join(relative))
     }
 
-    /// Opens a name; in a copy, links lead to places of the copy.
+    /// Opens a name; in a copy, links resolve within the copy.
     fn open(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let path = self.path(name)?;
         let flags = flags | OFlags::CLOEXEC;
@@ -83,7 +85,7 @@ impl Root {
         } else {
             let dir = File::open(&self.dir)?;
             let inside = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-            // A pipe in the place of a file is not waited for.
+            // Opening a FIFO in the place of a file must not block.
             let flags = if flags.contains(OFlags::PATH) {
                 flags
             } else {
@@ -123,7 +125,7 @@ impl Tree for Root {
             return threads::write(thread, text);
         }
         let mut file = self.open(name, OFlags::WRONLY)?;
-        // The kernel takes a value whole: one call, as `echo` does it.
+        // The kernel takes a value whole: one call, as from `echo`.
         let line = format!("{text}\n");
         let written = file.write(line.as_bytes())?;
         if written != line.len() {
@@ -131,7 +133,8 @@ impl Tree for Root {
             return Err(io::Error::new(io::ErrorKind::WriteZero, what));
         }
         if !self.is_this_machine() {
-            // A copy is a file, whose longer text ends where this one does; cut before, it would be empty for a moment.
+            // A copy is a regular file, which a shorter text must truncate; truncating it before
+            // the write would leave it empty for a moment.
             file.set_len(line.len() as u64)?;
         }
         Ok(())
@@ -162,12 +165,13 @@ impl Tree for Root {
     }
 }
 
-/// The last part of a path.
+/// Returns the last part of a path.
 pub fn last(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Orders `cpu2` before `cpu10`: the letters before the first digit, then the number, then all of it.
+/// Returns a sort key that orders `cpu2` before `cpu10`: the text before the first digit, the
+/// number, the whole name.
 pub fn natural(name: &str) -> (String, u64, String) {
     let start = name.find(|letter: char| letter.is_ascii_digit());
     let (letters, rest) = name.split_at(start.unwrap_or(name.len()));
@@ -220,7 +224,7 @@ mod tests {
                 || root.list("up").is_err()
         );
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), "1\n");
-        // One that stays inside is followed, as on the host.
+        // A link that stays inside is followed, as on the host.
         assert_eq!(root.number("sys/own/value"), Some(7));
         assert_eq!(root.link("sys/own").unwrap(), "/sys/real");
     }

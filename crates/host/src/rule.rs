@@ -1,8 +1,9 @@
-//! From what was measured on a host to what would help it: items of a plan, and advice that no item can carry out.
+//! Derives from the measured values of a host what would help it: items of a plan, and advice that
+//! no item can execute.
 //!
-//! Pure. Invariants: a rule fires on evidence only, and names it, so that `apply` can look whether it still holds; a value
-//! is at most doubled or multiplied by four, never set to its maximum; what people disagree about is an experiment, never
-//! a recommendation.
+//! Pure. Invariants: a rule fires only on evidence and names it, so that `apply` can check whether
+//! it still holds; a value is at most doubled or multiplied by four, never set to its maximum;
+//! contested settings are experiments, never recommendations.
 
 mod contested;
 mod net;
@@ -18,49 +19,49 @@ use crate::knob::{self, Knob};
 use crate::plan::{Confidence, Item, Plan};
 use crate::root::Tree;
 
-/// What the host is for.
+/// The purpose of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, clap::ValueEnum)]
 pub enum Profile {
-    /// Answers that come soon.
+    /// Low latency.
     Latency,
-    /// Much at once.
+    /// High throughput.
     #[default]
     Throughput,
 }
 
-/// What rules look at.
+/// The input of the rules.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What the host is.
+    /// Facts on the host.
     pub facts: Facts,
-    /// What was measured.
+    /// The measured values.
     pub evidence: BTreeMap<String, f64>,
     /// Every knob with its canonical value.
     pub knobs: BTreeMap<String, (Knob, String)>,
-    /// What the host is for.
+    /// The purpose of the host.
     pub profile: Profile,
 }
 
-/// Something that no item can carry out.
+/// Advice that no item can execute.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Advice {
-    /// What it is about.
+    /// Its subject.
     pub about: String,
     /// What to do, and why.
     pub text: String,
 }
 
-/// What rules find.
+/// The output of the rules.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Found {
-    /// What may be set.
+    /// Settings that a plan can change.
     pub items: Vec<Item>,
-    /// What a person may do.
+    /// Advice for people.
     pub advice: Vec<Advice>,
 }
 
 impl Seen {
-    /// Looks at a host.
+    /// Reads a host.
     pub fn read(tree: &dyn Tree, profile: Profile) -> Seen {
         let facts = Facts::read(tree);
         let evidence = crate::evidence::of(&facts, &Counters::read(tree));
@@ -80,12 +81,13 @@ impl Seen {
         self.evidence.get(name).copied().unwrap_or(0.0)
     }
 
-    /// The number a knob has.
+    /// Returns the value of a knob as a number.
     fn number(&self, id: &str) -> Option<i64> {
         self.knobs.get(id)?.1.parse().ok()
     }
 
-    /// An item; none where the knob is not there, has the value, or the value is out of bounds.
+    /// Returns an item; none if the knob is missing, has the value already, or the value is out of
+    /// bounds.
     fn item(&self, id: &str, want: impl Into<toml::Value>, said: Said) -> Option<Item> {
         let (knob, now) = self.knobs.get(id)?;
         let mut item = Item {
@@ -103,13 +105,13 @@ impl Seen {
             return None;
         }
         item.rounded = Some(knob.form.rounded(&wanted)).filter(|rounded| *rounded != wanted);
-        // What is shown is what would be changed.
+        // Shows only the fields that would change.
         item.now = knob.form.back(now, &wanted);
         Some(item)
     }
 }
 
-/// What a rule says of its item.
+/// A rule's reasons for its item.
 struct Said {
     why: String,
     evidence: String,
@@ -126,7 +128,7 @@ impl Said {
     }
 }
 
-/// Asks all rules.
+/// Applies all rules.
 pub fn propose(seen: &Seen) -> Found {
     let mut found = Found::default();
     net::propose(seen, &mut found);
@@ -135,7 +137,7 @@ pub fn propose(seen: &Seen) -> Found {
     found
 }
 
-/// The plan of what was found.
+/// Returns the plan of the proposed items.
 pub fn plan(seen: &Seen, found: &Found) -> Plan {
     Plan::new(seen.facts.fingerprint(), found.items.clone())
 }

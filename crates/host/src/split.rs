@@ -1,6 +1,7 @@
-//! Which CPUs take a card's interrupts, and which are left to the server.
+//! Divides the CPUs of a host between the interrupts of its cards and the server.
 //!
-//! Of each node with a card in use, one core of sixteen takes interrupts, and at least one of four. Pure.
+//! On each node with a card in use, one core per sixteen CPUs handles interrupts; a node with fewer
+//! than four CPUs is not divided. Pure.
 
 use serde::Serialize;
 
@@ -8,21 +9,21 @@ use crate::cpus::Cpus;
 use crate::facts::Facts;
 use crate::facts::net::Nic;
 
-/// One CPU of so many takes interrupts.
+/// Number of CPUs per CPU that handles interrupts.
 const SERVED_BY_ONE: usize = 16;
-/// A node with fewer CPUs is not divided.
+/// Smallest number of CPUs of a node that is divided.
 const CPUS_MIN: usize = 4;
 
-/// The CPUs of a host, divided.
+/// The divided CPUs of a host.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Split {
-    /// Those that take interrupts of cards.
+    /// The CPUs that handle interrupts of cards.
     pub interrupts: Cpus,
-    /// Those of the server, those at the node of a card first in a list of their own.
+    /// The CPUs of the server.
     pub server: Cpus,
 }
 
-/// The cards that are worth it: up, with a device.
+/// Returns the cards in use: up, with a device.
 pub fn cards(facts: &Facts) -> impl Iterator<Item = &Nic> {
     facts
         .nics
@@ -30,8 +31,10 @@ pub fn cards(facts: &Facts) -> impl Iterator<Item = &Nic> {
         .filter(|nic| nic.up && nic.driver.is_some())
 }
 
-/// The CPUs for the interrupts of a card: at its node; at the first where that is not known. None where the node is too
-/// small to be divided.
+/// Returns the CPUs for the interrupts of a card: at its node, or at the first one if its node is
+/// unknown.
+///
+/// None if the node is too small to be divided.
 pub fn for_card(facts: &Facts, nic: &Nic) -> Option<Cpus> {
     let nodes = &facts.topology.nodes;
     let node = nodes
@@ -41,7 +44,7 @@ pub fn for_card(facts: &Facts, nic: &Nic) -> Option<Cpus> {
     if node.cpus.len() < CPUS_MIN {
         return None;
     }
-    // Of each core the first thread, so that interrupts do not share a core with each other.
+    // Only the first thread of each core, so that two interrupts never share a core.
     let cores = node.cpus.and(&facts.topology.cores);
     let count = node
         .cpus
@@ -51,7 +54,7 @@ pub fn for_card(facts: &Facts, nic: &Nic) -> Option<Cpus> {
     Some(cores.iter().take(count).collect())
 }
 
-/// The whole host divided; none where it has no card in use or is too small.
+/// Divides the whole host; none if it has no card in use or is too small.
 pub fn split(facts: &Facts) -> Option<Split> {
     let mut interrupts = Cpus::default();
     for nic in cards(facts) {

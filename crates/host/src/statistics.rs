@@ -1,7 +1,8 @@
-//! Tests, intervals and power for experiments on few hosts or few pairs of blocks.
+//! Tests, intervals and power for experiments with few hosts or few pairs of blocks.
 //!
-//! Everything is by counting: permutations, flips of signs, resampling. No distribution is assumed, and nothing is a test
-//! over packets or requests, which are not independent. Pure; randomness comes from a seed. Checked against scipy's figures.
+//! All methods work by counting: permutations, sign flips, resampling. No distribution is assumed,
+//! and no test is over packets or requests, which are not independent. Pure; randomness comes from
+//! a seed. Verified against scipy's figures.
 
 pub mod bootstrap;
 pub mod flip;
@@ -14,13 +15,13 @@ pub mod random;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// So many assignments are all tried; of more, so many are drawn.
+/// Number of assignments up to which all are tried; beyond it, this many are drawn.
 pub const ASSIGNMENTS_MAX: usize = 20_000;
 
-/// A value with the interval it is in, at 95 %.
+/// A value with its 95 % interval.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Interval {
-    /// The best guess.
+    /// The point estimate.
     #[serde(deserialize_with = "or_none")]
     pub estimate: f64,
     /// The lower end.
@@ -31,24 +32,24 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// JSON has no infinity: what is not known is `null` there, and not a number here.
+/// Reads `null` as NaN, because JSON has no infinity and no NaN.
 pub(crate) fn or_none<'de, D: Deserializer<'de>>(value: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(value)?.unwrap_or(f64::NAN))
 }
 
-/// The mean; not a number for none.
+/// Returns the mean; NaN without values.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The standard deviation of a sample; not a number for fewer than two.
+/// Returns the standard deviation of a sample; NaN for fewer than two values.
 pub fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (squares / (values.len() as f64 - 1.0)).sqrt()
 }
 
-/// The median; not a number for none.
+/// Returns the median; NaN without values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -60,7 +61,8 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// What counts as equal to an observed value: sums in another order differ in their last bits.
+/// Returns the distance within which sums are equal: in another order, sums differ in their last
+/// bits.
 fn tolerance(value: f64) -> f64 {
     1e-9 * value.abs().max(1e-9)
 }

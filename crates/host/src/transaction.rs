@@ -1,7 +1,9 @@
-//! What the records of a journal come to: which items were written, what they had, and where the whole stands.
+//! The state of a transaction, from the records of its journal: the items written, their old
+//! values, and its standing.
 //!
-//! Pure. States: open (applied, neither kept nor taken back), confirmed, closed; an open one of another boot is expired:
-//! the boot took back what was never persisted. A journal that cannot be read is damaged: nobody knows where it stands.
+//! Pure. States: open (applied, neither kept nor taken back), confirmed, closed; an open one of
+//! another boot is expired, because the reboot took back everything that was not persisted. A
+//! transaction with an unreadable journal is damaged: its state is unknown.
 
 use serde::Serialize;
 
@@ -10,7 +12,7 @@ use crate::journal::{Event, Record};
 /// A transaction.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Transaction {
-    /// Time and number.
+    /// Its time and number.
     pub id: String,
     /// Digest of the plan.
     pub plan: String,
@@ -20,63 +22,63 @@ pub struct Transaction {
     pub boot: String,
     /// When it began, for people.
     pub at_ms: i64,
-    /// Taken back at this moment of the boot's clock.
+    /// When it is taken back, in milliseconds of the boot's clock.
     pub deadline_ms: Option<u64>,
-    /// The network namespace it was applied in.
+    /// The network namespace in which it was applied.
     pub network: Option<String>,
-    /// Items that were taken over from who else sets them.
+    /// Items that were taken over from other owners.
     pub taken: Vec<String>,
-    /// What was about to be written, in order.
+    /// The intended writes, in order.
     pub entries: Vec<Entry>,
-    /// All of it was in effect.
+    /// Whether everything was in effect.
     pub whole: bool,
-    /// Kept by the operator.
+    /// Whether the operator keeps it.
     pub confirmed: bool,
-    /// Kept, but for its boot only.
+    /// Whether it is kept only for its boot.
     pub until_reboot: bool,
-    /// How it ended.
+    /// The reason of its end.
     pub closed: Option<String>,
-    /// Why its journal cannot be read: what of it is in effect is not known.
+    /// Why its journal cannot be read; then it is unknown which changes are in effect.
     pub damaged: Option<String>,
 }
 
-/// One item.
+/// One item of a transaction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
     /// The knob.
     pub item: String,
-    /// What it had.
+    /// The old value.
     pub old: String,
-    /// The other one of a pair, and what that had.
+    /// The other knob of a pair, with its old value.
     pub pair: Option<(String, String)>,
-    /// What was to be written.
+    /// The wanted value.
     pub want: String,
-    /// How far it came.
+    /// Its progress.
     pub state: State,
 }
 
-/// How far an item came.
+/// The progress of an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
     /// It may have been written.
     Intended,
-    /// It was, and then had this value.
+    /// It was written and then had this value.
     Done(String),
-    /// It was not, or to no effect.
+    /// It was not written, or without effect.
     Failed(String),
     /// It is settled.
     Undone,
 }
 
-/// Where a transaction stands.
+/// The standing of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// Applied, and neither kept nor taken back.
+    /// Applied, neither kept nor taken back.
     Open,
     /// Kept.
     Confirmed,
-    /// Of another boot, never kept.
+    /// Of another boot, and never kept.
     Expired,
     /// Ended, or never begun.
     Closed,
@@ -85,7 +87,7 @@ pub enum Standing {
 }
 
 impl Transaction {
-    /// What the records come to.
+    /// Returns the transaction of these records.
     pub fn of(id: String, records: &[Record]) -> Transaction {
         let mut transaction = Transaction {
             id,
@@ -127,7 +129,8 @@ impl Transaction {
                 state: State::Intended,
             }),
             Event::Done { item, got } => self.set(item, State::Done(got.clone())),
-            // What it is left with is what it was left with: a value that came out otherwise is drift.
+            // The recorded value remains that of the first write: another result of the rewrite is
+            // drift.
             Event::Again { .. } => {}
             Event::Failed { item, error } => self.set(item, State::Failed(error.clone())),
             Event::Applied => self.whole = true,
@@ -141,7 +144,7 @@ impl Transaction {
     }
 
     fn set(&mut self, item: &str, state: State) {
-        // The newest of that name: an item is written once in a transaction.
+        // The newest entry of that name: a transaction writes an item once.
         if let Some(entry) = self
             .entries
             .iter_mut()
@@ -152,12 +155,12 @@ impl Transaction {
         }
     }
 
-    /// Where it stands in this boot.
+    /// Returns its standing in this boot.
     pub fn standing(&self, boot: &str) -> Standing {
         match () {
             () if self.damaged.is_some() => Standing::Damaged,
             () if self.closed.is_some() => Standing::Closed,
-            // Killed before its first record, which is before the first write.
+            // Killed before its first record, which precedes the first write.
             () if self.boot.is_empty() => Standing::Closed,
             () if self.confirmed => Standing::Confirmed,
             () if self.boot != boot => Standing::Expired,

@@ -1,10 +1,11 @@
-//! Takes a transaction back, the last write first.
+//! Takes a transaction back, last write first.
 //!
-//! Three-way: what is as we left it gets its old value; what has its old value is left; what somebody else changed
-//! meanwhile is left and named. Where a process died between a write and its record, the kernel is asked what it makes of
-//! our value: if that is what is there now, it is ours. Invariants: nobody else's value is replaced; each item is settled
-//! by a record, so that undoing can itself be killed anywhere and begun again; a journal that takes no more records (a full
-//! disk) keeps nothing from being taken back; what belongs to a network namespace is not looked for in another.
+//! Three-way: a value as this program left it is replaced by the old one; an old value is left; a
+//! value changed by others meanwhile is left and reported. If a process died between a write and
+//! its record, this program writes its value again: if the result equals the found value, that
+//! value was its own. Invariants: no value of others is replaced; each item is settled by a record,
+//! so that undo can be killed anywhere and repeated; a journal that cannot be written (a full disk)
+//! does not prevent undo; knobs of a network namespace are not looked up in another one.
 
 pub(crate) mod network;
 
@@ -15,45 +16,45 @@ use crate::knob::{self, Knob};
 use crate::root::Tree;
 use crate::transaction::{Entry, State, Transaction};
 
-/// What came of taking an item back.
+/// The outcome of taking an item back.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(tag = "result", rename_all = "lowercase")]
 pub enum Outcome {
     /// It has its old value again.
     Restored,
-    /// It had its old value.
+    /// It already had its old value.
     Untouched,
-    /// Somebody else changed it: left as it is.
+    /// Others changed it; it is left as it is.
     Drifted {
-        /// What it has.
+        /// Its value.
         found: String,
     },
-    /// There is no such knob any more.
+    /// The knob no longer exists.
     Gone {
-        /// Why it cannot be read.
+        /// The error on reading it.
         error: String,
     },
-    /// The old value was refused.
+    /// The old value could not be restored.
     Refused {
-        /// Why.
+        /// The error.
         error: String,
     },
 }
 
-/// An item and what came of it.
+/// An item and its outcome.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Undone {
     /// The knob.
     pub item: String,
-    /// What it had before the transaction.
+    /// Its value before the transaction.
     pub old: String,
-    /// What came of it.
+    /// The outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
 impl Undone {
-    /// Nothing could be taken back, since nobody knows what there is.
+    /// Returns the result for a damaged transaction, of which nothing can be taken back.
     pub(crate) fn damaged(transaction: &Transaction) -> Undone {
         Undone {
             item: transaction.id.clone(),
@@ -65,8 +66,9 @@ impl Undone {
     }
 }
 
-/// Takes back the items of a transaction that are not settled, or one of them. The whole is closed when nothing is left
-/// that was refused.
+/// Takes back the unsettled items of a transaction, or one of them.
+///
+/// Closes the transaction when no item is left.
 pub fn undo(
     tree: &dyn Tree,
     log: &mut dyn Log,
@@ -92,7 +94,7 @@ pub fn undo(
         if matches!(outcome, Outcome::Refused { .. }) {
             left += 1;
         } else if unwritten.is_none() {
-            // Without its record it is found with its old value by the next undo.
+            // Without this record, the next undo finds the item with its old value.
             let item = entry.item.clone();
             unwritten = log.append(Event::Undone { item, found, wrote }).err();
         }
@@ -127,7 +129,7 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return gone(error.to_string());
         }
-        // It is there: the next undo may be able to.
+        // The knob exists, so the next undo may be able to read it.
         Err(error) => {
             return (
                 None,
@@ -149,7 +151,8 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
     };
     let is_ours = match is_ours {
         Ok(is_ours) => is_ours,
-        // Whose it is is not known as long as nothing can be written: the next undo may find out.
+        // The origin of the value is unknown while nothing can be written; the next undo may find
+        // out.
         Err(error) => return (Some(found), None, Outcome::Refused { error }),
     };
     if !is_ours {
@@ -164,13 +167,15 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
     }
 }
 
-/// Whether only what was wanted counts, and has its old value.
+/// Returns whether the wanted fields have their old values.
 fn is_old(knob: &Knob, found: &str, entry: &Entry) -> bool {
     let old = knob.form.back(&entry.old, &entry.want);
     knob.form.is(found, &old)
 }
 
-/// Whether the kernel makes of our value what is there: then it was us. If not, what was there is put back.
+/// Returns whether writing the wanted value gives the found one, which is then this program's.
+///
+/// Otherwise the found value is restored.
 fn becomes(tree: &dyn Tree, knob: &Knob, found: &str, want: &str) -> Result<bool, String> {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
     match knob.write(tree, want) {
@@ -184,7 +189,8 @@ fn becomes(tree: &dyn Tree, knob: &Knob, found: &str, want: &str) -> Result<bool
     }
     let is = knob.read(tree).is_ok_and(|now| now == found);
     if !is {
-        // It was taken a moment ago; where it is not any more, the next look says so: it is drift.
+        // The kernel accepted this value a moment ago; if it no longer does, the next look reports
+        // drift.
         let put_back = knob.write(tree, found);
         drop(put_back);
     }
@@ -193,7 +199,7 @@ fn becomes(tree: &dyn Tree, knob: &Knob, found: &str, want: &str) -> Result<bool
 
 fn restore(tree: &dyn Tree, knob: &Knob, entry: &Entry) -> Result<(), String> {
     let (knob, old) = match &entry.pair {
-        // Of two that exclude each other, the one that was in use.
+        // Of two knobs that exclude each other, restores the one that was in use.
         Some((other, value)) if entry.old == "0" => {
             let other = knob::find(tree, other).ok_or("the other one of the pair is gone")?;
             (other, value.clone())

@@ -1,9 +1,10 @@
-//! `verify --watch`: looks again and again whether what is kept is still in effect, and writes anew what a reset of a link or of a
-//! card's queues took away.
+//! `verify --watch`: checks periodically whether the kept changes are in effect, and rewrites what
+//! a reset of a link or of a card's queues took away.
 //!
-//! Invariants: only knobs that such a reset takes away are written, and only over the value that a reset leaves: what somebody
-//! else has set is named and left; what is taken away again and again is left after so many times, since somebody does it; each
-//! write is in the journal; looking costs at most a thousandth of a CPU.
+//! Invariants: only knobs that such a reset affects are written, and only over the value that a
+//! reset leaves: values set by others are reported and left; an item that is lost repeatedly is
+//! left after a number of rewrites, because something else sets it; each write is in the journal;
+//! the checks cost at most a thousandth of a CPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,46 +20,47 @@ use crate::root::Tree;
 use crate::transaction::{Entry, Standing, State, Transaction};
 use crate::undo::network;
 
-/// At least between two looks.
+/// Shortest time between two checks.
 const LOOK_MS: u64 = 1_000;
-/// So many times what a look takes is waited after it.
+/// The wait after a check, as a multiple of its CPU time.
 const SHARE: u64 = 1_000;
-/// An item is written anew at most so often an hour.
+/// Limit on the rewrites of an item per hour.
 const AGAIN_MAX: usize = 12;
 const HOUR_MS: u64 = 3_600_000;
 
-/// What an item has, beside what it was left with.
+/// The comparison of an item's value with the one it was left with.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// What it was left with.
+    /// The value it was left with.
     Same,
     /// A reset took it away.
     Lost,
-    /// Somebody else set it.
+    /// Others set it.
     Drifted,
-    /// There is no such knob now.
+    /// The knob does not exist at the moment.
     Gone,
 }
 
-/// What has become of an item.
+/// An item as found by a check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Seen {
     /// The transaction.
     pub transaction: String,
     /// The knob.
     pub item: String,
-    /// What it was left with.
+    /// The value it was left with.
     pub left: String,
-    /// What it has; nothing where it cannot be read.
+    /// The current value; none if it cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
-    /// What that means.
+    /// The comparison of both.
     pub verdict: Verdict,
 }
 
-/// Compares what is in effect, by the journals, with the host. A later transaction's word counts; what is of another network
-/// namespace is not looked for.
+/// Compares the changes in effect, by the journals, with the host.
+///
+/// For each item the latest transaction counts; items of another network namespace are skipped.
 pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<Seen> {
     let mut seen: Vec<Seen> = Vec::new();
     for transaction in transactions.iter().rev() {
@@ -111,12 +113,12 @@ fn verdict(
     Verdict::Drifted
 }
 
-/// Whether a reset of the link or its queues takes it away.
+/// Returns whether a reset of the link or its queues affects the item.
 fn is_of_link(item: &str) -> bool {
     item.starts_with("net.")
 }
 
-/// Whether it is what queues and threads have that were made a moment ago.
+/// Returns whether the value is that of newly created queues and threads.
 fn is_fresh(tree: &dyn Tree, item: &str, found: &str) -> bool {
     match item.rsplit('.').next() {
         Some("rps_cpus" | "xps_cpus") => found.is_empty(),
@@ -126,17 +128,17 @@ fn is_fresh(tree: &dyn Tree, item: &str, found: &str) -> bool {
     }
 }
 
-/// Something that is to be told.
+/// A change to report.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Told {
-    /// The knob.
+    /// The item.
     #[serde(flatten)]
     pub seen: Seen,
-    /// What was done: `restored`, or why not.
+    /// The action: `restored`, or why not.
     pub done: String,
 }
 
-/// The watch: what it saw last, and what it wrote when.
+/// The state of the watch: the last check, and the times of its rewrites.
 #[derive(Default, Debug)]
 pub struct Watch {
     marks: Option<Vec<(String, u64, i64)>>,
@@ -146,7 +148,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Looks once, and writes anew what was lost. What is told is what changed since the last look.
+    /// Checks once and rewrites what was lost; returns the changes since the last check.
     pub fn look(
         &mut self,
         tree: &dyn Tree,
@@ -188,7 +190,7 @@ impl Watch {
         Ok(told)
     }
 
-    /// Writes an item anew, under the lock, if it is still in effect.
+    /// Rewrites an item, under the lock, if its transaction is still in effect.
     fn again(
         &mut self,
         tree: &dyn Tree,
@@ -207,7 +209,7 @@ impl Watch {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::lock(state, boot).map_err(|error| text(&error))?;
         let now = store.transactions().map_err(|error| text(&error))?;
-        // What was undone a moment ago is not written anew.
+        // An item undone a moment ago must not be rewritten.
         let still = look(tree, boot, &now);
         if !still.iter().any(|one| one == seen) {
             return Err("left: it has changed meanwhile".to_owned());
@@ -233,7 +235,7 @@ impl Watch {
         Err(format!("{want} was written, and it is {got}"))
     }
 
-    /// How long is waited after a look that took so much of a CPU.
+    /// Returns the wait after a check that took this much CPU time.
     pub fn wait_ms(took_us: u64) -> u64 {
         LOOK_MS.max(took_us.saturating_mul(SHARE) / 1_000)
     }

@@ -1,9 +1,11 @@
-//! The process that takes an unconfirmed transaction back at its deadline, whatever became of who applied it.
+//! The process that takes an unconfirmed transaction back at its deadline, whatever happened to the
+//! process that applied it.
 //!
-//! It is started, and seen to run, before the first write; it needs only the binary and the journal. Invariants: it waits
-//! on the boot's clock; it decides by the journal of its transaction alone; it holds a lock on a file of the transaction as
-//! long as it lives; it does not end before the transaction has: what cannot be read, locked or written is tried again, and
-//! who holds the lock of the journals long after the deadline (a stopped `apply`) is ended.
+//! It is started, and seen to run, before the first write; it needs only the binary and the
+//! journal. Invariants: it waits on the boot's clock; it decides only by the journal of its
+//! transaction; it holds a lock on a file of the transaction while it lives; it does not end before
+//! the transaction has ended: it retries what cannot be read, locked or written, and kills a
+//! process that holds the lock of the journals long after the deadline (a stopped `apply`).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::fd::OwnedFd;
@@ -21,26 +23,26 @@ use crate::root::{Root, Tree};
 use crate::transaction::{Standing, Transaction};
 use crate::undo::{Outcome, Undone, undo};
 
-/// How often it looks whether it is needed still.
+/// Interval at which it checks whether it is still needed.
 const LOOK_MS: u64 = 2_000;
-/// How long it may take to start.
+/// Longest time that it may take to start.
 const START_MS: u64 = 60_000;
-/// Between two looks for its lock, or at the lock of the journals.
+/// Interval of checks for its lock, and of attempts to take the lock of the journals.
 const RETRY_MS: u64 = 50;
-/// At the most between two tries to take back what is refused.
+/// Longest time between two attempts to take back a refused item.
 const AGAIN_MS: u64 = 60_000;
-/// So long after the deadline who holds the lock of the journals is ended.
+/// Time after the deadline at which a process that holds the lock of the journals is killed.
 const PATIENCE_MS: u64 = 1_500;
 
 fn lock_path(state: &Path, id: &str) -> PathBuf {
     state.join(format!("{id}.watch"))
 }
 
-/// Starts one for a transaction, and returns when it runs.
+/// Starts the watchdog of a transaction, and returns when it runs.
 pub fn start(root: &Path, state: &Path, id: &str) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(&program);
-    // A service manager keeps it when the session of who applied ends.
+    // A service manager keeps it alive when the session of the applying process ends.
     if has_manager(&Root::new("/")) {
         command = Command::new("systemd-run");
         command
@@ -61,7 +63,7 @@ pub fn start(root: &Path, state: &Path, id: &str) -> anyhow::Result<()> {
     let mut child = command.spawn().context("starting the watchdog")?;
     let until = boot::now_ms().saturating_add(START_MS);
     while !runs(state, id)? {
-        // What a service manager runs is no child: that it was told so is a success.
+        // With a service manager, the child only submits the request and exits successfully.
         let ended = child.try_wait()?.filter(|status| !status.success());
         if let Some(status) = ended {
             anyhow::bail!("the watchdog does not start ({status}): nothing was written");
@@ -75,13 +77,13 @@ pub fn start(root: &Path, state: &Path, id: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a service manager starts it where this process is: not where that is in another network.
+/// Returns whether a service manager can start it in this process's network namespace.
 fn has_manager(host: &dyn Tree) -> bool {
     let network = |pid: &str| host.link(&format!("proc/{pid}/ns/net")).ok();
     host.list("run/systemd/system").is_ok() && network("1") == network("self")
 }
 
-/// Whether it runs.
+/// Returns whether the watchdog runs.
 pub fn runs(state: &Path, id: &str) -> anyhow::Result<bool> {
     let file = match File::open(lock_path(state, id)) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
@@ -94,9 +96,10 @@ pub fn runs(state: &Path, id: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Is the watchdog of a transaction: returns when there is nothing more to do, with what it took back.
+/// Runs as the watchdog of a transaction; returns what it took back when nothing more is to be
+/// done.
 pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
-    // A session of its own: the end of the terminal is not its end. It may have one already.
+    // Its own session, so that it survives the end of the terminal; fails if it already has one.
     let _ = rustix::process::setsid();
     anyhow::ensure!(
         transaction(state, id)?.is_some(),
@@ -110,7 +113,7 @@ pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
     lock.lock()?;
     let tree = Root::new(root);
     let ended = watch(&tree, state, id);
-    // Its file goes with it; where it cannot, an unlocked one says the same.
+    // Removes the lock file; if that fails, an unlocked file has the same meaning.
     let removed = std::fs::remove_file(lock_path(state, id));
     drop(removed);
     ended
@@ -119,7 +122,7 @@ pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
 fn watch(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
     let boot = boot::id(tree);
     loop {
-        // It may be short of descriptors or memory for a moment; then it looks again.
+        // Descriptors or memory may be short for a moment, so it retries.
         let wait = match transaction(state, id) {
             Ok(None) => anyhow::bail!("there is no transaction {id}"),
             Ok(Some(found)) => match deadline(&found, &boot) {
@@ -137,14 +140,14 @@ fn watch(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>>
     loop {
         match take_back(tree, state, id, &boot) {
             Ok(Some(undone)) => return Ok(undone),
-            // Refused for now, or not told to the journal.
+            // Refused for now, or not recorded in the journal.
             Ok(None) | Err(_) => boot::wait_ms(again),
         }
         again = again.saturating_mul(2).min(AGAIN_MS);
     }
 }
 
-/// Takes it back, if nobody has meanwhile; nothing where some of it was refused.
+/// Takes the transaction back unless it has ended meanwhile; returns none if an item was refused.
 fn take_back(
     tree: &dyn Tree,
     state: &Path,
@@ -152,7 +155,7 @@ fn take_back(
     boot: &str,
 ) -> anyhow::Result<Option<Vec<Undone>>> {
     let store = lock(state, boot);
-    // It may have been kept, or taken back, a moment ago.
+    // It may have been confirmed or taken back a moment ago.
     let found = transaction(state, id)?;
     let Some(open) = found.filter(|found| found.standing(boot) == Standing::Open) else {
         return Ok(Some(Vec::new()));
@@ -163,14 +166,15 @@ fn take_back(
     Ok((!undone.iter().any(is_refused)).then_some(undone))
 }
 
-/// The lock of the journals. Who applies, confirms or takes back has it for moments.
+/// Takes the lock of the journals, which other commands hold only briefly.
 fn lock(state: &Path, boot: &str) -> Store {
     let until = boot::now_ms().saturating_add(PATIENCE_MS);
     loop {
         match Store::lock(state, boot) {
             Ok(store) => return store,
             Err(_) if boot::now_ms() >= until => {
-                // It may be stopped, and then would never let go. Whoever comes later settles what it began.
+                // The holder may be stopped and would never release it; a later command settles
+                // what the holder began.
                 if let Some(holder) = holder(state) {
                     let _ = rustix::process::pidfd_send_signal(&holder, Signal::KILL);
                 }
@@ -181,7 +185,7 @@ fn lock(state: &Path, boot: &str) -> Store {
     }
 }
 
-/// The process that holds the lock, if it is this program.
+/// Returns the process that holds the lock, if it runs this program.
 fn holder(state: &Path) -> Option<OwnedFd> {
     let pid = platform::bounded::kernel_text(state.join(LOCK_FILE)).ok()?;
     let pid = Pid::from_raw(pid.trim().parse().ok()?)?;
@@ -192,7 +196,7 @@ fn holder(state: &Path) -> Option<OwnedFd> {
     (is_ours && pid != rustix::process::getpid()).then_some(process)
 }
 
-/// When it has to act; none where it has not.
+/// Returns when the watchdog must act; none if it need not.
 fn deadline(transaction: &Transaction, boot: &str) -> Option<u64> {
     let open = transaction.standing(boot) == Standing::Open;
     transaction.deadline_ms.filter(|_| open)

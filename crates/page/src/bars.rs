@@ -1,4 +1,5 @@
-//! Bars for what has no axis to run along: one per series, in groups, each with its name and figure beside it.
+//! A bar chart for values without an x axis: one bar per series, in groups, each with its name and
+//! figure beside it.
 
 use crate::chart::{WIDTH, series_class};
 use crate::label;
@@ -13,40 +14,41 @@ const NAME_MAX: f64 = WIDTH / 3.0;
 /// A chart of bars.
 #[derive(Debug)]
 pub struct Bars {
-    /// What it shows, in words.
+    /// The accessible name of the chart.
     pub name: String,
-    /// What its figures count.
+    /// The quantity of the values.
     pub quantity: Quantity,
-    /// The highest value of all panels beside it: the same length means the same everywhere.
+    /// The highest value of all neighbouring panels, so that the same length means the same in all
+    /// of them.
     pub high: f64,
-    /// From top to bottom.
+    /// The groups, from top to bottom.
     pub groups: Vec<Group>,
 }
 
-/// What belongs together: the same load.
+/// Bars that belong together because they are of the same load.
 #[derive(Debug)]
 pub struct Group {
-    /// Above its bars; empty: nothing.
+    /// The text above the bars; none if empty.
     pub title: String,
-    /// From top to bottom.
+    /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 /// One bar.
 #[derive(Debug)]
 pub struct Bar {
-    /// Before the bar.
+    /// The text before the bar.
     pub label: String,
-    /// The number of its series, which is its colour; none for a limit of the machine.
+    /// The number of the series, which is its colour; `None` for a limit of the machine.
     pub series: Option<usize>,
-    /// Its length.
+    /// The length of the bar.
     pub value: f64,
-    /// Lowest and highest repetition.
+    /// The lowest and the highest repetition.
     pub spread: Option<(f64, f64)>,
 }
 
 impl Bar {
-    /// Its end, or that of its spread.
+    /// Returns the end of the bar or of its spread.
     pub fn highest(&self) -> f64 {
         self.spread
             .map_or(self.value, |(_, high)| high.max(self.value))
@@ -54,7 +56,7 @@ impl Bar {
 }
 
 impl Bars {
-    /// Draws them.
+    /// Draws the chart.
     pub fn draw(&self) -> String {
         let bars = || self.groups.iter().flat_map(|group| &group.bars);
         let titles = self
@@ -71,7 +73,7 @@ impl Bars {
             .min(NAME_MAX)
             + 8.0;
         let figure = |bar: &Bar| label::width(&self.quantity.show(bar.value));
-        // As long as most figures are, so that panels beside each other have the same scale.
+        // At least as long as most figures, so that neighbouring panels have the same scale.
         let longest = bars().map(figure).fold(label::width("1.68 GB/s"), f64::max);
         let right = WIDTH - longest - 8.0;
         let scale = Scale::linear(0.0, self.high, (left, right));

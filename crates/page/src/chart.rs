@@ -1,6 +1,8 @@
-//! A chart of lines in a frame: axes, grid, lines with marks, limits as dashed lines, labels at the lines' ends.
+//! A line chart in a frame: axes, grid, lines with marks, limits as dashed lines, labels at the
+//! ends of lines.
 //!
-//! Pure: from values to a drawing. Invariant: whatever the values, no mark and no line is outside the frame.
+//! It is a pure function from values to a drawing.
+//! Invariant: whatever the values, no mark and no line is outside the frame.
 
 use std::fmt::Write as _;
 
@@ -9,46 +11,46 @@ use crate::number::{Quantity, same, significant};
 use crate::scale::Scale;
 use crate::svg::{Anchor, Drawing};
 
-/// All panels are this wide; the page makes them fit.
+/// The width of all panels; the page scales them to fit.
 pub const WIDTH: f64 = 340.0;
 const HEIGHT: f64 = 214.0;
 const TOP: f64 = 24.0;
 const LABEL_LETTERS_MAX: usize = 14;
-/// An x axis whose values span more than this is logarithmic.
+/// An x axis whose values span more than this factor is logarithmic.
 const SPAN_LINEAR_MAX: f64 = 8.0;
 
-/// What is drawn.
+/// The content of a chart.
 #[derive(Debug, Default)]
 pub struct Chart {
-    /// What it shows, in words.
+    /// The accessible name of the chart.
     pub name: String,
-    /// The values along.
+    /// The horizontal axis.
     pub x: XAxis,
-    /// The quantity upward.
+    /// The vertical axis.
     pub y: YAxis,
-    /// The first is drawn on top.
+    /// The lines; the first is drawn on top.
     pub lines: Vec<Line>,
 }
 
-/// The values that were run, as they are named.
+/// The measured steps and their names.
 #[derive(Debug, Default)]
 pub struct XAxis {
-    /// Below the axis.
+    /// The text below the axis.
     pub title: String,
-    /// (value, name) in order.
+    /// (value, name), in order.
     pub steps: Vec<(f64, String)>,
-    /// The steps stand at equal distances, whatever their values.
+    /// The steps have equal distances, whatever their values.
     pub even: bool,
 }
 
-/// What is measured, and between which values it is shown.
+/// The quantity and the range of the vertical axis.
 #[derive(Debug)]
 pub struct YAxis {
-    /// What its figures count.
+    /// The quantity of the figures.
     pub quantity: Quantity,
-    /// The highest value to be shown, so that neighbours share their scale.
+    /// The highest value to be shown, so that neighbouring panels share their scale.
     pub high: f64,
-    /// The lowest, above nothing: the axis is logarithmic.
+    /// The lowest value, above zero; the axis is then logarithmic.
     pub log_from: Option<f64>,
 }
 
@@ -70,7 +72,7 @@ impl YAxis {
         }
     }
 
-    /// How much room its figures need.
+    /// Returns the room that its figures need.
     fn room(&self) -> f64 {
         room(&self.scale((0.0, 1.0)), self.quantity)
     }
@@ -79,11 +81,11 @@ impl YAxis {
 /// One line.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Line {
-    /// At its end.
+    /// The text at its end.
     pub label: String,
-    /// The number of the series, which is its colour and form; none for a limit of the machine.
+    /// The number of the series, which is its colour and form; `None` for a limit of the machine.
     pub series: Option<usize>,
-    /// Those whose `x` is a step of the axis are drawn.
+    /// The points; only those whose `x` is a step of the axis are drawn.
     pub points: Vec<Point>,
 }
 
@@ -94,11 +96,11 @@ pub struct Point {
     pub x: f64,
     /// The value.
     pub y: f64,
-    /// Lowest and highest repetition.
+    /// The lowest and the highest repetition.
     pub spread: Option<(f64, f64)>,
 }
 
-/// Where the chart's inside is on the paper.
+/// The plotting area within the drawing.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Frame {
     /// Its left edge.
@@ -112,7 +114,7 @@ pub struct Frame {
 }
 
 impl Chart {
-    /// Draws it.
+    /// Draws the chart.
     pub fn draw(&self) -> String {
         let mut drawing = Drawing::new(WIDTH, HEIGHT);
         let frame = self.frame();
@@ -164,7 +166,7 @@ impl Chart {
 }
 
 impl XAxis {
-    /// Draws it and says where each step is.
+    /// Draws the axis and returns the place of each step.
     fn draw(&self, drawing: &mut Drawing, frame: &Frame) -> Vec<(f64, f64)> {
         let ends = (frame.left + 8.0, frame.right - 6.0);
         let values: Vec<f64> = (0..self.steps.len())
@@ -214,7 +216,7 @@ impl Line {
         format!("{}..", kept.trim_end())
     }
 
-    /// The classes of its line (`l`), marks (`m`) or name (`n`).
+    /// Returns the classes of its line (`l`), marks (`m`) or name (`n`).
     fn class(&self, part: &str) -> String {
         series_class(part, self.series)
     }
@@ -233,7 +235,7 @@ impl Line {
         };
         let mut placed: Vec<(f64, f64)> = self.points.iter().filter_map(place).collect();
         if let (None, [only]) = (self.series, placed.as_slice()) {
-            // A limit without a sweep holds everywhere.
+            // A limit without a sweep applies to all steps.
             let height = only.1;
             placed = [steps.first(), steps.last()]
                 .into_iter()
@@ -278,7 +280,7 @@ impl Point {
     }
 }
 
-/// The class of a part of what belongs to a series, or to a limit.
+/// Returns the class of a part of a series, or of a limit.
 pub fn series_class(part: &str, series: Option<usize>) -> String {
     match series {
         Some(series) => format!("{part} t{}", series % SERIES_COLOURS),
@@ -286,10 +288,10 @@ pub fn series_class(part: &str, series: Option<usize>) -> String {
     }
 }
 
-/// How many colours the page has for targets.
+/// The number of colours that the page has for targets.
 pub const SERIES_COLOURS: usize = 6;
 
-/// How much room the figures of an axis need on its left.
+/// Returns the room that the figures of an axis need on its left.
 pub fn room(scale: &Scale, quantity: Quantity) -> f64 {
     let factor = quantity.unit(scale.typical()).factor;
     let ticks = scale.ticks(scale.ticks_max());
@@ -299,7 +301,7 @@ pub fn room(scale: &Scale, quantity: Quantity) -> f64 {
     widths.fold(label::width("0.25"), f64::max) + 8.0
 }
 
-/// Grid lines with values; the unit is in the corner.
+/// Draws grid lines with values, and the unit in the corner.
 pub fn y_axis(drawing: &mut Drawing, frame: &Frame, scale: &Scale, quantity: Quantity) {
     let ticks = scale.ticks(scale.ticks_max());
     let unit = quantity.unit(scale.typical());

@@ -1,8 +1,9 @@
-//! Days and minutes in UTC from milliseconds since 1970, as a report is dated.
+//! Formats milliseconds since 1970 as days and minutes in UTC, for the dates of reports.
 
 use jiff::Timestamp;
 
-/// `2026-11-21 12:30 UTC`; what no calendar has, as milliseconds.
+/// Returns a date such as `2026-11-21 12:30 UTC`; a time outside the calendar is returned as
+/// milliseconds.
 pub fn utc(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(
         |_| ms.to_string(),

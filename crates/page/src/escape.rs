@@ -1,8 +1,10 @@
-//! Text on its way into HTML: what a name, a command or an error message says is never markup.
+//! Escapes text for HTML, so that a name, a command or an error message is never taken as markup.
 //!
-//! Invariant: what comes back may stand between tags and inside double-quoted attributes.
+//! Invariant: the result is valid between tags and inside double-quoted attributes.
 
-/// Escapes text for HTML and SVG. Control characters, which no document may hold, become spaces.
+/// Escapes text for HTML and SVG.
+///
+/// Control characters, which no document may contain, become spaces.
 pub fn html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,7 +1,9 @@
-//! The page around the charts: one file with its styles and its few lines of script inside, nothing from outside.
+//! The page around the charts: one file that contains its styles and a short script and loads
+//! nothing else.
 //!
-//! Invariants: without the script everything can be read; light and dark are variables of the styles, so that one
-//! drawing is both; texts are escaped here, what is named `markup` was escaped by whom it comes from.
+//! Invariants: without the script everything is readable; light and dark are variables of the
+//! styles, so that one drawing serves both; this file escapes texts, and callers escape what is
+//! named `markup`.
 
 use std::fmt::Write as _;
 
@@ -12,19 +14,19 @@ use crate::svg::Drawing;
 const STYLE: &str = include_str!("frame.css");
 const SCRIPT: &str = include_str!("frame.js");
 
-/// A whole file.
+/// A complete HTML file.
 #[derive(Debug)]
 pub struct Page<'a> {
     /// The title of the window.
     pub title: &'a str,
     /// Everything between header and footer, as markup.
     pub markup: &'a str,
-    /// Who drew it, and from what.
+    /// The program that drew the page, and the source of its data.
     pub footer: &'a str,
 }
 
 impl Page<'_> {
-    /// The file.
+    /// Returns the file.
     pub fn draw(&self) -> String {
         let (title, footer) = (html(self.title), html(self.footer));
         let markup = self.markup;
@@ -38,7 +40,8 @@ impl Page<'_> {
     }
 }
 
-/// The head of a page: what it belongs to, its name, what it is about, and when and how it came to be.
+/// Returns the head of a page: the section it belongs to, its name, its subject, and when and how
+/// it was made.
 pub fn header(over: &str, name: &str, about: &str, note: &str) -> String {
     format!(
         "<header>\n<p class=\"over\">{}</p>\n<h1>{}</h1>\n<p class=\"about\">{}</p>\n<p class=\"note\">{}</p>\n</header>\n",
@@ -49,16 +52,18 @@ pub fn header(over: &str, name: &str, about: &str, note: &str) -> String {
     )
 }
 
-/// One series in the bar that says which colour and form is whose.
+/// One series in the bar that explains colours and forms.
 #[derive(Debug)]
 pub struct Chip<'a> {
     /// Its name, as in the charts.
     pub name: &'a str,
-    /// What is said of it when pointed at.
+    /// The tooltip.
     pub says: &'a str,
 }
 
-/// Which colour and form is whose, in the order of their numbers; with a script, what to show.
+/// Returns the bar that explains colours and forms, in the order of series numbers.
+///
+/// With a script it also selects the series to show.
 pub fn chips(name: &str, chips: &[Chip]) -> String {
     let mut bar = format!("<nav class=\"targets\" aria-label=\"{}\">", html(name));
     for (number, chip) in chips.iter().enumerate() {
@@ -77,12 +82,12 @@ pub fn chips(name: &str, chips: &[Chip]) -> String {
     bar
 }
 
-/// Opens a group of panels, in as many columns as fit, at most three.
+/// Returns the start of a group of panels, in as many columns as fit, at most three.
 pub fn panels(columns: usize) -> String {
     format!("<div class=\"panels c{}\">\n", columns.clamp(1, 3))
 }
 
-/// A chart (markup) with its heading.
+/// Returns a chart (markup) with its heading.
 pub fn panel(title: &str, under: &str, svg: &str, below: Option<&str>) -> String {
     let mut panel = String::from("<figure class=\"panel\"><figcaption>");
     if !title.is_empty() {

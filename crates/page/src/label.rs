@@ -1,13 +1,14 @@
-//! Labels at the ends of lines, moved apart so that none covers another; and how wide a text may get.
+//! Labels at the ends of lines, moved apart so that none covers another, and bounds on the width of
+//! texts.
 //!
-//! Does not measure fonts: widths are those of a wide one, so that a narrower one fits as well.
+//! It does not measure fonts: widths are those of a wide font, so that a narrower one fits as well.
 
-/// Size of letters in charts.
+/// The size of letters in charts.
 pub const LETTER: f64 = 11.0;
-/// Least distance between the base lines of two labels.
+/// The least distance between the base lines of two labels.
 pub const APART: f64 = 13.0;
 
-/// No text of this many letters is wider, in fonts that are in use.
+/// Returns a width that no common font exceeds for this text.
 pub fn width(text: &str) -> f64 {
     let letters: f64 = text
         .chars()
@@ -21,7 +22,7 @@ pub fn width(text: &str) -> f64 {
     letters * LETTER
 }
 
-/// A text, cut so that it is no wider.
+/// Returns the text, shortened to fit the width.
 pub fn fitted(text: &str, most: f64) -> String {
     if width(text) <= most {
         return text.to_owned();
@@ -31,8 +32,10 @@ pub fn fitted(text: &str, most: f64) -> String {
     format!("{}..", kept.trim_end())
 }
 
-/// Places near the wanted ones, in the same order, `APART` from each other and inside `from..to`. When they do
-/// not fit, the last ones (lowest on the paper) are left out: `None`.
+/// Returns places near the wanted ones, in the same order, at least `APART` from each other and
+/// inside `from..to`.
+///
+/// If they do not fit, the last ones (lowest in the drawing) are left out: `None`.
 pub fn apart(wanted: &[f64], (from, to): (f64, f64)) -> Vec<Option<f64>> {
     let fits = ((to - from) / APART).floor().max(0.0);
     let mut order: Vec<usize> = (0..wanted.len())
@@ -43,7 +46,7 @@ pub fn apart(wanted: &[f64], (from, to): (f64, f64)) -> Vec<Option<f64>> {
         order.pop();
     }
     let mut places = vec![None; wanted.len()];
-    // Down the paper, each below the one before; then up again from the lower edge.
+    // First downwards, each below the one before; then upwards from the lower edge.
     let mut at: Vec<f64> = order.iter().map(|one| wanted[*one]).collect();
     let mut least = from;
     for place in &mut at {

@@ -1,8 +1,9 @@
-//! Charts and the page around them: what the reports of measurements, tuning and planning are drawn with.
+//! Charts and the page around them, for the reports of measurements, tuning and planning.
 //!
-//! Invariants: pure, from values to text; a page is one file that needs nothing from outside and no script to be
-//! read; whatever the values, no mark is outside of its frame and nothing that is not a number is printed as one; no
-//! text is ever markup. It knows nothing of what is measured: series have numbers, and so colours.
+//! Invariants: everything is a pure function from values to text; a page is one file that loads
+//! nothing and is readable without a script; whatever the values, no mark is outside its frame, and
+//! a value that is not a number is never printed as one; text is never taken as markup.
+//! It knows nothing of what is measured: a series has a number, which gives its colour.
 
 #![allow(
     clippy::cast_precision_loss,

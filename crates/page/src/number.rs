@@ -1,26 +1,26 @@
-//! Numbers as people read them: three significant digits, units that fit, never NaN or infinity.
+//! Formats numbers for readers: three significant digits, fitting units, never NaN or infinity.
 //!
-//! Invariant: whatever the value, what comes back is short ASCII without an exponent.
+//! Invariant: whatever the value, the result is short ASCII without an exponent.
 
-/// What stands where there is no number.
+/// The text in place of a number that does not exist.
 pub const NONE: &str = "n/a";
 
-/// Beyond this a number is not one that anybody measured.
+/// A number beyond this is not a measured value.
 const LARGEST: f64 = 1e15;
 
-/// A unit and what one of it is in the plain unit.
+/// A unit, as a multiple of the plain unit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Unit {
-    /// How many plain units it is.
+    /// The number of plain units.
     pub factor: f64,
-    /// As written behind a figure.
+    /// The text behind a figure.
     pub name: &'static str,
 }
 
-/// What is counted; it decides which units there are.
+/// The kind of a value, which determines its units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Quantity {
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     /// Bytes.
     Bytes,
@@ -30,7 +30,7 @@ pub enum Quantity {
     Time,
     /// Processor seconds per GB.
     CpuPerGb,
-    /// Anything that has no unit.
+    /// Anything without a unit.
     Plain,
 }
 
@@ -52,17 +52,18 @@ impl Quantity {
         }
     }
 
-    /// The unit for an axis that ends at `high`: the largest in which that is not a fraction.
+    /// Returns the unit for an axis that ends at `high`: the largest unit in which `high` is not a
+    /// fraction.
     pub fn unit(self, high: f64) -> Unit {
         let units = self.units();
-        // A rate of 0.4 GB/s reads better as 400 MB/s; two minutes of seconds better as seconds.
+        // 400 MB/s reads better than 0.4 GB/s, and 120 s better than 2 min.
         let least = if self == Quantity::Time { 3.0 } else { 1.0 };
         let fits = units.iter().find(|(factor, _)| high >= factor * least);
         let (factor, name) = *fits.unwrap_or(&units[units.len() - 1]);
         Unit { factor, name }
     }
 
-    /// A value with its unit.
+    /// Returns a value with its unit.
     pub fn show(self, value: f64) -> String {
         if !value.is_finite() {
             return NONE.to_owned();
@@ -77,7 +78,7 @@ impl Quantity {
     }
 }
 
-/// Three significant digits, no exponent, no trailing zeros behind the point.
+/// Returns three significant digits, without an exponent and trailing zeros.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() || value.abs() > LARGEST {
         return NONE.to_owned();
@@ -85,7 +86,7 @@ pub fn significant(value: f64) -> String {
     if value.abs() < 1e-6 {
         return "0".to_owned();
     }
-    // At most 9 digits behind the point: the value is above a millionth.
+    // At most 6 decimal places: the value is above a millionth.
     let places = match value.abs() {
         large if large >= 99.95 => 0,
         large if large >= 9.995 => 1,
@@ -97,7 +98,8 @@ pub fn significant(value: f64) -> String {
     trimmed(&format!("{value:.places$}"))
 }
 
-/// A ratio: two digits that matter, so that nobody believes the third.
+/// Returns a ratio with two significant digits; a third would suggest a precision that is not
+/// there.
 pub fn ratio(value: f64) -> String {
     if !value.is_finite() || value > LARGEST {
         return NONE.to_owned();
@@ -109,7 +111,7 @@ pub fn ratio(value: f64) -> String {
     }
 }
 
-/// A count with thin groups of three digits.
+/// Returns a count with commas between groups of three digits.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let mut grouped = String::with_capacity(digits.len() * 4 / 3);
@@ -122,7 +124,7 @@ pub fn count(value: u64) -> String {
     grouped
 }
 
-/// A coordinate: a tenth of a pixel is enough.
+/// Returns a coordinate; a tenth of a pixel is precise enough.
 pub fn coordinate(value: f64) -> String {
     let rounded = format!("{value:.1}");
     let short = trimmed(&rounded);
@@ -140,12 +142,12 @@ fn trimmed(digits: &str) -> String {
     }
 }
 
-/// Whether two numbers are the same: both come from the same text.
+/// Returns true when two numbers are the same because both were parsed from the same text.
 pub fn same(one: f64, two: f64) -> bool {
     one.total_cmp(&two).is_eq()
 }
 
-/// A size exactly: 1,024 is 1 KiB and 1,000 is 1 kB.
+/// Returns a size, exact if it is a multiple of a unit: 1,024 is 1 KiB and 1,000 is 1 kB.
 pub fn size(bytes: u64) -> String {
     for (factor, unit) in [
         (1 << 30, "GiB"),

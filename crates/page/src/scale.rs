@@ -1,12 +1,12 @@
-//! From values to places on the paper, and which values to name on the axis.
+//! Maps values to places in a drawing, and chooses which values to name on the axis.
 //!
-//! Invariant: a place is always between the two ends, whatever the value; a value that has none (not a number,
-//! nothing on a logarithmic axis) has no place.
+//! Invariant: a place is always between the two ends, whatever the value; a value without a place
+//! (not a number, or not above zero on a logarithmic axis) gets none.
 
-/// More ticks than these at 1, 2 and 5 are too many: powers of ten remain.
+/// With more ticks than this at 1, 2 and 5, only powers of ten are used.
 const FINE_TICKS_MAX: usize = 8;
 
-/// The axis of a chart in one direction.
+/// The scale of a chart in one direction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
     form: Form,
@@ -23,7 +23,7 @@ enum Form {
 }
 
 impl Scale {
-    /// From `low` at `from` to `high` at `to`, evenly.
+    /// Creates a linear scale from `low` at `from` to `high` at `to`.
     pub fn linear(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
         let (low, high) = ordered(low, high).unwrap_or((0.0, 1.0));
         Scale {
@@ -35,7 +35,8 @@ impl Scale {
         }
     }
 
-    /// The same for ratios: equal factors are equally far apart. Both ends must be above nothing.
+    /// Creates a logarithmic scale: equal factors have equal distances; both ends must be above
+    /// zero.
     pub fn log(low: f64, high: f64, (from, to): (f64, f64)) -> Scale {
         let (low, high) = ordered(low, high)
             .filter(|(low, high)| *low > 0.0 && (high / low).is_finite())
@@ -49,7 +50,7 @@ impl Scale {
         }
     }
 
-    /// From nothing to a round number at or above `high`.
+    /// Creates a linear scale from zero to a round number at or above `high`.
     pub fn from_nothing(high: f64, ends: (f64, f64)) -> Scale {
         let high = if high.is_finite() && high > 0.0 {
             high
@@ -60,7 +61,8 @@ impl Scale {
         Scale::linear(0.0, (high / step - 1e-9).ceil() * step, ends)
     }
 
-    /// A logarithmic scale whose ends are powers of ten, or 1, 2 or 5 of them where that leaves less empty.
+    /// Creates a logarithmic scale whose ends are 1, 2 or 5 times powers of ten, or powers of ten
+    /// if there are too many ticks.
     pub fn log_around(low: f64, high: f64, ends: (f64, f64)) -> Scale {
         let (low, high) = ordered(low, high)
             .filter(|(low, high)| *low > 0.0 && (high / low).is_finite())
@@ -86,7 +88,7 @@ impl Scale {
         Scale::log(low, high, ends)
     }
 
-    /// Where a value is; beyond the ends it is at the end.
+    /// Returns the place of a value; a value beyond an end is placed at the end.
     pub fn at(&self, value: f64) -> Option<f64> {
         let share = match self.form {
             Form::Linear => (value - self.low) / (self.high - self.low),
@@ -97,7 +99,8 @@ impl Scale {
             .then(|| self.from + share.clamp(0.0, 1.0) * (self.to - self.from))
     }
 
-    /// The value that decides the unit of the axis: in the middle of the paper for factors.
+    /// Returns the value that determines the unit of the axis; on a logarithmic axis it is the
+    /// middle one.
     pub fn typical(&self) -> f64 {
         match self.form {
             Form::Linear => self.high,
@@ -105,7 +108,7 @@ impl Scale {
         }
     }
 
-    /// How many ticks are neither too few nor too many.
+    /// Returns the number of ticks that suits the scale.
     pub fn ticks_max(&self) -> usize {
         match self.form {
             Form::Linear => 4,
@@ -113,12 +116,12 @@ impl Scale {
         }
     }
 
-    /// The value at the far end.
+    /// Returns the value at the far end.
     pub fn high(&self) -> f64 {
         self.high
     }
 
-    /// Round values between the ends, at most about `most` of them.
+    /// Returns round values between the ends, at most about `most` of them.
     pub fn ticks(&self, most: usize) -> Vec<f64> {
         match self.form {
             Form::Linear => self.linear_ticks(most),
@@ -152,7 +155,7 @@ impl Scale {
     }
 }
 
-/// Both ends, apart from each other and in order.
+/// Returns both ends in order and apart from each other.
 fn ordered(low: f64, high: f64) -> Option<(f64, f64)> {
     let fits = low.is_finite() && high.is_finite() && (high - low).is_finite();
     if !fits {
@@ -163,7 +166,7 @@ fn ordered(low: f64, high: f64) -> Option<(f64, f64)> {
     } else {
         (high, low)
     };
-    // Ends that are all but the same are pulled apart: there is one value, in the middle.
+    // Ends that are almost equal are moved apart, with the value in the middle.
     if high - low > low.abs().max(high.abs()) * 1e-9 {
         return Some((low, high));
     }
@@ -171,7 +174,7 @@ fn ordered(low: f64, high: f64) -> Option<(f64, f64)> {
     Some((low - around, high + around))
 }
 
-/// The smallest of 1, 2, 2.5 or 5 times a power of ten that is not below the step asked for.
+/// Returns the smallest of 1, 2, 2.5 or 5 times a power of ten that is not below `least`.
 fn nice_step(least: f64) -> f64 {
     if !(least.is_finite() && least > 1e-300) {
         return 1.0;
@@ -190,7 +193,7 @@ fn one_two_five() -> impl Iterator<Item = f64> {
     steps_of_tens(&ONE_TWO_FIVE)
 }
 
-/// The steps times every power of ten that is worth an axis.
+/// Returns the steps times every power of ten that an axis can need.
 fn steps_of_tens(steps: &[f64]) -> impl Iterator<Item = f64> {
     (-12..=18).flat_map(move |power| steps.iter().map(move |step| step * 10f64.powi(power)))
 }

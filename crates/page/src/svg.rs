@@ -1,13 +1,13 @@
-//! A drawing: shapes and words with classes; colours and fonts are the page's.
+//! A drawing: shapes and words with classes; the page defines colours and fonts.
 //!
-//! Invariant: every text is escaped here, every drawing has a name for those who do not see it.
+//! Invariant: every text is escaped here, and every drawing has an accessible name.
 
 use std::fmt::Write as _;
 
 use crate::escape;
 use crate::number::coordinate as c;
 
-/// A drawing that grows.
+/// A drawing under construction.
 #[derive(Debug)]
 pub struct Drawing {
     width: f64,
@@ -15,19 +15,19 @@ pub struct Drawing {
     inside: String,
 }
 
-/// Which end of a text is at its place.
+/// The part of a text that is at its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Anchor {
-    /// It begins there.
+    /// The text begins there.
     Start,
-    /// Its middle is there.
+    /// The middle of the text is there.
     Middle,
-    /// It ends there.
+    /// The text ends there.
     End,
 }
 
 impl Drawing {
-    /// Begins one of this size.
+    /// Starts a drawing of this size.
     pub fn new(width: f64, height: f64) -> Drawing {
         Drawing {
             width,
@@ -36,7 +36,7 @@ impl Drawing {
         }
     }
 
-    /// A text at a place.
+    /// Adds a text at a place.
     pub fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "",
@@ -51,7 +51,7 @@ impl Drawing {
         );
     }
 
-    /// A straight line.
+    /// Adds a straight line.
     pub fn line(&mut self, (x1, y1): (f64, f64), (x2, y2): (f64, f64), class: &str) {
         let _ = write!(
             self.inside,
@@ -64,7 +64,7 @@ impl Drawing {
         );
     }
 
-    /// A line through points; nothing for fewer than two.
+    /// Adds a line through points; nothing for fewer than two.
     pub fn polyline(&mut self, points: &[(f64, f64)], class: &str) {
         if points.len() > 1 {
             let _ = write!(
@@ -76,7 +76,7 @@ impl Drawing {
         }
     }
 
-    /// The area between points and the points of another line below.
+    /// Adds the area between points and the points of another line below.
     pub fn area(&mut self, above: &[(f64, f64)], below: &[(f64, f64)], class: &str) {
         if above.len() > 1 {
             let around: Vec<_> = above.iter().chain(below.iter().rev()).copied().collect();
@@ -89,7 +89,7 @@ impl Drawing {
         }
     }
 
-    /// A rectangle from its upper left corner; it says what it is when pointed at.
+    /// Adds a rectangle from its upper left corner, with a tooltip.
     pub fn rect(
         &mut self,
         (x, y): (f64, f64),
@@ -109,7 +109,7 @@ impl Drawing {
         );
     }
 
-    /// A mark of a measured value, in the form of its series's number; it says what it is when pointed at.
+    /// Adds a mark of a measured value, in the form of its series's number, with a tooltip.
     pub fn mark(&mut self, (x, y): (f64, f64), form: usize, class: &str, says: &str) {
         // Forms of about the same area: circle, square, triangle, diamond.
         let side = 5.4;
@@ -138,7 +138,7 @@ impl Drawing {
         );
     }
 
-    /// The element, named for those who do not see it.
+    /// Returns the element with its accessible name.
     pub fn finish(self, name: &str) -> String {
         format!(
             "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>\n",
@@ -150,7 +150,7 @@ impl Drawing {
     }
 }
 
-/// Texts that say something, put together.
+/// Joins the parts that are not empty.
 pub fn words(parts: &[&str], between: &str) -> String {
     let said = parts.iter().filter(|part| !part.is_empty());
     said.copied().collect::<Vec<_>>().join(between)

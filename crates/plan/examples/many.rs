@@ -1,5 +1,6 @@
-//! How long a whole plan with about a million mixes takes: `cargo run -p forebay-plan --example many`; `best` is one search,
-//! `all` looks at each mix, `count` only counts them. Times are the caller's (`time`).
+//! How long a whole plan with about a million mixes takes: `cargo run -p forebay-plan --example
+//! many`; `best` is one search, `all` looks at each mix, `count` only counts them. Times are the
+//! caller's (`time`).
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
-//! Solves a shipped scenario and prints it: `cargo run -p forebay-plan --example solve -- NAME KEY=VALUE..`.
+//! Solves a shipped scenario and prints it: `cargo run -p forebay-plan --example solve -- NAME
+//! KEY=VALUE..`.
 
 use std::io::Write as _;
 

@@ -1,6 +1,8 @@
-//! The answer: the cheapest fleet, what binds it, what stands beside it, and what all of that rests on.
+//! The answer: the cheapest fleet, its binding constraint, the alternatives, and what all of that
+//! rests on.
 //!
-//! Everything that an answer says is in [`Plan`]; text, JSON, the report and the page only show it.
+//! Everything that an answer reports is in [`Plan`]; text, JSON, the report and the page only show
+//! it.
 
 mod chosen;
 mod infeasible;
@@ -24,50 +26,50 @@ use crate::software::Calibration;
 pub use infeasible::{Infeasible, Knob};
 pub use rests::PriceNote;
 
-/// Peaks by retentions that the report looks up.
+/// Number of peaks and of retentions in the grid of the report.
 const GRID: (u32, u32) = (15, 9);
 
-/// How many other kinds are shown.
+/// Number of other kinds that are shown.
 const ALTERNATIVES: usize = 4;
 
-/// All that came out for one scenario.
+/// The result for one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Plan {
-    /// Version of this form: 1.
+    /// Version of this format: 1.
     pub version: u32,
     /// Name of the scenario.
     pub name: String,
-    /// Which variant of it.
+    /// Variant of the scenario, if it has variants.
     pub variant: Option<String>,
-    /// What it is about.
+    /// What the scenario is about.
     pub about: String,
-    /// What must be said beside it.
+    /// Notes to show beside the answer.
     pub notes: Vec<String>,
-    /// The month that prices were looked at in.
+    /// The month from which the ages of prices are counted.
     pub today: Month,
-    /// What is asked for, in figures.
+    /// The required load, in figures.
     pub asked: Asked,
-    /// What was chosen; none: nothing carries the load.
+    /// The chosen fleet; `None` if nothing carries the load.
     pub chosen: Option<Chosen>,
-    /// Why nothing does, and what would.
+    /// Why nothing carries the load, and what would.
     pub infeasible: Option<Infeasible>,
-    /// The cheapest of the next kinds.
+    /// The cheapest fleets of the next kinds.
     pub alternatives: Vec<Alternative>,
-    /// The same on plain Kafka.
+    /// The same load on plain Kafka.
     pub kafka: Vec<Beside>,
     /// What would change the answer.
     pub sensitivity: Option<Sensitivity>,
-    /// Years of growth, where there is any.
+    /// Years of growth, if there is any.
     pub growth: Option<Growth>,
     /// The most that given brokers carry.
     pub reverse: Option<Reverse>,
-    /// What the answer rests on that nobody has measured or published.
+    /// Assumptions of the answer that were neither measured nor published.
     pub assumptions: Vec<String>,
-    /// What to look out for.
+    /// What to watch out for.
     pub warnings: Vec<String>,
     /// Every price that was used.
     pub prices: Vec<PriceNote>,
-    /// How many mixes were looked at.
+    /// Number of mixes that were examined.
     pub mixes: usize,
 }
 
@@ -76,32 +78,32 @@ pub struct Plan {
 pub struct Asked {
     /// From producers, at the peak.
     pub peak: Rate,
-    /// Between bursts.
+    /// From producers, between bursts.
     pub base: Rate,
-    /// Over days.
+    /// From producers, on average over days.
     pub average: Rate,
-    /// Out, copies and readers.
+    /// Out at the peak, to copies and readers.
     pub peak_out: Rate,
-    /// Kept, every copy, on local tiers.
+    /// Stored bytes, all copies, on local tiers.
     pub stored: Bytes,
-    /// A burst: how long, how often.
+    /// Length and interval of bursts.
     pub burst: Option<(Seconds, Seconds)>,
-    /// Goals in words.
+    /// The failures to survive, in words.
     pub survive: String,
-    /// For how long.
+    /// Number of years.
     pub years: f64,
 }
 
-/// A fleet.
+/// A fleet in figures.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chosen {
-    /// In words.
+    /// The mix, in words.
     pub mix: String,
-    /// What runs.
+    /// The software that runs.
     pub software: String,
     /// The server.
     pub server: String,
-    /// Its interface.
+    /// Its network interface.
     pub nic: Option<String>,
     /// Memory of one broker.
     pub memory: Bytes,
@@ -119,13 +121,13 @@ pub struct Chosen {
     pub clusters: u32,
     /// Brokers of a cluster.
     pub cluster_brokers: u32,
-    /// Brokers in all.
+    /// Brokers in total.
     pub brokers: u64,
-    /// What the first tier is held at; none: there is one tier, or nothing moves.
+    /// Fill at which the first tier is held; `None` if there is one tier, or nothing moves.
     pub threshold: Option<f64>,
-    /// Nothing moves between the tiers.
+    /// True if nothing moves between the tiers.
     pub still: bool,
-    /// What the mover may take, in one broker.
+    /// Rate that the mover may use, in one broker.
     pub mover: Option<Rate>,
     /// Partitions of a cluster.
     pub partitions: f64,
@@ -135,11 +137,11 @@ pub struct Chosen {
     pub segment: Bytes,
     /// Bursts and gaps.
     pub burst: Option<BurstAnswer>,
-    /// Every constraint.
+    /// Every constraint that applies.
     pub uses: Vec<UseAnswer>,
-    /// The constraint that asks for this many brokers.
+    /// The constraint that requires this many brokers.
     pub binding: String,
-    /// What relaxing those that are nearly used up by a tenth saves.
+    /// What is saved by relaxing each nearly exhausted constraint by a tenth.
     pub relaxed: Vec<Relaxed>,
     /// What one broker does at the peak.
     pub broker: BrokerRates,
@@ -156,27 +158,27 @@ pub struct TopicAnswer {
     pub partitions: f64,
     /// Copies.
     pub replication: u32,
-    /// How long it is kept.
+    /// Retention time.
     pub keep_time: Option<Seconds>,
-    /// How many bytes of a partition are kept.
+    /// Retained bytes of a partition.
     pub keep_bytes: Option<Bytes>,
-    /// The newest record of each key is kept.
+    /// True if the newest record of each key is kept.
     pub compacted: bool,
-    /// It may be on the second tier only.
+    /// True if it may be on the second tier only.
     pub only_bulk: bool,
-    /// It may be on the first tier only.
+    /// True if it may be on the first tier only.
     pub only_fast: bool,
-    /// Who has to have a batch.
+    /// Required acknowledgements (`acks`).
     pub acks: i16,
     /// Bytes of a record.
     pub record: Bytes,
     /// Bytes of a batch.
     pub batch: Bytes,
-    /// One broker's part of the peak, from producers.
+    /// One broker's share of the peak, from producers.
     pub peak: Rate,
-    /// Of what comes between bursts.
+    /// One broker's share of the rate between bursts, from producers.
     pub base: Rate,
-    /// Groups that read along.
+    /// Consumer groups.
     pub groups: f64,
 }
 
@@ -189,28 +191,28 @@ pub struct BrokerRates {
     pub taken: Rate,
     /// Out.
     pub given: Rate,
-    /// Seconds of a core a second.
+    /// Core seconds per second.
     pub cpu: f64,
 }
 
-/// How a fleet takes bursts.
+/// How a fleet absorbs bursts.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct BurstAnswer {
-    /// How long one takes.
+    /// Length of a burst.
     pub asked: Seconds,
-    /// How long one could.
+    /// Longest burst that the first tier absorbs.
     pub lasts: Seconds,
     /// The rule of thumb: free / peak.
     pub rule: Seconds,
-    /// From the end of one until its bytes are gone.
+    /// Time from the end of a burst until its bytes have left.
     pub gap: Seconds,
-    /// Until the next begins.
+    /// Time until the next burst begins.
     pub allowed: Seconds,
-    /// What leaves the first tier of one broker.
+    /// Rate at which bytes leave the first tier of one broker.
     pub drain: Rate,
     /// Seconds, and the fill of the first tier.
     pub curve: Vec<(f64, f64)>,
-    /// It is dirty pages that take it.
+    /// True if dirty pages absorb the burst.
     pub in_page_cache: bool,
 }
 
@@ -221,20 +223,20 @@ pub struct UseAnswer {
     pub name: String,
     /// Used, in its unit.
     pub used: f64,
-    /// Allowed; none: without limit.
+    /// Allowed, in its unit; infinite without a limit (null in JSON).
     pub allowed: f64,
     /// Used as a share of what is allowed.
     pub share: f64,
-    /// In words: used, allowed.
+    /// Used and allowed, in words.
     pub text: (String, String),
-    /// It was not checked, because nothing was measured near.
+    /// False if it was not checked, because there is no measurement near this load.
     pub checked: bool,
 }
 
-/// What a tenth more of a constraint saves.
+/// What a constraint relaxed by a tenth saves.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Relaxed {
-    /// Which.
+    /// Name of the constraint.
     pub name: String,
     /// Dollars over the years.
     pub saves: Dollars,
@@ -243,39 +245,39 @@ pub struct Relaxed {
 /// A fleet of another kind.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Alternative {
-    /// In words.
+    /// The mix, in words.
     pub mix: String,
-    /// Brokers in all.
+    /// Brokers in total.
     pub brokers: u64,
-    /// Over the years; none: a part has no price.
+    /// Cost over the years; `None` if a part has no price.
     pub cost: Option<Dollars>,
-    /// Beside the chosen one.
+    /// Its cost relative to the chosen fleet.
     pub ratio: Option<f64>,
-    /// What asks for this many brokers.
+    /// The constraint that requires this many brokers.
     pub binding: String,
 }
 
 /// The same load on other software.
 #[derive(Clone, Debug, Serialize)]
 pub struct Beside {
-    /// What runs.
+    /// The software.
     pub software: String,
     /// What it is.
     pub about: String,
-    /// It syncs before it acknowledges.
+    /// True if it syncs before it acknowledges.
     pub syncs: bool,
     /// Its fleet.
     pub chosen: Option<Chosen>,
-    /// Or why there is none.
+    /// Why there is no fleet.
     pub infeasible: Option<Infeasible>,
-    /// Its cost to that of the chosen one: with medians, and with both ends of the measurements.
+    /// Its cost relative to the chosen fleet, with the medians of the measurements.
     pub ratio: Option<f64>,
-    /// The ratio with the lowest of every measurement, and with the highest.
+    /// The ratio with the lowest value of every measurement, and with the highest.
     pub ratio_ends: Option<(f64, f64)>,
 }
 
 impl Beside {
-    /// Software that cannot do what is asked for.
+    /// Software that cannot do what the load requires.
     fn without(software: &crate::software::Software, why: Infeasible) -> Self {
         Self {
             software: software.id.clone(),
@@ -289,14 +291,14 @@ impl Beside {
     }
 }
 
-/// How much of an answer is wanted.
+/// How much of an answer to compute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Depth {
-    /// The fleet, and what stands beside it.
+    /// The fleet, and the alternatives.
     Answer,
-    /// What would change it as well.
+    /// Also what would change the answer.
     Whole,
-    /// And the answers that the report looks up.
+    /// Also the grid of the report.
     Report,
 }
 
@@ -311,7 +313,7 @@ pub fn solve(
     solve_until(scenario, variant, shipped, today, depth, None)
 }
 
-/// Solves a scenario for somebody who may not wait for the end.
+/// Solves a scenario until `stop` is set.
 pub fn solve_until(
     scenario: &Scenario,
     variant: Option<String>,
@@ -372,20 +374,20 @@ pub fn solve_until(
     Ok(plan)
 }
 
-/// Why a scenario is not solved at all.
+/// Why a scenario is not solved.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// Too large, or nobody waits any more.
+    /// The search is too large, or was stopped.
     #[error(transparent)]
     Unfinished(#[from] Unfinished),
-    /// A name that the catalogue does not have.
+    /// A name that the catalogue does not contain.
     #[error("{key}: the catalogue has no {name:?}; there are {known}")]
     Unknown {
-        /// Where it was written.
+        /// The key that names it.
         key: &'static str,
-        /// What.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The names in the catalogue.
         known: String,
     },
     /// The catalogue has no broker of that name.
@@ -399,7 +401,7 @@ fn one_line(text: &str) -> String {
 
 fn asked(problem: &Problem<'_>) -> Asked {
     let scenario = problem.scenario;
-    // One cluster of one site, and all sites together are the whole.
+    // The flows are those of one cluster of one site; the figures are for all sites.
     let flows = problem.flows(1);
     let sites = f64::from(scenario.fleet.sites);
     Asked {
@@ -435,7 +437,7 @@ fn alternatives(problem: &Problem<'_>, kinds: &[Priced]) -> Vec<Alternative> {
         .collect()
 }
 
-/// The same on other software.
+/// Solves the same load on other software.
 fn beside(
     problem: &Problem<'_>,
     id: &str,

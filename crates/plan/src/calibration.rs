@@ -1,7 +1,8 @@
-//! Processor time as it was measured on a machine of one's own: a file of cells that takes the place of those shipped.
+//! Processor time measured on the user's own machine: a file of cells that replaces the shipped
+//! ones.
 //!
-//! What was measured is taken as it is; where nothing was measured, what was shipped is scaled by as much as the
-//! measured cells differ from it.
+//! A measured cell is used as it is; shipped cells without a measurement are scaled by the mean
+//! ratio of measured to shipped time.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,11 +16,11 @@ use crate::software::{CELLS_MAX, Calibration as End, Cell, Direction};
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurements {
-    /// Which machine.
+    /// The machine.
     pub machine: String,
-    /// When.
+    /// The month of the measurement.
     pub date: Month,
-    /// What was measured.
+    /// The measurements.
     #[serde(default)]
     pub cell: Vec<MeasuredCell>,
 }
@@ -28,19 +29,19 @@ pub struct Measurements {
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct MeasuredCell {
-    /// Of what.
+    /// The software.
     pub software: String,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
     /// Bytes of a record.
     pub record_bytes: f64,
     /// Bytes of a batch.
     pub batch_bytes: f64,
-    /// Seconds of a core for 10^9 bytes: the median.
+    /// Core seconds for 10^9 bytes: the median.
     pub seconds: f64,
-    /// The lowest.
+    /// The lowest value.
     pub low: f64,
-    /// The highest.
+    /// The highest value.
     pub high: f64,
 }
 
@@ -70,13 +71,13 @@ impl Measurements {
         Ok(read)
     }
 
-    /// As a file.
+    /// Returns the text of a file.
     pub fn write(&self) -> String {
-        // Strings, numbers and a list of tables always have a form in TOML.
+        // Strings, numbers and a list of tables always serialize to TOML.
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// Puts the measurements into a catalogue.
+    /// Applies the measurements to a catalogue.
     pub fn apply(&self, catalogue: &mut Catalogue) {
         for software in &mut catalogue.software {
             for direction in [Direction::Produce, Direction::Consume, Direction::Both] {

@@ -1,7 +1,8 @@
-//! Devices, servers, network interfaces, memory, object stores and software, with prices that have a date and a source.
+//! Devices, servers, network interfaces, memory, object stores and software, with prices that have
+//! a date and a source.
 //!
-//! Invariant: a figure without a source is an assumption, and every answer that rests on it says so. Entries are known by
-//! their id; a later file wins over an earlier one.
+//! Invariant: a figure without a source is an assumption, and every answer that rests on it lists
+//! it as one. Entries are identified by their id; a later file overrides an earlier one.
 
 mod check;
 mod price;
@@ -16,7 +17,7 @@ use crate::software::Software;
 
 pub use price::{Confidence, Month, Per, Price, STALE_MONTHS, WARN_MONTHS};
 
-/// The entries in this binary.
+/// The entries shipped in this binary.
 const SHIPPED: &[(&str, &str)] = &[
     (
         "catalogue/devices.toml",
@@ -32,13 +33,13 @@ const SHIPPED: &[(&str, &str)] = &[
     ),
 ];
 
-/// What plans are made of.
+/// The parts from which plans are made.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Catalogue {
-    /// What holds bytes.
+    /// Storage devices.
     pub device: Vec<Device>,
-    /// What holds devices.
+    /// Servers, which hold devices.
     pub server: Vec<Server>,
     /// Network interfaces.
     pub nic: Vec<Nic>,
@@ -50,108 +51,109 @@ pub struct Catalogue {
     pub software: Vec<Software>,
 }
 
-/// What holds bytes.
+/// A storage device.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// What it is, in words.
+    /// A description.
     #[serde(default)]
     pub about: String,
-    /// Its kind: pmem, flash, disk, memory or volume. Faster kinds go in front of slower ones.
+    /// Its kind: pmem, flash, disk, memory or volume. A faster kind can be the first tier before a
+    /// slower one.
     pub class: Class,
-    /// The kind of place in a server that it takes.
+    /// The kind of slot in a server that it needs.
     pub slot: String,
-    /// Bytes of one.
+    /// Capacity of one device.
     pub capacity: Bytes,
-    /// What it reads, large and in sequence.
+    /// Rate of large sequential reads.
     pub read: Rate,
-    /// What it writes, large and in sequence.
+    /// Rate of large sequential writes.
     pub write: Rate,
-    /// Reads of 4 KiB a second.
+    /// Reads of 4 KiB per second.
     pub iops: Option<f64>,
-    /// How long a write takes until it would survive.
+    /// Time until a write is durable.
     pub sync: Option<Seconds>,
-    /// Times its capacity that may be written a day.
+    /// Drive writes per day: how many times its capacity may be written each day.
     pub dwpd: Option<f64>,
-    /// For how many years.
+    /// Number of years for which `dwpd` holds.
     #[serde(default = "five")]
     pub dwpd_years: f64,
-    /// Bytes written inside for each that is asked for.
+    /// Write amplification: bytes written inside for each byte requested.
     #[serde(default = "one")]
     pub amplification: f64,
-    /// Its power.
+    /// Power.
     pub watts: Option<f64>,
-    /// What is on it is gone with the power.
+    /// True if its contents are lost with the power.
     #[serde(default)]
     pub volatile: bool,
-    /// Mapped as memory: segments are made in advance.
+    /// True if it is mapped as memory: segments are made in advance.
     #[serde(default)]
     pub dax: bool,
-    /// What it costs.
+    /// Price.
     pub price: Option<Price>,
-    /// Where its figures are from; without it they are assumptions.
+    /// Source of its figures; without it they are assumptions.
     pub source: Option<String>,
-    /// Nobody of this project has had one.
+    /// True if the project never had such a device.
     #[serde(default = "yes")]
     pub untouched: bool,
 }
 
-/// Kinds of devices, the fastest first.
+/// Kinds of devices, fastest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Memory as a file system: gone with the power.
+    /// Memory as a file system: lost with the power.
     Memory,
     /// Persistent memory.
     Pmem,
     /// Flash.
     Flash,
-    /// A volume of a cloud.
+    /// A cloud volume.
     Volume,
     /// Spinning disks.
     Disk,
 }
 
-/// What holds devices.
+/// A server, which holds devices.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// What it is, in words.
+    /// A description.
     #[serde(default)]
     pub about: String,
     /// Cores.
     pub cores: f64,
-    /// How fast a core is, beside those that were measured on.
+    /// Speed of a core relative to the cores of the measurements.
     #[serde(default = "one")]
     pub speed: f64,
-    /// Places by their kind.
+    /// Number of slots of each kind.
     pub slots: BTreeMap<String, u32>,
-    /// Amounts of memory that it is sold with.
+    /// Amounts of memory with which it is sold.
     pub memory: Vec<Bytes>,
-    /// The modules of it; without it the price of the server has it.
+    /// Its memory modules; without it the price of the server includes the memory.
     pub module: Option<String>,
-    /// Its own interface, where none is chosen.
+    /// Rate of its built-in interface; without it one is chosen.
     pub network: Option<Rate>,
-    /// What its volumes take together, read and written.
+    /// Bound on the rate of its volumes together, for reads and for writes.
     pub volumes: Option<Rate>,
-    /// Its height.
+    /// Height in rack units.
     #[serde(default)]
     pub rack_units: f64,
     /// Power without devices.
     pub watts: Option<f64>,
-    /// It is rented, and bytes between zones cost.
+    /// True if it is rented, and bytes between zones cost money.
     #[serde(default)]
     pub cloud: bool,
-    /// It is chosen only when it is named.
+    /// True if it is used only when it is named.
     #[serde(default)]
     pub only_by_name: bool,
-    /// What it costs.
+    /// Price.
     pub price: Option<Price>,
-    /// Where its figures are from; without it they are assumptions.
+    /// Source of its figures; without it they are assumptions.
     pub source: Option<String>,
 }
 
@@ -159,15 +161,15 @@ pub struct Server {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nic {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// Each way.
+    /// Rate in each direction.
     pub rate: Rate,
-    /// Its power.
+    /// Power.
     pub watts: Option<f64>,
-    /// What it costs.
+    /// Price.
     pub price: Option<Price>,
-    /// Where its figures are from.
+    /// Source of its figures.
     pub source: Option<String>,
 }
 
@@ -175,34 +177,34 @@ pub struct Nic {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Module {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// Bytes of one.
+    /// Capacity of one module.
     pub capacity: Bytes,
-    /// Its power.
+    /// Power.
     pub watts: Option<f64>,
-    /// What it costs.
+    /// Price.
     pub price: Option<Price>,
-    /// Where its figures are from.
+    /// Source of its figures.
     pub source: Option<String>,
 }
 
-/// A store of objects.
+/// An object store.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectStore {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// What bytes cost.
+    /// Price of stored bytes.
     pub price: Option<Price>,
-    /// Dollars for a thousand requests that write.
+    /// Dollars for a thousand write requests.
     pub put_thousand_usd: Option<f64>,
-    /// Dollars for a thousand requests that read.
+    /// Dollars for a thousand read requests.
     pub get_thousand_usd: Option<f64>,
     /// Bytes of an object.
     #[serde(default = "object_bytes")]
     pub object: Bytes,
-    /// Where its figures are from.
+    /// Source of its figures.
     pub source: Option<String>,
 }
 
@@ -223,7 +225,7 @@ fn object_bytes() -> Bytes {
 }
 
 impl Catalogue {
-    /// What is in this binary.
+    /// Returns the entries shipped in this binary.
     pub fn shipped() -> Result<Self, Problem> {
         let mut all = Self::default();
         for (origin, text) in SHIPPED {
@@ -242,7 +244,7 @@ impl Catalogue {
         Ok(catalogue)
     }
 
-    /// Takes the entries of another, which win over those of the same id.
+    /// Adds the entries of another catalogue, which override those of the same id.
     pub fn overlay(&mut self, other: Self) {
         put(&mut self.device, other.device, |entry| &entry.id);
         put(&mut self.server, other.server, |entry| &entry.id);
@@ -252,12 +254,12 @@ impl Catalogue {
         put(&mut self.software, other.software, |entry| &entry.id);
     }
 
-    /// Whether every figure is one.
+    /// Checks the bounds of every figure.
     pub(crate) fn check(&self) -> Result<(), (String, String)> {
         check::check(self)
     }
 
-    /// All prices, by id.
+    /// Returns all prices, by id.
     pub fn prices(&self) -> impl Iterator<Item = (&str, &Price)> {
         let of = |entry: (&'_ str, Option<&'_ Price>)| entry.1.is_some();
         let devices = self
@@ -286,7 +288,7 @@ impl Catalogue {
             .filter_map(|(id, price)| Some((id, price?)))
     }
 
-    /// The same with one price so many times as high.
+    /// Returns the same catalogue with one price multiplied by `factor`.
     #[must_use]
     pub fn with_price_times(&self, id: &str, factor: f64) -> Self {
         let mut changed = self.clone();
@@ -323,17 +325,17 @@ impl Catalogue {
         changed
     }
 
-    /// A device by its id.
+    /// Returns a device by its id.
     pub fn device(&self, id: &str) -> Option<&Device> {
         self.device.iter().find(|entry| entry.id == id)
     }
 
-    /// A server by its id.
+    /// Returns a server by its id.
     pub fn server(&self, id: &str) -> Option<&Server> {
         self.server.iter().find(|entry| entry.id == id)
     }
 
-    /// A broker by its id.
+    /// Returns a broker by its id.
     pub fn software(&self, id: &str) -> Option<&Software> {
         self.software.iter().find(|entry| entry.id == id)
     }

@@ -1,7 +1,8 @@
-//! What must hold for a broker of a mix, one function a constraint: from flows, mix and number to used and allowed.
+//! The constraints on a broker of a mix, one function each: from flows, mix and number of brokers
+//! to used and allowed.
 //!
-//! Invariant: what holds with some brokers holds with more of them, so the least number is found by bisection. A relaxed
-//! constraint allows more of the same.
+//! Invariant: a constraint that holds with some number of brokers holds with more, so bisection
+//! finds the least number. A relaxed constraint allows a multiple of its bound.
 
 mod burst;
 mod endurance;
@@ -23,55 +24,55 @@ pub use burst::{Gap, Surge};
 pub(crate) use processor::POOL_SHARE;
 pub use tiering::{Balance, Mode};
 
-/// A sum of shares is not exact.
+/// Tolerance for the rounding of a sum of shares.
 const ROUNDING: f64 = 1.0 + 1e-9;
 
-/// What must hold.
+/// A constraint on a fleet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Constraint {
-    /// As many brokers as copies, and as fail.
+    /// At least as many brokers as copies, and one that works after the failures to survive.
     Copies,
-    /// Bytes in.
+    /// Bytes into a broker.
     NetworkIn,
-    /// Bytes out.
+    /// Bytes out of a broker.
     NetworkOut,
     /// Processor time.
     Processor,
-    /// Time of the first tier's devices.
+    /// Busy time of the first tier's devices.
     FastDisk,
-    /// Time of the only or second tier's devices.
+    /// Busy time of the devices of the only or second tier.
     BulkDisk,
     /// How long a burst can last.
     Burst,
-    /// How soon the next may come.
+    /// How soon the next burst may come.
     Gap,
-    /// As fast as it goes while nothing moves.
+    /// Sustained rate of a first tier from which nothing moves.
     Steady,
-    /// Room for the newest on the first tier.
+    /// Room for the newest records on the first tier.
     FastRoom,
-    /// Room for all.
+    /// Room for everything that is kept.
     Room,
     /// Memory.
     Memory,
     /// Replicas on a broker.
     Partitions,
-    /// What may be written to the first tier over the years.
+    /// Bytes that may be written to the first tier over the years.
     FastEndurance,
-    /// What may be written to the second.
+    /// Bytes that may be written to the only or second tier over the years.
     BulkEndurance,
-    /// How soon what a broker held is whole again.
+    /// Time until the data of a lost broker has all its copies again.
     Recovery,
-    /// Reads by lookups.
+    /// Device reads by lookups.
     Lookups,
-    /// The index on persistent memory.
+    /// Size of the index on persistent memory.
     Index,
-    /// The 99th percentile.
+    /// The 99th percentile of latency.
     Latency,
 }
 
 impl Constraint {
-    /// Its name in answers.
+    /// Returns its name in answers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Copies => "copies",
@@ -97,28 +98,28 @@ impl Constraint {
     }
 }
 
-/// In what a constraint is counted.
+/// The unit of a constraint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
-    /// Bytes a second.
+    /// Bytes per second.
     Rate,
     /// Bytes.
     Bytes,
     /// Seconds.
     Seconds,
-    /// Parts of the time.
+    /// Share of the time.
     Share,
     /// Cores.
     Cores,
     /// A number.
     Count,
-    /// A second.
+    /// A number per second.
     Frequency,
 }
 
 impl Unit {
-    /// A value with it.
+    /// Formats a value with its unit.
     pub fn show(self, value: f64) -> String {
         if value.is_infinite() && self != Self::Seconds {
             return "no limit".to_owned();
@@ -135,19 +136,19 @@ impl Unit {
     }
 }
 
-/// How much of something is used, and how much may be.
+/// The used and the allowed amount of a constraint.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Use {
     /// Used.
     pub used: f64,
     /// Allowed.
     pub allowed: f64,
-    /// In what.
+    /// The unit of both.
     pub unit: Unit,
 }
 
 impl Use {
-    /// A use.
+    /// Creates a use.
     fn new(used: f64, allowed: f64, unit: Unit) -> Self {
         Self {
             used,
@@ -156,12 +157,12 @@ impl Use {
         }
     }
 
-    /// Nothing of it is asked for.
+    /// Returns the use of a constraint that does not apply.
     fn nothing(unit: Unit) -> Self {
         Self::new(0.0, f64::INFINITY, unit)
     }
 
-    /// Which part of what is allowed is used.
+    /// Returns the used share of what is allowed.
     pub fn share(&self) -> f64 {
         if self.used <= 0.0 {
             0.0
@@ -172,33 +173,33 @@ impl Use {
         }
     }
 
-    /// Whether it holds when so many times of it are allowed.
+    /// Returns true if the use is within `times` the allowed amount.
     fn holds(&self, times: f64) -> bool {
         self.share() <= times * ROUNDING
     }
 }
 
-/// One cluster: its flows, what a broker is, and how many there are.
+/// One cluster: its flows, the mix of a broker, and the number of brokers.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit<'a> {
-    /// What it has to do.
+    /// The work of the cluster.
     pub flows: &'a Flows,
-    /// What a broker is.
+    /// The mix of each broker.
     pub mix: &'a Mix<'a>,
-    /// What must hold.
+    /// The goals of the plan.
     pub goals: &'a Goals,
-    /// Racks that it is spread over.
+    /// Racks over which it is spread.
     pub racks: u32,
     /// Brokers.
     pub brokers: u32,
-    /// A constraint of which more is allowed than is, and how many times as much.
+    /// A relaxed constraint, and the factor on its allowed amount.
     pub relaxed: Option<(Constraint, f64)>,
 }
 
 /// The function of a constraint.
 type Rule = fn(&Fit<'_>) -> Use;
 
-/// All of them; those that fail most often and cost least come first.
+/// All constraints; the ones that fail most often and are cheapest to check come first.
 pub const ALL: [(Constraint, Rule); 19] = [
     (Constraint::Copies, copies),
     (Constraint::NetworkIn, network::inward),
@@ -223,7 +224,7 @@ pub const ALL: [(Constraint, Rule); 19] = [
 
 fn copies(fit: &Fit<'_>) -> Use {
     let needed = f64::from(fit.flows.replication);
-    // A failed one must leave somebody.
+    // At least one broker must work after the failures.
     let allowed = if fit.working() < 1.0 {
         0.0
     } else {
@@ -233,7 +234,7 @@ fn copies(fit: &Fit<'_>) -> Use {
 }
 
 impl Fit<'_> {
-    /// Brokers that work when what may fail has failed.
+    /// Returns the brokers that work after the failures to survive.
     pub fn working(&self) -> f64 {
         let lost = match self.goals.survive {
             Survive::Brokers(lost) => lost,
@@ -243,17 +244,17 @@ impl Fit<'_> {
         f64::from(self.brokers.saturating_sub(lost))
     }
 
-    /// Those among which the work can be divided.
+    /// Returns the number of brokers that can share the work.
     fn sharing(&self) -> f64 {
         self.working().min(self.flows.spread_max)
     }
 
-    /// A broker's part of a rate.
+    /// Returns the share of a rate for one broker.
     fn each(&self, rate: Rate) -> Rate {
         rate / self.sharing()
     }
 
-    /// Whether everything holds.
+    /// Returns true if every constraint holds.
     pub fn holds(&self) -> bool {
         ALL.iter().all(|(constraint, rule)| {
             let times = match self.relaxed {
@@ -264,14 +265,14 @@ impl Fit<'_> {
         })
     }
 
-    /// Every constraint with what is used of it.
+    /// Returns every constraint with its use.
     pub fn uses(&self) -> Vec<(Constraint, Use)> {
         ALL.iter()
             .map(|(constraint, rule)| (*constraint, rule(self)))
             .collect()
     }
 
-    /// The constraint that fails most, or is nearest to it.
+    /// Returns the constraint that fails most, or is nearest to failing.
     pub fn tightest(&self) -> Option<(Constraint, Use)> {
         let uses = self.uses();
         uses.into_iter()

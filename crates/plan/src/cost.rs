@@ -1,6 +1,7 @@
-//! What a fleet costs over its years: parts, power, room, support, spares; rent, bytes of objects, bytes between zones.
+//! The cost of a fleet over its years: parts, power, space, support, spares; rent, bytes of
+//! objects, bytes between zones.
 //!
-//! Invariant: what has no price is named as not counted, and never counts as nothing.
+//! Invariant: an item without a price is listed as not counted, and never counts as zero.
 
 use serde::Serialize;
 
@@ -10,54 +11,54 @@ use crate::load::{CostTerms, Goals};
 use crate::mix::Mix;
 use crate::quantity::{Bytes, Dollars, MONTH_HOURS, YEAR};
 
-/// What a fleet costs over the years that are planned for.
+/// The cost of a fleet over the planned years.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Cost {
-    /// All that is counted.
+    /// The sum of everything that is counted.
     pub total: Dollars,
     /// Parts that are bought.
     pub purchase: Dollars,
-    /// By what, in the order of an invoice.
+    /// The items, in the order of an invoice.
     pub parts: Vec<Line>,
-    /// What nobody gave a price for.
+    /// Items without a price.
     pub not_counted: Vec<String>,
 }
 
 /// One line of an invoice.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Line {
-    /// For what.
+    /// The item.
     pub what: String,
-    /// The entry of the catalogue whose price it is.
+    /// The entry of the catalogue that has the price.
     pub id: Option<String>,
-    /// How many.
+    /// Quantity.
     pub count: f64,
-    /// Over all years.
+    /// Dollars over all years.
     pub usd: Dollars,
 }
 
-/// What prices a mix is made of.
+/// The terms by which a mix is priced.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// What costs besides parts.
+    /// Costs besides parts.
     pub cost: &'a CostTerms,
-    /// For how long.
+    /// The goals, with the number of years.
     pub goals: &'a Goals,
 }
 
-/// One broker's part of the cost.
+/// The cost of one broker.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Unit {
-    /// Bought.
+    /// Purchase.
     pub(crate) purchase: Dollars,
-    /// Rented, a month.
+    /// Rent per month.
     pub(crate) month: Dollars,
-    /// Everything that is bought has a price.
+    /// True if every part has a price.
     pub(crate) is_priced: bool,
 }
 
 impl Unit {
-    /// What one broker of a mix costs.
+    /// Returns the cost of one broker of a mix.
     pub(crate) fn of(mix: &Mix<'_>, module: Option<&crate::catalogue::Module>) -> Self {
         let mut unit = Self {
             is_priced: true,
@@ -89,13 +90,14 @@ fn priced(price: Option<&Price>, capacity: Bytes, count: f64, unit: &mut Unit) {
     }
 }
 
-/// How many modules its memory is made of; none: the server has it.
+/// Returns the number of modules of its memory; zero if the price of the server includes the
+/// memory.
 fn modules(mix: &Mix<'_>, module: Option<&crate::catalogue::Module>) -> f64 {
     module.map_or(0.0, |module| (mix.memory / module.capacity).ceil())
 }
 
 impl Terms<'_> {
-    /// Over the years, for one broker: what the search compares.
+    /// Returns the cost of one broker over the years, which the search compares.
     pub(crate) fn of_unit(
         &self,
         unit: &Unit,
@@ -114,7 +116,7 @@ impl Terms<'_> {
         self.cost.support.unwrap_or(0.0)
     }
 
-    /// Of one broker.
+    /// Returns the cost of power of one broker; `None` if a figure is missing.
     fn power(&self, mix: &Mix<'_>, module: Option<&crate::catalogue::Module>) -> Option<Dollars> {
         let kwh = self.cost.kwh_usd?;
         let mut watts = mix.server.watts?;
@@ -132,7 +134,7 @@ impl Terms<'_> {
         ))
     }
 
-    /// Of one broker.
+    /// Returns the cost of space of one broker; `None` without its price.
     fn space(&self, mix: &Mix<'_>) -> Option<Dollars> {
         let month = self.cost.rack_unit_month_usd?;
         Some(Dollars(
@@ -140,7 +142,8 @@ impl Terms<'_> {
         ))
     }
 
-    /// What does not depend on how many brokers there are: objects, and bytes between zones, of the whole fleet.
+    /// Returns the cost that does not depend on the number of brokers: objects, and bytes between
+    /// zones, of the whole fleet.
     pub(crate) fn shared(
         &self,
         mix: &Mix<'_>,
@@ -170,7 +173,10 @@ impl Terms<'_> {
         Some(Dollars(requests / 1000.0 * thousand))
     }
 
-    /// Copies leave their zone; producers and readers do so when their leader is in another: (zones - 1) of zones.
+    /// Returns the cost of bytes between zones.
+    ///
+    /// Copies leave their zone. Producers and readers cross zones when their leader is in another:
+    /// a share of (zones - 1) / zones.
     fn zones(&self, mix: &Mix<'_>, flows: &Flows, clusters: f64, racks: u32) -> Option<Dollars> {
         if !mix.server.cloud {
             return None;
@@ -179,11 +185,11 @@ impl Terms<'_> {
         let elsewhere = 1.0 - 1.0 / f64::from(racks.max(1));
         let crossing = flows.copies_out + (flows.average + flows.readers_out) * elsewhere;
         let bytes = crossing * clusters * (YEAR * self.goals.years);
-        // Each way is paid for.
+        // Each direction is charged.
         Some(Dollars(bytes.0 / 1e9 * price * 2.0))
     }
 
-    /// The whole invoice.
+    /// Returns the whole invoice.
     pub(crate) fn invoice(
         &self,
         mix: &Mix<'_>,
@@ -312,20 +318,20 @@ impl Terms<'_> {
     }
 }
 
-/// How large a fleet is.
+/// The size of a fleet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FleetSize<'a> {
-    /// Brokers in all.
+    /// Brokers in total.
     pub(crate) brokers: u32,
     /// Clusters of all sites.
     pub(crate) clusters: f64,
     /// Zones or racks.
     pub(crate) racks: u32,
-    /// What one cluster does.
+    /// The flows of one cluster.
     pub(crate) flows: &'a Flows,
 }
 
-/// A price too old to be used without being asked for.
+/// Returns true if a price is too old to be used by default.
 pub(crate) fn is_stale(price: Option<&Price>, today: Month) -> bool {
     price.is_some_and(|price| price.age(today) > STALE_MONTHS)
 }

@@ -1,46 +1,49 @@
-//! Loads to flows: what a cluster has to take, send, keep and compute, whoever asked for it.
+//! Turns loads into flows: what a cluster has to take, send, keep and compute for all of them
+//! together.
 //!
-//! Loads peak together and burst together, the longest burst with the shortest interval: that is the worst that they allow.
-//! Invariant: everything that grows with the load is linear in it, so a share of a fleet is a share of its flows.
+//! Loads peak together and burst together, the longest burst with the shortest interval: the worst
+//! case that they allow. Invariant: everything that grows with the load is linear in it, so a share
+//! of a fleet is a share of its flows.
 
 use crate::load::{Acks, Load, Retention, Scenario, Survive, Tier};
 use crate::quantity::{Bytes, Rate, Seconds};
 use crate::software::{Calibration, Direction, Software};
 
-/// What a cluster has to do. Rates are of batches; "in" counts every copy, "out" every copy and every reader.
+/// The work of a cluster. Rates are of batches; "in" counts every copy, "out" every copy and every
+/// reader.
 #[derive(Clone, Debug, Default)]
 pub struct Flows {
     /// From producers, at the peak.
     pub peak: Rate,
     /// From producers, between bursts.
     pub base: Rate,
-    /// From producers, over days.
+    /// From producers, on average over days.
     pub average: Rate,
     /// Into all brokers at the peak.
     pub peak_in: Rate,
     /// Into all brokers between bursts.
     pub base_in: Rate,
-    /// Into all brokers over days.
+    /// Into all brokers, on average over days.
     pub average_in: Rate,
-    /// Of `peak_in`, what may be on the second tier only.
+    /// The part of `peak_in` that may be on the second tier only.
     pub peak_bulk_only: Rate,
-    /// Of `average_in`, the same.
+    /// The part of `average_in` that may be on the second tier only.
     pub average_bulk_only: Rate,
-    /// Of `base_in`, the same.
+    /// The part of `base_in` that may be on the second tier only.
     pub base_bulk_only: Rate,
     /// Out of all brokers at the peak: copies and readers.
     pub peak_out: Rate,
-    /// Out of all brokers over days.
+    /// Out of all brokers, on average over days.
     pub average_out: Rate,
-    /// Of all readers: what may cross zones.
+    /// To all readers, which may be in other zones, on average over days.
     pub readers_out: Rate,
-    /// Copies to followers over days.
+    /// Copies to followers, on average over days.
     pub copies_out: Rate,
-    /// Late readers: rate, and how old what they read is at least.
+    /// Late readers: their rate, and the least age of their records.
     pub late: Vec<(Rate, Seconds)>,
-    /// Up to the object store over days.
+    /// Into the object store, on average over days.
     pub object_up: Rate,
-    /// One burst; none: the peak lasts.
+    /// Length and interval of bursts; `None` if the peak is permanent.
     pub burst: Option<(Seconds, Seconds)>,
     /// Bytes on local tiers, every copy.
     pub stored: Bytes,
@@ -48,38 +51,41 @@ pub struct Flows {
     pub newest: Bytes,
     /// Bytes in the object store, one copy.
     pub objects: Bytes,
-    /// How long local tiers keep what is retained by time, at least.
+    /// Shortest time that local tiers keep the records of a load; infinite if they keep all records
+    /// forever.
     pub kept_locally: Seconds,
-    /// Seconds of a core a second, at the peak.
+    /// Core seconds per second, at the peak.
     pub cpu: f64,
-    /// Some of it is extrapolated.
+    /// True if a part of `cpu` is extrapolated.
     pub cpu_extrapolated: bool,
-    /// Bytes that tail readers have to find in memory.
+    /// Bytes that must be in memory for tail readers.
     pub tail: Bytes,
-    /// Partitions that are needed.
+    /// Partitions that the loads need.
     pub partitions: f64,
     /// Their replicas.
     pub replicas: f64,
-    /// Replicas of loads that fix their partitions: more brokers than these cannot share the work. None is fixed: no end.
+    /// The number of brokers that can share the work: the replicas of a load with a fixed number of
+    /// partitions; infinite without one.
     pub spread_max: f64,
-    /// Copies of the load with most of them.
+    /// The largest replication of the loads.
     pub replication: u32,
     /// Bytes of the index, every copy.
     pub index: Bytes,
-    /// The index has to be on persistent memory.
+    /// True if the index must be on persistent memory.
     pub index_on_pmem: bool,
-    /// Reads of devices a second by lookups.
+    /// Device reads per second by lookups.
     pub lookup_reads: f64,
-    /// Writes of updates.
+    /// Written bytes of updates.
     pub updates: Rate,
-    /// What is asked of the 99th percentile: the strictest, and the record of that load.
+    /// The strictest required 99th percentile of latency, and the record size of that load.
     pub latency: Option<(Seconds, Bytes)>,
-    /// Somebody waits for a sync on more than one broker.
+    /// True if a load waits for more than one broker (acks=all with several copies).
     pub acks_all: bool,
 }
 
 impl Flows {
-    /// The flows of a scenario on brokers of this software, in a cluster that is this share of the fleet.
+    /// Returns the flows of a scenario on brokers of this software, in a cluster that is this share
+    /// of the fleet.
     pub fn of(scenario: &Scenario, software: &Software, share: f64, end: Calibration) -> Self {
         let mut flows = Self {
             spread_max: f64::INFINITY,
@@ -87,7 +93,7 @@ impl Flows {
             ..Self::default()
         };
         let site = match scenario.goals.survive {
-            // The other sites take what the lost one had.
+            // The other sites take over the load of the lost one.
             Survive::Site => {
                 let sites = f64::from(scenario.fleet.sites);
                 sites / (sites - 1.0)
@@ -138,7 +144,7 @@ impl Flows {
         self.add_room(load, copies, has_object);
         let cost = |direction, batch| software.cpu(direction, load.size, batch, end);
         let produce = cost(Direction::Produce, load.batch());
-        // A fetch brings many batches, unless there is only one.
+        // A fetch returns many batches, unless a batch is larger than that.
         let consume = cost(Direction::Consume, load.batch().max(FETCH));
         self.cpu_extrapolated |= produce.extrapolated || consume.extrapolated;
         self.cpu += (peak * copies).0 / 1e9 * produce.seconds;
@@ -201,7 +207,8 @@ impl Flows {
         self.newest += newest * copies;
         if has_object {
             self.object_up += average;
-            // For ever is as long as is planned for: the cost of the last year is that of all before it.
+            // Objects that are kept forever count for the planned years: the last year pays for the
+            // bytes of all years before it.
             self.objects += kept.unwrap_or(local);
         }
     }
@@ -217,11 +224,11 @@ impl Flows {
         self.cpu += (keyed.lookups.0 + keyed.updates.0 * copies) * seconds;
     }
 
-    /// What only the first tier takes at the peak.
+    /// Returns the rate at the peak that only the first tier takes.
     pub fn peak_in_fast(&self) -> Rate {
         self.peak_in - self.peak_bulk_only
     }
 }
 
-/// What a fetch brings at least when batches are small: `fetch.max.bytes` is far more.
+/// Least bytes of a fetch when batches are small; `fetch.max.bytes` is far more.
 const FETCH: Bytes = Bytes(2e6);

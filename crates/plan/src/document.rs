@@ -1,6 +1,7 @@
-//! A TOML file as it is written: where in it something is wrong, and what is allowed there.
+//! A TOML file as text: where a value in it is wrong, and what is allowed there.
 //!
-//! Invariant: whatever the text, reading ends with a value or with one [`Problem`] that names file, line and key.
+//! Invariant: for any text, reading ends with a value or with one [`Problem`] that names file, line
+//! and key.
 
 use std::fmt;
 
@@ -8,28 +9,29 @@ use serde::de::DeserializeOwned;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-/// More than any catalogue: what is longer is another kind of file.
+/// More than any catalogue or plan; a longer file is something else.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Steps of a key that is set: each is a call inside the one before. No plan goes deeper than six.
+/// Maximum steps of a key that is set; each step is a nested call. A plan has at most six.
 const STEPS_MAX: usize = 16;
 
-/// What changes may add, all together: one that is meant for every element of a list adds to each.
+/// Maximum bytes that all changes together may add; a change of every element of a list adds to
+/// each.
 const SET_BYTES_MAX: usize = 4 << 20;
 
-/// A complaint repeats no more of a change than this.
+/// Maximum length of a change in an error message.
 const SHOWN_MAX: usize = 100;
 
 /// What is wrong, and where.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub struct Problem {
-    /// File, or where else it comes from.
+    /// The file, or another origin.
     pub origin: String,
-    /// 1-based, where the file has the key.
+    /// The line, counted from 1, if the file has the key.
     pub line: Option<usize>,
-    /// The key, as `load[0].peak`.
+    /// The key, such as `load[0].peak`.
     pub key: String,
-    /// What, and what is allowed.
+    /// What is wrong, and what is allowed.
     pub text: String,
 }
 
@@ -46,7 +48,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A file that is TOML.
+/// A TOML file.
 #[derive(Clone, Debug)]
 pub struct Document {
     origin: String,
@@ -57,7 +59,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Reads TOML; `origin` is the file's name.
+    /// Parses TOML; `origin` is the file's name.
     pub fn parse(origin: &str, text: &str) -> Result<Self, Problem> {
         let problem = |line, text: String| Problem {
             origin: origin.to_owned(),
@@ -83,7 +85,8 @@ impl Document {
         })
     }
 
-    /// Changes what a key says: `goals.fill=0.6`, `load.cars.peak=2 GB/s` (by name), `load.peak=2 GB/s` (of all).
+    /// Sets a key: `goals.fill=0.6`, `load.cars.peak=2 GB/s` (by name), `load.peak=2 GB/s` (of
+    /// all).
     pub fn set(&mut self, pair: &str) -> Result<(), Problem> {
         let said = |text: &str| Problem {
             origin: format!("--set {}", shortened(pair)),
@@ -117,7 +120,7 @@ impl Document {
         done.map_err(|text| said(&text))
     }
 
-    /// The whole of it as a type.
+    /// Deserializes the whole document.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         let read = serde_path_to_error::deserialize(Value::Table(self.table.clone()));
         read.map_err(|error| {
@@ -127,7 +130,7 @@ impl Document {
         })
     }
 
-    /// A problem with what stands at a key.
+    /// Returns a problem with the value of a key.
     pub fn problem(&self, key: &str, text: impl Into<String>) -> Problem {
         Problem {
             origin: self.origin.clone(),
@@ -137,7 +140,7 @@ impl Document {
         }
     }
 
-    /// Where a key is, or the nearest that contains it.
+    /// Returns the line of a key, or of the innermost table that contains it.
     fn line(&self, key: &str) -> Option<usize> {
         let spans = DeTable::parse(&self.text).ok()?;
         let mut table = Some(spans.get_ref());
@@ -172,7 +175,7 @@ impl Document {
     }
 }
 
-/// The longest beginning that is shown.
+/// Returns the beginning of a text that an error message shows.
 fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
         Some((at, _)) => format!("{}..", text.get(..at).unwrap_or_default()),
@@ -180,16 +183,16 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// A value on its way to where the steps lead.
+/// A value on its way along the steps of a key.
 struct Put<'a> {
     value: &'a Value,
-    /// What it adds wherever it is put.
+    /// Bytes that each copy of it adds.
     bytes: usize,
     added: &'a mut usize,
 }
 
 impl Put<'_> {
-    /// The value, once more.
+    /// Returns a copy of the value, and counts its bytes.
     fn copy(&mut self) -> Result<Value, String> {
         *self.added = self.added.saturating_add(self.bytes);
         if *self.added > SET_BYTES_MAX {
@@ -227,7 +230,7 @@ impl Put<'_> {
         }
     }
 
-    /// In the element of this number or name, or in all.
+    /// Sets the value in the element of this number or name, or in all elements.
     fn within(
         &mut self,
         elements: &mut [Value],
@@ -262,7 +265,7 @@ impl Put<'_> {
     }
 }
 
-/// Keys that say the same in another way: who sets one takes the other back.
+/// Returns the keys that exclude `key`: to set one removes the other.
 fn rivals(key: &str) -> &'static [&'static str] {
     match key {
         "peak" => &["messages"],
@@ -276,7 +279,7 @@ fn is_called(element: &Value, name: &str) -> bool {
     by("name") || by("id")
 }
 
-/// What serde says of a key that nobody knows, with the nearest known one first.
+/// Rewrites serde's message about an unknown key, with the nearest known one first.
 fn better(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");

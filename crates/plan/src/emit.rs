@@ -1,4 +1,4 @@
-//! An answer written down: text, the table of published figures, and the files of a plan.
+//! The outputs of an answer: text, the table of published figures, and the files of a plan.
 
 pub mod experiment;
 pub mod properties;
@@ -9,7 +9,8 @@ pub mod tune;
 
 use crate::answer::Plan;
 
-/// The files of a plan: (name, content). Without an answer only what shows that there is none.
+/// Returns the files of a plan as (name, content); without an answer, only those that show that
+/// there is none.
 pub fn files(plan: &Plan) -> Vec<(&'static str, String)> {
     let mut files = vec![
         ("plan.json", json(plan)),
@@ -24,27 +25,27 @@ pub fn files(plan: &Plan) -> Vec<(&'static str, String)> {
     files
 }
 
-/// The whole plan. What has no end is `null`.
+/// Returns the whole plan as JSON. Infinite values are `null`.
 pub fn json(plan: &Plan) -> String {
-    // A struct of numbers and text always has a form in JSON.
+    // A struct of numbers and text always serializes to JSON.
     let mut text = serde_json::to_string_pretty(plan).unwrap_or_default();
     text.push('\n');
     text
 }
 
-/// A whole number of bytes, as settings want it.
+/// Formats a whole number of bytes, as settings need it.
 pub(crate) fn whole(value: f64) -> String {
     format!("{:.0}", value.max(0.0).floor())
 }
 
-/// A text in one line of comment: whatever it holds, it ends no comment.
+/// Returns a text for one line of comment: without control characters, it cannot end the comment.
 pub(crate) fn comment(text: &str) -> String {
     text.chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
 }
 
-/// A name that is one for a topic: letters, digits, `.`, `_` and `-`.
+/// Returns a valid topic name: letters, digits, `.`, `_` and `-`.
 pub(crate) fn topic_name(name: &str) -> String {
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     let named: String = name
@@ -52,14 +53,14 @@ pub(crate) fn topic_name(name: &str) -> String {
         .map(|letter| if is_allowed(letter) { letter } else { '-' })
         .take(200)
         .collect();
-    // What begins with a hyphen is an option to whoever reads a command line.
+    // A program would parse a leading hyphen as an option.
     match named.trim_start_matches('-') {
         "" | "." | ".." => "load".to_owned(),
         named => named.to_owned(),
     }
 }
 
-/// A name that is one for a directory: small letters, digits and `-`.
+/// Returns a valid directory name: lower-case letters, digits and `-`.
 pub fn directory_name(name: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() {

@@ -1,4 +1,5 @@
-//! A load that grows: everything bought at once for the last year, or a part each year, at the prices of today.
+//! A growing load: everything bought at once for the last year, or a part each year, at today's
+//! prices.
 
 use serde::Serialize;
 
@@ -14,26 +15,26 @@ pub struct Growth {
     pub years: Vec<Year>,
     /// The mix that is bought: the cheapest for the last year.
     pub mix: String,
-    /// All bought at the start.
+    /// Cost if everything is bought at the start.
     pub at_once: Dollars,
-    /// Bought as the load grows.
+    /// Cost if brokers are bought as the load grows.
     pub yearly: Dollars,
 }
 
 /// One year.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Year {
-    /// Counted from 1.
+    /// The year, counted from 1.
     pub year: u32,
     /// The peak at its end.
     pub peak: Rate,
-    /// Brokers that it takes, in all.
+    /// Brokers that it needs in total.
     pub brokers: u64,
-    /// What is bought in it, with what it costs to the end.
+    /// Cost of the brokers bought in it, until the end.
     pub spent: Dollars,
 }
 
-/// The years of a scenario; none: nothing grows, or the last year is not carried.
+/// Returns the years of a scenario; `None` if nothing grows, or nothing carries the load of a year.
 pub fn of(problem: &Problem<'_>) -> Result<Option<Growth>, Unfinished> {
     let scenario = problem.scenario;
     let grows = scenario.load.iter().any(|load| load.growth != 0.0);
@@ -66,7 +67,7 @@ pub fn of(problem: &Problem<'_>) -> Result<Option<Growth>, Unfinished> {
             return Ok(None);
         };
         let needed = (u64::from(clusters) * u64::from(brokers) * sites).max(there);
-        // What is bought now runs to the end.
+        // A broker bought in this year runs until the end.
         let goals = Goals {
             years: scenario.goals.years - f64::from(year - 1),
             ..scenario.goals.clone()

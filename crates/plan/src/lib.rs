@@ -1,11 +1,12 @@
-//! The planner: the cheapest hardware that carries a load, what binds it, what the same costs on plain Kafka, and the
-//! settings and the experiment that prove it.
+//! The planner: the cheapest hardware that carries a load, its binding constraint, the cost of the
+//! same load on plain Kafka, and the settings and the experiment that prove it.
 //!
-//! `load` says what is wanted, `catalogue` and `software` what there is, `demand` turns loads into flows, `constraint`
-//! compares flows with a mix, `search` finds the least number of each mix and the cheapest mix, `answer` puts together
-//! what came out, `emit` writes it down.
+//! `load` describes what is wanted, `catalogue` and `software` what exists, `demand` turns loads
+//! into flows, `constraint` compares flows with a mix, `search` finds the least number of brokers
+//! of each mix and the cheapest mix, `answer` assembles the result, `emit` writes it.
 //!
-//! Invariant: everything is a function of its arguments: no files, no clock, no sockets. The month comes from who asks.
+//! Invariant: everything is a function of its arguments, without files, clocks or sockets. The
+//! caller passes the month.
 
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, reason = "a test may panic"))]

@@ -1,7 +1,8 @@
-//! What is planned for: loads, goals, the shape of the fleet, and what of it is given.
+//! The input of a plan: loads, goals, the shape of the fleet, and what is given.
 //!
-//! A [`Scenario`] is what a file says. Invariant: one that was read is whole: every rate is above its base, every share
-//! between nothing and one, and what contradicts itself was refused with its line.
+//! A [`Scenario`] is the content of a file. Invariant: a scenario that was read is consistent:
+//! every peak is at least its base, every share is between 0 and 1, and contradictions were refused
+//! with their line.
 
 mod check;
 mod fleet;
@@ -22,33 +23,33 @@ pub use traffic::{Acks, Burst, CatchUp, IndexIn, Keyed, Load, Retention, Tier};
 pub struct Scenario {
     /// Its name.
     pub name: String,
-    /// What it is about, one paragraph.
+    /// A description, one paragraph.
     #[serde(default)]
     pub about: String,
-    /// What must be said beside every answer: contradictions, assumptions.
+    /// Notes to show beside every answer: contradictions, assumptions.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// What comes in and goes out.
+    /// The loads.
     pub load: Vec<Load>,
-    /// What must hold.
+    /// The goals.
     #[serde(default)]
     pub goals: Goals,
     /// Sites, racks, clusters.
     #[serde(default)]
     pub fleet: Fleet,
-    /// What of the catalogue may be used.
+    /// The parts of the catalogue that may be used.
     #[serde(default)]
     pub hardware: Hardware,
-    /// What is not to be chosen, because it is there.
+    /// What exists already and is not chosen.
     #[serde(default)]
     pub given: Given,
-    /// What costs besides parts.
+    /// Costs besides parts.
     #[serde(default)]
     pub cost: CostTerms,
-    /// The same with other figures, each answered as well.
+    /// Variants with other figures, each with an answer of its own.
     #[serde(default)]
     pub variant: Vec<Variant>,
-    /// Entries of the catalogue that only this plan has; they win over shipped ones of the same id.
+    /// Catalogue entries of this plan only; they override shipped ones of the same id.
     #[serde(default)]
     pub catalogue: Catalogue,
 }
@@ -59,14 +60,14 @@ pub struct Scenario {
 pub struct Variant {
     /// Its name.
     pub name: String,
-    /// Keys and values as `--set` takes them.
+    /// Keys and values, as in `--set`.
     pub set: Vec<String>,
 }
 
-/// Changes of one plan: more than it has keys.
+/// Maximum number of changes of one plan: more than it has keys.
 const SET_MAX: usize = 200;
 
-/// The scenarios in this binary: (name, file).
+/// The scenarios shipped in this binary: (name, file).
 pub const SHIPPED: &[(&str, &str)] = &[
     ("car-ingest", include_str!("../scenarios/car-ingest.toml")),
     ("burst", include_str!("../scenarios/burst.toml")),
@@ -75,14 +76,14 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("keyed", include_str!("../scenarios/keyed.toml")),
 ];
 
-/// The text of a shipped scenario.
+/// Returns the text of a shipped scenario.
 pub fn shipped(name: &str) -> Option<&'static str> {
     let found = SHIPPED.iter().find(|(known, _)| *known == name);
     found.map(|(_, text)| *text)
 }
 
 impl Scenario {
-    /// Reads a scenario, with changes.
+    /// Reads a scenario and applies changes.
     pub fn read(origin: &str, text: &str, set: &[String]) -> Result<Self, Problem> {
         let mut document = Document::parse(origin, text)?;
         if set.len() > SET_MAX {
@@ -96,7 +97,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The scenario as it has grown after so many years.
+    /// Returns the scenario after `year` years of growth.
     #[must_use]
     pub fn in_year(&self, year: u32) -> Self {
         let mut grown = self.clone();
@@ -107,7 +108,7 @@ impl Scenario {
         grown
     }
 
-    /// The scenario with so many times the load.
+    /// Returns the scenario with `factor` times the load.
     #[must_use]
     pub fn times(&self, factor: f64) -> Self {
         let mut grown = self.clone();
@@ -115,7 +116,7 @@ impl Scenario {
         grown
     }
 
-    /// The scenario itself and its variants, each by its name.
+    /// Returns the scenario and its variants, each with its name.
     pub fn variants(
         origin: &str,
         text: &str,

@@ -9,40 +9,40 @@ use crate::software::{Absorbs, Software};
 /// Devices of one tier in one broker.
 #[derive(Clone, Copy, Debug)]
 pub struct Devices<'c> {
-    /// Which.
+    /// The device.
     pub device: &'c Device,
-    /// How many.
+    /// Number of devices.
     pub count: u32,
 }
 
 impl Devices<'_> {
-    /// Bytes of all.
+    /// Returns the capacity of all of them.
     pub fn capacity(&self) -> Bytes {
         self.device.capacity * f64::from(self.count)
     }
 
-    /// What they write together.
+    /// Returns the write rate of all of them.
     pub fn write(&self) -> Rate {
         self.device.write * f64::from(self.count)
     }
 
-    /// What they read together.
+    /// Returns the read rate of all of them.
     pub fn read(&self) -> Rate {
         self.device.read * f64::from(self.count)
     }
 
-    /// Reads of 4 KiB a second.
+    /// Returns the reads of 4 KiB per second of all of them.
     pub fn iops(&self) -> f64 {
         self.device.iops.unwrap_or(0.0) * f64::from(self.count)
     }
 }
 
-/// A broker that may be bought.
+/// The configuration of a broker.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix<'c> {
     /// The server.
     pub server: &'c Server,
-    /// Its interface; none: its own.
+    /// Its network interface; `None` for the built-in one.
     pub nic: Option<&'c Nic>,
     /// Memory.
     pub memory: Bytes,
@@ -50,14 +50,14 @@ pub struct Mix<'c> {
     pub fast: Option<Devices<'c>>,
     /// The only tier, or the second.
     pub bulk: Devices<'c>,
-    /// What is below the local tiers.
+    /// The store below the local tiers.
     pub object: Option<&'c ObjectStore>,
-    /// What runs on it.
+    /// The software that runs on it.
     pub software: &'c Software,
 }
 
 impl Mix<'_> {
-    /// What its interface does each way.
+    /// Returns the rate of its interface in each direction.
     pub fn network(&self) -> Rate {
         self.nic
             .map(|nic| nic.rate)
@@ -65,17 +65,17 @@ impl Mix<'_> {
             .unwrap_or_default()
     }
 
-    /// Cores like those that were measured.
+    /// Returns its cores, as a number of cores of the measurements.
     pub fn cores(&self) -> f64 {
         self.server.cores * self.server.speed
     }
 
-    /// What the bulk tier writes; volumes share what the server has for them.
+    /// Returns the write rate of the bulk tier; volumes share the bound of the server.
     pub fn bulk_write(&self) -> Rate {
         self.held(self.bulk.write())
     }
 
-    /// What the bulk tier reads.
+    /// Returns the read rate of the bulk tier, with the same bound.
     pub fn bulk_read(&self) -> Rate {
         self.held(self.bulk.read())
     }
@@ -87,7 +87,7 @@ impl Mix<'_> {
         }
     }
 
-    /// Bytes of dirty pages that take a burst.
+    /// Returns the bytes of dirty pages that absorb a burst.
     pub fn dirty(&self) -> Bytes {
         match self.software.absorbs {
             Absorbs::PageCache => {
@@ -97,13 +97,14 @@ impl Mix<'_> {
         }
     }
 
-    /// What it is, apart from how many: alternatives that differ in this are of another kind.
+    /// Returns what distinguishes its kind from that of an alternative: server and devices, without
+    /// their numbers.
     pub fn kind(&self) -> (&str, Option<&str>, &str) {
         let fast = self.fast.map(|fast| fast.device.id.as_str());
         (&self.server.id, fast, &self.bulk.device.id)
     }
 
-    /// In words.
+    /// Describes it in words.
     pub fn describe(&self) -> String {
         let nic = self
             .nic
@@ -121,22 +122,22 @@ impl Mix<'_> {
 /// Devices of one tier, as an answer shows them.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TierAnswer {
-    /// Which device.
+    /// The device.
     pub device: String,
-    /// How many in one broker.
+    /// Number of devices in one broker.
     pub count: u32,
-    /// Bytes of all of them.
+    /// Capacity of all of them.
     pub capacity: Bytes,
-    /// How full it is in the steady state.
+    /// Fill in the steady state.
     pub fill: f64,
-    /// Nobody of this project has had one.
+    /// True if the project never had such a device.
     pub untouched: bool,
-    /// What one reads.
+    /// Read rate of one device.
     pub read: Rate,
-    /// What one writes.
+    /// Write rate of one device.
     pub write: Rate,
-    /// It is mapped as memory.
+    /// True if it is mapped as memory.
     pub dax: bool,
-    /// It is gone with the power.
+    /// True if its contents are lost with the power.
     pub volatile: bool,
 }

@@ -1,7 +1,9 @@
-//! Figures that were published about bursts, fleets and indexes, with what they give when they are computed again.
+//! Published figures about bursts, fleets and indexes, beside the values that this crate computes
+//! for them.
 //!
-//! Invariant: a figure that contradicts itself is shown with the contradiction. S0 is the car fleet's blog post, S1 the
-//! tiered log's, S2 the tuning of edge servers, S3 the keyed experiment, P the README of Pafka 0.1.1.
+//! Invariant: a figure that contradicts itself is shown with the contradiction. S0 is the car
+//! fleet's blog post, S1 the tiered log's, S2 the tuning of edge servers, S3 the keyed experiment,
+//! P the README of Pafka 0.1.1.
 
 mod cars;
 mod keyed;
@@ -11,7 +13,7 @@ use serde::Serialize;
 
 use crate::quantity::{count, significant};
 
-/// What computing a published figure again says of it.
+/// The result of checking a published figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -19,16 +21,16 @@ pub enum Verdict {
     Sound,
     /// It follows, rounded.
     Rounded,
-    /// It can be so.
+    /// It is possible.
     Plausible,
-    /// A statement without a check: what follows from it.
+    /// A statement that cannot be checked; the row shows its consequences.
     Derived,
     /// It contradicts itself, or does not follow.
     Contradiction,
 }
 
 impl Verdict {
-    /// One word, or a mark that nobody overlooks.
+    /// Returns one word, or a conspicuous mark.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Sound => "ok",
@@ -45,24 +47,24 @@ impl Verdict {
 pub struct Row {
     /// Its number.
     pub id: &'static str,
-    /// Where it stands.
+    /// Where it was published.
     pub place: &'static str,
-    /// What it says.
+    /// The published statement.
     pub published: &'static str,
-    /// What is computed today.
+    /// The computed values, in words.
     pub computed: String,
-    /// The figures in it, in order.
+    /// The computed values, in order.
     pub figures: Vec<f64>,
-    /// Whether it follows.
+    /// The result of the check.
     pub verdict: Verdict,
 }
 
-/// All rows.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     [cars::rows(), tiers::rows(), keyed::rows()].concat()
 }
 
-/// A row from its figures; each `{}` of the text takes the next.
+/// Returns a row from its figures; each `{}` of the text takes the next.
 fn row(
     id: &'static str,
     place: &'static str,
@@ -92,14 +94,14 @@ fn row(
     }
 }
 
-/// How many digits of a figure are printed.
+/// The precision of a printed figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Digits {
-    /// Three that mean something.
+    /// Three significant digits.
     Three,
-    /// None behind the point.
+    /// No decimals.
     Whole,
-    /// So many behind the point.
+    /// This many decimals.
     Behind(usize),
 }
 

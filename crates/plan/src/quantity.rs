@@ -1,7 +1,8 @@
-//! Bytes, rates, times and money as types, so that no two of them are added by mistake.
+//! Bytes, rates, times and money as types, so that they cannot be mixed up.
 //!
-//! Invariant: KB is 1,000 bytes and KiB 1,024; a small b is a bit. What is read has a unit, or it is refused. Values are
-//! f64: sums of fleets do not overflow, and the last digit of a plan means nothing.
+//! Invariant: KB is 1,000 bytes and KiB 1,024; a lower-case b is a bit. A quantity without a unit
+//! is refused. Values are f64: sums of fleets do not overflow, and the last digits of a plan carry
+//! no meaning.
 
 mod read;
 mod show;
@@ -21,16 +22,16 @@ macro_rules! quantity {
         pub struct $name(pub f64);
 
         impl $name {
-            /// None of it.
+            /// Zero.
             pub const ZERO: Self = Self(0.0);
 
-            /// The larger one.
+            /// Returns the larger one.
             #[must_use]
             pub fn max(self, other: Self) -> Self {
                 Self(self.0.max(other.0))
             }
 
-            /// The smaller one.
+            /// Returns the smaller one.
             #[must_use]
             pub fn min(self, other: Self) -> Self {
                 Self(self.0.min(other.0))
@@ -97,7 +98,7 @@ quantity! {
     Bytes
 }
 quantity! {
-    /// Bytes a second.
+    /// Bytes per second.
     Rate
 }
 quantity! {
@@ -105,7 +106,7 @@ quantity! {
     Seconds
 }
 quantity! {
-    /// Dollars of the United States.
+    /// United States dollars.
     Dollars
 }
 

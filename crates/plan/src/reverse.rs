@@ -1,4 +1,4 @@
-//! The other way round: the most that brokers which are there carry.
+//! The reverse question: the largest load that given brokers carry.
 
 use serde::Serialize;
 
@@ -6,26 +6,27 @@ use crate::load::Load;
 use crate::quantity::Rate;
 use crate::search::Problem;
 
-/// A load is not tried beyond so many times of what is asked for.
+/// Largest factor on the load that is tried.
 const TIMES_MAX: f64 = 1e6;
 
-/// To a thousandth of a percent.
+/// Bisection steps, enough for the precision of f64.
 const STEPS: u32 = 60;
 
-/// The most that is carried.
+/// The largest load that is carried.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Reverse {
-    /// So many times the load that is asked for.
+    /// Factor on the required load.
     pub times: f64,
-    /// The peak then.
+    /// The peak of that load.
     pub peak: Rate,
-    /// What is used up by it.
+    /// The constraint that is then exhausted.
     pub binding: String,
-    /// Brokers that are given.
+    /// Number of given brokers.
     pub brokers: u32,
 }
 
-/// The greatest multiple of the load that the given brokers carry; none: not even a millionth of it.
+/// Returns the largest multiple of the load that the given brokers carry; `None` if it is below a
+/// millionth.
 pub fn of(problem: &Problem<'_>) -> Option<Reverse> {
     let works = |times: f64| {
         let scenario = problem.scenario.times(times);

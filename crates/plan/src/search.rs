@@ -1,9 +1,11 @@
-//! Every mix of the catalogue, the least number of brokers of each, and the cheapest of them.
+//! The search: every mix of the catalogue, the least number of brokers of each, and the cheapest of
+//! them.
 //!
-//! The rounding of devices, the spare broker and the burst make the problem not linear, so mixes are enumerated and the
-//! number of brokers is found by bisection: it is exact, the same on every run, and each answer can be explained.
-//! Invariant: equal costs are decided by fewer brokers, then by the order of the catalogue. What is not looked at closely
-//! (`bound`) is dearer than the answer, or carries nothing.
+//! The rounding of devices, the spare broker and the burst make the problem nonlinear, so mixes are
+//! enumerated and bisection finds the number of brokers. The result is exact, the same on every
+//! run, and explainable. Invariant: between equal costs, fewer brokers win, then the order of the
+//! catalogue. Mixes that `bound` skips are more expensive than the answer, or do not carry the
+//! load.
 
 mod bound;
 mod enumerate;
@@ -25,38 +27,38 @@ use crate::software::{Calibration, Software};
 
 pub use enumerate::Choice;
 
-/// More mixes than this are refused: the catalogue has to be narrowed.
+/// Maximum number of mixes; beyond it the search is refused until the catalogue is narrowed.
 pub const MIXES_MAX: usize = 4_000_000;
 
-/// Clusters of a site at most.
+/// Maximum clusters of a site.
 const CLUSTERS_MAX: u32 = 100_000;
 
-/// What is searched, and with what.
+/// A search: the load, the parts, and the conditions.
 #[derive(Clone, Debug)]
 pub struct Problem<'a> {
-    /// What is planned for.
+    /// The scenario.
     pub scenario: &'a Scenario,
-    /// What there is.
+    /// The parts that exist.
     pub catalogue: &'a Catalogue,
-    /// What runs.
+    /// The software that runs.
     pub software: &'a Software,
-    /// The month: prices have an age.
+    /// The present month, for the age of prices.
     pub today: Month,
-    /// Which end of measurements.
+    /// The value of each measurement that is used.
     pub calibration: Calibration,
-    /// A constraint that is relaxed.
+    /// A relaxed constraint, with its factor.
     pub relaxed: Option<(Constraint, f64)>,
-    /// Set by whoever does not wait any more.
+    /// Set when the caller gives up.
     pub stop: Option<&'a AtomicBool>,
-    /// A mix that was the answer of a problem like this one: what is dearer is not looked at.
+    /// The answer of a similar problem: more expensive mixes are skipped.
     seed: Option<Choice>,
     flows: Rc<RefCell<BTreeMap<u32, Rc<Flows>>>>,
 }
 
-/// A mix that carries the load, and how many of it do.
+/// A mix that carries the load, with the number of brokers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Found {
-    /// Which mix.
+    /// The mix.
     pub choice: Choice,
     /// Clusters of a site.
     pub clusters: u32,
@@ -69,14 +71,14 @@ pub struct Found {
 pub struct Priced {
     /// The fleet.
     pub found: Found,
-    /// Over all years.
+    /// Dollars over all years.
     pub cost: Dollars,
-    /// Every part has a price.
+    /// True if every part has a price.
     pub is_priced: bool,
 }
 
 impl<'a> Problem<'a> {
-    /// A problem with medians and nothing relaxed.
+    /// Creates a problem with medians and without a relaxed constraint.
     pub fn new(
         scenario: &'a Scenario,
         catalogue: &'a Catalogue,
@@ -96,7 +98,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The same for another load.
+    /// Returns the same problem for another load.
     #[must_use]
     pub fn of<'b>(&'b self, scenario: &'b Scenario) -> Problem<'b> {
         Problem {
@@ -106,7 +108,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The same on other software.
+    /// Returns the same problem on other software.
     #[must_use]
     pub fn on<'b>(&'b self, software: &'b Software) -> Problem<'b> {
         Problem {
@@ -117,7 +119,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The same, and those that are made of it, where this mix is likely to be near the answer.
+    /// Returns the same problem, whose answer is likely to be near this mix; problems derived from
+    /// it share that.
     #[must_use]
     pub fn near(&self, seed: &Found) -> Self {
         Self {
@@ -126,7 +129,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The same with another end of the measurements.
+    /// Returns the same problem with another value of the measurements.
     #[must_use]
     pub fn calibrated(&self, calibration: Calibration) -> Self {
         Self {
@@ -136,7 +139,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The same with a constraint relaxed.
+    /// Returns the same problem with a constraint relaxed.
     #[must_use]
     pub fn relaxing(&self, constraint: Constraint, times: f64) -> Self {
         Self {
@@ -145,7 +148,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The same with other prices.
+    /// Returns the same problem with other prices.
     #[must_use]
     pub fn priced_by<'b>(&'b self, catalogue: &'b Catalogue) -> Problem<'b> {
         Problem {
@@ -154,7 +157,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// What one of so many clusters of a site has to do.
+    /// Returns the flows of one of `clusters` clusters of a site.
     pub fn flows(&self, clusters: u32) -> Rc<Flows> {
         let known = self.flows.borrow().get(&clusters).cloned();
         known.unwrap_or_else(|| {
@@ -166,7 +169,7 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// The mix of a choice.
+    /// Returns the mix of a choice.
     pub fn mix(&self, choice: &Choice) -> Option<Mix<'a>> {
         let devices = |(at, count): (u16, u16)| {
             Some(Devices {
@@ -193,13 +196,13 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// The modules of a mix's memory.
+    /// Returns the modules of a mix's memory.
     pub(crate) fn module(&self, mix: &Mix<'_>) -> Option<&'a Module> {
         let id = mix.server.module.as_ref()?;
         self.catalogue.memory.iter().find(|entry| entry.id == *id)
     }
 
-    /// A cluster of so many brokers.
+    /// Returns a cluster of `brokers` brokers.
     pub fn fit<'f>(&'f self, flows: &'f Flows, mix: &'f Mix<'f>, brokers: u32) -> Fit<'f> {
         Fit {
             flows,
@@ -211,7 +214,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Clusters of a site and brokers of a cluster: the fewest clusters, then the fewest brokers.
+    /// Returns the clusters of a site and the brokers of a cluster: the fewest clusters, then the
+    /// fewest brokers.
     pub fn least(&self, mix: &Mix<'_>) -> Option<(u32, u32)> {
         let fleet = &self.scenario.fleet;
         if let Some(given) = self.scenario.given.brokers {
@@ -223,7 +227,7 @@ impl<'a> Problem<'a> {
         (all <= allowed).then_some((clusters, brokers))
     }
 
-    /// The same, whatever the number of all brokers may be.
+    /// The same, without the limit on the number of all brokers.
     fn least_of_any(&self, mix: &Mix<'_>) -> Option<(u32, u32)> {
         let holds = |clusters: u32, brokers: u32| {
             let flows = self.flows(clusters);
@@ -236,7 +240,8 @@ impl<'a> Problem<'a> {
         Some((clusters, brokers))
     }
 
-    /// The brokers that there are, in as few clusters as may be.
+    /// Divides the given brokers into as few clusters as possible, and checks that they carry the
+    /// load.
     fn as_given(&self, mix: &Mix<'_>, given: u32) -> Option<(u32, u32)> {
         let fleet = &self.scenario.fleet;
         let of_site = given / fleet.sites;
@@ -247,7 +252,8 @@ impl<'a> Problem<'a> {
         holds.then_some((clusters, brokers))
     }
 
-    /// Every mix that carries the load, one after the other: what the search is compared with.
+    /// Returns every mix that carries the load, without skipping any; tests compare the search with
+    /// it.
     pub fn all(&self) -> Result<Vec<Found>, Unfinished> {
         let mut found = Vec::new();
         for (count, choice) in enumerate::choices(self).enumerate() {
@@ -259,7 +265,7 @@ impl<'a> Problem<'a> {
         Ok(found)
     }
 
-    /// As few brokers of a mix as carry the load.
+    /// Returns the fewest brokers of a mix that carry the load.
     fn found(&self, choice: &Choice) -> Option<Found> {
         let mix = self.mix(choice)?;
         let (clusters, brokers) = self.least(&mix)?;
@@ -270,7 +276,7 @@ impl<'a> Problem<'a> {
         })
     }
 
-    /// How many mixes there are; what is more than [`MIXES_MAX`] is not counted to its end.
+    /// Returns the number of mixes; it stops counting above [`MIXES_MAX`].
     pub fn mixes(&self) -> usize {
         let mut count = 0_usize;
         for group in enumerate::groups(self) {
@@ -282,12 +288,12 @@ impl<'a> Problem<'a> {
         count
     }
 
-    /// The first mix there is.
+    /// Returns the first mix.
     pub fn first_mix(&self) -> Option<Choice> {
         enumerate::choices(self).next()
     }
 
-    /// The parts of all mixes by id, each once: those of this one first.
+    /// Returns the parts of all mixes by id, each once, those of `choice` first.
     pub fn parts(&self, choice: &Choice) -> Vec<&'a str> {
         let mut places: [BTreeSet<u16>; 4] = Default::default();
         let groups = enumerate::groups(self).map(|group| group.least());
@@ -321,7 +327,7 @@ impl<'a> Problem<'a> {
         all
     }
 
-    /// What a fleet costs.
+    /// Returns the cost of a fleet.
     pub fn price(&self, found: &Found) -> Option<Priced> {
         let mix = self.mix(&found.choice)?;
         let module = self.module(&mix);
@@ -350,7 +356,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The invoice of a fleet.
+    /// Returns the invoice of a fleet.
     pub fn invoice(&self, found: &Found) -> Option<crate::cost::Cost> {
         let mix = self.mix(&found.choice)?;
         let fleet = &self.scenario.fleet;
@@ -365,7 +371,7 @@ impl<'a> Problem<'a> {
         Some(self.terms().invoice(&mix, self.module(&mix), &size))
     }
 
-    /// The cheapest of fleets. Those with a part that has no price count only where none is without.
+    /// Returns the cheapest fleet; those with an unpriced part count only if there is no other.
     pub fn cheapest(&self, found: &[Found]) -> Option<Priced> {
         let all = found.iter().filter_map(|found| self.price(found));
         all.reduce(|best, other| if other.precedes(&best) { other } else { best })
@@ -373,14 +379,15 @@ impl<'a> Problem<'a> {
 }
 
 impl Found {
-    /// Brokers of a site.
+    /// Returns the brokers of a site.
     pub fn of_site(&self) -> u64 {
         u64::from(self.clusters) * u64::from(self.brokers)
     }
 }
 
 impl Priced {
-    /// The better one first. What has no price comes last, and is compared by brokers.
+    /// Orders the better one first. Fleets with an unpriced part come last, and are compared by
+    /// brokers.
     fn order(&self, other: &Self) -> Ordering {
         let costs = |priced: &Self| if priced.is_priced { priced.cost.0 } else { 0.0 };
         (!self.is_priced)
@@ -390,32 +397,33 @@ impl Priced {
             .then_with(|| self.found.choice.rank().cmp(&other.found.choice.rank()))
     }
 
-    /// Whether it is the better one.
+    /// Returns true if it is the better one.
     fn precedes(&self, other: &Self) -> bool {
         self.order(other).is_lt()
     }
 }
 
-/// Every choice, in their order.
+/// Returns every choice, in their order.
 #[cfg(test)]
 pub(crate) fn all_choices(problem: &Problem<'_>) -> Vec<Choice> {
     enumerate::choices(problem).collect()
 }
 
-/// Why a search ended before everything was looked at.
+/// Why a search ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unfinished {
-    /// There are more mixes than are looked at.
+    /// There are too many mixes.
     #[error("more than {MIXES_MAX} mixes: name servers, devices or devices_max in [hardware]")]
     TooMany,
-    /// Whoever asked does not wait any more.
+    /// The caller gave up.
     #[error("stopped before everything was looked at")]
     Stopped,
 }
 
-/// The least number up to `most` for which something holds that holds for all above it.
+/// Returns the least number up to `most` for which `holds` is true; it must be true for all larger
+/// ones.
 pub fn least_of(most: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
-    // Galloping: most numbers are small.
+    // Start small and double: most numbers are small.
     let mut high = 1_u32;
     while high < most && !holds(high) {
         high = high.saturating_mul(2).min(most);
@@ -432,7 +440,7 @@ pub fn least_of(most: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
             low = middle;
         }
     }
-    // Nothing below one was asked for.
+    // The least result is one.
     Some(high.max(1))
 }
 

@@ -1,7 +1,9 @@
-//! What would change the answer: the load, the measurements it rests on, and each price, with exact break-evens.
+//! What would change the answer: the load, the measurements it rests on, and each price, with exact
+//! break-evens.
 //!
-//! What a mix costs is linear in a price and its number of brokers does not depend on it. So the cheapest mix over a price
-//! is the lower envelope of lines, found by solving where two lines meet until nothing is below.
+//! The cost of a mix is linear in a price, and its number of brokers does not depend on the price.
+//! So the cost of the cheapest mix over a price is the lower envelope of lines. It is found by
+//! solving at the intersection of two lines until no line is below.
 
 use serde::Serialize;
 
@@ -11,11 +13,11 @@ use crate::quantity::{Dollars, significant};
 use crate::search::{Found, Priced, Problem, Unfinished};
 use crate::software::Calibration;
 
-/// A price is looked at from a quarter of what it is to four times.
+/// Range of factors on a price.
 const PRICE_LOW: f64 = 0.25;
 const PRICE_HIGH: f64 = 4.0;
 
-/// A load from half of what it is to twice.
+/// Factors on a load.
 const FACTORS: [f64; 5] = [
     0.5,
     std::f64::consts::FRAC_1_SQRT_2,
@@ -24,46 +26,46 @@ const FACTORS: [f64; 5] = [
     2.0,
 ];
 
-/// Solves of one price at most: each finds a mix that was not known.
+/// Maximum solves for one price; each finds a new mix.
 const SOLVES_MAX: usize = 64;
 
 /// What would change the answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Sensitivity {
-    /// By what is asked for.
+    /// For changes of the load.
     pub loads: Vec<LoadSweep>,
-    /// By each price.
+    /// For changes of each price.
     pub prices: Vec<PriceSweep>,
-    /// By which end of the measurements.
+    /// For the ends of the measurements.
     pub calibrations: Vec<CalibrationAnswer>,
-    /// The peak by retention, for whoever looks answers up without solving.
+    /// The grid of peak by retention, for lookups without solving.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grid: Vec<Vec<Option<Point>>>,
 }
 
-/// One thing that is asked for, at several times what it is.
+/// One property of the load, at several multiples.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct LoadSweep {
-    /// What.
+    /// The property.
     pub what: String,
-    /// Each factor with its answer; none: nothing carries it.
+    /// Each factor with its answer; `None` if nothing carries the load.
     pub points: Vec<(f64, Option<Point>)>,
 }
 
-/// An answer in short.
+/// A summary of an answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Point {
-    /// In words.
+    /// The mix, in words.
     pub mix: String,
-    /// Brokers in all.
+    /// Brokers in total.
     pub brokers: u64,
-    /// Over the years.
+    /// Cost over the years.
     pub cost: Dollars,
-    /// Another kind of mix than the answer.
+    /// True if the mix is of another kind than the answer.
     pub other: bool,
 }
 
-/// One price.
+/// The effect of one price.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct PriceSweep {
     /// The entry of the catalogue.
@@ -72,37 +74,37 @@ pub struct PriceSweep {
     pub now: String,
     /// Pieces of the envelope, from the lowest price to the highest.
     pub pieces: Vec<Piece>,
-    /// What it says, in words.
+    /// A summary, in words.
     pub says: String,
 }
 
-/// Where one mix is the cheapest.
+/// The range in which one mix is the cheapest.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Piece {
-    /// From this many times the price.
+    /// Lower end, as a factor on the price.
     pub from: f64,
-    /// To this many.
+    /// Upper end, as a factor on the price.
     pub to: f64,
     /// The mix.
     pub mix: String,
-    /// Brokers in all.
+    /// Brokers in total.
     pub brokers: u64,
-    /// What it costs at both ends.
+    /// Cost at both ends.
     pub cost: (Dollars, Dollars),
-    /// It is the answer.
+    /// True if it is the answer.
     pub chosen: bool,
 }
 
 /// The answer with one end of the measurements.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CalibrationAnswer {
-    /// Which end.
+    /// The end.
     pub calibration: Calibration,
-    /// The answer.
+    /// The answer; `None` if nothing carries the load.
     pub point: Option<Point>,
 }
 
-/// All of it.
+/// Returns the sensitivity of an answer, without the grid.
 pub fn of(problem: &Problem<'_>, best: &Priced) -> Result<Sensitivity, Unfinished> {
     Ok(Sensitivity {
         loads: loads(problem, best)?,
@@ -123,10 +125,10 @@ fn point(problem: &Problem<'_>, priced: &Priced, best: &Priced) -> Option<Point>
     })
 }
 
-/// A change of one load.
+/// A change of one load by a factor.
 type Change = fn(&mut Load, f64);
 
-/// The answer for another scenario with the same catalogue.
+/// Returns the answer for another scenario with the same catalogue.
 fn solved(
     problem: &Problem<'_>,
     scenario: &Scenario,
@@ -193,7 +195,7 @@ fn loads(problem: &Problem<'_>, best: &Priced) -> Result<Vec<LoadSweep>, Unfinis
     Ok(all)
 }
 
-/// The peak (rows) by retention (columns), each from a quarter to four times.
+/// Returns the grid of peak (rows) by retention (columns), each from a quarter to four times.
 pub fn grid(
     problem: &Problem<'_>,
     best: &Priced,
@@ -213,7 +215,7 @@ pub fn grid(
     Ok(all)
 }
 
-/// The factor of a step of the grid: evenly in logarithms, from a quarter to four.
+/// Returns the factor of a step of the grid: evenly spaced in logarithms, from a quarter to four.
 pub fn grid_factor(step: u32, steps: u32) -> f64 {
     let share = f64::from(step) / f64::from(steps.max(2) - 1);
     4.0_f64.powf(2.0 * share - 1.0)
@@ -235,7 +237,7 @@ fn calibrations(
     Ok(all)
 }
 
-/// Over each price that a mix may have: those of the answer first.
+/// Returns the effect of each price that a mix may have, those of the answer first.
 fn prices(problem: &Problem<'_>, best: &Priced) -> Result<Vec<PriceSweep>, Unfinished> {
     let mut all = Vec::new();
     for id in problem.parts(&best.found.choice) {
@@ -246,7 +248,7 @@ fn prices(problem: &Problem<'_>, best: &Priced) -> Result<Vec<PriceSweep>, Unfin
     Ok(all)
 }
 
-/// The cheapest over one price.
+/// The cheapest mixes over one price.
 struct Envelope<'a> {
     problem: &'a Problem<'a>,
     id: &'a str,
@@ -254,7 +256,7 @@ struct Envelope<'a> {
     per: Per,
 }
 
-/// A mix, and what it costs as a line over the price.
+/// A mix, and its cost as a line over the price.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct CostLine {
     found: Found,
@@ -305,13 +307,14 @@ impl<'a> Envelope<'a> {
         }))
     }
 
-    /// The lines of the envelope, each with where it begins.
+    /// Returns the lines of the envelope, each with the factor at which it begins.
     fn lines(&self) -> Result<Vec<(f64, CostLine)>, Unfinished> {
         let Some(low) = self.cheapest(PRICE_LOW)? else {
             return Ok(Vec::new());
         };
         if low.slope <= 0.0 {
-            // Without it even where it is cheapest: where it is dearer all the more.
+            // The cheapest mix does not contain the part even at its lowest price, so none does at
+            // a higher one.
             return Ok(vec![(PRICE_LOW, low)]);
         }
         let Some(high) = self.cheapest(PRICE_HIGH)? else {

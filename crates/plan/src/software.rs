@@ -1,76 +1,77 @@
-//! What a broker costs in processors and memory, as measured: cells by direction, record and batch.
+//! The processor time and memory of a broker, as measured: cells by direction, record and batch.
 //!
-//! Between two cells the cost is interpolated in the logarithm of the batch. Invariant: what is more than four times
-//! outside of what was measured is called extrapolated, wherever it is shown.
+//! Between two cells the cost is interpolated linearly in the logarithms of batch and cost.
+//! Invariant: a result for a size more than four times outside the measured range is marked as
+//! extrapolated.
 
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Month;
 use crate::quantity::{Bytes, Rate, Seconds};
 
-/// A figure that far outside of what was measured is extrapolated.
+/// Factor outside the measured range above which a figure is extrapolated.
 const OUTSIDE_MAX: f64 = 4.0;
 
-/// Measurements of one broker.
+/// Maximum number of measurements of one broker.
 pub(crate) const CELLS_MAX: usize = 1000;
 
 /// A broker.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Software {
-    /// Its name.
+    /// Its id.
     pub id: String,
-    /// What it is, in words.
+    /// A description.
     #[serde(default)]
     pub about: String,
-    /// What takes a burst.
+    /// What absorbs a burst.
     pub absorbs: Absorbs,
-    /// The share of memory that may be dirty, where the page cache takes bursts.
+    /// Share of memory that may be dirty, if the page cache absorbs bursts.
     #[serde(default)]
     pub dirty_ratio: f64,
-    /// It syncs before it acknowledges.
+    /// True if it syncs before it acknowledges.
     pub syncs: bool,
-    /// It keeps a log on two local tiers.
+    /// True if it keeps a log on two local tiers.
     pub tiers: bool,
-    /// Memory of its own.
+    /// Memory of the process itself.
     pub memory: Bytes,
-    /// Memory for a replica of a partition.
+    /// Memory for each replica.
     pub partition_memory: Bytes,
-    /// Replicas on one broker at most.
+    /// Maximum replicas on one broker.
     pub partitions_max: f64,
-    /// What one partition takes.
+    /// Highest rate of one partition.
     pub partition_rate: Rate,
     /// Bytes of a segment.
     pub segment: Bytes,
-    /// Bytes of the index for a key; none: it has no keyed records.
+    /// Bytes of the index for each key; `None` if it has no keyed records.
     pub index: Option<Bytes>,
-    /// Seconds of a core for a lookup, and for an update.
+    /// Core seconds for a lookup, and for an update.
     pub lookup_seconds: Option<f64>,
-    /// Reads of a device for a lookup that memory does not answer.
+    /// Device reads for a lookup that memory does not answer.
     #[serde(default = "one")]
     pub lookup_reads: f64,
-    /// What was measured.
+    /// Measurements of processor time.
     pub cpu: Vec<Cell>,
-    /// Latencies that were measured.
+    /// Measurements of latency.
     #[serde(default)]
     pub latency: Vec<LatencyCell>,
-    /// Where the other figures are from; without it they are assumptions.
+    /// Source of the other figures; without it they are assumptions.
     pub source: Option<String>,
 }
 
-/// What takes more than the disks do, for a while.
+/// What absorbs, for a while, a rate above that of the disks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Absorbs {
     /// The first tier.
     Tier,
-    /// Dirty pages: gone with the power.
+    /// Dirty pages: lost with the power.
     PageCache,
     /// Nothing.
     Nothing,
 }
 
-/// Which way bytes go.
+/// The direction of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -86,23 +87,23 @@ pub enum Direction {
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cell {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
     /// Bytes of a record.
     pub record: Bytes,
-    /// Bytes of a batch, or of what a fetch brings.
+    /// Bytes of a batch, or of a fetch.
     pub batch: Bytes,
-    /// Seconds of a core for 10^9 bytes: the median.
+    /// Core seconds for 10^9 bytes: the median.
     pub seconds: f64,
-    /// The lowest.
+    /// The lowest value.
     pub low: f64,
-    /// The highest.
+    /// The highest value.
     pub high: f64,
-    /// On what machine.
+    /// The machine.
     pub machine: String,
-    /// When.
+    /// The month.
     pub date: Month,
-    /// By what.
+    /// The source of the measurement.
     pub source: String,
 }
 
@@ -112,13 +113,13 @@ pub struct Cell {
 pub struct LatencyCell {
     /// Bytes of a record.
     pub record: Bytes,
-    /// Bytes a second of one broker.
+    /// Bytes per second of one broker.
     pub rate: Rate,
     /// Cores of the machine.
     pub cores: f64,
-    /// The 99th percentile of writing.
+    /// The 99th percentile of the produce latency.
     pub p99: Seconds,
-    /// By what.
+    /// The source of the measurement.
     pub source: String,
 }
 
@@ -126,30 +127,30 @@ fn one() -> f64 {
     1.0
 }
 
-/// Which end of a range of measurements is meant.
+/// The value of each measurement that is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Calibration {
     /// The lowest of each.
     Lowest,
-    /// Medians.
+    /// The median of each.
     #[default]
     Median,
     /// The highest of each.
     Highest,
 }
 
-/// A cost that was looked up.
+/// A cost for a batch and a record.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct CpuCost {
-    /// Seconds of a core for 10^9 bytes.
+    /// Core seconds for 10^9 bytes.
     pub seconds: f64,
-    /// More than four times outside of what was measured.
+    /// True if a size is more than four times outside the measured range.
     pub extrapolated: bool,
 }
 
 impl Software {
-    /// Seconds of a core for 10^9 bytes of such batches.
+    /// Returns the core seconds for 10^9 bytes of batches of this size.
     pub fn cpu(
         &self,
         direction: Direction,
@@ -176,7 +177,7 @@ impl Software {
         let seconds = match (below, above) {
             (Some(below), Some(above)) if above.batch > below.batch => {
                 let share = (batch / below.batch).ln() / (above.batch / below.batch).ln();
-                // Costs per byte fall as batches grow: a straight line in both logarithms.
+                // The cost per byte falls as batches grow: a straight line in both logarithms.
                 (of(below).ln() * (1.0 - share) + of(above).ln() * share).exp()
             }
             (Some(cell), _) | (None, Some(cell)) => of(cell),
@@ -193,8 +194,12 @@ impl Software {
         }
     }
 
-    /// The 99th percentile of such records: the least that was measured on a machine as busy or busier. Where none was, that
-    /// of the busiest and false: more load makes it no better.
+    /// Returns the 99th percentile for records of this size, and whether a measurement covers the
+    /// load.
+    ///
+    /// With true, it is the lowest value measured on machines at least this busy. Without such a
+    /// measurement it is the value of the busiest machine, with false: more load does not improve
+    /// it.
     pub fn latency(&self, record: Bytes, rate_of_a_core: Rate) -> Option<(Seconds, bool)> {
         let near = |cell: &&LatencyCell| {
             let ratio = cell.record / record;
@@ -218,7 +223,7 @@ impl Software {
         }
     }
 
-    /// The oldest and the newest measurement, and on which machines.
+    /// Returns the machine and month of every measurement, each once.
     pub fn measured(&self) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for cell in &self.cpu {

@@ -1,8 +1,10 @@
-//! A plan beside what was measured of it on one broker: holds, holds with more brokers, or does not, and in what.
+//! Compares a plan with its measurement on one broker: it holds, holds with more brokers, or does
+//! not hold, and why.
 //!
-//! Tolerance: a tenth. What is better than planned is no deviation. Processor time that is dearer than planned is put into
-//! the plan, which says how many brokers it takes then; a rate that is not reached, or a burst that is not taken, is not a
-//! matter of more processors: the catalogue says of a device what it does not do.
+//! Tolerance: a tenth. A result better than planned is no deviation. If processor time is higher
+//! than planned, the plan is solved again with it, which gives the number of brokers. A rate that
+//! is not reached, or a burst that is not absorbed, cannot be fixed by more processors: a device
+//! does less than the catalogue claims.
 
 use std::fmt::Write as _;
 
@@ -16,43 +18,43 @@ use crate::load::Scenario;
 use crate::quantity::{Bytes, Rate, Seconds, significant};
 use crate::software::{Calibration as End, Direction};
 
-/// How far what is measured may be from what is planned.
+/// Largest deviation of a measurement from the plan.
 pub const TOLERANCE: f64 = 0.1;
 
-/// What the experiment of a plan measured.
+/// The measurements of a plan's experiment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Measured {
-    /// On what machine.
+    /// The machine.
     pub machine: String,
-    /// Writing at the planned rate.
+    /// Producing at the planned rate.
     pub produce: Option<Side>,
-    /// Reading.
+    /// Consuming.
     pub consume: Option<Side>,
-    /// The bursts: for how long the peak was taken (none: to its end), and how long its bytes took to leave (none: not
-    /// before the next).
+    /// The bursts: for how long the peak was taken (`None`: to its end), and how long its bytes
+    /// took to leave (`None`: not before the next burst).
     pub bursts: Vec<(Option<Seconds>, Option<Seconds>)>,
 }
 
-/// One direction.
+/// The measurement of one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Side {
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: Rate,
-    /// Seconds of a core for 10^9 bytes, where it was seen.
+    /// Core seconds for 10^9 bytes, if they were measured.
     pub cpu: Option<f64>,
-    /// Bytes of a batch, or of what a fetch brought.
+    /// Bytes of a batch, or of a fetch.
     pub batch: Bytes,
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Everything is as planned, or better.
     Holds,
-    /// It takes so many brokers more.
+    /// It needs this many more brokers.
     HoldsWith(u64),
-    /// What is not as planned.
+    /// It does not hold, for these reasons.
     DoesNot(Vec<String>),
 }
 
@@ -66,10 +68,10 @@ impl std::fmt::Display for Verdict {
     }
 }
 
-/// One figure beside its plan.
+/// One planned and measured figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Compared {
-    /// What.
+    /// The figure.
     pub what: String,
     /// Planned.
     pub planned: String,
@@ -77,7 +79,7 @@ pub struct Compared {
     pub measured: String,
     /// Measured over planned.
     pub ratio: Option<f64>,
-    /// Within the tolerance, or better.
+    /// True if it is within the tolerance, or better.
     pub fits: bool,
 }
 
@@ -86,15 +88,15 @@ pub struct Compared {
 pub struct Proof {
     /// Every figure.
     pub rows: Vec<Compared>,
-    /// What follows.
+    /// The result.
     pub verdict: Verdict,
-    /// What was measured, for plans to come.
+    /// The measurements, for later plans.
     pub calibration: Measurements,
-    /// Brokers with what was measured; none: nothing carries it then.
+    /// Brokers by the measurements; `None` if nothing carries the load then.
     pub brokers: Option<u64>,
 }
 
-/// Compares what was measured at a scale with a plan.
+/// Compares measurements at a scale with a plan.
 pub fn compare(
     plan: &Plan,
     chosen: &Chosen,
@@ -109,7 +111,7 @@ pub fn compare(
     calibrated.overlay(scenario.catalogue.clone());
     calibration.apply(&mut calibrated);
     let mut again = scenario.clone();
-    // Its entries are in the catalogue already, some of them measured now.
+    // Its entries are in the calibrated catalogue already.
     again.catalogue = Catalogue::default();
     let again = solve(&again, None, &calibrated, plan.today, Depth::Answer)?;
     let brokers = again.chosen.as_ref().map(|chosen| chosen.brokers);
@@ -230,7 +232,7 @@ fn rows(
     rows
 }
 
-/// What was not measured is not proven.
+/// Returns rows that do not fit, for what was not measured.
 fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
     let sides = [&measured.produce, &measured.consume];
     let no_cpu = sides.into_iter().flatten().any(|side| side.cpu.is_none());
@@ -252,7 +254,7 @@ fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
         .collect()
 }
 
-/// Seconds of a core for 10^9 bytes that the plan counts with.
+/// Returns the planned core seconds for 10^9 bytes.
 fn planned_cpu(
     chosen: &Chosen,
     scenario: &Scenario,
@@ -268,7 +270,7 @@ fn planned_cpu(
     Some(software.cpu(direction, record, batch, End::Median).seconds)
 }
 
-/// The bursts and the gaps after them.
+/// Returns the rows of the bursts and of the gaps after them.
 fn burst_rows(chosen: &Chosen, measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
     let mut rows = Vec::new();
     let time = |time: Seconds| (time.0, time.to_string());
@@ -335,7 +337,7 @@ fn calibration(chosen: &Chosen, measured: &Measured, today: Month) -> Measuremen
             high: cpu,
         });
     }
-    // In one line that is not too long, so that it can be read again.
+    // One line of limited length, so that the file can be read again.
     let machine = crate::emit::comment(&measured.machine);
     let machine: String = machine.trim().chars().take(200).collect();
     Measurements {
@@ -345,10 +347,10 @@ fn calibration(chosen: &Chosen, measured: &Measured, today: Month) -> Measuremen
     }
 }
 
-/// The proof in words.
+/// Returns the proof as text.
 pub fn text(proof: &Proof, brokers: u64) -> String {
     let mut text = String::new();
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(
         text,
         "\nMeasured on one broker        planned         measured        ratio"

@@ -1,4 +1,5 @@
-//! What somebody who means harm, or who only mistypes, can write into a plan: it is refused with its key, in little time.
+//! What somebody who means harm, or who only mistypes, can write into a plan: it is refused with
+//! its key, in little time.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -11,7 +12,8 @@ use plan::search::{Problem, Unfinished};
 const SOUND: &str =
     "name = \"x\"\n[[load]]\nname = \"l\"\npeak = \"1 GB/s\"\nretention = \"1 d\"\n";
 
-/// A plan with a server and a device of its own; a key that is given takes the place of the one there.
+/// A plan with a server and a device of its own; a key that is given takes the place of the one
+/// there.
 fn own(server: &str, device: &str) -> String {
     let merged = |plain: &[&str], given: &str| {
         let key = |line: &str| line.split('=').next().unwrap_or_default().trim().to_owned();
@@ -215,7 +217,8 @@ fn wide(places: u32) -> String {
 
 #[test]
 fn more_mixes_than_are_looked_at_are_counted_without_being_kept() {
-    // 20 x 20 pairs of devices, a million counts of each: kept in a list they were more memory than a machine has.
+    // 20 x 20 pairs of devices, a million counts of each: kept in a list they were more memory than
+    // a machine has.
     let scenario = Scenario::read("mine.toml", &wide(1000), &[]).unwrap();
     let mut catalogue = Catalogue::shipped().unwrap();
     catalogue.overlay(scenario.catalogue.clone());

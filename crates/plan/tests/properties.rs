@@ -1,4 +1,5 @@
-//! What holds whatever is asked for: the search finds what looking at everything finds, and cost follows the load.
+//! What holds whatever is asked for: the search finds what looking at everything finds, and cost
+//! follows the load.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

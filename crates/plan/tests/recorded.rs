@@ -1,4 +1,5 @@
-//! Recorded runs of docs/benchmarks.md as inputs of the planner: what was measured comes out within a tenth.
+//! Recorded runs of docs/benchmarks.md as inputs of the planner: what was measured comes out within
+//! a tenth.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -40,7 +41,8 @@ fn bursts_and_the_gap_of_the_recorded_run() {
 /// Bytes that were free on the first tier when the bursts began: from run.json.
 const FREE: [f64; 2] = [993_721_533.0, 884_986_895.0];
 
-/// `docs/benchmarks/steady`: 1 GB before 60 MB/s, nothing moves, retention at 1.5 and 2 times the first tier.
+/// `docs/benchmarks/steady`: 1 GB before 60 MB/s, nothing moves, retention at 1.5 and 2 times the
+/// first tier.
 #[test]
 fn rates_with_nothing_moving() {
     for (retention, tiered, bulk_only) in [
@@ -70,7 +72,8 @@ fn rates_with_nothing_moving() {
             .find(|(known, _)| *known == Constraint::Steady)
             .unwrap()
             .1;
-        // Beside the slow disk alone, as it was measured: the device was held to 60 MB/s, and gave 57.
+        // Beside the slow disk alone, as it was measured: the device was held to 60 MB/s, and gave
+        // 57.
         near(steady.allowed / 60e6, tiered / bulk_only);
     }
 }

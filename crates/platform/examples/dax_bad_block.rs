@@ -1,6 +1,7 @@
-//! Marks a block of a mapped file bad and sees who notices: `dax_bad_block DIR BAD_BLOCKS`, as `tests/dax` runs it in a
-//! machine in software. DIR is on a DAX mount; `BAD_BLOCKS` is the kernel's list of its device, all of which the file system
-//! has (`/sys/block/pmem0/badblocks`). The block stays bad for as long as the machine runs.
+//! Marks a block of a mapped file bad and sees who notices: `dax_bad_block DIR BAD_BLOCKS`, as
+//! `tests/dax` runs it in a machine in software. DIR is on a DAX mount; `BAD_BLOCKS` is the
+//! kernel's list of its device, all of which the file system has (`/sys/block/pmem0/badblocks`).
+//! The block stays bad for as long as the machine runs.
 
 #![allow(clippy::print_stdout, reason = "a tool prints")]
 #![allow(clippy::unwrap_used, reason = "a tool may stop at the first error")]
@@ -69,10 +70,11 @@ fn block_on_device(path: &Path, index: u64) -> u64 {
     use std::os::fd::AsRawFd;
     const FS_IOC_FIEMAP: libc::Ioctl = 0xc020_660b;
     let file = std::fs::File::open(path).unwrap();
-    // `struct fiemap` with room for one extent: start, length, flags and count of the found, room for extents; then the
-    // extent: logical, physical, length, and more.
+    // `struct fiemap` with room for one extent: start, length, flags and count of the found, room
+    // for extents; then the extent: logical, physical, length, and more.
     let mut map = [index * BLOCK, BLOCK, 0, 1, 0, 0, 0, 0, 0, 0, 0];
-    // SAFETY: the call is given the address of such a structure, and writes into the one extent that it has room for.
+    // SAFETY: the call is given the address of such a structure, and writes into the one extent
+    // that it has room for.
     let result = unsafe { libc::ioctl(file.as_raw_fd(), FS_IOC_FIEMAP, &raw mut map) };
     let failed = std::io::Error::last_os_error();
     assert!(

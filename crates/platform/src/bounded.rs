@@ -1,8 +1,8 @@
-//! Whole files and streams, read with a bound on their length: the one place of the broker where something is read to
-//! its end, by blocking calls.
+//! Reads whole files and streams with a bound on their length. Only this module of the broker reads
+//! to the end of something with blocking calls.
 //!
-//! Invariant: no function takes more memory than it was allowed, whatever the other side says or does meanwhile. Not
-//! here: segments, which are read by ranges ([`crate::disk::DiskFile`]).
+//! Invariant: no function takes more memory than allowed, whatever the other side sends or changes
+//! meanwhile. Not here: segments, which are read by ranges ([`crate::disk::DiskFile`]).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -13,10 +13,10 @@ use rustix::fs::{Mode, OFlags};
 use crate::disk::too_long;
 use crate::os::regular;
 
-/// More than the kernel says of a process in any file.
+/// More than any kernel file about a process contains.
 const KERNEL_TEXT_BYTES_MAX: u64 = 64 << 20;
 
-/// Reads a whole file, if it is one and not too long. Never waits for somebody to write to a pipe.
+/// Reads a whole regular file of at most `bytes_max` bytes; never blocks on a pipe.
 pub fn file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
     let file = regular(rustix::fs::open(path, flags, Mode::empty())?)?;
@@ -25,16 +25,16 @@ pub fn file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(too_long(len, bytes_max));
     }
     let bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
-    // It may have grown since.
+    // The file may have grown since `fstat`.
     append(bytes, File::from(file), bytes_max)
 }
 
-/// Reads whatever `from` gives, to its end: a pipe, a socket. More than the bound is an error.
+/// Reads `from` (a pipe, a socket) to its end; more than `bytes_max` bytes are an error.
 pub fn stream(from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     append(Vec::new(), from, bytes_max)
 }
 
-/// What the kernel says of a process or of itself, in a file whose length it does not tell.
+/// Reads a kernel file about a process or the system, whose length is not known in advance.
 pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = stream(File::open(path)?, KERNEL_TEXT_BYTES_MAX)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

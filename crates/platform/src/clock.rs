@@ -1,13 +1,13 @@
 //! Time: a monotonic clock for deadlines and a wall clock for what is written to disk.
 //!
-//! Deadlines follow tokio's clock, so a paused runtime is a simulated clock. The wall clock of a
-//! machine is read afresh each time (the operating system may step or slew it); the simulated one
-//! follows the monotonic clock. Either can be made to jump. Invariant: nothing outside this crate
-//! reads the operating system's time.
+//! Deadlines follow tokio's clock, so a paused runtime is a simulated clock. The machine's wall
+//! clock is read at each call (the operating system may step or slew it); the simulated one follows
+//! the monotonic clock. Either can be made to jump. Invariant: nothing outside this crate reads the
+//! operating system's time.
 //!
-//! What was appended when is told by the wall clock as it is. What is deleted for its age is judged by a
-//! [`Reading`], which does not believe a clock that was just set ([`steps`]): the process has one wall clock, so all
-//! its shards share what is believed of it, and each reading looks for itself whether the clocks still agree.
+//! Append times are plain wall-clock times. Deletion by age uses a [`Reading`], which distrusts a
+//! clock that was just set ([`steps`]). The process has one wall clock, so all its shards share the
+//! trusted difference, and each reading checks whether the clocks still agree.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -25,23 +25,23 @@ pub mod steps;
 #[derive(Clone, Debug)]
 pub struct Clock {
     wall: Wall,
-    /// By how much the wall clock was made to jump.
+    /// The sum of the jumps of the wall clock.
     jumped_ms: Rc<Cell<i64>>,
-    believed: Arc<Believed>,
+    believed: Arc<TrustedDifference>,
 }
 
-/// How wall and monotonic clock are believed to differ.
+/// The trusted difference between the wall clock and the monotonic clock.
 #[derive(Debug)]
-struct Believed {
-    /// Where the monotonic clock is zero.
+struct TrustedDifference {
+    /// Zero of the monotonic clock.
     since: Instant,
     line_ms: AtomicI64,
-    /// Differences up to this are no step.
+    /// Differences up to this are not a step.
     threshold_ms: AtomicI64,
 }
 
-impl Believed {
-    /// Whatever the wall clock shows.
+impl TrustedDifference {
+    /// Trusts whatever the wall clock shows.
     fn anything() -> Arc<Self> {
         Arc::new(Self {
             since: Instant::now(),
@@ -51,10 +51,10 @@ impl Believed {
     }
 }
 
-/// That of the process.
-static BELIEVED: LazyLock<Arc<Believed>> = LazyLock::new(Believed::anything);
+/// The trusted difference of the process.
+static BELIEVED: LazyLock<Arc<TrustedDifference>> = LazyLock::new(TrustedDifference::anything);
 
-/// Where wall time comes from.
+/// Source of wall time.
 #[derive(Clone, Copy, Debug)]
 enum Wall {
     System,
@@ -62,21 +62,21 @@ enum Wall {
 }
 
 impl Clock {
-    /// The clocks of this machine.
+    /// Returns the clocks of this machine.
     pub fn system() -> Self {
         Self::of(Wall::System, Arc::clone(&BELIEVED))
     }
 
-    /// Clocks that show `wall_ms` now (simulation).
+    /// Returns clocks that show `wall_ms` now (simulation).
     pub fn starting_at(wall_ms: i64) -> Self {
         let wall = Wall::Simulated {
             started: Instant::now(),
             ms: wall_ms,
         };
-        Self::of(wall, Believed::anything())
+        Self::of(wall, TrustedDifference::anything())
     }
 
-    fn of(wall: Wall, believed: Arc<Believed>) -> Self {
+    fn of(wall: Wall, believed: Arc<TrustedDifference>) -> Self {
         Self {
             wall,
             jumped_ms: Rc::default(),
@@ -84,18 +84,18 @@ impl Clock {
         }
     }
 
-    /// Monotonic time, for deadlines.
+    /// Returns monotonic time, for deadlines.
     pub fn now(&self) -> Instant {
         Instant::now()
     }
 
-    /// When `wait` will be over; a wait that no clock can hold is none.
+    /// Returns the time after `wait`; an overflowing `wait` counts as zero.
     pub fn after(&self, wait: Duration) -> Instant {
         let now = self.now();
         now.checked_add(wait).unwrap_or(now)
     }
 
-    /// Wall-clock milliseconds since the Unix epoch, for timestamps and retention.
+    /// Returns wall-clock milliseconds since the Unix epoch, for timestamps and retention.
     pub fn wall_ms(&self) -> i64 {
         let ms = match self.wall {
             Wall::System => millis(
@@ -108,12 +108,12 @@ impl Clock {
         ms.saturating_add(self.jumped_ms.get())
     }
 
-    /// Monotonic milliseconds since the process (or the simulation) began.
+    /// Returns monotonic milliseconds since the process (or the simulation) began.
     pub fn up_ms(&self) -> i64 {
         millis(self.believed.since.elapsed())
     }
 
-    /// The wall clock, for judging ages: also as it would be without a step that is not believed.
+    /// Returns the wall clock for judging ages, together with its value without an untrusted step.
     pub fn reading(&self) -> Reading {
         let wall_ms = self.wall_ms();
         let line_ms = self.believed.line_ms.load(Ordering::Relaxed);
@@ -126,7 +126,8 @@ impl Clock {
         Reading { wall_ms, steady_ms }
     }
 
-    /// Says what is believed from now on: the wall clock less [`Clock::up_ms`], and how far it may be from that.
+    /// Sets the trusted value of the wall clock minus [`Clock::up_ms`], and the allowed deviation
+    /// from it.
     pub fn believe(&self, line_ms: i64, threshold_ms: i64) {
         self.believed.line_ms.store(line_ms, Ordering::Relaxed);
         let threshold_ms = threshold_ms.max(0);

@@ -1,14 +1,17 @@
 //! The CPUs of this process: which it may use, and confining it to some of them.
 //!
-//! A process is confined before it has threads: each thread takes over the CPUs of the one that starts it, so nothing
-//! else has to be told, save for the kernel's own workers of a ring (`os/ring.rs`).
+//! The process is confined before it has threads. Each thread inherits the CPUs of the thread that
+//! starts it, so nothing else needs the setting, except the kernel's own workers of a ring
+//! (`os/ring.rs`). Not here: binding a shard to its CPU (`runtime.rs`).
 
 use std::io;
 
 use rustix::process::getpid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The CPUs that the first thread may use, in order: those of the process, also where this thread is bound to one.
+/// Returns the CPUs that the first thread may use, in ascending order.
+///
+/// These are the CPUs of the process, even where the calling thread is bound to one.
 pub fn allowed() -> io::Result<Vec<usize>> {
     let set = sched_getaffinity(Some(getpid()))?;
     Ok((0..CpuSet::MAX_CPU)
@@ -16,7 +19,9 @@ pub fn allowed() -> io::Result<Vec<usize>> {
         .collect())
 }
 
-/// Confines this thread, and those that it starts from now on, to these CPUs: all of them, or none is changed.
+/// Confines this thread, and the threads that it starts later, to these CPUs.
+///
+/// On an error nothing changes.
 pub fn confine(cpus: &[usize]) -> io::Result<()> {
     let before = sched_getaffinity(None)?;
     let mut wanted = CpuSet::new();
@@ -28,7 +33,7 @@ pub fn confine(cpus: &[usize]) -> io::Result<()> {
     }
     let set = sched_setaffinity(None, &wanted);
     let now = sched_getaffinity(None)?;
-    // The kernel takes those that there are, and says nothing of the others.
+    // The kernel accepts the CPUs that exist and ignores the others without an error.
     let lacking: Vec<usize> = cpus
         .iter()
         .copied()
@@ -53,7 +58,7 @@ mod tests {
     #[test]
     fn threads_stay_where_their_parent_was_confined() {
         let first = allowed().unwrap()[0];
-        // A thread of its own: the others of the tests stay where they are.
+        // A separate thread, so that the threads of other tests are not confined.
         let inherited = std::thread::spawn(move || {
             confine(&[first]).unwrap();
             let child = std::thread::spawn(|| sched_getaffinity(None).unwrap());

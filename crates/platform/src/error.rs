@@ -1,9 +1,12 @@
-//! What can go wrong at the start; everything later is an [`io::Error`] of the operation itself.
+//! Errors at the start of the process.
+//!
+//! Each names the directory or engine, so that an operator can fix the cause.
+//! Not here: errors after the start, which are the [`io::Error`] of the operation itself.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A failure to take hold of the machine.
+/// A failure to acquire a resource of the machine at the start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -12,7 +15,7 @@ pub enum Error {
     DirHeld {
         /// The directory.
         dir: PathBuf,
-        /// Pid and command of the other process, as far as they can be known.
+        /// Pid and command of the other process, as far as known.
         holder: String,
     },
     /// The lock file cannot be used.
@@ -20,10 +23,10 @@ pub enum Error {
     Lock {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A directory was declared to be on a DAX mount, and is not.
+    /// A directory was declared to be on a DAX mount, but is not.
     #[error(
         "directory {} is not on a DAX mount ({reason}): mount its file system with -o dax=always, \
          or declare the tier volatile, which maps ordinary memory, emulated and not durable",
@@ -32,15 +35,15 @@ pub enum Error {
     NotDax {
         /// The directory.
         dir: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         reason: String,
     },
-    /// The disk engine that was asked for does not work here.
+    /// The requested disk engine does not work on this machine.
     #[error("disk engine {engine} does not work here: {reason}")]
     Engine {
         /// Its name.
         engine: &'static str,
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }

@@ -1,17 +1,20 @@
-//! The memory of a failure: after a failed write or sync nobody knows what the file holds, and a
-//! second sync may claim success for bytes that were dropped. So there is no second one.
+//! Remembers the first failure of a file.
+//!
+//! After a failed write or sync the content of the file is unknown, and a second sync may report
+//! success for bytes that were dropped. Invariant: a latched file is never synced again. Not here:
+//! closing or replacing the file.
 
 use std::cell::RefCell;
 use std::io;
 
-/// Set by the first failure of a file, for good.
+/// The first failure of a file, set permanently.
 #[derive(Default, Debug)]
 pub(crate) struct Latch {
     failure: RefCell<Option<String>>,
 }
 
 impl Latch {
-    /// Refuses when there was a failure.
+    /// Fails when a failure is recorded.
     pub(crate) fn check(&self) -> io::Result<()> {
         match self.failure.borrow().as_ref() {
             None => Ok(()),
@@ -21,7 +24,7 @@ impl Latch {
         }
     }
 
-    /// Remembers the first failure; gives the result back as it is.
+    /// Records the first failure, and returns the result unchanged.
     pub(crate) fn watch<T>(&self, doing: &str, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
             let mut failure = self.failure.borrow_mut();

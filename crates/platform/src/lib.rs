@@ -1,7 +1,7 @@
-//! The outside world: disk, memory, clock, executor. Real ones and simulated ones behind the same
-//! traits.
+//! The outside world: disk, memory, clock and executor, with real and simulated implementations
+//! behind the same traits.
 //!
-//! Invariant: the only crate with `unsafe`. It knows nothing of Kafka, segments or requests.
+//! Invariant: this is the only crate with `unsafe`. Not here: Kafka, segments, requests.
 
 pub mod bounded;
 pub mod buf;
@@ -24,14 +24,14 @@ pub use clock::Clock;
 pub use disk::{Disk, DiskFile};
 pub use error::Error;
 
-/// The outside world as one type parameter.
+/// The outside world, as one type parameter.
 pub trait Platform: Clone + 'static {
     /// The disks.
     type Disk: Disk;
-    /// The disks.
+    /// Returns the disks.
     fn disk(&self) -> &Self::Disk;
-    /// The clocks.
+    /// Returns the clocks.
     fn clock(&self) -> &Clock;
-    /// Sixty-four random bits (replayable in the simulation).
+    /// Returns 64 random bits (reproducible in the simulation).
     fn random_u64(&self) -> u64;
 }

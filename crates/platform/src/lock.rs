@@ -1,10 +1,10 @@
-//! The lock of a log directory: a file `.lock`, locked as long as the process holds it.
+//! The lock of a log directory: a file `.lock` that is locked as long as the process holds it.
 //!
-//! Two locks are taken: `flock`, which also keeps a second opening in this process out, and a
-//! record lock, which is what a Java broker takes and looks at. The system releases both with the
-//! process, however it ends; the file stays. It holds the pid of the holder, for the message of who
-//! comes next. A record lock also ends when the process closes any descriptor of the file, so a
-//! directory that this process has locked is refused before the file is opened.
+//! There are two locks: `flock`, which also excludes a second open in this process, and a record
+//! lock, which Java brokers take and check. The system releases both when the process ends; the
+//! file stays. It contains the pid of the holder, for the error message of the next process. A
+//! record lock also ends when the process closes any descriptor of the file, so a directory that
+//! this process has locked is refused before the file is opened.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata, OpenOptions};
@@ -25,12 +25,12 @@ pub const LOCK_FILE: &str = ".lock";
 
 /// Longer than any process id.
 const PID_BYTES_MAX: u64 = 32;
-/// What is told of the command that holds a lock.
+/// Maximum length of the holder's command line in messages.
 const COMMAND_BYTES_MAX: u64 = 4096;
 /// Pause between two tries.
 const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Lock files that this process holds.
+/// The lock files that this process holds.
 static HELD: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 
 /// Device and inode.
@@ -44,7 +44,7 @@ fn id_of(facts: &Metadata) -> FileId {
     (facts.dev(), facts.ino())
 }
 
-/// A held lock; dropping it releases it.
+/// A held lock; dropping it releases the lock.
 #[derive(Debug)]
 pub struct DirLock {
     _file: File,
@@ -58,13 +58,15 @@ impl Drop for DirLock {
 }
 
 impl DirLock {
-    /// Locks a directory that exists, or says who holds it.
+    /// Locks an existing directory, or returns an error that names the holder.
     pub fn acquire(dir: &Path) -> Result<Self, Error> {
         Self::acquire_within(dir, Duration::ZERO, |_| {})
     }
 
-    /// The same, but waits for so long for a holder that is ending, or that cannot be seen; `waits` is told once who that is.
-    /// One that is alive and well is not waited for.
+    /// Does the same as [`Self::acquire`], but waits up to `wait` for a holder that is ending or
+    /// not visible.
+    ///
+    /// Calls `waits` once with the name of that holder. Does not wait for a live holder.
     pub fn acquire_within(
         dir: &Path,
         wait: Duration,
@@ -98,14 +100,14 @@ impl DirLock {
     }
 }
 
-/// Who has the lock.
+/// The process that holds the lock.
 struct Holder {
     name: String,
-    /// It is on its way out, or was not there when it was looked for.
+    /// True when the process is ending, or was not found.
     may_end: bool,
 }
 
-/// The lock, or else its holder.
+/// Takes the lock, or returns its holder.
 fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
     let mut held = held();
     if std::fs::metadata(path).is_ok_and(|facts| held.contains(&id_of(&facts))) {
@@ -130,7 +132,7 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
         }
         Err(error) => return Err(error.into()),
     }
-    // Over what is there, which takes no room. The lock holds without a name, too.
+    // Overwrites the old content, which needs no new room. The lock is valid without the pid.
     match say_who(&mut file) {
         Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
         said => said?,
@@ -140,8 +142,9 @@ fn lock(path: &Path) -> io::Result<Result<DirLock, Holder>> {
     Ok(Ok(DirLock { _file: file, id }))
 }
 
-/// Makes `path` belong to whom `dir` belongs to, where this process may: what the superuser makes in the directory of a
-/// broker must not be in the way of that broker.
+/// Gives `path` the owner of `dir`, where this process may.
+///
+/// A file that the superuser creates in a broker's directory must not block that broker.
 pub fn give_to_owner_of(dir: &Path, path: &Path) {
     let owner = |path: &Path| {
         let facts = std::fs::metadata(path)?;
@@ -152,7 +155,8 @@ pub fn give_to_owner_of(dir: &Path, path: &Path) {
     };
     if wanted != found && rustix::process::geteuid().is_root() {
         let given = std::os::unix::fs::chown(path, Some(wanted.0), Some(wanted.1));
-        // A file system without owners, or a read-only one: who comes next is told what is refused.
+        // Ignored on a file system without owners or a read-only one: the next process reports what
+        // is refused to it.
         drop(given);
     }
 }
@@ -172,11 +176,12 @@ fn describe(pid: &str) -> Holder {
         };
     };
     let command = File::open(format!("/proc/{pid}/cmdline"));
-    // Its beginning says enough.
+    // The beginning of the command line is enough.
     let begin = |file: File| bounded::stream(file.take(COMMAND_BYTES_MAX), COMMAND_BYTES_MAX);
     let command = command.and_then(begin).unwrap_or_default();
     if command.is_empty() {
-        // It has no memory any more, or it left its pid and was followed by one that has not left its own.
+        // The process has no memory any more, or it wrote its pid and its successor has not written
+        // its own.
         return Holder {
             name: format!("process {pid}, which is ending or not visible from here"),
             may_end: true,
@@ -193,7 +198,7 @@ fn describe(pid: &str) -> Holder {
     }
 }
 
-/// True when a process has been sent SIGKILL and has not ended yet.
+/// Returns true when a process has been sent SIGKILL and has not ended yet.
 fn is_killed(pid: u32) -> bool {
     const KILL: u64 = 1 << 8;
     let status = bounded::kernel_text(format!("/proc/{pid}/status")).unwrap_or_default();
@@ -228,7 +233,7 @@ mod tests {
         DirLock::acquire(dir.path()).unwrap();
     }
 
-    /// Holds the lock as another process would that left `pid`, until it is dropped.
+    /// Holds the lock like another process that left `pid`, until the file is dropped.
     fn held_by(dir: &Path, pid: &str) -> File {
         let path = dir.join(LOCK_FILE);
         std::fs::write(&path, pid).unwrap();
@@ -242,8 +247,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let long = Duration::from_mins(1);
         let mut child = std::process::Command::new("true").spawn().unwrap();
-        // Nobody waits for it, so its number is not given again. That it has no command line does not tell that it has ended:
-        // it has none either for a moment while it begins.
+        // The child is not waited for, so its pid is not reused. A missing command line does not
+        // prove that it ended: it has none either for a moment while it starts.
         let stat = format!("/proc/{}/stat", child.id());
         while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
             std::thread::yield_now();

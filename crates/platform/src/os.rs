@@ -1,8 +1,8 @@
 //! The real world: Linux files, the system's clock and randomness.
 //!
-//! Segment files go through one of two engines that behave the same: `io_uring`, one ring
-//! per shard, or a pool of threads, where `io_uring` is forbidden. Trying decides, at the start.
-//! Those under a directory that was declared so ([`SystemDisk::use_dax`]) are mapped instead.
+//! Segment files use one of two engines with the same behavior: `io_uring` with one ring per shard,
+//! or a thread pool where `io_uring` is forbidden. A trial at the start decides. Segment files
+//! under a directory declared as DAX ([`SystemDisk::use_dax`]) are mapped instead.
 //! Invariant: one [`System`] belongs to one shard and stays on its thread.
 
 mod called;
@@ -39,8 +39,10 @@ pub struct System {
 }
 
 impl System {
-    /// Takes hold of the machine. Must run inside [`crate::runtime::run_shard`]. Fails only when an
-    /// engine that was asked for by name does not work.
+    /// Starts the disk engine and the clocks of a shard.
+    ///
+    /// Must run inside [`crate::runtime::run_shard`]. Fails only when the engine was requested by
+    /// name and does not work.
     pub fn start(choice: EngineChoice) -> Result<Self, Error> {
         let engine = Rc::new(engine::Engine::start(choice)?);
         Ok(Self {
@@ -50,12 +52,12 @@ impl System {
         })
     }
 
-    /// Name of the disk engine in use: `io_uring` or `threads`.
+    /// Returns the name of the disk engine in use: `io_uring` or `threads`.
     pub fn engine_name(&self) -> &'static str {
         self.engine.name()
     }
 
-    /// Why it is the thread pool although nobody asked for it.
+    /// Returns why the thread pool is used although it was not requested.
     pub fn engine_fallback_reason(&self) -> Option<&str> {
         self.engine.fallback_reason()
     }

@@ -1,7 +1,7 @@
-//! What this process uses of the machine, for metrics. Linux's `/proc/self`, read anew at each
-//! call.
+//! Resource usage of this process, for metrics, from Linux's `/proc/self`.
 //!
-//! It does not cache: callers ask when somebody scrapes.
+//! Invariant: each call reads the current values. Not here: caching; the caller calls only for a
+//! scrape.
 
 use std::io;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::bounded;
 
-/// Use of resources at one moment.
+/// Resource usage at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Usage {
-    /// Processor time, user and system.
+    /// CPU time, user and system.
     pub cpu: Duration,
-    /// Memory that is resident, in bytes.
+    /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// Address space, in bytes.
+    /// Address space in bytes.
     pub virtual_bytes: u64,
     /// Open file descriptors.
     pub open_files: u64,
-    /// How many there may be; `None` without a bound.
+    /// Limit of open file descriptors; `None` without a limit.
     pub open_files_max: Option<u64>,
 }
 
-/// Looks at this process.
+/// Returns the current usage of this process.
 pub fn usage() -> io::Result<Usage> {
     let statm = bounded::kernel_text("/proc/self/statm")?;
     let (virtual_pages, resident_pages) =
@@ -38,13 +38,15 @@ pub fn usage() -> io::Result<Usage> {
         cpu: Duration::try_from(cpu).unwrap_or_default(),
         resident_bytes: resident_pages.saturating_mul(page_bytes),
         virtual_bytes: virtual_pages.saturating_mul(page_bytes),
-        // The directory is open itself while it is counted.
+        // The directory `/proc/self/fd` is itself open during the count.
         open_files: (std::fs::read_dir("/proc/self/fd")?.count() as u64).saturating_sub(1),
         open_files_max: getrlimit(Resource::Nofile).current,
     })
 }
 
-/// True when this process was started with SIGHUP ignored. To be asked before anybody listens for it.
+/// Returns true when this process was started with SIGHUP ignored.
+///
+/// Call it before installing a handler for SIGHUP.
 pub fn ignores_hangup() -> bool {
     const HANGUP: u64 = 1;
     let status = bounded::kernel_text("/proc/self/status").unwrap_or_default();
@@ -53,7 +55,7 @@ pub fn ignores_hangup() -> bool {
     mask.is_some_and(|mask| mask & HANGUP != 0)
 }
 
-/// How many files this process may have open; `None` without a bound.
+/// Returns the limit of open files of this process; `None` without a limit.
 pub fn open_files_max() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile).current?;
     usize::try_from(limit).ok()
@@ -66,7 +68,7 @@ fn unreadable(path: &str) -> io::Error {
     )
 }
 
-/// Pages of address space and pages resident.
+/// Returns the pages of address space and the resident pages.
 fn pages(statm: &str) -> Option<(u64, u64)> {
     let mut fields = statm.split_ascii_whitespace();
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))

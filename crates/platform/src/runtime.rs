@@ -1,7 +1,7 @@
 //! The executor of a shard: one thread, one current-thread tokio runtime, one set of local tasks.
 //!
-//! The simulated one has its clock paused: time passes only when every task waits, and then at once
-//! to the next deadline. Neither starts threads of its own, save for tokio's blocking pool.
+//! The simulated executor has a paused clock: time advances only when every task waits, and then
+//! directly to the next deadline. Neither starts threads of its own, except tokio's blocking pool.
 
 use std::future::Future;
 use std::io;
@@ -11,11 +11,13 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::Builder;
 use tokio::task::LocalSet;
 
-/// Threads that may block on the disk for one shard: several times what one directory may hold (`os/lanes.rs`).
+/// Threads per shard that may block on the disk: several times the limit of one directory
+/// (`os/lanes.rs`).
 const BLOCKING_THREADS_MAX: usize = 96;
 
-/// Runs a shard on this thread until `future` completes, bound to a processor if one is named.
-/// Tasks that are left are dropped.
+/// Runs a shard on this thread until `future` completes, bound to a CPU if `core` names one.
+///
+/// Drops the remaining tasks.
 pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Output> {
     if let Some(core) = core {
         bind_to(core);
@@ -27,7 +29,7 @@ pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Out
     Ok(LocalSet::new().block_on(&runtime, future))
 }
 
-/// Runs a simulated shard: the same, with the clock paused.
+/// Runs a simulated shard: the same with a paused clock.
 pub fn run_simulated<F: Future>(future: F) -> io::Result<F::Output> {
     let runtime = Builder::new_current_thread()
         .enable_time()

@@ -1,9 +1,9 @@
-//! A simulated outside world: a disk in memory that fails as told and loses what was not synced, a
-//! paused clock, replayable randomness.
+//! A simulated outside world: a disk in memory that injects faults and loses unsynced data, a
+//! paused clock, reproducible randomness.
 //!
-//! Everything follows from the seed and from the order of the calls: the same run twice gives the
-//! same [`SimDisk::trace_hash`]. Use it inside [`crate::runtime::run_simulated`].
-//! It does not: simulate networks or threads.
+//! Everything follows from the seed and the order of the calls: two identical runs give the same
+//! [`SimDisk::trace_hash`]. Use it inside [`crate::runtime::run_simulated`].
+//! Not here: simulation of networks or threads.
 
 mod content;
 mod disk;
@@ -37,7 +37,8 @@ pub struct SimPlatform {
 }
 
 impl SimPlatform {
-    /// An empty, faultless disk, and a clock that starts on a fixed day.
+    /// Creates a platform with an empty disk without faults, and a clock that starts at a fixed
+    /// time.
     pub fn new(seed: u64) -> Self {
         Self::on(
             SimDisk::new(seed),
@@ -46,7 +47,8 @@ impl SimPlatform {
         )
     }
 
-    /// A restart: on a given disk (an image after a crash, say), with a given clock.
+    /// Creates a platform after a restart, with a given disk (such as an image after a crash) and
+    /// clock.
     pub fn on(disk: SimDisk, clock: Clock, seed: u64) -> Self {
         disk.set_clock(&clock);
         Self {

@@ -1,38 +1,39 @@
-//! What sockets can be told and asked beyond reading and writing: when to say that there is something to
-//! read, and whether the peer has gone.
+//! Socket operations beyond reading and writing: the read low-water mark, unread bytes, and whether
+//! the peer has closed.
 //!
-//! Both calls are advice and knowledge, not state that anything depends on: a system that does not
-//! know them wakes readers more often, and that is all.
+//! All are hints that no state depends on: a system without them only wakes readers more often.
 #![allow(unsafe_code, reason = "an option that no safe wrapper has")]
 
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Lets waiting readers sleep until `bytes` bytes are there, or the peer has ended, or the system
-/// wants its memory back. Asks at once whether that is already so, and then wakes.
+/// Lets waiting readers sleep until `bytes` bytes have arrived, the peer has closed, or the system
+/// reclaims memory.
 ///
-/// The system bounds `bytes` by its own buffers, so waking with fewer is always possible.
+/// Checks at once whether that is already so, and then wakes. The system bounds `bytes` by its own
+/// buffers, so waking with fewer bytes is always possible.
 pub fn wake_reader_at(socket: impl AsFd, bytes: usize) {
     low_water::set(socket.as_fd(), i32::try_from(bytes).unwrap_or(i32::MAX));
 }
 
-/// Bytes that have come in and were not read; 0 if the system does not say.
+/// Returns the number of received unread bytes; 0 if the system does not report it.
 pub fn unread_bytes(socket: impl AsFd) -> usize {
     let bytes = rustix::io::ioctl_fionread(socket).unwrap_or(0);
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// True when the peer has ended the connection, or its half of it, though there may still be something to read.
+/// Returns true when the peer has closed the connection, or its half of it, even if unread bytes
+/// remain.
 pub fn peer_has_ended(socket: impl AsFd) -> bool {
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
     let mut asked = [PollFd::new(&socket, PollFlags::RDHUP)];
-    // If the system cannot say, the next read or write will.
+    // If the system does not report it, the next read or write will.
     let told = poll(&mut asked, Some(&Timespec::default())).is_ok();
     told && asked.iter().any(|socket| socket.revents().intersects(gone))
 }
 
-/// The numbers are those of these processors; some others have their own.
+/// The constants are those of these architectures; some others have different ones.
 #[cfg(all(
     not(miri),
     any(

@@ -1,9 +1,10 @@
-//! Where another thread of this process is: the return addresses on its stack.
+//! The return addresses on the stack of another thread of this process.
 //!
-//! The thread is sent a signal; its handler walks the stack and leaves the addresses. A thread that does not run (it is stopped,
-//! or blocks the signal) leaves nothing. Addresses are named as `file+0xoffset`, which `addr2line -Cfe file 0xoffset` turns into
-//! lines. Invariants: the handler allocates nothing and takes no lock, so it may interrupt anything, and the thread goes on
-//! afterwards; one thread at a time is looked at.
+//! This module sends a signal to the thread; its handler walks the stack and stores the addresses.
+//! A thread that does not run (it is stopped, or blocks the signal) stores nothing. Addresses are
+//! printed as `file+0xoffset`, which `addr2line -Cfe file 0xoffset` converts to lines. Invariants:
+//! the handler allocates nothing and takes no lock, so it may interrupt anything, and the thread
+//! continues afterwards; only one thread is examined at a time.
 #![allow(unsafe_code, reason = "a signal handler, and the unwinder's interface")]
 
 use std::ffi::{c_int, c_void};
@@ -13,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Longest stack that is told.
+/// Maximum number of stored frames.
 const FRAMES_MAX: usize = 100;
 
 static FRAMES: [AtomicUsize; FRAMES_MAX] = [const { AtomicUsize::new(0) }; FRAMES_MAX];
@@ -21,22 +22,22 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 static DONE: AtomicBool = AtomicBool::new(false);
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A thread, for [`of`].
+/// A thread, as the argument of [`of`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThreadId(i32);
 
 impl ThreadId {
-    /// The one that calls.
+    /// Returns the id of the calling thread.
     pub fn current() -> Self {
         Self(rustix::thread::gettid().as_raw_nonzero().get())
     }
 
-    /// As a number.
+    /// Returns the id as a number.
     pub fn as_raw(self) -> i32 {
         self.0
     }
 
-    /// From [`ThreadId::as_raw`].
+    /// Creates an id from [`ThreadId::as_raw`].
     pub fn from_raw(raw: i32) -> Self {
         Self(raw)
     }
@@ -51,7 +52,7 @@ unsafe extern "C" {
 }
 
 extern "C" fn note(frame: *mut c_void, _: *mut c_void) -> c_int {
-    /// "Go on", and "stop here", to the unwinder.
+    /// Results for the unwinder: continue, and stop.
     const NO_REASON: c_int = 0;
     const NORMAL_STOP: c_int = 4;
     // SAFETY: the unwinder calls this with a frame that is valid for the call.
@@ -66,8 +67,9 @@ extern "C" fn note(frame: *mut c_void, _: *mut c_void) -> c_int {
 }
 
 extern "C" fn on_signal(_: c_int) {
-    // SAFETY: `errno` of this thread, which what was interrupted may be about to read. The unwinder reads tables that are
-    // mapped for as long as the process lives, and calls `note` with nothing but the frame.
+    // SAFETY: restores `errno` of this thread, which the interrupted code may be about to read. The
+    // unwinder reads tables that stay mapped for the life of the process, and passes only the frame
+    // to `note`.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -77,15 +79,18 @@ extern "C" fn on_signal(_: c_int) {
     DONE.store(true, Ordering::Release);
 }
 
-/// Asks a thread of this process for its stack, for `wait` at most; the innermost frame first. Those of the handler itself are
-/// in front. Empty when the thread does not answer.
+/// Returns the stack of a thread of this process, the innermost frame first.
+///
+/// Waits at most `wait`. The frames of the handler itself come first. Empty when the thread does
+/// not respond.
 pub fn of(thread: ThreadId, wait: Duration) -> io::Result<Vec<usize>> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     COUNT.store(0, Ordering::Relaxed);
     DONE.store(false, Ordering::Release);
     let signal = libc::SIGRTMIN() + 5;
-    // SAFETY: the action is zeroed, which is valid for it, and filled in; the handler keeps the rules of handlers. The signal
-    // is sent to a thread of this process by its number: one that is no thread is refused.
+    // SAFETY: the action is zeroed, which is valid for it, and filled in; the handler follows the
+    // rules for signal handlers. The signal is sent to a thread of this process by its id; an id
+    // without a thread is refused.
     let sent = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = on_signal as *const () as usize;
@@ -107,7 +112,7 @@ pub fn of(thread: ThreadId, wait: Duration) -> io::Result<Vec<usize>> {
     Ok(frames.map(|frame| frame.load(Ordering::Relaxed)).collect())
 }
 
-/// Names addresses by the file they are mapped from, one after the other.
+/// Formats addresses with the file that each is mapped from, separated by spaces.
 pub fn named(frames: &[usize]) -> String {
     let maps = crate::bounded::kernel_text("/proc/self/maps").unwrap_or_default();
     let maps: Vec<_> = maps.lines().filter_map(mapping).collect();
@@ -126,7 +131,7 @@ pub fn named(frames: &[usize]) -> String {
     text.trim_start().to_owned()
 }
 
-/// Addresses and file of a line of `/proc/self/maps`.
+/// Parses the address range and the file of a line of `/proc/self/maps`.
 fn mapping(line: &str) -> Option<(std::ops::Range<usize>, &str)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
@@ -164,7 +169,7 @@ mod tests {
         }
         stop.store(true, Ordering::Relaxed);
         assert!(thread.join().unwrap() > 0);
-        // Its number may outlive it by a moment, in which nobody answers.
+        // The id may outlive the thread by a moment, during which it does not respond.
         let gone = of(id, Duration::from_millis(100));
         assert!(gone.is_err() || gone.is_ok_and(|frames| frames.is_empty()));
     }

@@ -1,6 +1,7 @@
-//! Waiting for one another, inside a shard and between shards.
+//! Synchronization within a shard and between shards.
 //!
-//! Chosen from tokio's; what is not here is not meant to be used (mutexes above all).
+//! A selection of tokio's primitives; do not use the omitted ones, especially mutexes.
+//! Not here: tasks and timeouts (`task.rs`).
 
 pub use tokio::sync::{
     Notify, OwnedSemaphorePermit, Semaphore, SemaphorePermit, TryAcquireError, broadcast, mpsc,

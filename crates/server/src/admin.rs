@@ -1,8 +1,11 @@
-//! The admin endpoint: metrics and health over HTTP, on a runtime apart from the shards.
+//! The admin endpoint: metrics and health over HTTP, on a runtime of its own, apart from the
+//! shards.
 //!
 //! `/metrics` (text), `/livez` (200 while the process runs), `/readyz` (200 while requests are
-//! served, else 503; says how far recovery has come, and what is out of service), `/tiers` (what tiers hold, and orders to
-//! them), and with `admin.plan=true` `/plan` (the planner). It is for operators, and answers one address, `admin.listener`, under names that are this broker's.
+//! served, else 503; reports how far recovery is and what is out of service), `/tiers` (status of
+//! the tiers, and orders to them), and with `admin.plan=true` `/plan` (the planner). It is for
+//! operators. It listens on one address, `admin.listener`, and answers only requests under the
+//! names of this broker (`names`).
 
 mod names;
 mod page;
@@ -32,20 +35,20 @@ pub use names::Names;
 use page::RequestMemory;
 use places::{EXCHANGE_MAX, Exchange, Places};
 
-/// Connections at a time; one more takes the place of another.
+/// Maximum number of connections; a further one takes the place of another.
 const CONNECTIONS_MAX: usize = 32;
 
-/// Least time between two lines about connections that could not be accepted.
+/// Least time between two log lines about connections that could not be accepted.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Pause after the system refused a connection.
+/// Pause after `accept` fails.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the endpoint shows.
 pub struct Shown {
     metrics: Metrics,
     shards: ShardsView,
-    /// Logs opened so far and logs in all.
+    /// Logs opened so far, and logs in total.
     recovery: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     request_memory: RequestMemory,
     tiers: Option<Watch>,
@@ -54,7 +57,9 @@ pub struct Shown {
 }
 
 impl Shown {
-    /// Shows these to who asks by one of `names`; `recovery` says how many logs are open, and how many there are.
+    /// Shows these to clients that use one of `names`.
+    ///
+    /// `recovery` returns how many logs are open, and how many there are.
     pub fn new(
         metrics: Metrics,
         shards: ShardsView,
@@ -74,7 +79,7 @@ impl Shown {
         }
     }
 
-    /// Shows the planner as well, with what this broker takes and gives as a load to begin with.
+    /// Shows the planner too; its default load is the traffic that this broker measures.
     #[must_use]
     pub fn with_planner(mut self, catalogue: Catalogue) -> Self {
         let metrics = self.metrics.clone();
@@ -87,7 +92,7 @@ impl Shown {
     }
 }
 
-/// The count of all topics in the text of metrics.
+/// Returns the total over all topics from the text of the metrics.
 fn count(text: &str, name: &str) -> u64 {
     let line = format!("kafka_server_brokertopicmetrics_{name}_total ");
     let mut found = text.lines().filter_map(|said| said.strip_prefix(&line));
@@ -97,7 +102,7 @@ fn count(text: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Takes the address. Nobody is answered yet.
+/// Binds the address; connections are answered once [`serve`] runs.
 pub fn bind(host: &str, port: u16) -> anyhow::Result<StdListener> {
     let listener = StdListener::bind((host, port))
         .with_context(|| format!("cannot listen on admin.listener={host}:{port}"))?;
@@ -105,7 +110,7 @@ pub fn bind(host: &str, port: u16) -> anyhow::Result<StdListener> {
     Ok(listener)
 }
 
-/// Answers until the future is dropped.
+/// Answers requests until the future is dropped.
 pub async fn serve(listener: StdListener, shown: Arc<Shown>) -> anyhow::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let mut places = Places::new(CONNECTIONS_MAX);
@@ -128,7 +133,7 @@ pub async fn serve(listener: StdListener, shown: Arc<Shown>) -> anyhow::Result<(
     }
 }
 
-/// One request and its answer.
+/// Serves one request on a connection.
 async fn hold(socket: TcpStream, shown: Arc<Shown>, exchange: Exchange) {
     let answer = service_fn(|request: Request<Incoming>| {
         let (shown, exchange) = (Arc::clone(&shown), exchange.clone());

@@ -1,13 +1,18 @@
-//! Who may connect: bounds on connections in all, per listener and per address, and on how fast they come.
+//! Admission of connections: bounds on their number in total, per listener and per address, and on
+//! the rate at which they arrive.
 //!
-//! As Kafka has it: above `max.connection.creation.rate` a listener takes the next connection later; an address above its
-//! quota (`connection_creation_rate`) has its connection closed, and only after as long as it takes to be allowed again,
-//! so that it does not come at once. Neither waits for longer than one sample of usage. Not as Kafka: a connection above
-//! `max.connections` is closed, not kept waiting; and a few seats are outside of all bounds, for 127.0.0.1 and `::1` alone, so
-//! that whoever is on the machine can take a bound back that shuts everybody out. Descriptors are kept back for the logs.
-//! Invariants: every seat given is counted until it is dropped; what is kept is bounded by the connections there are, and by
-//! [`RATES_MAX`]. One table for the process, behind a lock that is held for an addition or a subtraction. It does not wait:
-//! whoever accepts does.
+//! As in Kafka, a listener above `max.connection.creation.rate` delays the next connection. An
+//! address above its quota (`connection_creation_rate`) has its connection closed, but only after
+//! the time until it would be allowed again, so that it does not reconnect at once. Neither delay
+//! is longer than one sample of usage. Unlike Kafka, a connection above `max.connections` is closed
+//! instead of kept waiting. A few seats, for 127.0.0.1 and `::1` only, are outside all bounds, so
+//! that an operator on the machine can undo a bound that shuts everyone out. Descriptors are
+//! reserved for the logs.
+//!
+//! Invariants: every seat is counted until it is dropped; the state is bounded by the number of
+//! connections and by [`RATES_MAX`]. There is one table for the process, behind a lock that is held
+//! for a few additions and subtractions, and for a sweep of at most `RATES_MAX` entries. This
+//! module does not wait: the caller that accepts connections does.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -19,22 +24,22 @@ use broker::quota::Rate;
 use platform::clock::Instant;
 use tokio::sync::watch;
 
-/// The settings as they change; nothing before the metadata is known.
+/// The dynamic settings; `None` until the metadata is known.
 pub type Changing = watch::Receiver<Option<Arc<NodeConfig>>>;
 
-/// Addresses with a quota below which nobody is looked for to be forgotten.
+/// Addresses with a rate below which old ones are not swept.
 const SWEEP_MIN: usize = 1024;
 
-/// Addresses whose rate is kept at most.
+/// Maximum number of addresses whose rate is kept.
 const RATES_MAX: usize = 64 << 10;
 
-/// Seats outside of all bounds, for the machine itself.
+/// Seats outside all bounds, for the machine itself.
 const OWN_SEATS: usize = 4;
 
-/// Descriptors that connections leave to others, besides one for each log.
+/// Descriptors that connections leave to other uses, besides one for each log.
 const SPARE_DESCRIPTORS: usize = 64;
 
-/// The table; clones share it.
+/// The table of admissions; clones share it.
 #[derive(Clone, Debug)]
 pub struct Admission {
     table: Arc<Mutex<Table>>,
@@ -47,43 +52,47 @@ struct Table {
     descriptors: Descriptors,
     all: usize,
     /// Seats of each listener.
-    // Bounded: the `listeners` there are.
+    // Bounded: one for each of `listeners`.
     per_listener: HashMap<Arc<str>, usize>,
-    /// Own seats that are taken.
+    /// Seats outside all bounds that are taken.
     own: usize,
-    // Bounded: addresses with connections, of which there are `max.connections` and what descriptors there are (`admit`).
+    // Bounded: addresses with connections, which `max.connections` and the descriptors limit
+    // (`admit`).
     per_address: HashMap<IpAddr, usize>,
-    /// How fast connections come, and from the addresses that have a quota.
+    /// The rate of connections of all listeners.
     rate: Rate,
-    // Bounded: the `listeners` there are.
+    // Bounded: one for each of `listeners`.
     listener_rates: HashMap<Arc<str>, Rate>,
     // Bounded: `RATES_MAX`.
     rates: HashMap<IpAddr, Rate>,
     sweep_at: usize,
-    /// Until when each listener takes no more.
-    // Bounded: one for each listener of the setting `listeners`.
+    /// Until when each listener takes no further connection.
+    // Bounded: one for each of `listeners`.
     held: HashMap<Arc<str>, Instant>,
 }
 
-/// A place for one connection; dropping it frees it.
+/// A place for one connection; dropping it frees the place.
 #[derive(Debug)]
 pub struct Seat {
     admission: Admission,
-    /// Whose bounds it counts against; `None` for an own seat.
+    /// The listener and address that it counts against; `None` for a seat outside all bounds.
     counted: Option<(Arc<str>, IpAddr)>,
 }
 
-/// How many descriptors there may be, and for what they are kept back.
+/// The limit on descriptors, and what they are reserved for.
 #[derive(Clone, Default)]
 pub struct Descriptors {
     /// The limit of the process, if there is one.
     pub limit: Option<usize>,
-    /// How many logs there are.
+    /// Returns the number of logs.
     pub logs: Option<Arc<dyn Fn() -> usize + Send + Sync>>,
 }
 
 impl Descriptors {
-    /// Those below this number are for connections. The system gives the lowest that is free, so above it are others' alone.
+    /// Returns the bound below which descriptors are for connections.
+    ///
+    /// The kernel hands out the lowest free number, so the numbers above the bound stay free for
+    /// other uses.
     fn for_connections(&self) -> usize {
         let logs = self.logs.as_ref().map_or(0, |logs| logs());
         let kept = logs.saturating_add(SPARE_DESCRIPTORS);
@@ -99,34 +108,34 @@ impl std::fmt::Debug for Descriptors {
     }
 }
 
-/// When a connection that has been accepted is to be looked at.
+/// When to handle a connection that has been accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// At once.
     Now,
     /// After this time.
     After(Duration),
-    /// Another one of the listener waits: ask again after this time.
+    /// Another connection of the listener waits: ask again after this time.
     Again(Duration),
 }
 
-/// Why there is no seat.
+/// Why a connection gets no seat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
     /// `max.connections`.
     All,
-    /// The same of the listener.
+    /// `max.connections` of the listener.
     Listener,
     /// The limit of open files.
     Descriptors,
     /// `max.connections.per.ip`, or its override for the address.
     Address,
-    /// Quota `connection_creation_rate` of the address: to be closed after this time.
+    /// The quota `connection_creation_rate` of the address; close the connection after this time.
     TooFast(Duration),
 }
 
 impl Refused {
-    /// Name of the setting.
+    /// Returns the name of the setting.
     pub fn setting(self) -> &'static str {
         match self {
             Self::All => "max.connections",
@@ -139,7 +148,7 @@ impl Refused {
 }
 
 impl Admission {
-    /// With these bounds, until others come.
+    /// Creates a table with these bounds, until `changing` brings others.
     pub fn new(
         limits: ConnectionLimits,
         changing: Option<Changing>,
@@ -164,7 +173,7 @@ impl Admission {
         }
     }
 
-    /// Counts a connection that a listener has accepted, and says when it is to be looked at.
+    /// Counts a connection that a listener has accepted, and returns when to handle it.
     pub fn turn(&self, listener: &Arc<str>, now: Instant) -> Turn {
         let mut table = self.lock();
         let table = &mut *table;
@@ -198,7 +207,7 @@ impl Admission {
         Turn::After(pause)
     }
 
-    /// A seat for a connection that a listener took from `address`, whose socket has this descriptor, if there is one.
+    /// Gives a seat to a connection from `address`, whose socket has the number `descriptor`.
     pub fn admit(
         &self,
         listener: &Arc<str>,
@@ -234,18 +243,18 @@ impl Admission {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        // Nothing in here can panic half-way.
+        // Nothing under the lock panics half-way.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
-    /// Takes over settings that have changed.
+    /// Takes over changed settings.
     fn learn(&mut self) {
         let Some(changing) = self.changing.as_mut() else {
             return;
         };
-        // Whoever tells is gone when the process ends: what was told last holds.
+        // If the sender is gone, the process is ending: the last settings stay in force.
         if changing.has_changed().unwrap_or(false)
             && let Some(config) = &*changing.borrow_and_update()
         {
@@ -253,7 +262,7 @@ impl Table {
         }
     }
 
-    /// Whether there is a seat within the bounds.
+    /// Checks whether the bounds allow another seat.
     fn check(
         &mut self,
         listener: &Arc<str>,
@@ -301,7 +310,7 @@ impl Table {
         if pause.is_zero() {
             return Ok(());
         }
-        // It is not let in, so it does not count.
+        // The connection is refused, so it does not count.
         rate.add(windows, -1.0, now);
         if self.limits.rate.is_some() {
             self.rate.add(windows, -1.0, now);
@@ -315,7 +324,7 @@ impl Table {
         Err(Refused::TooFast(pause))
     }
 
-    /// Forgets addresses that have not come lately, whenever the table has doubled.
+    /// Forgets addresses without recent connections, whenever the table has doubled.
     fn sweep(&mut self, now: Instant) {
         if self.rates.len() < self.sweep_at {
             return;
@@ -326,7 +335,7 @@ impl Table {
             touched.is_some_and(|touched| now.saturating_duration_since(touched) < span)
         });
         if self.rates.len() >= RATES_MAX {
-            // From so many addresses that each has come lately: they begin anew.
+            // More than `RATES_MAX` addresses have come recently: all of them start from zero.
             self.rates.clear();
         }
         self.sweep_at = (self.rates.len() * 2).clamp(SWEEP_MIN, RATES_MAX);

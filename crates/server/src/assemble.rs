@@ -1,7 +1,7 @@
-//! Makes the broker that the shards serve: one [`broker::Broker`] on each, over the real disk.
+//! Assembles the broker that the shards serve: one [`broker::Broker`] on each, over the real disk.
 //!
-//! The first shard reads the log directories and runs the controller; the others wait for what it found. When the server
-//! stops, the first shard closes the logs of all.
+//! The first shard reads the log directories and runs the controller; the other shards wait for its
+//! result. When the server stops, the first shard closes the logs of all shards.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -11,13 +11,13 @@ use anyhow::Context as _;
 use broker::answers::Answers;
 use broker::dispatch::{self, Reply as Answer};
 use broker::handler::Context;
-use broker::hanging::{self, Hanging};
+use broker::hanging::{self, HangingDirs};
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
 use broker::partition::Partition;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
-use broker::{Broker, CONTROLLER_SHARD, Shared, housekeeping};
+use broker::{Broker, CONTROLLER_SHARD, ProcessState, housekeeping};
 use bytes::Bytes;
 use platform::os::{EngineChoice, System};
 use platform::{Disk as _, Platform as _};
@@ -42,23 +42,23 @@ use crate::trouble::{self, StableOffsets};
 
 /// Bytes of a chunk of a busy log's tail.
 const CHUNK_BYTES: usize = 1 << 20;
-/// What a shard's cache takes before readers have come for more.
+/// Size of a shard's cache before readers have asked for more.
 const CACHE_BYTES_START: usize = 16 << 20;
 /// Chunks kept ready, per shard.
 const RESERVE_CHUNKS: usize = 2;
-/// Room is reserved ahead of the appends in steps of this.
+/// Step in which disk space is reserved ahead of the appends.
 const ALLOCATE_STEP_BYTES: u64 = 64 << 20;
 /// Appended bytes after which a log saves its recovery point.
 const SAVE_INTERVAL_BYTES: u64 = 64 << 20;
-/// Read-ahead of a sequential reader.
+/// Largest read-ahead of a sequential reader.
 const READ_AHEAD_BYTES_MAX: usize = 8 << 20;
 /// Sealed segments kept open, per shard.
 const OPEN_SEGMENTS_MAX: usize = 1024;
 
-/// Files and connections that a broker has open besides its logs, at the least.
+/// Least number of descriptors that a broker needs besides its logs.
 const OPEN_FILES_BESIDE_LOGS: usize = 128;
 
-/// Makes the broker.
+/// Makes the broker on each shard.
 pub struct BrokerAssembly {
     settings: Settings,
     ports: Vec<u16>,
@@ -72,12 +72,12 @@ pub struct BrokerAssembly {
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
     answers: Answers,
-    hanging: Hanging,
-    /// The tiers, if there are any; the table is that of all shards.
+    hanging: HangingDirs,
+    /// The tiers, if there are any; all shards share the table.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
-    /// What the first shard found; the others wait for it.
-    shared: watch::Sender<Option<Shared>>,
+    /// What the first shard found; the other shards wait for it.
+    shared: watch::Sender<Option<ProcessState>>,
 }
 
 impl BrokerAssembly {
@@ -108,7 +108,7 @@ impl BrokerAssembly {
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
-            hanging: Hanging::default(),
+            hanging: HangingDirs::default(),
             answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
@@ -118,7 +118,7 @@ impl BrokerAssembly {
     }
 
     /// Reads the log directories, on the first shard.
-    async fn found(&self, platform: &System) -> anyhow::Result<Shared> {
+    async fn found(&self, platform: &System) -> anyhow::Result<ProcessState> {
         let settings = &self.settings;
         let node_id = settings.node_id.map(NodeId);
         let cluster_id = settings.cluster_id.as_deref();
@@ -135,7 +135,7 @@ impl BrokerAssembly {
             media::say(platform, tiers).await;
         }
         media::warn_of_memory(platform, &settings.log_dirs, self.tiers.as_deref()).await;
-        Ok(Shared {
+        Ok(ProcessState {
             options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
             log_dirs: Arc::new(log_dirs),
             metrics: self.metrics.clone(),
@@ -152,7 +152,7 @@ impl BrokerAssembly {
         StoreOptions {
             cache_bytes_max: share(self.settings.log_cache_bytes).max(4 * CHUNK_BYTES),
             cache_bytes_start: CACHE_BYTES_START,
-            // Any shard may own all the logs that are written to.
+            // One shard may own all the logs that are written to.
             unwritten_bytes_max: self.settings.network.queued_bytes_max.saturating_mul(2),
             chunk_bytes: CHUNK_BYTES,
             reserve_chunks: RESERVE_CHUNKS,
@@ -163,7 +163,7 @@ impl BrokerAssembly {
         }
     }
 
-    /// Every directory that holds logs, as a shard knows it.
+    /// Returns every directory that holds logs, as this shard sees it.
     fn dirs(&self, platform: &System, store: &Store<System>) -> Vec<DirRow> {
         let row = |dir: &Path, tier: &str| DirRow {
             dir: dir.display().to_string(),
@@ -199,7 +199,7 @@ impl Assembly for BrokerAssembly {
         let lower = self.settings.lower_dirs().map(Path::to_path_buf);
         let dirs: Vec<_> = dirs.chain(lower).collect();
         platform.disk().keep_apart(dirs.clone());
-        // From the first operation on: a start may wait for a disk, too.
+        // Starts before the first disk operation: a start may wait for a disk, too.
         let watching = hanging::watch(platform.clone(), shard, dirs, self.hanging.clone());
         tokio::task::spawn_local(watching);
         if let Some(tiers) = &self.tiers {
@@ -317,7 +317,9 @@ impl Assembly for BrokerAssembly {
     }
 }
 
-/// A log may need a descriptor for itself at any moment; connections leave one for each and some more.
+/// Logs an error if the limit of open files is too low for the logs.
+///
+/// A log may need a descriptor at any moment; connections leave one for each log, and some more.
 fn say_if_files_are_few(logs: usize) {
     let needed = logs.saturating_add(OPEN_FILES_BESIDE_LOGS);
     if let Some(limit) = platform::process::open_files_max().filter(|limit| *limit < needed) {
@@ -338,15 +340,17 @@ fn engine(setting: DiskEngine) -> EngineChoice {
     }
 }
 
-/// Finding out about direct I/O takes a block. A disk that has not one left is no reason not to start: what is there is
-/// served, and deleting topics is what makes room.
+/// Logs how files are read and written.
+///
+/// Finding out about direct I/O needs a free block. A full disk is no reason to refuse the start:
+/// the broker serves what is there, and deleting topics makes room.
 async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Result<()> {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     let engine = platform.engine_name();
     let direct = match platform.disk().direct(dir).await {
         Ok(direct) => direct,
         Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) => {
-            // What can be tried only by writing is found out later.
+            // Assume direct I/O; the first write will show whether it works.
             tracing::warn!(dir = %dir.display(), %error, "no room is left on the disk, not even to find out whether direct i/o works: it is tried");
             true
         }
@@ -364,7 +368,7 @@ async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Res
     Ok(())
 }
 
-/// A shard's broker as connections see it.
+/// The broker of a shard, as connections see it.
 pub struct BrokerService {
     broker: Rc<Broker<System>>,
     store: Store<System>,

@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use broker::log_dirs::Told;
+use broker::log_dirs::OperatorConsent;
 use clap::{Parser, Subcommand};
 use wire::text::{escaped, escaped_lines};
 
@@ -33,29 +33,31 @@ enum Command {
         /// File with settings, in Kafka's server.properties syntax.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Formats directories of log.dirs that are not formatted beside others that are: new disks. Without it they
-        /// are taken for file systems that are not mounted.
+        /// Formats unformatted directories of log.dirs beside formatted ones: new disks. Without
+        /// it, they count as file systems that are not mounted.
         #[arg(long)]
         format_new_log_dirs: bool,
-        /// Goes on without log directories that there were and are not any more: their logs begin anew, empty.
+        /// Starts without log directories that existed before and are gone: their logs restart
+        /// empty.
         #[arg(long)]
         forget_missing_log_dirs: bool,
-        /// Settings; they win over the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
+        /// Settings; they override the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Looks at settings without running anything.
+    /// Checks settings without running the broker.
     Config {
         #[command(subcommand)]
         command: ConfigCommand,
     },
-    /// Looks at, and repairs, the metadata of a broker that does not run.
+    /// Inspects and repairs the metadata of a broker that does not run.
     Metadata(metadata::MetadataArgs),
-    /// Reads all files of log directories that no broker runs on, and says what is wrong with them (docs/check.md).
+    /// Reads all files of log directories that no broker uses, and reports what is wrong with them
+    /// (docs/check.md).
     Check(check::CheckArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
     Tier(tier::TierArgs),
-    /// Topics, and the records in them. This and the next four are clients of any Kafka.
+    /// Topics, and the records in them. This and the next four work with any Kafka.
     Topic(cli::TopicArgs),
     /// Consumer groups.
     Group(cli::GroupArgs),
@@ -63,41 +65,42 @@ enum Command {
     Cluster(cli::ClusterArgs),
     /// Transactions.
     Txn(cli::TxnArgs),
-    /// Names for clusters, one of them in use.
+    /// Named clusters, one of them in use.
     Profile(cli::ProfileArgs),
-    /// The settings of this host: what they are, and changes that can be taken back (docs/tune.md).
+    /// The settings of this host: what they are, and changes that can be undone (docs/tune.md).
     Tune(host::cli::TuneArgs),
-    /// Measures a broker, this one or any other Kafka, over the wire.
+    /// Measures a broker, this one or any other Kafka, over the network.
     Bench(bench::cli::BenchArgs),
-    /// The cheapest hardware for a load, what binds it, and the proof (docs/plan.md).
+    /// The cheapest hardware for a load, what limits it, and the proof (docs/plan.md).
     Plan(Box<plan::PlanArgs>),
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Says what is wrong with a file of settings, and what in it has no effect.
+    /// Reports what is wrong with a file of settings, and which settings in it have no effect.
     Check {
         /// The file.
         file: PathBuf,
     },
     /// Prints the reference of all settings (docs/configuration.md).
     Reference,
-    /// Takes dynamic values back, from the metadata of a broker that does not run.
+    /// Removes dynamic values from the metadata of a broker that does not run.
     Reset {
-        /// Settings of brokers, topics, groups or client metrics, or quotas, by name: all values of that name go.
+        /// Settings of brokers, topics, groups or client metrics, or quotas, by name: all values of
+        /// that name are removed.
         #[arg(required = true, value_name = "KEY")]
         keys: Vec<String>,
         /// The log directory with `__cluster_metadata-0`.
         #[arg(long, value_name = "DIR")]
         data_dir: PathBuf,
-        /// Of this topic only.
+        /// Only of this topic.
         #[arg(long, value_name = "NAME")]
         topic: Option<String>,
     },
 }
 
 impl Cli {
-    /// Does what was asked; `serve` runs the broker.
+    /// Runs the command; `serve` runs the broker.
     pub fn run(self, serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>) -> ExitCode {
         let done = match self.command {
             Command::Serve {
@@ -106,7 +109,7 @@ impl Cli {
                 forget_missing_log_dirs: forget_missing,
                 settings,
             } => {
-                let told = Told {
+                let told = OperatorConsent {
                     format_new,
                     forget_missing,
                 };
@@ -142,7 +145,7 @@ impl Cli {
     }
 }
 
-/// What is wrong with files and settings may take many lines.
+/// Ends a local command: an error about files or settings may span several lines.
 fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
         complain(&escaped_lines(&why::why(&error)));
@@ -150,7 +153,7 @@ fn exit(done: anyhow::Result<ExitCode>) -> ExitCode {
     })
 }
 
-/// What a broker says takes one line, however many it has.
+/// Ends a client command: the error of a broker is shown on one line, with its line breaks escaped.
 fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
     done.unwrap_or_else(|error| {
         complain(&escaped(&why::why(&error)));
@@ -161,7 +164,7 @@ fn exit_of_client(done: anyhow::Result<ExitCode>) -> ExitCode {
 fn start(
     config: Option<&Path>,
     arguments: &[String],
-    told: Told,
+    told: OperatorConsent,
     serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut raw = Raw::default();
@@ -169,7 +172,7 @@ fn start(
         raw.add_file(file).map_err(anyhow::Error::msg)?;
     }
     raw.add_environment(std::env::vars_os().filter_map(|(name, value)| {
-        // A name that is not UTF-8 is nobody's setting; a value that is not cannot be one.
+        // No setting has a name that is not UTF-8; a value that is not UTF-8 fails its check.
         Some((
             name.into_string().ok()?,
             value.to_string_lossy().into_owned(),
@@ -206,7 +209,7 @@ fn wrong(problems: &[Problem]) -> anyhow::Error {
     anyhow::anyhow!("wrong settings:{}", lines.concat())
 }
 
-/// Says on standard error what went wrong. Where nobody takes it, the exit code has to do.
+/// Writes an error to standard error; if that fails, the exit code alone reports it.
 fn complain(text: &str) {
     let said = writeln!(io::stderr(), "forebay: {text}");
     drop(said);
@@ -216,7 +219,7 @@ fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let text = escaped_lines(text);
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Who closed the pipe has read enough.
+        // The reader of the pipe has closed it: it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }

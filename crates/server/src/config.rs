@@ -3,8 +3,8 @@
 //! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`; `resolved`
 //! validates once and fills typed settings; `reference` prints the table as a page. Precedence,
 //! weakest first: embedded defaults, file, environment (`FOREBAY_LOG_DIRS` is `log.dirs`),
-//! `key=value` arguments. It does not: keep what was changed while the broker runs (that is
-//! metadata, in the broker).
+//! `key=value` arguments. It does not keep values that change while the broker runs: those are
+//! metadata, in the broker.
 
 mod address;
 pub(crate) mod cpus;

@@ -1,9 +1,9 @@
 //! One connection of a client: frames in, replies out, in order and within limits.
 //!
-//! `frames` reads, `service` is what answers, `inflight` keeps what is under way, `replies` writes,
-//! `watch` is the clock, `conversation` the loop over them. Memory of requests comes from the
-//! `budget`, their buffers from `buffers`. It knows nothing of what is in a frame, save the two
-//! numbers at its front that metrics are labelled with.
+//! `frames` reads, `service` answers, `inflight` keeps the requests in progress, `replies` writes,
+//! `watch` enforces the time limits, `conversation` is the loop over them. Memory of requests comes
+//! from the `budget`, their buffers from `buffers`. This module knows nothing about the contents of
+//! a frame, except the two numbers at its start that label metrics.
 
 #![cfg_attr(
     not(test),
@@ -43,7 +43,7 @@ use crate::metrics::RequestMeter;
 pub struct Limits {
     /// Longest frame.
     pub frame_bytes_max: usize,
-    /// Closed when nothing happens for this long; `None` never.
+    /// Time without activity after which it is closed; `None` never.
     pub idle_max: Option<Duration>,
     /// A frame that has begun and a reply that is being sent must make progress within this time.
     pub stall_max: Duration,
@@ -51,24 +51,24 @@ pub struct Limits {
     pub overlapped_max: usize,
     /// Bytes of requests begun and not yet answered (one may be larger).
     pub overlapped_bytes_max: usize,
-    /// How long requests of a peer that has gone are still worked on.
+    /// How long requests of a disconnected peer continue.
     pub abandoned_max: Duration,
 }
 
-/// What all connections of a shard share.
+/// What the connections of a shard share.
 #[derive(Clone)]
 pub struct Environment {
     /// Their limits.
     pub limits: Limits,
     /// Memory of requests, in the whole process.
     pub budget: Budget,
-    /// Memory of answers, in the whole process.
+    /// Memory of responses, in the whole process.
     pub answers: Answers,
     /// Buffers of this shard.
     pub buffers: Buffers,
     /// Counters.
     pub meter: RequestMeter,
-    /// True: finish what was begun and end.
+    /// True: finish the requests that have begun, then end.
     pub stop: signal::Receiver<bool>,
 }
 
@@ -81,9 +81,9 @@ pub enum End {
     Idle,
     /// A frame or a reply made no progress.
     Stalled,
-    /// The peer sent what is not a frame.
+    /// The peer sent something that is not a frame.
     BadFrame(ReadError),
-    /// The service wanted it closed.
+    /// The service asked to close it.
     Service(String),
     /// The socket failed.
     Broken(io::Error),
@@ -92,7 +92,7 @@ pub enum End {
 }
 
 impl End {
-    /// A word for metrics.
+    /// Returns a word for metrics.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -120,7 +120,7 @@ impl fmt::Display for End {
     }
 }
 
-/// Serves one connection until it ends, and says in the log why when that is somebody's fault.
+/// Serves one connection until it ends, and logs a warning if the peer is to blame.
 pub async fn serve<S: Service>(
     socket: TcpStream,
     service: &S,

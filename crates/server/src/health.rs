@@ -1,46 +1,47 @@
-//! What is wrong with a broker that runs: the reasons that `/readyz` names, and what each means for it.
+//! What is wrong with a running broker: the reasons that `/readyz` lists, and their effect.
 //!
-//! A reason that only degrades (a failed disk, a latched log, a coordinator that is out of service) leaves the broker ready:
-//! everything else on it is served, and nobody else would serve it if this one were taken out of rotation or restarted. Not
-//! ready is a broker that does not answer. Invariants: a name stands for one cause and is never reused; reasons are bounded in
-//! number (one per name) and in length. Whoever knows of trouble says so in [`crate::shards::Assembly::reasons`].
+//! A reason that only degrades (a failed disk, a latched log, a coordinator that is out of service)
+//! leaves the broker ready: it still serves everything else, which no other broker would serve if
+//! this one were taken out of rotation or restarted. A broker that does not answer is not ready.
+//! Invariants: a name stands for one cause and is never reused; reasons are bounded in number (one
+//! per name) and in length. [`crate::shards::Assembly::reasons`] collects them.
 
 use serde::Serialize;
 
 /// Longest example, in characters.
 const EXAMPLE_CHARS_MAX: usize = 300;
 
-/// What a reason means for who asks whether to send requests here.
+/// What a reason means for a client that asks whether to send requests here.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// Something is out of service; all else is served: 200.
+    /// Something is out of service, everything else is served: 200.
     Degraded,
     /// Requests are not answered: 503.
     NotReady,
 }
 
-/// One cause of trouble.
+/// One cause, with an example.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Reason {
     /// Its name, `snake_case`, for alerts.
     pub name: &'static str,
-    /// What it means.
+    /// Its effect.
     pub effect: Effect,
-    /// How many things it has met: logs, paths, slots.
+    /// Number of things concerned: logs, paths, slots.
     pub count: u64,
-    /// One of them, in words.
+    /// One of them.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub example: String,
 }
 
 impl Reason {
-    /// A cause that leaves the broker ready; `None` when there is nothing of it.
+    /// A cause that leaves the broker ready; `None` if `count` is 0.
     pub fn degraded(name: &'static str, count: usize, example: impl Into<String>) -> Option<Self> {
         Self::of(name, Effect::Degraded, count, example)
     }
 
-    /// A cause for which the broker does not answer; `None` when there is nothing of it.
+    /// A cause for which the broker does not answer; `None` if `count` is 0.
     pub fn not_ready(name: &'static str, count: usize, example: impl Into<String>) -> Option<Self> {
         Self::of(name, Effect::NotReady, count, example)
     }
@@ -64,7 +65,7 @@ impl Reason {
     }
 }
 
-/// What several shards say, as one: reasons of the same name are added up.
+/// Merges the reasons of several shards: counts of the same name are added up.
 pub(crate) fn merged(each: impl IntoIterator<Item = Reason>) -> Vec<Reason> {
     let mut all: Vec<Reason> = Vec::new();
     for reason in each {

@@ -1,7 +1,7 @@
 //! The `forebay` server: configuration, listeners, connections, shards, admin endpoint.
 //!
-//! Invariant: glue only. No rule of Kafka and none of storage lives here; requests go through as
-//! frames of bytes.
+//! Invariant: glue only. The rules of Kafka and of storage live in other crates; requests pass
+//! through as frames of bytes.
 
 pub mod admin;
 pub mod admission;

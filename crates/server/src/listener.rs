@@ -1,9 +1,9 @@
 //! Listening sockets: one per shard and listener, on the same address, among which the kernel
 //! spreads connections.
 //!
-//! An address is taken when the process starts, so that a conflict is told at once; who connects
-//! before the shards are ready waits in the backlog. Invariant: no other process listens on the
-//! address, not even one that would share it.
+//! An address is bound when the process starts, so that a conflict is reported immediately; clients
+//! that connect before the shards are ready wait in the backlog. Invariant: no other process
+//! listens on the address, not even one that would share it.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs};
@@ -13,17 +13,17 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::config::{Address, NetworkSettings};
 
-/// An address that was taken, with a socket for each shard.
+/// A bound address, with a socket for each shard.
 #[derive(Debug)]
 pub struct Bound {
     /// Name of the listener.
     pub name: Arc<str>,
-    /// The port, also when any was asked for.
+    /// The port, also if the setting asks for any port.
     pub port: u16,
     sockets: Vec<TcpListener>,
 }
 
-/// An address cannot be taken.
+/// An address cannot be bound.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {listener}://{host}:{port}: {source}{hint}")]
 pub struct BindError {
@@ -35,7 +35,7 @@ pub struct BindError {
 }
 
 impl Bound {
-    /// Takes an address for `shards` sockets.
+    /// Binds `shards` sockets to an address.
     pub fn bind(
         address: &Address,
         shards: usize,
@@ -66,7 +66,7 @@ impl Bound {
         })
     }
 
-    /// Splits off the socket of each shard.
+    /// Returns the socket of each shard.
     pub fn into_sockets(self) -> Vec<Listening> {
         let Self { name, sockets, .. } = self;
         sockets
@@ -84,14 +84,14 @@ impl Bound {
 pub struct Listening {
     /// Name of the listener.
     pub name: Arc<str>,
-    /// The socket; it does not block.
+    /// The socket, non-blocking.
     pub socket: TcpListener,
 }
 
-/// Addresses for a host, in the order in which they are tried.
+/// Returns the addresses for a host, in the order in which they are tried.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if host.is_empty() {
-        // The first takes IPv4 too; the second is for machines without IPv6.
+        // The first accepts IPv4 too; the second is for machines without IPv6.
         return Ok(vec![
             (Ipv6Addr::UNSPECIFIED, port).into(),
             (Ipv4Addr::UNSPECIFIED, port).into(),
@@ -103,9 +103,10 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(found)
 }
 
-/// Makes sure that nobody listens there, and settles the port. A socket that does not share its
-/// address is refused even when another process is willing to share; shards' sockets, which share,
-/// would not be.
+/// Checks that no other process listens there, and determines the port.
+///
+/// This socket does not share its address, so the bind fails even if the other process would share
+/// it. The bind of the shards' sockets, which share, would succeed.
 fn claim(wanted: &[SocketAddr]) -> io::Result<SocketAddr> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in wanted {
@@ -141,7 +142,7 @@ fn socket(at: SocketAddr, settings: &NetworkSettings) -> io::Result<TcpListener>
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, Some(Protocol::TCP))?;
     prepare(&socket, at)?;
     socket.set_reuse_port(true)?;
-    // Accepted sockets inherit the sizes; set later they would not shape the window any more.
+    // Accepted sockets inherit the sizes; if set later, they no longer affect the TCP window.
     if let Some(bytes) = settings.send_buffer_bytes {
         socket.set_send_buffer_size(bytes)?;
     }

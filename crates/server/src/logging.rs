@@ -1,7 +1,7 @@
-//! Log lines: text or JSON, on standard error; and what happens when something panics.
+//! Log lines, as text or JSON, on standard error; and the handling of a panic.
 //!
-//! Invariant: whatever a field says, an event is one line and moves no cursor: names, ids and messages of clients are in
-//! them ([`wire::text`]). Backtraces alone have lines of their own.
+//! Invariant: an event is one line and moves no cursor, whatever its fields contain: they hold
+//! names, ids and messages of clients ([`wire::text`]). Only backtraces span several lines.
 
 use std::backtrace::Backtrace;
 use std::fmt;
@@ -21,10 +21,10 @@ mod lines;
 
 use lines::Lines;
 
-/// The field that has many lines: no text of a client is in it.
+/// The field that spans several lines; it contains no text of a client.
 const BACKTRACE: &str = "backtrace";
 
-/// Begins to log as the settings say. Once per process.
+/// Starts logging according to the settings. Call it once per process.
 pub fn begin(settings: &Settings) -> anyhow::Result<()> {
     let filter: EnvFilter = settings.log_level.parse()?;
     let ansi = io::stderr().is_terminal();
@@ -47,7 +47,7 @@ fn text(
         .with_env_filter(filter)
         .fmt_fields(debug_fn(write_field).delimited(" "))
         .with_ansi(ansi)
-        // They would go to standard error, which panics when that cannot be written.
+        // They would go to standard error, which panics if the write fails.
         .log_internal_errors(false)
         .with_writer(to)
         .finish()
@@ -83,7 +83,7 @@ fn write_field(to: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fm
     })
 }
 
-/// Writes lines of JSON with what a terminal would not show escaped.
+/// Escapes the characters in JSON lines that a terminal would not show.
 struct Escaping<M>(M);
 
 impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Escaping<M> {
@@ -108,8 +108,9 @@ impl<W: io::Write> io::Write for Escaping<W> {
     }
 }
 
-/// Lets a panic on any thread end the process, with the reason in the log: a broker without one of
-/// its shards would answer for some partitions and be silent about the others.
+/// Makes a panic on any thread end the process, with the reason in the log.
+///
+/// A broker without one of its shards would answer for some partitions and not for others.
 pub fn abort_on_panic() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();

@@ -1,10 +1,10 @@
-//! What the settings need to know of the machine: name, cores, memory. Read once, at start.
+//! Facts about the machine that the settings need: name, cores, memory. Read once, at start.
 
 use std::path::Path;
 
 use platform::bounded;
 
-/// A few facts.
+/// Facts about the machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// Host name.
@@ -16,7 +16,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Asks the operating system.
+    /// Reads them from the operating system.
     pub fn read() -> Self {
         let host_name = line_of("/proc/sys/kernel/hostname").unwrap_or_else(|| "localhost".into());
         Self {
@@ -32,8 +32,9 @@ fn line_of(path: impl AsRef<Path>) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned()).filter(|line| !line.is_empty())
 }
 
-/// The lesser of the machine's memory and what the control group allows (`max` is no number, hence
-/// no limit).
+/// Returns the lesser of the machine's memory and the limit of the control group.
+///
+/// The value `max` does not parse, so it is no limit.
 fn memory_bytes() -> usize {
     const UNKNOWN: usize = 1 << 30;
     let total = line_of("/proc/meminfo").and_then(|line| {

@@ -1,4 +1,5 @@
-//! The `forebay` binary: the command line, the allocator, and the end of the process when something panics.
+//! The `forebay` binary: the command line, the allocator, the start of logging, and the broker that
+//! `serve` runs. A panic ends the process.
 
 use std::process::ExitCode;
 

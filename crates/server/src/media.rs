@@ -1,8 +1,8 @@
-//! What the paths of the tiers are on: their table, the media that each shard has its files on, and what is said of them
-//! at the start.
+//! The media of the tiers' paths: their table, how each shard accesses their files, and what is
+//! logged about them at the start.
 //!
-//! Invariant: a path that is not on the medium it was declared to be on stops the start, unless it was declared to keep
-//! nothing. One of a lower tier that is not there at all is the business of whoever opens it.
+//! Invariant: a path that is not on its declared medium stops the start, unless it was declared
+//! volatile. A missing path of a lower tier is handled when the tier is opened, not here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,9 @@ use storage::tier::{Medium, Safety, TierPath, TierTable};
 use crate::config::Settings;
 use crate::tiers::drained;
 
-/// The table of the tiers, with what was being drained. What is cordoned the broker says, before it opens a log.
+/// Returns the table of the tiers, with the paths that were being drained.
+///
+/// The broker adds the cordoned paths before it opens a log.
 pub(crate) fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
     let tiers = settings.tiers.as_ref()?;
     let table = TierTable::with_pools(tiers.tiers.clone(), tiers.pool);
@@ -29,7 +31,7 @@ pub(crate) fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
     Some(table)
 }
 
-/// Has the files of tiers on persistent memory mapped; each shard maps its own.
+/// Makes the files of tiers on persistent memory mapped; each shard maps its own.
 pub(crate) async fn declare(platform: &System, tiers: &TierTable) -> anyhow::Result<()> {
     for path in tiers.paths() {
         let tier = &tiers.tiers()[path.tier];
@@ -44,13 +46,13 @@ pub(crate) async fn declare(platform: &System, tiers: &TierTable) -> anyhow::Res
     Ok(())
 }
 
-/// True for a path of a lower tier that cannot even be asked for its room: it is offline.
+/// Returns true for a path of a lower tier whose free space cannot be read: it is offline.
 async fn is_absent(platform: &System, path: &TierPath) -> bool {
     path.tier > 0 && platform.disk().space(path.dir()).await.is_err()
 }
 
-/// Warns of directories whose file system is memory although nothing says that they keep nothing: what was acknowledged
-/// there is gone with the power.
+/// Warns about directories in a memory file system that are not declared volatile: their
+/// acknowledged records are lost with the power.
 pub(crate) async fn warn_of_memory(
     platform: &System,
     log_dirs: &[PathBuf],
@@ -73,7 +75,7 @@ pub(crate) async fn warn_of_memory(
     }
 }
 
-/// Directories that are said to keep what was synced, with the names of their tiers.
+/// Returns the directories that are declared durable, with the names of their tiers.
 fn claimed_durable<'a>(
     log_dirs: &'a [PathBuf],
     tiers: Option<&'a TierTable>,
@@ -81,7 +83,7 @@ fn claimed_durable<'a>(
     let paths = || tiers.into_iter().flat_map(TierTable::paths);
     let of_tiers = paths().filter_map(|path| {
         let tier = tiers?.tiers().get(path.tier)?;
-        // Of an emulated path there is a warning already.
+        // An emulated path has caused a warning already.
         let claims = tier.safety == Safety::Durable && !path.is_emulated();
         claims.then_some((path.dir(), Some(&*tier.name)))
     });
@@ -91,7 +93,8 @@ fn claimed_durable<'a>(
     others.chain(of_tiers).collect()
 }
 
-/// Notes how much room each path has before the first log is opened: new segments go where there is some.
+/// Records the room on each path before the first log is opened: new segments go where there is
+/// room.
 pub(crate) async fn say(platform: &System, tiers: &TierTable) {
     for path in tiers.paths() {
         let dir = path.dir().display();

@@ -1,6 +1,6 @@
 //! Metrics: the registry that all crates register with, and what the server itself counts.
 //!
-//! Names are those that dashboards over Kafka's JMX exporter query, `forebay_*` where Kafka has
+//! Names are those that dashboards over Kafka's JMX exporter query, and `forebay_*` where Kafka has
 //! none. Each crate declares its own names once; `docs/metrics.md` lists them all.
 
 mod connections;
@@ -28,7 +28,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A registry that already holds what is known of the process itself.
+    /// Creates a registry with the metrics of the process itself.
     pub fn new() -> Self {
         let metrics = Self::default();
         metrics.register(|registry| {
@@ -39,16 +39,16 @@ impl Metrics {
         metrics
     }
 
-    /// Lets a crate register its metrics.
+    /// Registers the metrics of a crate.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
         register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// All metrics as text, in the `OpenMetrics` format.
+    /// Returns all metrics as text, in the `OpenMetrics` format.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
         text
     }

@@ -1,8 +1,9 @@
-//! What a service manager is told: systemd's protocol, one datagram with `NAME=value` lines to the socket that `NOTIFY_SOCKET`
-//! names. Without that variable nothing is told and nothing is done.
+//! Notifications to a service manager, in the protocol of systemd: one datagram with `NAME=value`
+//! lines to the socket that `NOTIFY_SOCKET` names. Without that variable this module does nothing.
 //!
-//! `READY=1` is said once clients are let in, `STOPPING=1` when a stop begins, `WATCHDOG=1` in time for `WATCHDOG_USEC` as long as
-//! [`crate::watchdog`] gets to run. Invariant: it never waits; a manager that does not read its socket loses what it is told.
+//! It sends `READY=1` once clients are let in, `STOPPING=1` when a stop begins, and `WATCHDOG=1` in
+//! time for `WATCHDOG_USEC` as long as [`crate::watchdog`] runs. Invariant: it never waits;
+//! notifications to a manager that does not read its socket are lost.
 
 use std::env;
 use std::io;
@@ -10,7 +11,7 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// The service manager, where there is one.
+/// The service manager, if there is one.
 #[derive(Default, Debug)]
 pub(crate) struct Supervisor {
     socket: Option<UnixDatagram>,
@@ -18,7 +19,7 @@ pub(crate) struct Supervisor {
 }
 
 impl Supervisor {
-    /// The one that has started this process.
+    /// Returns the one that started this process, from the environment.
     pub(crate) fn of_environment() -> Self {
         let Some(name) = env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
@@ -37,22 +38,22 @@ impl Supervisor {
         }
     }
 
-    /// Clients are served from now on.
+    /// Reports that clients are served from now on.
     pub(crate) fn ready(&self) {
         self.tell("READY=1\nSTATUS=serving");
     }
 
-    /// A stop has begun.
+    /// Reports that a stop has begun.
     pub(crate) fn stopping(&self) {
         self.tell("STOPPING=1\nSTATUS=finishing requests and closing logs");
     }
 
-    /// The process is alive.
+    /// Reports that the process is alive.
     pub(crate) fn feed(&self) {
         self.tell("WATCHDOG=1");
     }
 
-    /// How often it wants to be fed.
+    /// Returns the interval of [`Supervisor::feed`].
     pub(crate) fn feed_every(&self) -> Option<Duration> {
         self.feed_every
     }
@@ -66,7 +67,7 @@ impl Supervisor {
     }
 }
 
-/// A socket that sends to a path, or to an abstract name that is written with `@` in front.
+/// Returns a socket that sends to a path, or to an abstract name, written with `@` in front.
 fn connect(name: &[u8]) -> io::Result<UnixDatagram> {
     use std::os::unix::ffi::OsStrExt as _;
     let address = match name.strip_prefix(b"@") {
@@ -79,7 +80,8 @@ fn connect(name: &[u8]) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// A third of the time after which the manager takes process `me` for dead; `None` where it does not look at it.
+/// Returns a third of the time after which the manager considers process `me` dead; `None` if it
+/// does not watch it.
 fn feed_every(usec: Option<String>, pid: Option<String>, me: u32) -> Option<Duration> {
     if pid.is_some_and(|pid| pid.parse() != Ok(me)) {
         return None;

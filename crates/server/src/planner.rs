@@ -1,13 +1,13 @@
 //! The page of the planner: a form, and the answer below it (docs/plan.md).
 //!
-//! ```text
-//! GET  /plan?scenario=burst&load.peak=4 GB/s   the form, and with a scenario its answer: needs no script
-//! POST /plan/solve                             {"scenario": .., "toml": .., "set": [..]} -> {"plan": .., "html": ..}
-//! ```
+//! `GET /plan?scenario=burst&load.peak=4 GB/s` returns the form, and with a scenario its answer; it
+//! needs no script. `POST /plan/solve` takes `{"scenario": .., "toml": .., "set": [..]}` and
+//! returns `{"plan": .., "html": ..}`.
 //!
-//! Invariant: one solve at a time, on a thread of the lowest priority, for [`SOLVE_MAX`]; whoever comes meanwhile is told
-//! 503. All arithmetic is here: the page's script sends fields and shows what comes back. Used by `forebay plan --page`,
-//! and by the admin endpoint with `admin.plan=true`.
+//! Invariant: one solve at a time, on a thread of the lowest priority, for [`SOLVE_MAX`]; further
+//! requests meanwhile get 503. All arithmetic is here: the page's script only sends fields and
+//! shows the response. Used by `forebay plan --page`, and by the admin endpoint with
+//! `admin.plan=true`.
 
 mod alone;
 mod form;
@@ -38,7 +38,7 @@ const SOLVE_MAX: Duration = Duration::from_secs(2);
 /// A plan is a small file.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// The nicest there is.
+/// The lowest priority (highest nice value).
 const LOWEST_PRIORITY: i32 = 19;
 
 const HTML: &str = "text/html; charset=utf-8";
@@ -48,26 +48,26 @@ const JSON: &str = "application/json";
 #[derive(Clone)]
 pub(crate) struct Planner {
     catalogue: Arc<Catalogue>,
-    /// Ages of prices are counted to this month; none: to the one that it is.
+    /// The month from which ages of prices are counted; `None` is the present month.
     today: Option<Month>,
     turn: Arc<Semaphore>,
-    /// What the broker here has measured of its own load.
+    /// The load that this broker has measured.
     measured: Option<Arc<Measured>>,
 }
 
-/// What is to be solved.
+/// The plan to solve.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Wanted {
     /// A shipped scenario, `measured`, or none.
     scenario: Option<String>,
-    /// A plan as it is written.
+    /// The text of a plan.
     toml: Option<String>,
-    /// Changes, as `--set` has them.
+    /// Changes, as in `--set`.
     set: Vec<String>,
 }
 
-/// What came of it.
+/// A solved plan.
 #[derive(Serialize)]
 struct Answer<'a> {
     plan: &'a Plan,
@@ -75,12 +75,12 @@ struct Answer<'a> {
     html: String,
 }
 
-/// Why there is no answer.
+/// Why a request is refused.
 #[derive(Debug)]
 struct Refusal {
     code: StatusCode,
     error: String,
-    /// The field that it is about.
+    /// The field that is wrong.
     key: Option<String>,
 }
 
@@ -91,7 +91,7 @@ struct Problem<'a> {
 }
 
 impl Planner {
-    /// Plans with these entries.
+    /// Creates a planner with this catalogue.
     pub(crate) fn new(
         catalogue: Catalogue,
         today: Option<Month>,
@@ -138,7 +138,7 @@ impl Planner {
         }
     }
 
-    /// The form with what was asked, and the answer.
+    /// Returns the form with its fields filled in, and the answer.
     async fn page(&self, query: &str) -> Response<Full<Bytes>> {
         let fields = query::fields(query);
         let wanted = query::wanted(&fields);
@@ -171,7 +171,7 @@ impl Planner {
             error,
             key: None,
         };
-        // A page of somebody else cannot send this header unasked.
+        // A page of another origin cannot send this header without permission.
         let kind = request.headers().get(CONTENT_TYPE);
         if kind.is_none_or(|kind| kind != JSON) {
             return Err(bad(
@@ -192,7 +192,7 @@ impl Planner {
         serde_json::to_string(&answer).map_err(|error| bad(error.to_string()))
     }
 
-    /// Solves it on a thread of its own, when nobody else does.
+    /// Solves a plan on a thread of its own, if no other is being solved.
     async fn solve(&self, wanted: Wanted) -> Result<Plan, Refusal> {
         let busy = || Refusal {
             code: StatusCode::SERVICE_UNAVAILABLE,
@@ -210,7 +210,7 @@ impl Planner {
             .name("planner".to_owned())
             .spawn(move || {
                 let solved = planner.solve_here(&wanted, &stopped, turn);
-                // Nobody may be there any more.
+                // The request may have been given up.
                 let _ = sender.send(solved);
             });
         spawned.map_err(|error| Refusal {
@@ -241,7 +241,7 @@ impl Planner {
         stop: &AtomicBool,
         turn: OwnedSemaphorePermit,
     ) -> Result<Plan, Refusal> {
-        // Who serves records comes first. Of this thread only.
+        // Serving records takes precedence. This sets the priority of this thread only.
         let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
         let solved = self.solved(wanted, stop);
         drop(turn);
@@ -309,13 +309,13 @@ impl Refusal {
             error: &self.error,
             key: self.key.as_deref(),
         };
-        // Text always has a form in JSON.
+        // Text always serializes to JSON.
         let text = serde_json::to_string(&problem).unwrap_or_default();
         response(self.code, JSON, text + "\n")
     }
 }
 
-/// The month that it is.
+/// Returns the present month.
 pub(crate) fn this_month() -> anyhow::Result<Month> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let seconds = since.context("the clock is before 1970")?.as_secs();

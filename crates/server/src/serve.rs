@@ -1,8 +1,8 @@
-//! `forebay serve`: from settings to a running server, and back to nothing.
+//! `forebay serve`: from settings to a running server, and its end.
 //!
-//! Order: lock the directories, take the addresses, start the shards (logs are recovered), let
-//! clients in; on a signal, finish what was begun, close the logs, end. Nothing is let in before
-//! everything is ready; a lock is released last.
+//! Order: lock the directories, bind the addresses, start the shards (logs are recovered), let
+//! clients in; on a signal, finish the requests that have begun, close the logs, end. No client is
+//! let in before everything is ready; the locks are released last.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
 use crate::notify::Supervisor;
 use crate::shards::{Assembly, ShardOptions, Shards};
 
-/// How long requests that were begun may take when the server stops.
+/// How long requests that have begun may take when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
 
-/// How long to wait for a directory whose holder is ending, as one does that was killed a moment ago.
+/// How long to wait for a directory whose holder is ending, such as a process that was just killed.
 const LOCK_MAX: Duration = Duration::from_secs(10);
 
-/// What is there before the shards are: for whoever makes their service.
+/// What exists before the shards, for the assembly of their service.
 pub struct Prepared {
     /// The settings.
     pub settings: Settings,
@@ -41,8 +41,9 @@ pub struct Prepared {
     pub ports: Vec<u16>,
 }
 
-/// Serves until a signal ends it. `assemble` makes what the shards serve; the directories are
-/// locked by then.
+/// Serves until a signal ends it.
+///
+/// `assemble` makes the service of the shards; the directories are locked by then.
 pub fn run<A: Assembly>(
     settings: Settings,
     assemble: impl FnOnce(&Prepared) -> anyhow::Result<A>,
@@ -77,7 +78,8 @@ pub fn run<A: Assembly>(
     stopped
 }
 
-/// Says which CPUs it has, and warns where it was confined to some that take the interrupts of cards all the same.
+/// Logs the CPUs of the process, and warns if `process.cpus` includes some that take the interrupts
+/// of network cards.
 fn say_cpus(settings: &Settings) {
     let allowed: Cpus = platform::cpus::allowed()
         .unwrap_or_default()
@@ -129,7 +131,7 @@ async fn control<A: Assembly>(
     tokio::select! {
         started = shards.started() => started?,
         name = signals.next() => {
-            // Nothing was written that a recovery does not find again.
+            // The next start recovers everything that was written.
             tracing::info!(signal = name, "stopped while starting");
             return Ok(());
         }
@@ -160,7 +162,7 @@ async fn control<A: Assembly>(
     Ok(())
 }
 
-/// By which names the admin endpoint may be asked.
+/// Returns the names under which the admin endpoint answers.
 fn names(settings: &Settings) -> Names {
     let own = settings
         .admin_listener
@@ -181,8 +183,10 @@ async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {
     }
 }
 
-/// SIGTERM, SIGINT, and SIGHUP, which a terminal sends that is closed: all of them stop the server cleanly. A process that was
-/// told to ignore SIGHUP when it was started (nohup) does so.
+/// SIGTERM, SIGINT, and SIGHUP, which a closing terminal sends: each of them stops the server
+/// cleanly.
+///
+/// A process that was started with SIGHUP ignored (nohup) keeps ignoring it.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -201,7 +205,7 @@ impl Signals {
         })
     }
 
-    /// The name of the next one.
+    /// Returns the name of the next signal.
     async fn next(&mut self) -> &'static str {
         let hung_up = async {
             match &mut self.hangup {
@@ -216,7 +220,7 @@ impl Signals {
         }
     }
 
-    /// The name of the next one that somebody sends who does not want to wait: not SIGHUP.
+    /// Returns the name of the next signal of an operator who does not want to wait: not SIGHUP.
     async fn urgent(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -225,8 +229,10 @@ impl Signals {
     }
 }
 
-/// Locks each directory, made if it is not there, against every other process. A path of a lower tier that cannot be
-/// locked because it is broken takes only itself offline; one that somebody else holds refuses the start.
+/// Creates each missing directory, and locks all of them against other processes.
+///
+/// A path of a lower tier that cannot be locked because it is broken only goes offline itself; one
+/// that another process holds stops the start.
 fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
     let make = |dir: &Path| told_if_long(dir, || platform::os::create_dir(dir));
     let lock = |dir: &Path| -> anyhow::Result<DirLock> {
@@ -248,7 +254,7 @@ fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
         match lock(dir) {
             Ok(held) => locks.push(held),
             Err(error) if is_broken(&error) => {
-                // What can be read of it is served; who writes to it finds out what it is.
+                // Its readable segments are served; the first write to it reports the failure.
                 tracing::error!(dir = %dir.display(), %error, "a path of a tier cannot be locked");
             }
             Err(error) => return Err(error),
@@ -266,7 +272,7 @@ fn lock_dirs(settings: &Settings) -> anyhow::Result<Vec<DirLock>> {
     Ok(locks)
 }
 
-/// Does what waits for as long as a disk does not answer, and says so when that is long.
+/// Runs `work`, which may wait for a hanging disk, and logs it when that takes long.
 fn told_if_long<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -275,13 +281,13 @@ fn told_if_long<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
             if waits.recv_timeout(HANGS_AFTER) == Err(RecvTimeoutError::Timeout) {
                 tracing::warn!(dir = %dir.display(),
                     "a disk does not answer: the start waits for this directory");
-                // Until the other end is gone.
+                // Returns when the other end is dropped.
                 let _ = waits.recv();
                 tracing::info!(dir = %dir.display(), waited_s = began.elapsed().as_secs(),
                     "a disk answers again: the start goes on");
             }
         };
-        // Without a thread to say so it is done in silence.
+        // Without a thread, the work runs without the warning.
         let named = std::thread::Builder::new().name("start".into());
         if let Err(error) = named.spawn_scoped(scope, tell) {
             tracing::debug!(%error, "nobody says so if a disk does not answer");
@@ -292,7 +298,8 @@ fn told_if_long<T>(dir: &Path, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// True when a directory could not be locked because of the disk it is on, and not because of who holds or owns it.
+/// Returns true if a directory could not be locked because of its disk, and not because of its
+/// holder or owner.
 fn is_broken(error: &anyhow::Error) -> bool {
     let refused = error.chain().find_map(|cause| match cause.downcast_ref() {
         Some(platform::Error::Lock { source, .. }) => Some(source.kind()),
@@ -301,6 +308,8 @@ fn is_broken(error: &anyhow::Error) -> bool {
     refused.is_some_and(|kind| kind != std::io::ErrorKind::PermissionDenied)
 }
 
+/// Raises the soft limit of open files to the hard limit.
+///
 /// Every connection and every segment is an open file; the default soft limit is for programs that
 /// use `select`.
 fn raise_open_files() {

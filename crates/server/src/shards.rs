@@ -1,10 +1,10 @@
 //! The shards: threads with an executor each, which own partitions and serve connections.
 //!
 //! States of all shards together, each entered when every shard has finished the one before:
-//! starting (logs are recovered, nobody is let in) -> serving -> draining (nobody is let in, what
-//! was begun is answered) -> closing (the service writes what it has to) -> exit. A shard whose
-//! service is closed keeps its executor until all are: shards ask each other things to the end. It
-//! does not know what a service is; an [`Assembly`] makes and closes it.
+//! starting (logs are recovered, no client is let in) -> serving -> draining (no client is let in,
+//! requests that have begun are answered) -> closing (the service writes what it has to) -> exit. A
+//! shard whose service is closed keeps its executor until all are closed, since shards call each
+//! other until the end. This module does not know the service; an [`Assembly`] makes and closes it.
 
 mod accept;
 mod shard;
@@ -35,16 +35,17 @@ use crate::tiers::watch::Watch;
 use crate::watchdog::{self, Pulse};
 use spread::Spread;
 
-/// Requests of one connection that may be under way together.
+/// Requests of one connection that may be in progress together.
 const OVERLAPPED_MAX: usize = 64;
 
-/// How long requests of peers that have gone are worked on.
+/// How long requests of disconnected peers continue.
 const ABANDONED_MAX: Duration = Duration::from_secs(30);
 
 /// How long a shard may take to notice that the server stops.
 const STUCK_MAX: Duration = Duration::from_secs(10);
 
-/// How long shards may take to end when all is closed: what is still under way on a disk that hangs is not waited for.
+/// How long shards may take to end when all services are closed. Operations in progress on a
+/// hanging disk are not waited for.
 const END_MAX: Duration = Duration::from_secs(5);
 
 /// How long a shard may take to answer the admin endpoint.
@@ -52,70 +53,75 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Makes what the shards serve. One for the process; its methods run on the shard that they name.
 pub trait Assembly: Send + Sync + 'static {
-    /// What answers requests on a shard.
+    /// The service that answers requests on a shard.
     type Service: Service;
 
-    /// Makes the service of a shard. Shards start side by side; requests come when all have
-    /// started.
+    /// Makes the service of a shard.
+    ///
+    /// Shards start in parallel; requests come when all have started.
     fn start(&self, shard: usize) -> impl Future<Output = anyhow::Result<Rc<Self::Service>>>;
 
-    /// Closes the service of a shard. No requests come any more, but other shards may still ask it.
+    /// Closes the service of a shard.
+    ///
+    /// No further requests come, but other shards may still call it.
     fn close(
         &self,
         shard: usize,
         service: Rc<Self::Service>,
     ) -> impl Future<Output = anyhow::Result<()>>;
 
-    /// Logs opened so far and logs in all, from any thread.
+    /// Returns the logs opened so far and the logs in total, from any thread.
     fn recovery(&self) -> (u64, u64);
 
-    /// Logs there are now, from any thread.
+    /// Returns the present number of logs, from any thread.
     fn logs(&self) -> usize {
         usize::try_from(self.recovery().1).unwrap_or(usize::MAX)
     }
 
-    /// Answers an operator's question about tiers.
+    /// Answers a request of an operator about tiers.
     fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> Answering {
         Box::pin(std::future::ready(None))
     }
 
-    /// The tiers, where there are any.
+    /// Returns the tiers, if there are any.
     fn tiers(&self) -> Option<Watch> {
         None
     }
 
-    /// Where answers are counted until they are sent.
+    /// Returns the account in which responses are counted until they are sent.
     fn answers(&self) -> Answers;
 
-    /// Bounds on connections that change while it serves.
+    /// Returns the bounds on connections that can change while it serves.
     fn changing(&self) -> Option<Changing> {
         None
     }
 
-    /// What is wrong on a shard, for `/readyz`. Asked on that shard, often: it looks at what is known, and waits for nothing.
+    /// Returns what is wrong on a shard, for `/readyz`.
+    ///
+    /// It runs on that shard, often: it reads known state and waits for nothing.
     fn reasons(&self, _shard: usize, _service: &Rc<Self::Service>) -> Vec<Reason> {
         Vec::new()
     }
 
-    /// Brings gauges up to date, before somebody reads them.
+    /// Updates gauges before a scrape reads them.
     fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) {}
 }
 
-/// An answer under way; it outlives the call that began it.
+/// An answer in progress; it outlives the call that began it.
 pub type Answering = Pin<Box<dyn Future<Output = Option<Answer>>>>;
 
-/// What the shards are told.
+/// Options of the shards.
 #[derive(Debug)]
 pub struct ShardOptions {
-    /// How many.
+    /// Number of shards.
     pub count: usize,
     /// Bind each to a core.
     pub pinned: bool,
     /// Sockets, connections, memory of requests.
     pub network: NetworkSettings,
-    /// How long requests that were begun may take when the server stops.
+    /// How long requests that have begun may take when the server stops.
     pub drain_max: Duration,
-    /// The process ends when a shard has not moved for so long; `None`: never.
+    /// The process ends when a shard has not moved for this long; `None`: never.
     pub stuck_after: Option<Duration>,
     /// Counts of requests.
     pub requests: RequestMetrics,
@@ -123,14 +129,14 @@ pub struct ShardOptions {
     pub connections: ConnectionMetrics,
 }
 
-/// What all shards are at.
+/// The state of all shards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Phase {
     /// Services are made.
     Starting,
     /// Connections are served.
     Serving,
-    /// No new requests; those that were begun are answered.
+    /// No new requests; those that have begun are answered.
     Draining,
     /// Services are closed.
     Closing,
@@ -138,16 +144,16 @@ pub enum Phase {
     Exit,
 }
 
-/// A shard has finished a phase.
+/// The end of a phase on one shard.
 type Report = anyhow::Result<()>;
 
-/// What the admin endpoint wants of a shard.
+/// A request of the admin endpoint to a shard.
 enum Call {
-    /// Somebody reads metrics: bring them up to date and say so.
+    /// A scrape: update the metrics and confirm it.
     Scrape(oneshot::Sender<()>),
-    /// Somebody asks whether all is well.
+    /// A readiness check: report what is wrong.
     Reasons(oneshot::Sender<Vec<Reason>>),
-    /// An operator asks about tiers.
+    /// A request of an operator about tiers.
     Tiers(Ask, oneshot::Sender<Option<Answer>>),
 }
 
@@ -155,7 +161,7 @@ enum Call {
 #[derive(Clone)]
 struct Shared {
     phase: watch::Receiver<Phase>,
-    // Bounded: what each of `num.shards` says once at its start and at its end.
+    // Bounded: a report from each of `num.shards` at the end of each phase.
     reports: mpsc::UnboundedSender<Report>,
     admission: Admission,
     budget: Budget,
@@ -168,12 +174,12 @@ struct Shared {
     connections: ConnectionMetrics,
 }
 
-/// The running shards, as seen from the control thread.
+/// The running shards, as the control thread sees them.
 pub struct Shards {
     count: usize,
     phase: watch::Sender<Phase>,
     reports: mpsc::UnboundedReceiver<Report>,
-    // Bounded: asked for by requests to the admin port, `admin::CONNECTIONS_MAX`.
+    // Bounded: sent by requests to the admin port, `admin::CONNECTIONS_MAX`.
     calls: Vec<mpsc::UnboundedSender<Call>>,
     threads: Vec<JoinHandle<()>>,
     pulses: Vec<Arc<Pulse>>,
@@ -183,7 +189,7 @@ pub struct Shards {
     answers: Answers,
 }
 
-/// The core of each shard, where each is bound to one: those that the process may use, round and round.
+/// Returns the core of each shard if they are pinned: the CPUs of the process in turn.
 fn cores(pinned: bool) -> anyhow::Result<impl Fn(usize) -> Option<usize>> {
     let cores = if pinned {
         platform::cpus::allowed()?
@@ -242,7 +248,7 @@ impl Shards {
                 let shard = shard::run(index, &*assembly, &shared, ends);
                 if let Err(error) = platform::runtime::run_shard(core, shard) {
                     let report = anyhow::Error::new(error).context("starting a shard");
-                    // Nobody listens when the process is ending.
+                    // The receiver is gone if the process is ending.
                     let _ = shared.reports.send(Err(report));
                 }
             };
@@ -264,12 +270,12 @@ impl Shards {
         })
     }
 
-    /// Waits until every service is made.
+    /// Waits until every service has started.
     pub async fn started(&mut self) -> anyhow::Result<()> {
         self.all_report().await
     }
 
-    /// Lets clients in, watches the shards from now on, and feeds the service manager.
+    /// Lets clients in, and starts the watchdog, which also feeds the service manager.
     pub(crate) fn serve(&self, supervisor: Arc<Supervisor>) -> anyhow::Result<()> {
         watchdog::start(self.pulses.clone(), self.stuck_after, supervisor)?;
         self.phase.send_replace(Phase::Serving);
@@ -287,12 +293,12 @@ impl Shards {
         }
     }
 
-    /// Finishes what was begun, closes the services and ends the threads.
+    /// Finishes the requests that have begun, closes the services and ends the threads.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         self.phase.send_replace(Phase::Draining);
         let patience = self.drain_max.saturating_add(STUCK_MAX);
         let Ok(drained) = tokio::time::timeout(patience, self.all_report()).await else {
-            // It has requests under way that nobody can end, so its logs cannot be closed.
+            // A request in progress cannot be ended, so the logs of that shard cannot be closed.
             anyhow::bail!(
                 "a shard does not answer: the logs are not closed; the next start recovers them"
             );
@@ -305,19 +311,19 @@ impl Shards {
         match tokio::time::timeout(END_MAX, tokio::task::spawn_blocking(join)).await {
             Ok(Ok(true)) => drained.and(closed),
             Ok(_) => Err(anyhow::anyhow!("a shard has panicked")),
-            // Buffers that the kernel may still use go with the process.
+            // Buffers that the kernel may still use are freed with the process.
             Err(_) => drained.and(closed).and(Err(anyhow::anyhow!(
                 "a disk does not answer: the process ends without what it was asked for last"
             ))),
         }
     }
 
-    /// Ends the threads without closing the services: after a failure.
+    /// Ends the threads without closing the services, after a failure.
     pub fn abandon(&self) {
         self.phase.send_replace(Phase::Exit);
     }
 
-    /// What the admin endpoint needs.
+    /// Returns what the admin endpoint needs.
     pub fn view(&self) -> ShardsView {
         ShardsView {
             phase: self.phase.subscribe(),
@@ -339,34 +345,34 @@ impl Shards {
 #[derive(Clone)]
 pub struct ShardsView {
     phase: watch::Receiver<Phase>,
-    // Bounded: asked for by requests to the admin port, `admin::CONNECTIONS_MAX`.
+    // Bounded: sent by requests to the admin port, `admin::CONNECTIONS_MAX`.
     calls: Vec<mpsc::UnboundedSender<Call>>,
     budget: Budget,
     answers: Answers,
 }
 
 impl ShardsView {
-    /// What they are at.
+    /// Returns the state of the shards.
     pub fn phase(&self) -> Phase {
         *self.phase.borrow()
     }
 
-    /// Bytes of memory that requests hold, and the bound.
+    /// Returns the bytes of memory that requests hold, and the bound.
     pub fn request_memory(&self) -> (usize, usize) {
         (self.budget.used_bytes(), self.budget.bytes_max())
     }
 
-    /// Bytes of memory that answers hold, and the bound.
+    /// Returns the bytes of memory that responses hold, and the bound.
     pub fn response_memory(&self) -> (usize, usize) {
         (self.answers.used_bytes(), self.answers.bytes_max())
     }
 
-    /// Bytes of memory that waiting fetches take, about, and the bound.
+    /// Returns the approximate bytes of memory that waiting fetches hold, and the bound.
     pub fn waiting_memory(&self) -> (usize, usize) {
         (self.answers.waiting_bytes(), self.answers.waiting_max())
     }
 
-    /// Lets every shard bring its metrics up to date.
+    /// Makes every shard update its metrics.
     pub async fn before_scrape(&self) {
         let ask = |shard: &mpsc::UnboundedSender<Call>| {
             let (done, answer) = oneshot::channel();
@@ -379,11 +385,11 @@ impl ShardsView {
                 let _ = answer.await;
             }
         };
-        // One that does not answer is shown as it was.
+        // A shard that does not answer in time keeps its last values.
         let _ = tokio::time::timeout(ANSWER_MAX, all).await;
     }
 
-    /// What is wrong, on any shard; one that does not answer is a reason itself.
+    /// Returns what is wrong on any shard; a shard that does not answer is a reason itself.
     pub async fn reasons(&self) -> Vec<Reason> {
         let ask = |shard: &mpsc::UnboundedSender<Call>| {
             let (reasons, answer) = oneshot::channel();
@@ -403,7 +409,7 @@ impl ShardsView {
         health::merged(told)
     }
 
-    /// Asks every shard about its tiers; those that are ending say nothing.
+    /// Asks every shard about its tiers; shards that are ending do not answer.
     pub async fn ask(&self, ask: &Ask) -> Vec<Answer> {
         let send = |shard: &mpsc::UnboundedSender<Call>| {
             let (answer, answered) = oneshot::channel();
@@ -438,7 +444,9 @@ fn limits(network: &NetworkSettings) -> Limits {
     }
 }
 
-/// The sockets of each shard, in their order. The first of a listener are the last shard's.
+/// Returns the sockets of each shard, in the order of the shards.
+///
+/// The first socket of each listener goes to the last shard.
 fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
     let mut shards: Vec<Vec<Listening>> = (0..count).map(|_| Vec::new()).collect();
     for listener in listeners {
@@ -451,7 +459,7 @@ fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
     shards
 }
 
-/// A connection that was let in, on its way to the shard that serves it.
+/// An accepted connection, on its way to the shard that serves it.
 struct Accepted {
     socket: std::net::TcpStream,
     peer: SocketAddr,

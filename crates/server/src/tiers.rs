@@ -1,7 +1,8 @@
-//! Tiers as their operator sees them: what `/tiers` on the admin endpoint answers, and `forebay tier` shows.
+//! Tiers as an operator sees them: what `/tiers` on the admin endpoint returns, and `forebay tier`
+//! shows.
 //!
-//! `answer` gives these values, the command line reads them back from JSON; the field names are the interface. It
-//! decides nothing: that is `storage::tier::policy`.
+//! The endpoint returns these values as JSON and the command line parses them; the field names are
+//! the interface. This module decides nothing: `storage::tier::policy` does.
 
 pub mod ask;
 pub mod drained;
@@ -10,16 +11,16 @@ pub mod watch;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything about the tiers but their segments.
+/// The state of the tiers, without their segments.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// `storage.migrate.threshold`; absent with movement off.
+    /// `storage.migrate.threshold`; absent if movement is off.
     pub threshold: Option<f64>,
     /// `storage.migrate.hysteresis`.
     pub hysteresis: f64,
     /// `storage.migrate.reserve`.
     pub reserve: f64,
-    /// `storage.migrate.bytes.per.second`; absent without bound.
+    /// `storage.migrate.bytes.per.second`; absent without a bound.
     pub bytes_per_second: Option<u64>,
     /// The tiers, fastest first.
     pub tiers: Vec<TierStatus>,
@@ -32,31 +33,31 @@ pub struct TierStatus {
     pub name: String,
     /// `file` or `dax`.
     pub medium: String,
-    /// True when a path of it was declared to be persistent memory and is ordinary memory.
+    /// True if one of its paths was declared persistent memory and is ordinary memory.
     pub emulated: bool,
     /// `durable` or `volatile`.
     pub durability: String,
-    /// Declared rate of reads of each path.
+    /// Declared read rate of each path.
     pub read_bytes_per_second: Option<u64>,
-    /// Declared rate of writes of each path.
+    /// Declared write rate of each path.
     pub write_bytes_per_second: Option<u64>,
-    /// What its open paths may hold.
+    /// Bytes that its open paths may hold.
     pub capacity_bytes: u64,
-    /// What segments take on all its paths.
+    /// Bytes of segments on all its paths.
     pub used_bytes: u64,
-    /// What segment files that were made in advance take on them.
+    /// Bytes of segment files made in advance on them.
     pub pooled_bytes: u64,
-    /// What sealed segments leave to those being written.
+    /// Bytes that sealed segments leave to active ones.
     pub reserve_bytes: u64,
-    /// Bytes above the threshold: what is to move down.
+    /// Bytes above the threshold, which will move down.
     pub backlog_bytes: u64,
-    /// Segments on it.
+    /// Number of segments on it.
     pub segments: u64,
-    /// Bytes a second by which it fills (negative: empties) at present.
+    /// Bytes per second by which it fills at present; negative if it empties.
     pub fill_bytes_per_second: i64,
-    /// Seconds to full at that slope; absent when it does not fill.
+    /// Seconds until it is full at that rate; absent if it does not fill.
     pub seconds_to_full: Option<u64>,
-    /// Seconds to the threshold at that slope; absent when it is not above it or does not empty.
+    /// Seconds until the threshold at that rate; absent if it is not above it or does not empty.
     pub seconds_to_drain: Option<u64>,
     /// Its paths.
     pub paths: Vec<PathStatus>,
@@ -67,45 +68,45 @@ pub struct TierStatus {
 pub struct PathStatus {
     /// The directory.
     pub path: String,
-    /// True when it was declared to be persistent memory and is ordinary memory: nothing on it is durable.
+    /// True if it was declared persistent memory and is ordinary memory: nothing on it is durable.
     pub emulated: bool,
     /// `open`, `cordoned`, `draining` or `failed`.
     pub state: String,
-    /// Why it failed, if so.
+    /// Why it failed, if it did.
     pub failed: Option<String>,
-    /// What may be used of it by its setting.
+    /// Bytes that its setting allows.
     pub capacity_bytes: u64,
-    /// What segments take.
+    /// Bytes of segments.
     pub used_bytes: u64,
-    /// What segment files that were made in advance take; they make way.
+    /// Bytes of segment files made in advance; they are removed when room is short.
     pub pooled_bytes: u64,
-    /// What the setting and the file system leave, those files included.
+    /// Bytes that the setting and the file system leave, including those files.
     pub free_bytes: u64,
-    /// Segments on it.
+    /// Number of segments on it.
     pub segments: u64,
-    /// Reads of its segments that were not answered from memory.
+    /// Reads of its segments that the cache did not answer.
     pub reads: u64,
-    /// Bytes that those reads brought.
+    /// Bytes of those reads.
     pub read_bytes: u64,
-    /// Bytes of records written to it by producers.
+    /// Bytes of records that producers wrote to it.
     pub appended_bytes: u64,
-    /// Segments that came down to it.
+    /// Segments that moved down to it.
     pub moved_down_segments: u64,
     /// Their bytes.
     pub moved_down_bytes: u64,
-    /// Segments that came up to it.
+    /// Segments that moved up to it.
     pub moved_up_segments: u64,
     /// Their bytes.
     pub moved_up_bytes: u64,
-    /// Moves to it that failed.
+    /// Failed moves to it.
     pub move_errors: u64,
-    /// Bytes on their way to it.
+    /// Bytes in moves to it.
     pub arriving_bytes: u64,
-    /// Bytes on their way from it.
+    /// Bytes in moves from it.
     pub leaving_bytes: u64,
 }
 
-/// One segment.
+/// One segment, and why it is where it is.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SegmentStatus {
     /// Its topic.
@@ -122,41 +123,41 @@ pub struct SegmentStatus {
     pub tier: String,
     /// Directory of its path.
     pub path: String,
-    /// When it was sealed, in milliseconds of the wall clock; absent while it is written to.
+    /// When it was sealed, in milliseconds of the wall clock; absent for an active segment.
     pub sealed_ms: Option<i64>,
-    /// When it came to its tier; after a start, when it was found there.
+    /// When it came to its tier, or when a start found it there.
     pub arrived_ms: i64,
     /// When it was last read from its disk.
     pub read_ms: Option<i64>,
-    /// Why it stays, in one word.
+    /// The rule that keeps it on its tier, in one word.
     pub rule: String,
-    /// Why it stays, in a sentence.
+    /// The same in a sentence.
     pub why: String,
     /// When that rule ends by itself, in milliseconds of the wall clock.
     pub until_ms: Option<i64>,
-    /// Why retention keeps it, in one word; empty when that cannot be told.
+    /// Why retention keeps it, in one word; empty if unknown.
     pub kept: String,
     /// The same in a sentence.
     pub why_kept: String,
     /// When `retention.ms` has passed, in milliseconds of the wall clock.
     pub kept_until_ms: Option<i64>,
-    /// Why it is not served, if so.
+    /// Why it is not served, if it is offline.
     pub offline: Option<String>,
 }
 
-/// What a move, a drain or a verification came to.
+/// The result of a move, a drain or a verification.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Segments it was about.
+    /// Number of segments concerned.
     pub segments: u64,
-    /// Their bytes, where they were read.
+    /// Their bytes, if they were read.
     pub bytes: u64,
-    /// What is wrong, segment by segment.
+    /// The problems, segment by segment.
     pub problems: Vec<String>,
 }
 
 impl Outcome {
-    /// Adds what another shard has to say.
+    /// Adds the result of another shard.
     pub fn add(&mut self, other: Self) {
         self.segments = self.segments.saturating_add(other.segments);
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -164,7 +165,8 @@ impl Outcome {
     }
 }
 
-/// `orders-3` as topic and partition; a text without a number is a topic, all its partitions.
+/// Parses `orders-3` as topic and partition; a text without a number is a topic with all its
+/// partitions.
 pub fn parse_which(text: &str) -> (String, Option<i32>) {
     let number = |digits: &str| digits.parse().ok().filter(|number: &i32| *number >= 0);
     match text.rsplit_once('-') {

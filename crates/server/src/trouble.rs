@@ -1,8 +1,8 @@
 //! What is wrong with a shard's broker, as reasons for `/readyz`.
 //!
-//! Each names one cause (docs/metrics.md lists them). It looks at what logs, partitions and tiers know of themselves; the one
-//! thing it keeps is since when a last stable offset has stood still. Invariant: no more is kept than there are partitions
-//! with an open transaction.
+//! Each reason names one cause (docs/metrics.md lists them). The functions read the state of logs,
+//! partitions and tiers; the only state kept here is since when a last stable offset has not moved.
+//! Invariant: at most one entry for each partition with an open transaction.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,28 +10,30 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use broker::hanging::Hanging;
+use broker::hanging::HangingDirs;
 use broker::partition::Partition;
 use broker::wall_clock::HeldStep;
 use platform::Platform;
 use platform::clock::Instant;
 use prometheus_client::metrics::gauge::Gauge;
 use storage::tier::TierTable;
-use storage::{Kind, Store};
+use storage::{FailureKind, Store};
 use wire::types::{Offset, TopicPartition};
 
 use crate::health::Reason;
 
-/// How much longer than the longest transaction a last stable offset may stand still.
+/// Time beyond the longest transaction for which a last stable offset may stand still.
 const SLACK: Duration = Duration::from_mins(1);
 
 /// Since when last stable offsets have stood still below their high watermarks.
 #[derive(Default, Debug)]
-// Unbounded: one for each partition with an open transaction; partitions are as many as were made.
+// Unbounded: one for each partition with an open transaction; partitions are as many as were
+// created.
 pub(crate) struct StableOffsets(RefCell<BTreeMap<TopicPartition, (Offset, Instant)>>);
 
 impl StableOffsets {
-    /// Looks at all partitions, and says which have stood still for longer than any transaction may take.
+    /// Returns the partitions whose last stable offset has stood still for longer than any
+    /// transaction may take.
     pub(crate) fn stuck<P: Platform>(
         &self,
         led: &[Rc<Partition<P>>],
@@ -68,7 +70,7 @@ impl StableOffsets {
     }
 }
 
-/// Logs that take no appends, for good or until there is room.
+/// Reports logs that take no appends: failed ones, and those without room.
 pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reason>) {
     let (mut failed, mut full) = ((0, String::new()), (0, String::new()));
     for partition in led {
@@ -80,8 +82,8 @@ pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reas
             continue;
         };
         let (count, example) = match error.kind() {
-            Kind::Failed => &mut failed,
-            Kind::Full => &mut full,
+            FailureKind::Failed => &mut failed,
+            FailureKind::Full => &mut full,
             _ => continue,
         };
         *count += 1;
@@ -93,7 +95,7 @@ pub(crate) fn of_logs<P: Platform>(led: &[Rc<Partition<P>>], into: &mut Vec<Reas
     into.extend(Reason::degraded("full_logs", full.0, full.1));
 }
 
-/// Partitions that are not served because their logs could not be opened, and segments that are in no directory there is.
+/// Reports partitions whose logs could not be opened, and segments that are missing or damaged.
 pub(crate) fn of_absences<P: Platform>(
     unopened: (usize, String),
     store: &Store<P>,
@@ -105,7 +107,8 @@ pub(crate) fn of_absences<P: Platform>(
     into.extend(Reason::degraded("unreadable_segments", segments, ""));
 }
 
-/// Paths of tiers to which nothing is written any more. The table is that of all shards, so one of them tells.
+/// Reports paths of tiers that are no longer written to. All shards share the table, so one shard
+/// reports.
 pub(crate) fn of_tiers(tiers: &TierTable, into: &mut Vec<Reason>) {
     let failed = |path: &storage::tier::TierPath| {
         let why = path.failed()?;
@@ -121,7 +124,7 @@ pub(crate) fn of_tiers(tiers: &TierTable, into: &mut Vec<Reason>) {
     }
 }
 
-/// Log directories that this shard writes nothing more to.
+/// Reports log directories that this shard no longer writes to.
 pub(crate) fn of_log_dirs<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into: &mut Vec<Reason>) {
     let failed = |dir: &PathBuf| Some(format!("{}: {}", dir.display(), store.dir_failure(dir)?));
     let mut failed = dirs.iter().filter_map(failed);
@@ -131,8 +134,9 @@ pub(crate) fn of_log_dirs<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into:
     }
 }
 
-/// Directories whose disks do not answer. They are those that any shard waits for, so one of them tells.
-pub(crate) fn of_hanging(hanging: &Hanging) -> Option<Reason> {
+/// Reports directories whose disks do not answer to any shard. All shards share the list, so one
+/// shard reports.
+pub(crate) fn of_hanging(hanging: &HangingDirs) -> Option<Reason> {
     let all = hanging.now();
     let example = all.first().map(|(dir, waited)| {
         let (dir, waited_s) = (dir.display(), waited.as_secs());
@@ -141,7 +145,8 @@ pub(crate) fn of_hanging(hanging: &Hanging) -> Option<Reason> {
     Reason::degraded("hanging_dirs", all.len(), example.unwrap_or_default())
 }
 
-/// Partitions of coordinators that are out of service; the counts are those of all shards, so one of them tells.
+/// Reports partitions of coordinators that are out of service. All shards share the counts, so one
+/// shard reports.
 pub(crate) fn of_coordinators(metrics: &broker::metrics::Metrics, into: &mut Vec<Reason>) {
     let count = |gauge: &Gauge| usize::try_from(gauge.get()).unwrap_or(0);
     let groups = &metrics.groups;
@@ -157,7 +162,7 @@ pub(crate) fn of_coordinators(metrics: &broker::metrics::Metrics, into: &mut Vec
     into.extend(each.into_iter().flatten());
 }
 
-/// A wall clock that was set and is not believed yet.
+/// Reports a step of the wall clock that is not trusted yet.
 pub(crate) fn of_clock(held: HeldStep) -> Option<Reason> {
     let (by_s, left_s) = (held.by_ms / 1000, held.left_ms / 1000);
     let example = format!("set by {by_s} s, believed in {left_s} s");

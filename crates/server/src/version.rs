@@ -1,5 +1,7 @@
-//! Which program this is: the version and the commit it was built from, the same in `--version`, `forebay_build_info` and the
-//! first line of the log. The commit is `debug` in a debug build and `unknown` where there was no git (see `build.rs`).
+//! The version of this program and the commit it was built from.
+//!
+//! `--version`, `forebay_build_info` and the first line of the log show the same. The commit is
+//! `debug` in a debug build and `unknown` in a build without git (see `build.rs`).
 
 /// The version of the package.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -7,5 +9,5 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit.
 pub const COMMIT: &str = env!("FOREBAY_COMMIT");
 
-/// Both, as `--version` has them.
+/// Version and commit, as `--version` prints them.
 pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FOREBAY_COMMIT"), ")");

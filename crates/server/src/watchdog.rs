@@ -1,12 +1,15 @@
-//! Ends the process when a shard has not moved for too long: a supervisor starts it again, and what hangs one shard (a loop
-//! without end, a lock that is never given back) is a restart with a trace instead of an outage.
+//! Ends the process when a shard has not moved for too long. A supervisor starts it again, so a
+//! hang of one shard (an endless loop, a lock that is never released) causes a restart with a trace
+//! instead of an outage.
 //!
-//! Each shard counts beats, on its own executor; a thread apart looks at them in ticks. A shard is stuck when none of
-//! [`TICKS`] ticks in a row has seen its count move. Ticks, not time: a process that was stopped and goes on, or a machine that
-//! was paused, has missed ticks as well. Invariant: once a shard is stuck the process ends, also when nothing can be logged.
-//! It does not look before clients are let in: recovery may take long.
+//! Each shard counts beats, on its own executor; a separate thread checks them in ticks. A shard is
+//! stuck when its count has not moved for more than [`TICKS`] ticks. Ticks, not time: a stopped
+//! process that continues, or a paused machine, has missed ticks as well. Invariant: once a shard
+//! is stuck the process ends, even if nothing can be logged. The check does not run before clients
+//! are let in: recovery may take long.
 //!
-//! The same thread feeds the watchdog of a service manager: that one ends a process in which not even this thread runs.
+//! The same thread feeds the watchdog of a service manager, which ends a process in which not even
+//! this thread runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -23,10 +26,10 @@ const TICKS: u32 = 10;
 /// How long the trace may take.
 const TRACE_MAX: Duration = Duration::from_secs(3);
 
-/// How long all that is done before the end may take.
+/// How long all work before the end may take.
 const LAST_WORDS_MAX: Duration = Duration::from_secs(10);
 
-/// The pulse of one shard.
+/// The beats of one shard.
 #[derive(Default, Debug)]
 pub(crate) struct Pulse {
     beats: AtomicU64,
@@ -55,20 +58,20 @@ impl Drop for Running<'_> {
     }
 }
 
-/// How often shards beat so that nobody takes them for stuck.
+/// Returns the interval of beats with which a healthy shard is never considered stuck.
 pub(crate) fn beat_interval(stuck_after: Duration) -> Duration {
     (stuck_after / (2 * TICKS)).clamp(Duration::from_millis(10), Duration::from_secs(1))
 }
 
-/// What was seen of the pulses.
+/// The state of the watch.
 struct Watched {
     pulses: Vec<Arc<Pulse>>,
-    /// Beats at the last tick, and ticks since they moved.
+    /// Beats at the last tick, and ticks since they changed.
     seen: Vec<(u64, u32)>,
 }
 
 impl Watched {
-    /// Looks once; the shard that is stuck, if one is.
+    /// Checks once; returns a stuck shard, if there is one.
     fn tick(&mut self) -> Option<(usize, ThreadId)> {
         let each = self.pulses.iter().zip(&mut self.seen).enumerate();
         for (shard, (pulse, (before, still))) in each {
@@ -87,7 +90,8 @@ impl Watched {
     }
 }
 
-/// Watches from now on, in a thread of its own, and feeds the service manager; without `stuck_after` only the latter.
+/// Starts the watch in a thread of its own, which also feeds the service manager; without
+/// `stuck_after` only the latter.
 pub(crate) fn start(
     pulses: Vec<Arc<Pulse>>,
     stuck_after: Option<Duration>,
@@ -120,7 +124,9 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// How long to sleep between two meals, and how many of these sleeps make a tick; `None` where there is nothing to do.
+/// Returns how long to sleep between two feeds, and how many of these sleeps make a tick.
+///
+/// `None` if there is nothing to do.
 fn naps(tick: Option<Duration>, feed_every: Option<Duration>) -> Option<(Duration, u32)> {
     let Some(tick) = tick else {
         return Some((feed_every?, 1));
@@ -131,9 +137,9 @@ fn naps(tick: Option<Duration>, feed_every: Option<Duration>) -> Option<(Duratio
     Some((tick / naps, naps))
 }
 
-/// Says where the shard is, and ends the process.
+/// Logs where the shard hangs, and ends the process.
 fn end(shard: usize, stuck: ThreadId, stuck_after: Duration) -> ! {
-    // The log may be what everybody waits for.
+    // The log itself may be what hangs.
     let last = thread::Builder::new().spawn(|| {
         thread::sleep(LAST_WORDS_MAX);
         std::process::abort();
@@ -200,7 +206,7 @@ mod tests {
         assert!((0..100).all(|_| watched.tick().is_none()));
     }
 
-    /// Runs itself as a process, which is to end.
+    /// Runs itself as a child process, which has to end.
     #[test]
     fn the_process_ends_with_a_trace_when_a_shard_hangs() {
         const INSIDE: &str = "FOREBAY_TEST_HANG";

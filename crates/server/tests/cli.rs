@@ -148,7 +148,8 @@ fn metadata_of_kafka() -> tempfile::TempDir {
     dir
 }
 
-/// Runs a command on a directory; gives whether it succeeded, and what it said with `DIR` for the directory.
+/// Runs a command on a directory; gives whether it succeeded, and what it said with `DIR` for the
+/// directory.
 fn of(dir: &tempfile::TempDir, arguments: &[&str]) -> (bool, String) {
     let path = dir.path().to_str().unwrap();
     let arguments: Vec<_> = arguments

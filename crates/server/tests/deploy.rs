@@ -1,6 +1,7 @@
 //! What is in `deploy/`, and the pages for operators: they name what there is.
 //!
-//! promtool and systemd-analyze are run where they are installed; where they are not, a line says so and the rest is checked.
+//! promtool and systemd-analyze are run where they are installed; where they are not, a line says
+//! so and the rest is checked.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,8 +17,8 @@ mod running;
 
 use running::Broker;
 
-/// Metrics whose first sample is there once something has happened: a client has come, been refused, been held back, or a
-/// log was compacted. They are in docs/metrics.md.
+/// Metrics whose first sample is there once something has happened: a client has come, been
+/// refused, been held back, or a log was compacted. They are in docs/metrics.md.
 const APPEAR_LATER: [&str; 16] = [
     "forebay_connections_ended_total",
     "forebay_connections_refused_total",

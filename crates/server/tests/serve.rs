@@ -249,7 +249,8 @@ fn a_name_that_is_not_the_brokers_is_not_answered_on_the_admin_port() {
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
 }
 
-/// `docs/metrics.md` names each metric as a query does: a counter with `_total`, an info with `_info`.
+/// `docs/metrics.md` names each metric as a query does: a counter with `_total`, an info with
+/// `_info`.
 #[test]
 fn every_metric_is_documented() {
     let dir = tempfile::tempdir().unwrap();
@@ -455,7 +456,8 @@ fn a_volatile_tier_on_such_a_mount_is_emulated_and_every_report_says_so() {
             .into(),
         admin: ready["admin"].as_str().unwrap().parse().unwrap(),
     };
-    // A quarter of 16 MiB, but for what the metadata log takes, is made in the background in files of a segment's length.
+    // A quarter of 16 MiB, but for what the metadata log takes, is made in the background in files
+    // of a segment's length.
     let status = wait_for_status(&broker, |status| {
         status["tiers"][0]["pooled_bytes"] == 3 << 20
     });

@@ -1,4 +1,5 @@
-//! What every actor of a life has at hand: the log, its ledger, the journal, and the signs to move on or to stop.
+//! The state that every actor of a life uses: the log, its ledger, the journal, and the signals of
+//! progress and stop.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -6,16 +7,16 @@ use std::time::Duration;
 
 use platform::sim::Rng;
 use platform::sync::Notify;
-use storage::{Error, Kind, Log, Observer};
+use storage::{Error, FailureKind, Log, Observer};
 use wire::types::LeaderEpoch;
 
 use crate::checker::places::Places;
 use crate::ledger::LogLedger;
 use crate::plan::{LogPlan, Trouble};
 use crate::report::Journal;
-use crate::world::{Planted, World};
+use crate::world::{PlantedBug, World};
 
-/// Wakes whoever waits for a log.
+/// Wakes the actors that wait for a log.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     notify: Notify,
@@ -41,16 +42,17 @@ pub(crate) struct Actor<W: World> {
     pub(crate) journal: Journal,
     pub(crate) plan: Rc<LogPlan>,
     pub(crate) trouble: Trouble,
-    /// A path of a tier is missing in this life: what is there is refused, as not there now.
+    /// A tier path is missing in this life, so segments on it are refused for now.
     pub(crate) missing: bool,
-    /// A path of a tier failed before the log was open: what is there is known by notes alone.
+    /// A tier path failed before the log was open, so segments on it are known only from notes.
     pub(crate) has_failed_path: bool,
-    /// Where there are two slow paths: what was where before the log was opened.
+    /// The places of all segments before the log was opened, in runs with two slow paths.
     pub(crate) places: Option<Rc<Places>>,
-    /// A path of a tier takes no writes at some time of this life: a log that is written to there takes no more.
+    /// A tier path becomes or is read-only in this life; a log that writes to it takes no more
+    /// appends.
     pub(crate) read_only: bool,
-    pub(crate) planted: Option<Planted>,
-    /// Epoch that appends are stamped with.
+    pub(crate) planted: Option<PlantedBug>,
+    /// The leader epoch that appends are stamped with.
     pub(crate) epoch: Rc<Cell<i32>>,
     pub(crate) progress: Rc<Progress>,
     pub(crate) stopping: Rc<Cell<bool>>,
@@ -90,41 +92,44 @@ impl<W: World> Actor<W> {
         self.stopping.get()
     }
 
-    /// True when the log takes no more appends in this life.
+    /// Returns true when the log takes no more appends in this life.
     pub(crate) fn is_over(&self) -> bool {
         let failed = self.log.failed();
-        failed.is_some_and(|error| matches!(error.kind(), Kind::Failed | Kind::Closed))
+        failed
+            .is_some_and(|error| matches!(error.kind(), FailureKind::Failed | FailureKind::Closed))
     }
 
-    /// Completes when the log has moved on, or it is time to stop.
+    /// Waits until the log has progressed, or it is time to stop.
     pub(crate) async fn progressed(&self) {
         self.progress.notify.notified().await;
         self.log.check_invariants();
     }
 
-    /// Sleeps up to `max_ms`.
+    /// Sleeps for a random time up to `max_ms`.
     pub(crate) async fn pause(&self, rng: &mut Rng, max_ms: u64) {
         let pause = Duration::from_micros(rng.below(max_ms * 1000 + 1));
         self.world.clock().sleep(pause).await;
         self.log.check_invariants();
     }
 
-    /// Writes down a broken promise of this log unless `kept`.
+    /// Records a broken promise of this log unless `kept`.
     pub(crate) fn check(&self, kept: bool, what: impl FnOnce() -> String) {
         let name = &self.ledger.borrow().name;
         self.journal.check(kept, || format!("{name}: {}", what()));
     }
 
-    /// Judges the failure of something other than an append or a read.
+    /// Checks whether the failure of something other than an append or a read is allowed.
     pub(crate) fn check_error(&self, doing: &str, error: &Error) {
         let rotten = self.ledger.borrow().rotten;
         let excused = match error.kind() {
-            Kind::Corrupt => rotten,
-            Kind::Closed => self.is_stopping(),
-            Kind::Retry if self.missing => true,
-            Kind::Retry | Kind::Failed if self.read_only => true,
-            Kind::Retry | Kind::Full | Kind::Failed => rotten || self.trouble.fails_operations(),
-            Kind::Invalid => false,
+            FailureKind::Corrupt => rotten,
+            FailureKind::Closed => self.is_stopping(),
+            FailureKind::Retry if self.missing => true,
+            FailureKind::Retry | FailureKind::Failed if self.read_only => true,
+            FailureKind::Retry | FailureKind::Full | FailureKind::Failed => {
+                rotten || self.trouble.fails_operations()
+            }
+            FailureKind::Invalid => false,
         };
         self.check(excused, || format!("{doing} failed: {error}"));
     }

@@ -1,4 +1,4 @@
-//! The promises, one file each.
+//! The checks of the promises, one file each.
 
 pub(crate) mod lookups;
 pub(crate) mod places;

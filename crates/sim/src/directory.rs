@@ -1,25 +1,25 @@
-//! The checkpoint files of the log directory, as the owner of the logs keeps them.
+//! The checkpoint files of the log directory, as the owner of the logs maintains them.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use broker::log_dirs::{LogDirs, Told};
+use broker::log_dirs::{LogDirs, OperatorConsent};
 use platform::Platform;
 use platform::disk::Disk;
 use storage::checkpoint::{clean_shutdown, offsets};
 use storage::{OpenAs, Store};
 use wire::types::{Offset, TopicId, TopicPartition, Uuid};
 
-/// The log directory; the first, where there are two.
+/// The log directory, or the first of two.
 pub(crate) const DIR: &str = "/data";
 
 /// The topic of all logs.
 pub(crate) const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
 
-/// What is known of the logs before they are opened.
-pub(crate) struct Found {
-    /// As the broker finds them, where there is more than one directory.
+/// The state of the logs on disk before they are opened.
+pub(crate) struct LogsOnDisk {
+    /// The broker's view, if there are two directories.
     dirs: Option<LogDirs>,
     clean: bool,
     recovery_points: BTreeMap<TopicPartition, Offset>,
@@ -27,7 +27,7 @@ pub(crate) struct Found {
     high_watermarks: BTreeMap<TopicPartition, Offset>,
 }
 
-impl Found {
+impl LogsOnDisk {
     pub(crate) fn open_as(&self, home: &Path, partition: &TopicPartition) -> OpenAs {
         let mut dirs = self.dirs.iter().flat_map(|dirs| &dirs.dirs);
         if let (Some(all), Some(dir)) = (&self.dirs, dirs.find(|dir| dir.path == home)) {
@@ -50,19 +50,19 @@ impl Found {
     }
 }
 
-/// Reads what is in the log directories, as a start of the broker does: it may be told that some of them are new.
+/// Reads the log directories as a start of the broker does; `told` may declare some of them as new.
 pub(crate) async fn load_all<P: Platform>(
     platform: &P,
     paths: &[PathBuf],
-    told: Told,
-) -> io::Result<Found> {
+    told: OperatorConsent,
+) -> io::Result<LogsOnDisk> {
     let dirs = LogDirs::open_as_told(platform, paths, None, None, told).await;
     let dirs = dirs.map_err(io::Error::other)?;
     let mut high_watermarks = BTreeMap::new();
     for path in paths {
         high_watermarks.extend(read(platform, path, offsets::HIGH_WATERMARKS).await?);
     }
-    Ok(Found {
+    Ok(LogsOnDisk {
         dirs: Some(dirs),
         clean: false,
         recovery_points: BTreeMap::new(),
@@ -71,8 +71,9 @@ pub(crate) async fn load_all<P: Platform>(
     })
 }
 
-/// Reads the files of the one directory, and takes away the mark of a clean stop before any log is touched.
-pub(crate) async fn load<P: Platform>(platform: &P) -> io::Result<Found> {
+/// Reads the files of the only directory, and removes the clean shutdown file before any log is
+/// opened.
+pub(crate) async fn load<P: Platform>(platform: &P) -> io::Result<LogsOnDisk> {
     let disk = platform.disk();
     let dir = Path::new(DIR);
     match disk.list(dir).await {
@@ -87,7 +88,7 @@ pub(crate) async fn load<P: Platform>(platform: &P) -> io::Result<Found> {
             true
         }
     };
-    Ok(Found {
+    Ok(LogsOnDisk {
         dirs: None,
         clean,
         recovery_points: read(platform, dir, offsets::RECOVERY_POINTS).await?,
@@ -112,7 +113,7 @@ async fn read<P: Platform>(
     }
 }
 
-/// Writes the files. Gives the log starts that are promised now.
+/// Writes the files and returns the log start offsets that are promised from now on.
 pub(crate) async fn save<P: Platform>(
     platform: &P,
     store: &Store<P>,
@@ -155,7 +156,7 @@ async fn save_one<P: Platform>(
     Ok(starts)
 }
 
-/// Leaves the mark of a clean stop.
+/// Writes the clean shutdown files.
 pub(crate) async fn mark_clean<P: Platform>(platform: &P, dirs: &[PathBuf]) -> io::Result<()> {
     for dir in dirs {
         let path = dir.join(clean_shutdown::FILE);

@@ -1,9 +1,11 @@
-//! Two log directories under the logs of some runs. One of them is absent for some starts, and there again at the next.
+//! Two log directories for some runs, one of which is absent at some starts and present again at
+//! the next.
 //!
-//! Drawn apart from the rest of the plan, so that the runs with one directory are what they were. The directories are read
-//! as the broker reads them. A start without one of them has to be refused, whatever is in its place, in words that name
-//! the place; it leaves no trace. With both of them, in whatever order the settings name them, every log starts where it
-//! did and has every record: that is for the checkers of what was recovered, which know nothing of the start between.
+//! The choice is drawn separately from the rest of the plan, so that seeds with one directory keep
+//! their runs. The directories are read as the broker reads them. A start without one of them must
+//! be refused, whatever is in its place, with an error that names the place, and must change
+//! nothing. With both of them, in either order, every log starts where it did and has every record:
+//! the checks after recovery verify that without knowing of the refused start.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,21 +22,21 @@ use crate::directory::DIR;
 use crate::plan::one_of;
 
 const SECOND: &str = "/more";
-/// Where nothing is.
+/// A path that does not exist.
 const NOWHERE: &str = "/dta";
-/// A log without which the others mean nothing; here only its folder is looked for.
+/// The metadata log, without which the other logs have no meaning; only its folder is created here.
 const METADATA: &str = "/data/__cluster_metadata-0";
-/// Sets the draw apart from that of the plan.
+/// Separates this draw from that of the plan.
 const SALT: u64 = 0x6c6f_6764;
 
-/// In which way a directory is absent.
+/// How a directory is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum How {
-    /// Its file system is not mounted: an empty directory is in its place.
+    /// Its file system is not mounted, so an empty directory is in its place.
     Unmounted,
     /// The settings do not name it.
     LeftOut,
-    /// The settings name another place, where nothing is.
+    /// The settings name another path, which does not exist.
     Misspelt,
     /// All operations on it fail.
     Failing,
@@ -50,16 +52,17 @@ struct Absence {
 /// The log directories of a run.
 #[derive(Clone, Debug)]
 pub struct Dirs {
-    /// Where each log is at home.
+    /// The home directory of each log.
     homes: Vec<&'static str>,
-    /// Without which the start before a life is tried.
+    /// The directory that is absent at the start before each life.
     absent: Vec<Option<Absence>>,
-    /// In which lives the settings name the second one first.
+    /// Whether the settings of a life name the second directory first.
     swapped: Vec<bool>,
 }
 
 impl Dirs {
-    /// Decides for a run of so many logs and lives whether it has two directories, and how they are absent.
+    /// Decides whether a run with this many logs and lives has two directories, and how they are
+    /// absent.
     pub(crate) fn draw(seed: u64, logs: usize, lives: usize) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);
         let hows = [How::Unmounted, How::LeftOut, How::Misspelt, How::Failing];
@@ -78,12 +81,12 @@ impl Dirs {
         })
     }
 
-    /// Where a log is at home.
+    /// Returns the home directory of a log.
     pub(crate) fn home(&self, log: usize) -> &'static Path {
         Path::new(self.homes.get(log).copied().unwrap_or(DIR))
     }
 
-    /// The directories as the settings of a life name them.
+    /// Returns the directories in the order of a life's settings.
     pub(crate) fn paths(&self, life: usize) -> Vec<PathBuf> {
         let mut paths: Vec<PathBuf> = vec![DIR.into(), SECOND.into()];
         if self.swapped.get(life).copied().unwrap_or(false) {
@@ -92,7 +95,10 @@ impl Dirs {
         paths
     }
 
-    /// Takes a directory away before a life, and does not bring it back; false if none is absent then. For a planted bug.
+    /// Removes the directory that is absent before a life and does not bring it back, for a planted
+    /// bug.
+    ///
+    /// Returns false if none is absent then.
     pub(crate) fn unmount(&self, life: usize, disk: &SimDisk) -> bool {
         let Some(Some(absence)) = self.absent.get(life) else {
             return false;
@@ -100,7 +106,9 @@ impl Dirs {
         disk.unmount(Path::new(absence.dir)).is_ok()
     }
 
-    /// Tries the start without a directory that comes before a life, if one does. True if there was one and it was refused.
+    /// Tries the start without a directory that precedes a life, if there is one.
+    ///
+    /// Returns true if there was one and it was refused.
     pub(crate) async fn start_without<P: Platform>(
         &self,
         life: usize,
@@ -149,7 +157,8 @@ impl Dirs {
     }
 }
 
-/// Has the metadata log lie in the first directory: a start with logs and without it is refused.
+/// Creates the metadata log's folder in the first directory; a start with logs but without it is
+/// refused.
 pub(crate) fn name_metadata(disk: &SimDisk) {
     let file = Path::new(METADATA).join(partition_metadata::FILE);
     if disk.contents(&file).is_err() {
@@ -158,7 +167,7 @@ pub(crate) fn name_metadata(disk: &SimDisk) {
     }
 }
 
-/// All files of both directories.
+/// Returns all files of both directories.
 async fn files(disk: &SimDisk) -> io::Result<BTreeMap<PathBuf, Vec<u8>>> {
     let mut files = BTreeMap::new();
     let mut dirs: Vec<PathBuf> = vec![DIR.into(), SECOND.into()];

@@ -1,8 +1,9 @@
-//! What was accepted and what was promised: the model that the logs are compared with.
+//! The model that the logs are compared with: which batches were accepted and what was promised.
 //!
-//! One [`LogLedger`] per log. It holds the batches that the log must have, may have (accepted, not yet safe), and how far
-//! each promise reaches. After a restart the log may have lost what was not safe; [`LogLedger::recovered`] then forgets
-//! it too, after checking.
+//! There is one [`LogLedger`] per log. It holds the batches that the log must have or may have
+//! (accepted, not yet safe), and the extent of each promise. After a restart the log may have lost
+//! batches that were not safe; after the check [`LogLedger::recovered`] removes them from the
+//! ledger, too.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,66 +11,68 @@ use bytes::Bytes;
 use storage::Durability;
 use wire::types::{Offset, TimestampMs};
 
-/// Identity of an idempotent batch: producer, epoch, first sequence.
+/// The identity of an idempotent batch: producer, epoch, first sequence.
 pub type BatchId = (i64, i16, i32);
 
 /// A batch that was accepted.
 #[derive(Clone, Debug)]
-pub struct Accepted {
-    /// Its bytes as they must be stored, offset and epoch stamped.
+pub struct LedgerBatch {
+    /// The bytes as they must be stored, with offset and epoch stamped.
     pub bytes: Bytes,
-    /// Offset after its last record.
+    /// The offset after its last record.
     pub next: Offset,
-    /// Leader epoch it was stamped with.
+    /// The leader epoch that it was stamped with.
     pub epoch: i32,
-    /// Timestamps of its records, as a lookup sees them.
+    /// The timestamps of its records, as a lookup returns them.
     pub timestamps: Vec<TimestampMs>,
-    /// Who it is of, if idempotent.
+    /// The identity, if the batch is idempotent.
     pub id: Option<BatchId>,
 }
 
 /// The model of one log.
 #[derive(Debug)]
 pub struct LogLedger {
-    /// Name for messages.
+    /// The name for messages.
     pub name: String,
-    /// What the log promises.
+    /// The durability that the log promises.
     pub durability: Durability,
-    /// By base offset, without gaps, from the promised log start on. While a truncation is under way, or after one that failed, also what it was to cut.
-    pub batches: BTreeMap<Offset, Accepted>,
+    /// The batches by base offset, without gaps, from the promised log start on; during a
+    /// truncation and after a failed one also those to be truncated.
+    pub batches: BTreeMap<Offset, LedgerBatch>,
     ids: HashMap<BatchId, Offset>,
-    /// Batches that were stored, and deleted on purpose since.
+    /// Batches that were stored and then deleted on purpose.
     deleted: HashSet<BatchId>,
-    /// Everything below must survive a loss of power.
+    /// Everything below must survive a power loss.
     pub power_safe: Offset,
     /// Everything below must survive a kill.
     pub kill_safe: Offset,
-    /// The log start that was seen last.
+    /// The last observed log start offset.
     pub log_start: Offset,
-    /// The log start that was promised: saved in the checkpoint.
+    /// The promised log start offset, which is saved in the checkpoint.
     pub log_start_saved: Offset,
-    /// The highest log start that there was: epochs that end before it may be forgotten, although the log may start
-    /// earlier again after a crash.
+    /// The highest log start offset so far: leader epochs that end before it may be forgotten,
+    /// although the log may start at a lower offset again after a crash.
     pub log_start_max: Offset,
-    /// Segments that begin below were deleted in this life: nothing but a loss of power may bring them back.
+    /// Segments that begin below were deleted in this life; only a power loss may restore them.
     pub gone_below: Offset,
-    /// Where notes said that the log starts, when a path was missing or failed as it was opened; what they told of may have
-    /// been deleted before.
+    /// The log start offset according to notes, when a path was missing or failed while the log was
+    /// opened; the segments in the notes may have been deleted before.
     pub start_by_note: Option<Offset>,
-    /// A truncation to this offset has begun and has not been seen to end.
+    /// A truncation to this offset has begun, and its end was not observed.
     pub truncating: Option<Offset>,
-    /// Grows with each truncation: what was known of the log before is void.
+    /// Incremented by each truncation; earlier knowledge of the log is then invalid.
     pub generation: u64,
-    /// Bits of its files were inverted: it may refuse anything, but not make anything up.
+    /// Bits of its files were flipped: the log may refuse anything, but must not return wrong
+    /// records.
     pub rotten: bool,
-    /// It cannot be opened any more, because of rot.
+    /// The log can no longer be opened, because of flipped bits.
     pub dead: bool,
-    /// Batches that were safe are gone, legitimately: producers may meet a gap.
+    /// Safe batches were lost legitimately, so producers may meet a gap.
     pub has_lost: bool,
 }
 
 impl LogLedger {
-    /// A log without records.
+    /// Creates the ledger of a log without records.
     pub fn new(name: String, durability: Durability) -> Self {
         Self {
             name,
@@ -92,21 +95,21 @@ impl LogLedger {
         }
     }
 
-    /// The offset that the next batch must get.
+    /// Returns the offset that the next batch must get.
     pub fn end(&self) -> Offset {
         let last = self.batches.last_key_value();
         last.map_or(self.log_start, |(_, batch)| batch.next.max(self.log_start))
     }
 
-    /// A batch got its offsets.
-    pub fn accept(&mut self, base: Offset, batch: Accepted) {
+    /// Adds a batch that got its offsets.
+    pub fn accept(&mut self, base: Offset, batch: LedgerBatch) {
         if let Some(id) = batch.id {
             self.ids.insert(id, base);
         }
         self.batches.insert(base, batch);
     }
 
-    /// Somebody was told that everything below is safe.
+    /// Notes that everything below `below` was acknowledged as safe.
     pub fn acknowledge(&mut self, below: Offset) {
         self.kill_safe = self.kill_safe.max(below);
         if self.durability == Durability::Synced {
@@ -114,23 +117,24 @@ impl LogLedger {
         }
     }
 
-    /// Where the batch with this identity is, if the log has it.
+    /// Returns the base offset of the batch with this identity, if the log has it.
     pub fn find(&self, id: BatchId) -> Option<Offset> {
         self.ids.get(&id).copied()
     }
 
-    /// True when the log had the batch with this identity, until it was deleted with the records before a log start.
+    /// Returns true when the log had the batch with this identity until it was deleted before a log
+    /// start offset.
     pub fn had(&self, id: BatchId) -> bool {
         self.deleted.contains(&id)
     }
 
-    /// The batch that holds `offset`.
-    pub fn batch_at(&self, offset: Offset) -> Option<(Offset, &Accepted)> {
+    /// Returns the batch that holds `offset`.
+    pub fn batch_at(&self, offset: Offset) -> Option<(Offset, &LedgerBatch)> {
         let (base, batch) = self.batches.range(..=offset).next_back()?;
         (batch.next > offset).then_some((*base, batch))
     }
 
-    /// The log was cut: everything from `end` on is gone.
+    /// Notes a truncation: everything from `end` on is gone.
     pub fn truncated(&mut self, end: Offset) {
         self.forget_from(end);
         self.power_safe = self.power_safe.min(end);
@@ -144,17 +148,18 @@ impl LogLedger {
         self.has_lost = true;
     }
 
-    /// The log starts at `start` for now.
+    /// Sets the current log start offset.
     pub fn starts_at(&mut self, start: Offset) {
         self.log_start = start;
         self.log_start_max = self.log_start_max.max(start);
     }
 
-    /// The log start is promised to be at `start` at least, whatever happens: what lies before is gone.
+    /// Notes the promise that the log starts at `start` or later, and removes the batches before
+    /// it.
     pub fn start_saved(&mut self, start: Offset) {
         self.log_start_saved = self.log_start_saved.max(start);
         let mut kept = self.batches.split_off(&start);
-        // The batch that `start` lies in stays.
+        // The batch that contains `start` stays.
         if let Some(last) = self.batches.last_entry()
             && last.get().next > start
         {
@@ -167,7 +172,7 @@ impl LogLedger {
         self.index_ids();
     }
 
-    /// The log was opened again and was found to be `[start, end)`. How many batches it has lost.
+    /// Notes that the log was reopened as `[start, end)`, and returns how many batches it has lost.
     pub fn recovered(&mut self, start: Offset, end: Offset) -> usize {
         let before = self.batches.len();
         self.forget_from(end);
@@ -216,7 +221,7 @@ mod tests {
         for (start, deleted) in [(0, 0), (2, 0), (3, 1), (4, 1), (6, 2), (9, 3)] {
             let mut ledger = LogLedger::new("log".to_owned(), Durability::Synced);
             for base in [0_i32, 3, 6] {
-                let batch = Accepted {
+                let batch = LedgerBatch {
                     bytes: Bytes::new(),
                     next: Offset(i64::from(base) + 3),
                     epoch: 0,

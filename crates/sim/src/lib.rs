@@ -1,20 +1,23 @@
-//! The simulated world: storage under seeded faults, and the checks that it keeps its promises.
+//! A simulated world: storage under seeded faults, and checks that it keeps its promises.
 //!
-//! A *run* is decided by its seed alone. It is a row of *lives* of one log directory: each opens the logs, lets
-//! producers, readers and an owner (retention, truncation, saves) loose on them while the disk misbehaves, and ends by a
-//! clean stop, a kill or a loss of power; the next life starts on what is left.
-//! The [`ledger`] knows every batch that was ever accepted and what was promised about it. Checked all the time:
-//! * what was acknowledged is readable, byte for byte, until it is deleted on purpose;
-//! * nothing is read that was not written, or at another offset, or out of order;
-//! * offsets, watermarks and log starts do not fall, and no offset that could be read is given away twice;
-//! * a batch that is sent again is answered with its first offsets and stored once, across restarts too;
-//! * what is on a tier's path that is missing or read-only may be refused, and is there when the path is; nothing that was
-//!   deleted comes back with it;
+//! The seed alone determines a *run*. A run is a sequence of *lives* of one or two log directories.
+//! Each life opens the logs, runs producers, readers and an owner (retention, truncation, saves)
+//! while the disk misbehaves, and ends with a clean stop, a kill or a power loss; the next life
+//! starts on the remaining files. The [`ledger`] knows every accepted batch and what was promised
+//! about it. The checks run all the time:
+//! * acknowledged records are readable, byte for byte, until they are deleted on purpose;
+//! * no read returns records that were not written, or that are at another offset or out of order;
+//! * offsets, watermarks and log starts do not fall, and no readable offset is given to another
+//!   record;
+//! * a batch that is sent again is answered with its first offsets and stored once, even across
+//!   restarts;
+//! * records on a tier path that is missing or read-only may be refused, and are there when the
+//!   path returns; deleted records do not come back with it;
 //! * a start without one of the log directories is refused and changes nothing;
-//! * lookups by timestamp and the epoch of an offset agree with the records.
+//! * lookups by timestamp and by the epoch of an offset agree with the records.
 //!
-//! Not checked: throughput, the network, several brokers, transactions.
-//! The same seed gives the same trace (`Report::trace`). Planted bugs ([`world::Planted`]) must be found.
+//! Not checked: throughput, the network, several brokers, transactions. The same seed gives the
+//! same trace (`Report::trace`). The checks must find planted bugs ([`world::PlantedBug`]).
 
 mod actor;
 mod checker;
@@ -37,20 +40,25 @@ use dirs::Dirs;
 use plan::Plan;
 use report::{Report, Violation};
 use tiers::Tiers;
-use world::{LyingPlatform, Planted, World};
+use world::{LyingPlatform, PlantedBug, World};
 
-/// Runs the world that `seed` describes, perhaps with a bug planted in it.
-pub fn run(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
+/// Runs the world that `seed` describes, optionally with a planted bug.
+pub fn run(seed: u64, planted: Option<PlantedBug>) -> Result<Report, Violation> {
     match planted {
-        Some(Planted::SyncsAreLies) => run_on::<LyingPlatform>(seed, planted),
+        Some(PlantedBug::SyncsAreLies) => run_on::<LyingPlatform>(seed, planted),
         _ => run_on::<SimPlatform>(seed, planted),
     }
 }
 
-fn run_on<W: World>(seed: u64, planted: Option<Planted>) -> Result<Report, Violation> {
+fn run_on<W: World>(seed: u64, planted: Option<PlantedBug>) -> Result<Report, Violation> {
     let mut rng = Rng::new(seed);
     let mut plan = Plan::draw(&mut rng, planted);
-    let is_for_any = |planted| matches!(planted, Planted::MissingIsNew | Planted::NoteGoesFirst);
+    let is_for_any = |planted| {
+        matches!(
+            planted,
+            PlantedBug::MissingIsNew | PlantedBug::NoteGoesFirst
+        )
+    };
     if planted.is_none_or(is_for_any) {
         let lives = plan.lives.len();
         plan.tiers = Tiers::draw(seed, lives);

@@ -1,4 +1,5 @@
-//! One life of the log directory: open and check, let the actors loose, end; and what a run keeps from life to life.
+//! One life of the log directory: opens and checks the logs, runs the actors, ends; also the state
+//! that a run keeps between lives.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -6,56 +7,56 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::log_dirs::Told;
+use broker::log_dirs::OperatorConsent;
 use platform::disk::Disk;
 use platform::runtime::run_simulated;
 use platform::sim::{Effect, Fault, Rng, SimDisk};
 use platform::task::{self, JoinHandle};
-use storage::{Kind, Metrics, Observer, Store, folder_name};
+use storage::{FailureKind, Metrics, Observer, Store, folder_name};
 use wire::types::{LeaderEpoch, TopicPartition};
 
 use crate::actor::{Actor, Progress};
 use crate::checker::lookups;
 use crate::checker::places::Places;
 use crate::checker::recovered::{self, Before};
-use crate::directory::{self, DIR, Found, TOPIC};
+use crate::directory::{self, DIR, LogsOnDisk, TOPIC};
 use crate::ledger::LogLedger;
 use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
 use crate::producer::{self, Identity};
 use crate::report::{Journal, Report, Violation};
-use crate::world::{Planted, World};
+use crate::world::{PlantedBug, World};
 use crate::{dirs, owner, planted, reader, tiers};
 
-/// Longer than anything may take to stop, in simulated time.
+/// The longest time that a stop may take, in simulated time.
 const STOP_MAX: Duration = Duration::from_mins(10);
-/// Longer than any life may take, in simulated time.
+/// The longest time that a life may take, in simulated time.
 const LIFE_MAX: Duration = Duration::from_hours(1);
-/// Wall time of the first life: 2026-01-01 00:00:00 UTC.
+/// The wall clock at the first life: 2026-01-01 00:00:00 UTC.
 const WALL_MS_AT_START: i64 = 1_767_225_600_000;
-/// Leader epochs that a life may use up.
+/// The most leader epochs that a life may use.
 const EPOCHS_OF_A_LIFE: i32 = 1000;
 
-/// A run on its way.
+/// A run in progress.
 pub(crate) struct Run {
     seed: u64,
     pub(crate) plan: Plan,
-    logs: Vec<Kept>,
+    logs: Vec<KeptLog>,
     journal: Journal,
     plants: planted::Plants,
-    /// There is something in the directories.
+    /// The directories have been formatted.
     formatted: Cell<bool>,
     wall_ms: i64,
 }
 
-/// What is kept of a log from life to life.
-struct Kept {
+/// The state of a log that is kept between lives.
+struct KeptLog {
     home: &'static Path,
     partition: TopicPartition,
     plan: Rc<LogPlan>,
     ledger: Rc<RefCell<LogLedger>>,
     producers: Vec<Rc<RefCell<Identity>>>,
     before: Cell<Before>,
-    /// Where there are two slow paths: what was where before it was opened.
+    /// The places of all segments before the log was opened, in runs with two slow paths.
     places: RefCell<Option<Rc<Places>>>,
 }
 
@@ -73,7 +74,7 @@ impl Run {
             let ledger = LogLedger::new(partition.to_string(), plan.options.durability);
             let producers = 0..plan.idempotent_producers;
             let dirs = all.dirs.as_ref();
-            Kept {
+            KeptLog {
                 home: dirs.map_or(Path::new(DIR), |dirs| dirs.home(number)),
                 partition,
                 plan: Rc::new(plan.clone()),
@@ -100,7 +101,7 @@ impl Run {
         self.journal.report()
     }
 
-    /// Lives one life on `disk`; gives the disk of the next one.
+    /// Runs one life on `disk` and returns the disk of the next one.
     pub(crate) fn live<W: World>(
         &mut self,
         number: usize,
@@ -156,16 +157,16 @@ impl Run {
     }
 }
 
-/// A life on its way.
+/// A life in progress.
 struct Life<'a, W: World> {
     run: &'a Run,
     plan: LifePlan,
     number: usize,
     /// The log directories.
     dirs: Vec<PathBuf>,
-    /// A path of a tier is not there, or is read-only, from the start on.
+    /// A tier path is missing or read-only from the start.
     missing: bool,
-    /// A path of a tier takes no writes at some time.
+    /// A tier path is read-only at some time.
     read_only: bool,
     disk: &'a SimDisk,
     world: W,
@@ -201,7 +202,7 @@ impl<W: World> Life<'_, W> {
             self.make_trouble(rng).await;
         }
         let Some(actors) = self.open_all(told, rng).await else {
-            // It was not born. Whatever was promised before still holds, but what survives a kill need not survive this.
+            // The logs did not open. What survives only a kill need not survive this end.
             for kept in &self.run.logs {
                 if self.plan.end != End::Kill && kept.before.get() == Before::Ended(End::Kill) {
                     kept.before.set(Before::Ended(self.plan.end));
@@ -224,7 +225,7 @@ impl<W: World> Life<'_, W> {
             self.world.clock().sleep(self.plan.duration / turns).await;
         }
         for actor in &actors {
-            // A file system that has gone read-only does not pass.
+            // A read-only file system does not recover.
             let over = actor.is_over() && self.plan.trouble.passes() && !self.read_only;
             actor.check(!over, || {
                 let (trouble, failed) = (self.plan.trouble, actor.log.failed());
@@ -248,7 +249,7 @@ impl<W: World> Life<'_, W> {
         next
     }
 
-    /// Where there are two slow paths: takes down where everything is.
+    /// Records the places of all segments, in runs with two slow paths.
     async fn look_for_places(&self) {
         let paths = self.tiers().map(|tiers| tiers.slow_paths(self.number));
         let paths = paths.unwrap_or_default();
@@ -259,7 +260,7 @@ impl<W: World> Life<'_, W> {
         }
     }
 
-    /// True when a path of a tier has failed already, as it may while the logs are opened.
+    /// Returns true when a tier path has already failed, as it may while the logs are opened.
     fn has_failed_path(&self) -> bool {
         let table = self.store.tiers();
         table.is_some_and(|table| table.paths().iter().any(|path| path.failed().is_some()))
@@ -273,18 +274,19 @@ impl<W: World> Life<'_, W> {
         }
     }
 
-    /// Tries a start without one of the log directories. What the one that follows is told of them.
-    async fn start_without(&self) -> Told {
-        let told = Told::default();
+    /// Tries a start without one of the log directories, and returns the instructions for the next
+    /// start.
+    async fn start_without(&self) -> OperatorConsent {
+        let told = OperatorConsent::default();
         let Some(dirs) = self.run.plan.dirs.as_ref() else {
             return told;
         };
         if !self.run.formatted.get() {
             return told;
         }
-        if self.run.plan.planted == Some(Planted::MissingIsNew) {
+        if self.run.plan.planted == Some(PlantedBug::MissingIsNew) {
             let taken = dirs.unmount(self.number, self.disk);
-            return Told {
+            return OperatorConsent {
                 format_new: taken,
                 forget_missing: taken,
             };
@@ -298,7 +300,7 @@ impl<W: World> Life<'_, W> {
         told
     }
 
-    async fn find(&self, told: Told) -> std::io::Result<Found> {
+    async fn find(&self, told: OperatorConsent) -> std::io::Result<LogsOnDisk> {
         if self.run.plan.dirs.is_none() {
             return directory::load(&self.world).await;
         }
@@ -308,8 +310,8 @@ impl<W: World> Life<'_, W> {
         Ok(found)
     }
 
-    /// Opens and checks all logs; `None` when the disk did not let it.
-    async fn open_all(&self, told: Told, rng: &mut Rng) -> Option<Vec<Actor<W>>> {
+    /// Opens and checks all logs; returns `None` when the disk prevented it.
+    async fn open_all(&self, told: OperatorConsent, rng: &mut Rng) -> Option<Vec<Actor<W>>> {
         let found = match self.find(told).await {
             Ok(found) => found,
             Err(error) => {
@@ -332,7 +334,7 @@ impl<W: World> Life<'_, W> {
         Some(actors)
     }
 
-    async fn open(&self, kept: &Kept, found: &Found, rng: &mut Rng) -> Option<Actor<W>> {
+    async fn open(&self, kept: &KeptLog, found: &LogsOnDisk, rng: &mut Rng) -> Option<Actor<W>> {
         let how = found.open_as(kept.home, &kept.partition);
         let options = kept.plan.options.clone();
         let opened = self
@@ -350,7 +352,7 @@ impl<W: World> Life<'_, W> {
                 let journal = &self.run.journal;
                 let places = kept.places.borrow();
                 let away = places.as_ref().is_none_or(|places| places.may_be_offline());
-                let missing = self.missing && away && error.kind() == Kind::Retry;
+                let missing = self.missing && away && error.kind() == FailureKind::Retry;
                 journal.check(excused || rot || missing, || {
                     format!("{name} does not open: {error}")
                 });
@@ -428,7 +430,7 @@ impl<W: World> Life<'_, W> {
         }
     }
 
-    /// A part of the life is over.
+    /// Begins the next part of the life.
     async fn turn(&self, turn: u32) {
         if let Trouble::Spells { of, .. } = self.plan.trouble {
             match turn % 2 {
@@ -461,7 +463,7 @@ impl<W: World> Life<'_, W> {
         self.disk.set_exhausted(None);
     }
 
-    /// Leaves so much room on the disk.
+    /// Leaves `bytes` of room on the disk.
     async fn leave_room(&self, bytes: u64) {
         if let Ok(space) = self.disk.space(Path::new("/")).await {
             let used = space.total - space.free;
@@ -482,7 +484,7 @@ impl<W: World> Life<'_, W> {
         }
     }
 
-    /// Inverts bits in the files of one log.
+    /// Flips bits in the files of one log.
     async fn rot(&self, bits: u64, rng: &mut Rng) {
         let at = usize::try_from(rng.below(self.run.logs.len() as u64)).unwrap_or(0);
         let Some(kept) = self.run.logs.get(at) else {
@@ -505,7 +507,9 @@ impl<W: World> Life<'_, W> {
         }
     }
 
-    /// Stops in order. The disk of the next life has lost power, which must not matter if the stop was clean.
+    /// Stops the logs in order.
+    ///
+    /// The disk of the next life has lost power, which must not matter after a clean stop.
     async fn stop(
         &self,
         actors: &[Actor<W>],
@@ -552,7 +556,7 @@ impl<W: World> Life<'_, W> {
         next
     }
 
-    /// Takes down what the logs say of themselves, and pulls the plug.
+    /// Records the offsets that the logs report, then kills the process or cuts the power.
     fn end_abruptly(&self, actors: &[Actor<W>], rng: &mut Rng) -> SimDisk {
         for actor in actors {
             let mut ledger = actor.ledger.borrow_mut();
@@ -575,7 +579,7 @@ impl<W: World> Life<'_, W> {
     }
 }
 
-/// Saves the checkpoint files now and then, as the one owner of the directory.
+/// Saves the checkpoint files at intervals, as the only owner of the directory.
 async fn save_points<W: World>(
     world: W,
     store: Store<W>,

@@ -1,7 +1,8 @@
-//! The owner of a log: it sets the high watermark, deletes, truncates, rolls and saves; and watches the offsets.
+//! The owner of a log: sets the high watermark, deletes, truncates, rolls and saves, and checks the
+//! offsets.
 
 use platform::sim::Rng;
-use storage::{Kind, Log};
+use storage::{FailureKind, Log};
 use wire::types::{LeaderEpoch, Offset};
 
 use crate::actor::Actor;
@@ -44,7 +45,7 @@ impl Marks {
     }
 }
 
-/// Sets the high watermark as the log moves on, and sees to it that no offset falls.
+/// Sets the high watermark as the log progresses, and checks that no offset falls.
 pub(crate) async fn watch<W: World>(actor: Actor<W>) {
     let generation = || actor.ledger.borrow().generation;
     let mut before = Marks::of(&actor.log, generation());
@@ -56,7 +57,7 @@ pub(crate) async fn watch<W: World>(actor: Actor<W>) {
             actor.check(now.follows(&before), || {
                 format!("offsets went from {before:?} to {now:?}")
             });
-            // What can be read now must not become something else later.
+            // Records that can be read now must not change later.
             let mut ledger = actor.ledger.borrow_mut();
             ledger.acknowledge(now.high_watermark);
             ledger.starts_at(now.start);
@@ -70,7 +71,7 @@ pub(crate) async fn watch<W: World>(actor: Actor<W>) {
     }
 }
 
-/// Does what owners do, until it is time to stop.
+/// Runs the owner's operations until it is time to stop.
 pub(crate) async fn run<W: World>(actor: Actor<W>, mut rng: Rng) {
     while !actor.is_stopping() && !actor.is_over() {
         actor.pause(&mut rng, 400).await;
@@ -135,7 +136,8 @@ async fn truncate<W: World>(actor: &Actor<W>, rng: &mut Rng) {
     };
     let target = end.plus(-i64::try_from(back).unwrap_or(0));
     {
-        // While it is cut nobody takes note of where it starts, which may have moved since somebody did.
+        // `watch` does not record the log start during a truncation, and it may have moved since
+        // the last record.
         let mut ledger = actor.ledger.borrow_mut();
         ledger.starts_at(start);
         ledger.truncating = Some(target);
@@ -160,11 +162,11 @@ async fn truncate<W: World>(actor: &Actor<W>, rng: &mut Rng) {
         }
         Err(error) => {
             if !actor.is_over() {
-                // It did not come to cutting anything: that would have latched the log.
+                // Nothing was truncated: a failed truncation would have latched the log.
                 ledger.truncating = None;
             }
             drop(ledger);
-            if error.kind() != Kind::Retry {
+            if error.kind() != FailureKind::Retry {
                 actor.check_error("truncate", &error);
             }
         }

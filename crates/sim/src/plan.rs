@@ -1,4 +1,5 @@
-//! What a seed decides before anything happens: the logs, their settings and producers, the lives, their faults and ends.
+//! What a seed decides before the run: the logs, their settings and producers, the lives, their
+//! faults and ends.
 
 use std::io;
 use std::time::Duration;
@@ -8,108 +9,108 @@ use storage::{Durability, LogOptions, StoreOptions};
 
 use crate::dirs::Dirs;
 use crate::tiers::Tiers;
-use crate::world::Planted;
+use crate::world::PlantedBug;
 
-/// A run.
+/// The plan of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The logs, all in one log directory.
+    /// The logs.
     pub logs: Vec<LogPlan>,
-    /// The lives, one after the other.
+    /// The lives, in order.
     pub lives: Vec<LifePlan>,
     /// Settings of the store.
     pub store: StoreOptions,
-    /// The bug that is planted.
-    pub planted: Option<Planted>,
-    /// The tiers, if the logs have any.
+    /// The planted bug.
+    pub planted: Option<PlantedBug>,
+    /// The tiers, if the run has any.
     pub tiers: Option<Tiers>,
-    /// The log directories, if there are two.
+    /// The log directories, if the run has two.
     pub dirs: Option<Dirs>,
 }
 
-/// One log.
+/// The plan of one log.
 #[derive(Clone, Debug)]
 pub struct LogPlan {
     /// Its settings.
     pub options: LogOptions,
-    /// How many producers are idempotent.
+    /// The number of idempotent producers.
     pub idempotent_producers: usize,
-    /// How many are not.
+    /// The number of producers without idempotence.
     pub plain_producers: usize,
-    /// Its records have the time of their append.
+    /// Its records have the time of their append as timestamp.
     pub append_time: bool,
-    /// Its end is cut off now and then.
+    /// The owner truncates it from time to time.
     pub truncated: bool,
 }
 
-/// One life.
+/// The plan of one life.
 #[derive(Clone, Debug)]
 pub struct LifePlan {
-    /// How long it takes, in simulated time.
+    /// The length of the life, in simulated time.
     pub duration: Duration,
-    /// How long the disk takes, at least and at most.
+    /// The least and the greatest latency of the disk.
     pub latency: (Duration, Duration),
-    /// What goes wrong.
+    /// The fault.
     pub trouble: Trouble,
-    /// It goes wrong from the opening of the logs on, not only once they are open.
+    /// The fault begins when the logs are opened, not only afterwards.
     pub trouble_at_open: bool,
-    /// By how much the wall clock jumps at each turn, there and back.
+    /// How far the wall clock jumps at each turn, alternately forward and back.
     pub clock_jump_ms: i64,
-    /// How it ends.
+    /// How the life ends.
     pub end: End,
 }
 
-/// What goes wrong in a life.
+/// The fault of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
-    /// Nothing.
+    /// No fault.
     None,
     /// One operation fails.
     Fails {
-        /// How many operations (of that kind) pass before.
+        /// How many operations (of that kind) succeed before.
         skip: u64,
-        /// Of which kind; any if not given.
+        /// The kind of operation; any if not given.
         kind: Option<OpKind>,
-        /// How.
+        /// The error.
         error: io::ErrorKind,
     },
-    /// The power goes in the middle of an operation.
+    /// The power is lost in the middle of an operation.
     PowerOff {
-        /// How many operations pass before.
+        /// How many operations succeed before.
         skip: u64,
     },
-    /// The disk has only so much room left, for the first half of the life.
+    /// The disk has limited room for the first half of the life.
     Full {
-        /// How much.
+        /// The room that is left.
         room_bytes: u64,
     },
     /// The disk is read-only for the second half of the life.
     ReadOnly,
-    /// Spells, with as much time between them as they last, in which the machine is short of something.
+    /// Repeated shortages of the machine, with pauses of the same length.
     Spells {
-        /// Of what.
+        /// The kind of shortage.
         of: Spell,
-        /// How many.
+        /// The number of shortages.
         count: u32,
     },
-    /// Some bits of one log's files are inverted before it is opened.
+    /// Some bits of one log's files are flipped before it is opened.
     Rot {
-        /// How many.
+        /// The number of bits.
         bits: u64,
     },
 }
 
-/// What the machine is short of for a while.
+/// A temporary shortage of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spell {
-    /// The disk has only so much room left.
+    /// The disk has limited room.
     Room {
-        /// How much.
+        /// The room that is left.
         bytes: u64,
     },
-    /// No descriptor is to be had: EMFILE (24), or ENFILE (23).
+    /// No descriptor is available: EMFILE (24), or ENFILE (23).
     Descriptors {
-        /// What the operating system says.
+        /// The error number of the operating system.
         errno: i32,
     },
 }
@@ -117,15 +118,16 @@ pub enum Spell {
 /// How a life ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Every log is closed; then the power goes.
+    /// Every log is closed, then the power is lost.
     Stop,
     /// The process is killed.
     Kill,
-    /// The power goes.
+    /// The power is lost.
     PowerLoss,
 }
 
-/// A second, an hour, a day, either way; all together less than what a producer is remembered for.
+/// A second, an hour or a day in either direction; the sum is less than the time after which a
+/// producer is forgotten.
 const CLOCK_JUMPS_MS: [i64; 10] = [
     0,
     0,
@@ -152,8 +154,8 @@ const KINDS: [OpKind; 9] = [
 ];
 
 impl Plan {
-    /// Decides everything.
-    pub fn draw(rng: &mut Rng, planted: Option<Planted>) -> Self {
+    /// Draws the plan.
+    pub fn draw(rng: &mut Rng, planted: Option<PlantedBug>) -> Self {
         let logs = (0..=rng.below(3)).map(|_| LogPlan::draw(rng)).collect();
         let lives = (0..3 + rng.below(4)).map(|_| LifePlan::draw(rng)).collect();
         Self {
@@ -216,7 +218,7 @@ impl LifePlan {
             trouble_at_open: rng.chance(25),
             clock_jump_ms: one_of(rng, &CLOCK_JUMPS_MS),
             end: match end {
-                // Nothing but a restart of the machine shows what a failed sync has left.
+                // Only a restart of the machine shows the effect of a failed sync.
                 End::Kill if trouble.may_fail_a_sync() => End::PowerLoss,
                 end => end,
             },
@@ -279,13 +281,13 @@ impl Trouble {
         }
     }
 
-    /// True when descriptors run out.
+    /// Returns true when descriptors run out.
     pub(crate) fn takes_descriptors(self) -> bool {
         let of_descriptors = |of| matches!(of, Spell::Descriptors { .. });
         matches!(self, Self::Spells { of, .. } if of_descriptors(of))
     }
 
-    /// How many parts of a life differ.
+    /// Returns the number of parts of a life.
     pub(crate) fn turns(self) -> u32 {
         match self {
             Self::Spells { count, .. } => 2 * count,
@@ -293,12 +295,12 @@ impl Trouble {
         }
     }
 
-    /// True when it passes, and a log must have got over it by the end of the life.
+    /// Returns true when the fault ends, so that a log must have recovered by the end of the life.
     pub(crate) fn passes(self) -> bool {
         matches!(self, Self::Full { .. } | Self::Spells { .. })
     }
 
-    /// True when an operation of the disk may fail through no fault of its caller.
+    /// Returns true when a disk operation may fail without a mistake of its caller.
     pub(crate) fn fails_operations(self) -> bool {
         !matches!(self, Self::None | Self::Rot { .. })
     }
@@ -315,7 +317,7 @@ fn store_options(rng: &mut Rng) -> StoreOptions {
         cache_bytes_start: cache_bytes_max / 4,
         unwritten_bytes_max: one_of(rng, &[512 << 10, 4 << 20]),
         chunk_bytes: one_of(rng, &[16 << 10, 64 << 10]),
-        // No thread may have a say in what happens.
+        // The background thread would make runs differ.
         reserve_chunks: 0,
         allocate_step_bytes: one_of(rng, &[16 << 10, 256 << 10]),
         save_interval_bytes: one_of(rng, &[16 << 10, 128 << 10, 64 << 20]),

@@ -1,7 +1,8 @@
-//! Bugs that are planted where the world around the logs can show what they do: each stands for a class of faults that were
-//! found in the field, and a run has to find it.
+//! Planted bugs whose effect shows in the world around the logs. Each stands for a class of faults
+//! found in the field, and a run must find it.
 //!
-//! Not here: a disk that lies ([`crate::world::LyingPlatform`]) and what a producer is told too early (`producer.rs`).
+//! Elsewhere: a disk that lies ([`crate::world::LyingPlatform`]) and acknowledgements that are too
+//! early (`producer.rs`).
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -10,34 +11,34 @@ use std::time::Duration;
 
 use platform::disk::Disk;
 use platform::sim::{Rng, SimDisk};
-use storage::{Kind, folder_name};
+use storage::{FailureKind, folder_name};
 use wire::types::{Offset, TopicPartition};
 
 use crate::actor::Actor;
 use crate::directory::DIR;
-use crate::world::{Planted, World};
+use crate::world::{PlantedBug, World};
 
-/// Lets go of a shard that [`Planted::TimerArmedAtNow`] holds, so that a test can end.
+/// Releases a shard that [`PlantedBug::TimerArmedAtNow`] blocks, so that a test can end.
 pub static LET_GO: AtomicBool = AtomicBool::new(false);
 
-/// What a plant keeps from life to life.
+/// The state of a planted bug that is kept between lives.
 #[derive(Default)]
 pub(crate) struct Plants {
-    /// A segment as it was when the life before began.
+    /// A segment as it was at the beginning of the previous life.
     copy: RefCell<Option<(PathBuf, Vec<u8>)>>,
 }
 
 impl Plants {
-    /// A life begins: what a bug does to the directory, or reads it as.
+    /// Applies a bug's effect on the directory at the beginning of a life.
     pub(crate) async fn begin(
         &self,
-        planted: Option<Planted>,
+        planted: Option<PlantedBug>,
         disk: &SimDisk,
         log: &TopicPartition,
         missing: &[&Path],
     ) {
         let folder = Path::new(DIR).join(folder_name(log));
-        if planted == Some(Planted::NoteGoesFirst) {
+        if planted == Some(PlantedBug::NoteGoesFirst) {
             forget(disk, &folder, missing).await;
             return;
         }
@@ -46,13 +47,13 @@ impl Plants {
             return;
         };
         match planted {
-            Some(Planted::StaleCopyWins) => {
+            Some(PlantedBug::StaleCopyWins) => {
                 if let Some((path, before)) = self.copy.replace(Some((first, now))) {
                     let put = disk.put(&path, &before);
                     put.expect("a healthy disk");
                 }
             }
-            Some(Planted::AbsentIsGone) => {
+            Some(PlantedBug::AbsentIsGone) => {
                 let put = disk.put(&first, &[]);
                 put.expect("a healthy disk");
             }
@@ -61,7 +62,8 @@ impl Plants {
     }
 }
 
-/// Takes away the notes of segments on a path that is missing, as kills leave it where a note goes before the next one comes.
+/// Removes the notes of segments on a missing path, as a kill would if a note were removed before
+/// the next one is written.
 async fn forget(disk: &SimDisk, home: &Path, missing: &[&Path]) {
     let is_missing = |note: &[u8]| {
         let note = String::from_utf8_lossy(note);
@@ -78,23 +80,24 @@ async fn forget(disk: &SimDisk, home: &Path, missing: &[&Path]) {
     }
 }
 
-/// Whether a batch that waits is given up, because the disk is full: its memory goes back, the log keeps it.
+/// Returns true if a waiting batch is given up because the disk is full: its memory is released,
+/// but the log keeps it.
 pub(crate) fn takes_full_for_not_written<W: World>(actor: &Actor<W>, base: Offset) -> bool {
     let full = actor
         .log
         .failed()
-        .is_some_and(|error| error.kind() == Kind::Full);
-    let planted = actor.planted == Some(Planted::FullIsNotWritten);
+        .is_some_and(|error| error.kind() == FailureKind::Full);
+    let planted = actor.planted == Some(PlantedBug::FullIsNotWritten);
     if planted && full {
         actor.ledger.borrow_mut().truncated(base);
     }
     planted && full
 }
 
-/// Does what a planted bug does beside everything else.
+/// Runs a planted bug that acts beside the other actors.
 pub(crate) async fn run<W: World>(actor: Actor<W>, mut rng: Rng) {
     match actor.planted {
-        Some(Planted::CheckedBeforeWaiting) => {
+        Some(PlantedBug::CheckedBeforeWaiting) => {
             while !actor.is_stopping() && !actor.is_over() {
                 let checked = actor.log.high_watermark();
                 actor.pause(&mut rng, 400).await;
@@ -103,7 +106,7 @@ pub(crate) async fn run<W: World>(actor: Actor<W>, mut rng: Rng) {
                 }
             }
         }
-        Some(Planted::TimerArmedAtNow) => {
+        Some(PlantedBug::TimerArmedAtNow) => {
             let clock = actor.world.clock();
             let due = clock.now();
             while due <= clock.now() && !LET_GO.load(Ordering::Relaxed) {

@@ -1,7 +1,9 @@
-//! Producers: they send batches, send them again, across restarts too, and remember what they were told.
+//! Producers: they send batches and send them again, even across restarts, and remember the
+//! acknowledgements.
 //!
-//! An idempotent producer has up to five batches under way and keeps its identity over the lives of a run; what it was not
-//! told to be safe it sends again. A plain one sends a few batches at a time and forgets about them.
+//! An idempotent producer has up to five batches in flight and keeps its identity over the lives of
+//! a run; it sends again every batch that was not acknowledged as safe. A plain producer sends a
+//! few batches at a time and forgets them.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -10,47 +12,47 @@ use std::rc::Rc;
 use bytes::Bytes;
 use platform::sim::Rng;
 use storage::log::producer_state::{Origin, ProducerCheck, ProducerError};
-use storage::{Appended, Kind, Stamp};
+use storage::{FailureKind, LogAppendInfo, Stamp};
 use wire::batch::{self, BatchBuilder, BatchHeader, CRC_START, HEADER_BYTES, sequence_plus};
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 use crate::actor::Actor;
-use crate::ledger::{Accepted, BatchId};
+use crate::ledger::{BatchId, LedgerBatch};
 use crate::planted;
-use crate::world::{Planted, World};
+use crate::world::{PlantedBug, World};
 
 const IN_FLIGHT_MAX: u64 = 5;
 
-/// What an idempotent producer remembers from life to life.
+/// The state of an idempotent producer that is kept between lives.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    /// Shared by all producers of a run: where the next fresh id comes from.
+    /// The source of the next unused id, shared by all producers of a run.
     ids: Rc<std::cell::Cell<i64>>,
     id: i64,
     epoch: i16,
     next_sequence: i32,
-    unacknowledged: VecDeque<Sent>,
+    unacknowledged: VecDeque<SentBatch>,
 }
 
-/// A batch that is not known to be safe.
+/// A batch that was not acknowledged.
 #[derive(Clone, Debug)]
-struct Sent {
+struct SentBatch {
     batch: Bytes,
     timestamps: Vec<TimestampMs>,
     id: Option<BatchId>,
-    /// Where it is, in which generation of the log, if it was taken in this life.
-    taken: Option<Taken>,
+    /// Its place and the generation of the log, if the log took it in this life.
+    taken: Option<TakenBatch>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Taken {
+struct TakenBatch {
     base: Offset,
     next: Offset,
     generation: u64,
 }
 
-/// What came of waiting.
-enum Waited {
+/// The result of waiting.
+enum WaitOutcome {
     Safe,
     Cut,
     Over,
@@ -60,7 +62,7 @@ impl Identity {
     pub(crate) fn fresh(ids: &Rc<std::cell::Cell<i64>>, rng: &mut Rng) -> Self {
         let id = ids.get();
         ids.set(id + 1);
-        // Some begin near the end of the sequences, so that they wrap.
+        // Some begin near the end of the sequence numbers, so that they wrap.
         let next_sequence = if rng.chance(20) { i32::MAX - 20 } else { 0 };
         Self {
             ids: Rc::clone(ids),
@@ -71,7 +73,7 @@ impl Identity {
         }
     }
 
-    /// Another life begins: nothing is under way.
+    /// Begins another life with no batch in flight.
     pub(crate) fn restart(&mut self) {
         for sent in &mut self.unacknowledged {
             sent.taken = None;
@@ -106,10 +108,10 @@ pub(crate) async fn idempotent<W: World>(
     }
 }
 
-/// Runs a producer without identity until it is time to stop.
+/// Runs a producer without an identity until it is time to stop.
 pub(crate) async fn plain<W: World>(actor: Actor<W>, mut rng: Rng) {
     while !actor.is_over() && !actor.is_stopping() {
-        let batches: Vec<Sent> = (0..=rng.below(2))
+        let batches: Vec<SentBatch> = (0..=rng.below(2))
             .map(|_| {
                 let (builder, timestamps) = records(&actor, &mut rng, "plain");
                 finished(builder, timestamps, None)
@@ -120,12 +122,12 @@ pub(crate) async fn plain<W: World>(actor: Actor<W>, mut rng: Rng) {
             .flat_map(|sent| sent.batch.to_vec())
             .collect();
         if let Some(appended) = append(&actor, &joined.into(), &batches) {
-            let taken = Taken {
+            let taken = TakenBatch {
                 base: appended.base_offset,
                 next: appended.last_offset.plus(1),
                 generation: actor.ledger.borrow().generation,
             };
-            if let Waited::Safe = wait(&actor, taken).await {
+            if let WaitOutcome::Safe = wait(&actor, taken).await {
                 acknowledge(&actor, taken);
             }
         }
@@ -133,7 +135,7 @@ pub(crate) async fn plain<W: World>(actor: Actor<W>, mut rng: Rng) {
     }
 }
 
-fn next_batch<W: World>(actor: &Actor<W>, identity: &mut Identity, rng: &mut Rng) -> Sent {
+fn next_batch<W: World>(actor: &Actor<W>, identity: &mut Identity, rng: &mut Rng) -> SentBatch {
     let label = format!(
         "producer {} sequence {}",
         identity.id, identity.next_sequence
@@ -164,8 +166,8 @@ fn records<W: World>(
     (builder, timestamps)
 }
 
-fn finished(builder: BatchBuilder, timestamps: Vec<TimestampMs>, id: Option<BatchId>) -> Sent {
-    Sent {
+fn finished(builder: BatchBuilder, timestamps: Vec<TimestampMs>, id: Option<BatchId>) -> SentBatch {
+    SentBatch {
         batch: builder
             .finish()
             .expect("uncompressed batches are always built"),
@@ -175,8 +177,9 @@ fn finished(builder: BatchBuilder, timestamps: Vec<TimestampMs>, id: Option<Batc
     }
 }
 
-/// Sends everything that is not under way, in order, and now and then something again that is. False when the log does not
-/// take it now.
+/// Sends every batch that is not in flight, in order, and occasionally one that is.
+///
+/// Returns false when the log refuses a batch.
 fn send_all<W: World>(actor: &Actor<W>, identity: &Rc<RefCell<Identity>>, rng: &mut Rng) -> bool {
     let generation = actor.ledger.borrow().generation;
     let mut identity = identity.borrow_mut();
@@ -187,17 +190,17 @@ fn send_all<W: World>(actor: &Actor<W>, identity: &Rc<RefCell<Identity>>, rng: &
             .is_some_and(|taken| taken.generation == generation);
         if !under_way || rng.chance(5) {
             match send(actor, &sent) {
-                Sending::Taken(taken) => {
+                SendOutcome::Taken(taken) => {
                     if let Some(sent) = identity.unacknowledged.get_mut(at) {
                         sent.taken = Some(taken);
                     }
                 }
-                Sending::Known => {
+                SendOutcome::Known => {
                     identity.unacknowledged.remove(at);
                     continue;
                 }
-                Sending::Refused => return false,
-                Sending::Lost => {
+                SendOutcome::Refused => return false,
+                SendOutcome::Lost => {
                     let ids = Rc::clone(&identity.ids);
                     *identity = Identity::fresh(&ids, rng);
                     return false;
@@ -209,18 +212,18 @@ fn send_all<W: World>(actor: &Actor<W>, identity: &Rc<RefCell<Identity>>, rng: &
     true
 }
 
-enum Sending {
-    /// It is in the log.
-    Taken(Taken),
-    /// It is in the log, and too old to be recognised exactly.
+enum SendOutcome {
+    /// The log has the batch.
+    Taken(TakenBatch),
+    /// The log has the batch, but it is too old to be recognised exactly.
     Known,
-    /// Not now.
+    /// The log refuses the batch for now.
     Refused,
-    /// What came before it is gone, legitimately.
+    /// Earlier batches were lost legitimately.
     Lost,
 }
 
-fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
+fn send<W: World>(actor: &Actor<W>, sent: &SentBatch) -> SendOutcome {
     let header = BatchHeader::parse(&sent.batch).expect("a batch of ours");
     let ledger = actor.ledger.borrow();
     let stored = sent.id.and_then(|id| ledger.find(id));
@@ -239,8 +242,8 @@ fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
                 )
             });
             match append(actor, &sent.batch, std::slice::from_ref(sent)) {
-                None => Sending::Refused,
-                Some(appended) => Sending::Taken(Taken {
+                None => SendOutcome::Refused,
+                Some(appended) => SendOutcome::Taken(TakenBatch {
                     base: appended.base_offset,
                     next: appended.last_offset.plus(1),
                     generation,
@@ -257,24 +260,28 @@ fn send<W: World>(actor: &Actor<W>, sent: &Sent) -> Sending {
                     sent.id
                 )
             });
-            Sending::Taken(Taken {
+            SendOutcome::Taken(TakenBatch {
                 base,
                 next: first.last_offset.plus(1),
                 generation,
             })
         }
-        Err(ProducerError::OutOfOrderSequence { .. }) if was_stored => Sending::Known,
+        Err(ProducerError::OutOfOrderSequence { .. }) if was_stored => SendOutcome::Known,
         Err(error) => {
             actor.check(may_be_lost, || {
                 format!("batch {:?} is refused: {error}", sent.id)
             });
-            Sending::Lost
+            SendOutcome::Lost
         }
     }
 }
 
-/// Appends batches and puts them into the ledger.
-fn append<W: World>(actor: &Actor<W>, bytes: &Bytes, batches: &[Sent]) -> Option<Appended> {
+/// Appends batches and adds them to the ledger.
+fn append<W: World>(
+    actor: &Actor<W>,
+    bytes: &Bytes,
+    batches: &[SentBatch],
+) -> Option<LogAppendInfo> {
     let (now_ms, epoch) = (actor.now_ms(), actor.epoch());
     let append_time = actor.plan.append_time.then_some(TimestampMs(now_ms));
     let stamp = Stamp {
@@ -288,7 +295,7 @@ fn append<W: World>(actor: &Actor<W>, bytes: &Bytes, batches: &[Sent]) -> Option
             actor.journal.count(|counts| counts.refused += 1);
             let expected = matches!(
                 error.kind(),
-                Kind::Retry | Kind::Full | Kind::Failed | Kind::Closed
+                FailureKind::Retry | FailureKind::Full | FailureKind::Failed | FailureKind::Closed
             );
             actor.check(expected, || format!("append failed: {error}"));
             let unchanged = end == actor.log.log_end_offset();
@@ -327,13 +334,13 @@ fn append<W: World>(actor: &Actor<W>, bytes: &Bytes, batches: &[Sent]) -> Option
     Some(appended)
 }
 
-/// The batch as it must be stored.
+/// Returns the batch as it must be stored.
 fn stamped(
-    sent: &Sent,
+    sent: &SentBatch,
     base: Offset,
     epoch: LeaderEpoch,
     append_time: Option<TimestampMs>,
-) -> Accepted {
+) -> LedgerBatch {
     let mut bytes = sent.batch.to_vec();
     let mut timestamps = sent.timestamps.clone();
     if let Some(fixed) = bytes.first_chunk_mut::<HEADER_BYTES>() {
@@ -347,7 +354,7 @@ fn stamped(
     let crc = batch::crc_of(&bytes);
     bytes[17..CRC_START].copy_from_slice(&crc.to_be_bytes());
     let records = i64::try_from(timestamps.len()).unwrap_or(0);
-    Accepted {
+    LedgerBatch {
         bytes: bytes.into(),
         next: base.plus(records),
         epoch: epoch.0,
@@ -364,38 +371,38 @@ async fn wait_for_first<W: World>(actor: &Actor<W>, identity: &Rc<RefCell<Identi
         .and_then(|sent| sent.taken);
     let Some(taken) = first else { return };
     match wait(actor, taken).await {
-        Waited::Safe => {
+        WaitOutcome::Safe => {
             acknowledge(actor, taken);
             identity.borrow_mut().unacknowledged.pop_front();
         }
-        // Whether it is still there shows when it is sent again.
-        Waited::Cut | Waited::Over => {}
+        // Sending it again shows whether it is still there.
+        WaitOutcome::Cut | WaitOutcome::Over => {}
     }
 }
 
-async fn wait<W: World>(actor: &Actor<W>, taken: Taken) -> Waited {
+async fn wait<W: World>(actor: &Actor<W>, taken: TakenBatch) -> WaitOutcome {
     loop {
         if actor.ledger.borrow().generation != taken.generation {
-            return Waited::Cut;
+            return WaitOutcome::Cut;
         }
         let safe = match actor.planted {
-            Some(Planted::EarlyAcknowledgement) => actor.log.log_end_offset(),
+            Some(PlantedBug::EarlyAcknowledgement) => actor.log.log_end_offset(),
             _ => actor.log.committed_offset(),
         };
         if safe >= taken.next {
-            return Waited::Safe;
+            return WaitOutcome::Safe;
         }
         if planted::takes_full_for_not_written(actor, taken.base) {
-            return Waited::Cut;
+            return WaitOutcome::Cut;
         }
         if actor.is_over() {
-            return Waited::Over;
+            return WaitOutcome::Over;
         }
         actor.progressed().await;
     }
 }
 
-fn acknowledge<W: World>(actor: &Actor<W>, taken: Taken) {
+fn acknowledge<W: World>(actor: &Actor<W>, taken: TakenBatch) {
     actor.ledger.borrow_mut().acknowledge(taken.next);
     actor.journal.count(|counts| counts.acknowledged += 1);
     actor.journal.note(&[2, taken.base.0, taken.next.0]);

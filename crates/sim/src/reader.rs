@@ -1,4 +1,5 @@
-//! Readers: they read below the high watermark, at the tail and anywhere else, and compare with the ledger.
+//! Readers: they read below the high watermark, at the tail and at random offsets, and compare with
+//! the ledger.
 
 use platform::sim::Rng;
 use wire::types::Offset;

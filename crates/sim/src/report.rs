@@ -1,4 +1,4 @@
-//! What a run gives: the first promise that was broken, or what it has done and its trace.
+//! The result of a run: the first broken promise, or the counts and the trace.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,11 +7,11 @@ use std::rc::Rc;
 /// A broken promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// The run.
+    /// The seed of the run.
     pub seed: u64,
-    /// Which life of it, from 0.
+    /// The number of the life, from 0.
     pub life: usize,
-    /// What was found.
+    /// The description.
     pub what: String,
 }
 
@@ -24,25 +24,25 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// What a run without a violation has done. The counts show whether it was worth anything.
+/// The result of a run without a violation; the counts show whether the run covered enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Sums up everything that happened, in order.
+    /// A hash of all events, in order.
     pub trace: u64,
-    /// What happened how often.
+    /// The number of events of each kind.
     pub counts: Counts,
 }
 
-/// What happened how often.
+/// The number of events of each kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Batches that got offsets.
     pub appended: u64,
-    /// Batches whose producer was told that they are safe.
+    /// Batches that were acknowledged as safe.
     pub acknowledged: u64,
-    /// Batches that were sent again and recognised.
+    /// Batches that were sent again and recognised as duplicates.
     pub duplicates: u64,
-    /// Batches that readers were given.
+    /// Batches that readers got.
     pub read: u64,
     /// Appends that were refused.
     pub refused: u64,
@@ -52,26 +52,27 @@ pub struct Counts {
     pub retained: u64,
     /// Starts without a log directory that were refused.
     pub absent: u64,
-    /// Segments that came to a slow path from wherever, where there are two.
+    /// Segments that moved to a slow path, in runs with two of them.
     pub moved: u64,
-    /// Reads that were refused right after a start, since a path was away.
+    /// Reads that were refused after a start because a path was away.
     pub away: u64,
     /// Lives that ended by a clean stop.
     pub stops: u64,
     /// Lives that ended by a kill.
     pub kills: u64,
-    /// Lives that ended by a loss of power.
+    /// Lives that ended with a power loss, including those after a clean stop.
     pub crashes: u64,
-    /// Lives in which a log failed and took no more appends.
+    /// Lives in which a log failed, that is, took no more appends.
     pub failed: u64,
-    /// Batches that had been appended and were not there after a restart (none of them acknowledged).
+    /// Appended batches that were missing after a restart; acknowledged ones only where the promise
+    /// allows it.
     pub lost: u64,
-    /// Answers that refused damaged bytes.
+    /// Reads that were refused because of damaged bytes.
     pub damaged: u64,
 }
 
 impl Counts {
-    /// Adds another run's.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         let Self {
             appended,
@@ -110,7 +111,7 @@ impl Counts {
     }
 }
 
-/// Where the actors of a life write down what they see; clones share it.
+/// The record of what the actors of a life observe; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Journal {
     inner: Rc<Inner>,
@@ -124,7 +125,7 @@ struct Inner {
 }
 
 impl Journal {
-    /// Adds something that happened to the trace (FNV-1a over its words).
+    /// Adds an event to the trace (FNV-1a over its words).
     pub(crate) fn note(&self, words: &[i64]) {
         let mut trace = self.inner.trace.get();
         for byte in words.iter().flat_map(|word| word.to_le_bytes()) {
@@ -133,19 +134,19 @@ impl Journal {
         self.inner.trace.set(trace);
     }
 
-    /// Counts something.
+    /// Updates the counts.
     pub(crate) fn count(&self, count: impl FnOnce(&mut Counts)) {
         let mut counts = self.inner.counts.get();
         count(&mut counts);
         self.inner.counts.set(counts);
     }
 
-    /// Writes down a broken promise; the first one counts.
+    /// Records a broken promise; the first one stays.
     pub(crate) fn violated(&self, what: impl FnOnce() -> String) {
         self.inner.violation.borrow_mut().get_or_insert_with(what);
     }
 
-    /// Writes down a broken promise unless `kept`.
+    /// Records a broken promise unless `kept`.
     pub(crate) fn check(&self, kept: bool, what: impl FnOnce() -> String) {
         if !kept {
             self.violated(what);

@@ -1,9 +1,11 @@
-//! Slower tiers under the logs of some runs, whose paths are missing in some lives and there again in others.
+//! Slower tiers for some runs, whose paths are missing in some lives and present again in others.
 //!
-//! Some runs have one slow path, others two. Of the two each is missing or read-only for itself, and drained for itself; which of
-//! them is the faster differs from life to life, so that segments go from the one to the other and back.
-//! Drawn apart from the rest of the plan, so that the runs without tiers, and those with one slow path, are what they were.
-//! Whatever is missing, nothing may be concluded from that: what is there is served, the rest is refused and comes back.
+//! Some runs have one slow path, others two. Each of two may be missing or read-only, and may be
+//! drained, independently of the other. Which of them is faster differs between lives, so that
+//! segments move in both directions. The tiers are drawn separately from the rest of the plan, so
+//! that seeds without tiers, or with one slow path, keep their runs. A missing path must not lead
+//! to conclusions: segments that are there are served, all others are refused and return with the
+//! path.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,15 +21,15 @@ use crate::plan::one_of;
 
 const BULK: &str = "/bulk";
 const COLD: &str = "/cold";
-/// Directories are known by numbers, in this order, from 1 on.
+/// Directories are identified by their number in this list, from 1.
 const DIRS: [&str; 3] = [DIR, BULK, COLD];
 const BULK_NOTE: &str = "00000000000000000000000000000002.away";
 const COLD_NOTE: &str = "00000000000000000000000000000003.away";
-/// Room that nobody fills.
+/// More room than a run can use.
 const SPACE_BYTES: u64 = 1 << 40;
-/// Sets the draw apart from that of the plan.
+/// Separates this draw from that of the plan.
 const SALT: u64 = 0x7469_6572;
-/// Sets the draw of two slow paths apart from both.
+/// Separates the draw of two slow paths from both others.
 const SALT_OF_TWO: u64 = 0x7477_6f73;
 
 /// The tiers of a run.
@@ -42,11 +44,11 @@ struct TiersLife {
     bulk: Slow,
     cold: Option<Slow>,
     order: Order,
-    /// Nothing moves but what is drained.
+    /// Only draining segments move.
     still: bool,
 }
 
-/// In which way a path is away from the start of a life on.
+/// How a path is away from the start of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Away {
     No,
@@ -54,11 +56,11 @@ pub(crate) enum Away {
     ReadOnly,
 }
 
-/// A slow path, as its notes and a life know it.
+/// A slow path, with its notes and its state in a life.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowPath {
     pub(crate) dir: &'static str,
-    /// How a note ends that names it without a text.
+    /// The end of the name of a note without text that stands for this path.
     pub(crate) note: &'static str,
     pub(crate) away: Away,
 }
@@ -66,25 +68,25 @@ pub(crate) struct SlowPath {
 /// A slow path in one life.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    state: State,
-    drained: Drained,
+    state: SlowPathState,
+    drained: DrainTime,
 }
 
-/// What is wrong with a path.
+/// The state of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum State {
+enum SlowPathState {
     Well,
-    /// It is not there.
+    /// It is missing.
     Missing,
     /// Its file system is mounted read-only.
     ReadOnly,
-    /// It becomes so within the life.
+    /// It becomes read-only during the life.
     TurnsReadOnly,
 }
 
-/// Whether everything is to leave a path.
+/// Whether a path is drained.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Drained {
+enum DrainTime {
     No,
     /// From the start.
     AtStart,
@@ -102,13 +104,17 @@ enum Order {
 }
 
 impl Tiers {
-    /// Decides for a run of so many lives whether it has one slow path, and when that is missing.
+    /// Decides whether a run with this many lives has one slow path, and when that path is missing.
     pub(crate) fn draw(seed: u64, lives: usize) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);
         let one = |missing| TiersLife {
             bulk: Slow {
-                state: if missing { State::Missing } else { State::Well },
-                drained: Drained::No,
+                state: if missing {
+                    SlowPathState::Missing
+                } else {
+                    SlowPathState::Well
+                },
+                drained: DrainTime::No,
             },
             cold: None,
             order: Order::BulkFirst,
@@ -121,15 +127,15 @@ impl Tiers {
         })
     }
 
-    /// The same for two slow paths.
+    /// Decides the same for two slow paths.
     pub(crate) fn draw_two(seed: u64, lives: usize) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT_OF_TWO);
         if !rng.chance(50) {
             return None;
         }
-        let mut states = [State::Well; 2];
+        let mut states = [SlowPathState::Well; 2];
         let lives = (0..lives).map(|life| {
-            states = states.map(|before| State::draw(&mut rng, life, before));
+            states = states.map(|before| SlowPathState::draw(&mut rng, life, before));
             let order = one_of(&mut rng, &[Order::BulkFirst, Order::ColdFirst, Order::Same]);
             let drained = match rng.below(6) {
                 0..=1 => [true, false],
@@ -138,10 +144,10 @@ impl Tiers {
                 _ => [false, false],
             };
             let [bulk, cold] = [0, 1].map(|at: usize| {
-                let when = one_of(&mut rng, &[Drained::AtStart, Drained::AtTurn]);
+                let when = one_of(&mut rng, &[DrainTime::AtStart, DrainTime::AtTurn]);
                 Slow {
                     state: states[at],
-                    drained: if drained[at] { when } else { Drained::No },
+                    drained: if drained[at] { when } else { DrainTime::No },
                 }
             });
             TiersLife {
@@ -160,47 +166,51 @@ impl Tiers {
         self.lives.get(life).copied()
     }
 
-    /// A path is not as it was from the start of a life on: what is there may be refused, as not there now.
+    /// Returns true when a path is missing or read-only from the start of a life, so that its
+    /// segments may be refused.
     pub(crate) fn is_missing(&self, life: usize) -> bool {
         self.any(life, |state| {
-            matches!(state, State::Missing | State::ReadOnly)
+            matches!(state, SlowPathState::Missing | SlowPathState::ReadOnly)
         })
     }
 
-    /// A path takes no writes at some time of a life.
+    /// Returns true when a path is read-only at some time of a life.
     pub(crate) fn is_read_only(&self, life: usize) -> bool {
         self.any(life, |state| {
-            matches!(state, State::ReadOnly | State::TurnsReadOnly)
+            matches!(
+                state,
+                SlowPathState::ReadOnly | SlowPathState::TurnsReadOnly
+            )
         })
     }
 
-    fn any(&self, life: usize, is: impl Fn(State) -> bool) -> bool {
+    fn any(&self, life: usize, is: impl Fn(SlowPathState) -> bool) -> bool {
         self.life(life)
             .is_some_and(|life| life.paths().any(|(_, slow)| is(slow.state)))
     }
 
-    /// The directories of the paths that are not there in a life.
+    /// Returns the directories of the paths that are missing in a life.
     pub(crate) fn missing_dirs(&self, life: usize) -> Vec<&'static Path> {
         let paths = self.life(life).into_iter().flat_map(TiersLife::paths);
-        let missing = paths.filter(|(_, slow)| slow.state == State::Missing);
+        let missing = paths.filter(|(_, slow)| slow.state == SlowPathState::Missing);
         missing.map(|(dir, _)| Path::new(dir)).collect()
     }
 
-    /// The slow paths, where there are two.
+    /// Returns the slow paths, if there are two.
     pub(crate) fn slow_paths(&self, life: usize) -> Vec<SlowPath> {
         let path = |(dir, slow): (&'static str, Slow)| SlowPath {
             dir,
             note: if dir == BULK { BULK_NOTE } else { COLD_NOTE },
             away: match slow.state {
-                State::Well | State::TurnsReadOnly => Away::No,
-                State::Missing => Away::Missing,
-                State::ReadOnly => Away::ReadOnly,
+                SlowPathState::Well | SlowPathState::TurnsReadOnly => Away::No,
+                SlowPathState::Missing => Away::Missing,
+                SlowPathState::ReadOnly => Away::ReadOnly,
             },
         };
         self.of_two(life).map(path).collect()
     }
 
-    /// The paths as a life finds them.
+    /// Returns the tier table of a life.
     pub(crate) fn table(&self, life: usize) -> Arc<TierTable> {
         let life = self.life(life);
         let mut tiers = vec![tier("fast", &[DIR])];
@@ -217,7 +227,7 @@ impl Tiers {
         let table = TierTable::new(tiers);
         for path in table.paths() {
             path.note_space(SPACE_BYTES, SPACE_BYTES);
-            // Each start finds the same directories, and knows which is missing.
+            // Each start finds the same directories, and knows which one is missing.
             let known = (1..).zip(DIRS);
             for (id, _) in known.filter(|(_, dir)| path.dir() == Path::new(dir)) {
                 path.set_identity(Uuid::from_u128(id));
@@ -227,15 +237,15 @@ impl Tiers {
             let Some(path) = table.holding(Path::new(dir)) else {
                 continue;
             };
-            if slow.state == State::Missing {
+            if slow.state == SlowPathState::Missing {
                 path.fail("it is not mounted");
             }
-            path.set_draining(slow.drained == Drained::AtStart);
+            path.set_draining(slow.drained == DrainTime::AtStart);
         }
         table
     }
 
-    /// How segments move in a life.
+    /// Returns the movement settings of a life.
     pub(crate) fn policy(&self, life: usize) -> PolicySettings {
         let still = self.life(life).is_some_and(|life| life.still);
         PolicySettings {
@@ -244,21 +254,21 @@ impl Tiers {
         }
     }
 
-    /// Has the disk be what a life finds.
+    /// Sets the disk to its state at the start of a life.
     pub(crate) fn begin(&self, life: usize, disk: &SimDisk) {
         for (dir, slow) in self.of_two(life) {
-            disk.set_read_only_below(Path::new(dir), slow.state == State::ReadOnly);
+            disk.set_read_only_below(Path::new(dir), slow.state == SlowPathState::ReadOnly);
         }
     }
 
-    /// The first turn of a life.
+    /// Applies the changes of the first turn of a life.
     pub(crate) fn turn(&self, life: usize, disk: &SimDisk, table: &TierTable) {
         for (dir, slow) in self.of_two(life) {
             let dir = Path::new(dir);
-            if slow.state == State::TurnsReadOnly {
+            if slow.state == SlowPathState::TurnsReadOnly {
                 disk.set_read_only_below(dir, true);
             }
-            if slow.drained == Drained::AtTurn
+            if slow.drained == DrainTime::AtTurn
                 && let Some(path) = table.holding(dir)
             {
                 path.set_draining(true);
@@ -266,7 +276,7 @@ impl Tiers {
         }
     }
 
-    /// The slow paths of a life, where there are two.
+    /// Returns the slow paths of a life, if there are two.
     fn of_two(&self, life: usize) -> impl Iterator<Item = (&'static str, Slow)> {
         let life = self.life(life).filter(|life| life.cold.is_some());
         life.into_iter().flat_map(TiersLife::paths)
@@ -280,7 +290,7 @@ impl TiersLife {
     }
 }
 
-impl State {
+impl SlowPathState {
     fn draw(rng: &mut Rng, life: usize, before: Self) -> Self {
         let was_read_only = matches!(before, Self::ReadOnly | Self::TurnsReadOnly);
         let drawn = match rng.below(100) {
@@ -291,7 +301,7 @@ impl State {
         };
         let stays = rng.chance(50);
         match drawn {
-            // A file system that has gone read-only is so at the next start, too.
+            // A file system that became read-only may stay so at the next start.
             _ if was_read_only && stays => Self::ReadOnly,
             Self::Missing | Self::ReadOnly if life == 0 => Self::Well,
             drawn => drawn,
@@ -299,8 +309,10 @@ impl State {
     }
 }
 
-/// Makes the other paths, durably, with the file that says which each is: a start of the broker does so before any log is
-/// opened, and takes a path offline that it cannot make.
+/// Creates the other paths durably, each with its identity file.
+///
+/// A start of the broker does so before any log is opened, and takes a path offline that it cannot
+/// create.
 pub(crate) fn make_paths(disk: &SimDisk, tiers: &Tiers) {
     let first = tiers.life(0).into_iter().flat_map(TiersLife::paths);
     for (dir, _) in first {
@@ -325,7 +337,7 @@ fn tier(name: &str, dirs: &[&str]) -> TierOptions {
     }
 }
 
-/// Moves what is sealed as soon as it is.
+/// Returns settings that move a segment as soon as it is sealed.
 fn eager() -> PolicySettings {
     PolicySettings {
         threshold: Some(0.0),

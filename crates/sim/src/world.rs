@@ -1,4 +1,4 @@
-//! The platforms that a run can take place on: the honest one, and one whose disk lies about syncs.
+//! The platforms of a run: an honest one, and one whose disk lies about syncs.
 
 use std::io;
 use std::path::Path;
@@ -12,24 +12,25 @@ use platform::{Clock, Platform};
 
 /// A bug that a run must find.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Planted {
-    /// The disk says that it synced a segment, and did not.
+pub enum PlantedBug {
+    /// The disk reports that it synced a segment, but did not.
     SyncsAreLies,
-    /// Producers are told that a batch is safe as soon as it has its offsets.
+    /// Producers get the acknowledgement of a batch as soon as it has its offsets.
     EarlyAcknowledgement,
-    /// What a full disk refuses is taken for not written, although the log still writes it when there is room.
+    /// A write that a full disk refused counts as not written, although the log still writes it
+    /// when there is room.
     FullIsNotWritten,
-    /// Of a segment and an older copy of it, a start keeps the older one.
+    /// A start keeps an older copy of a segment instead of the segment.
     StaleCopyWins,
-    /// What is not found at a start is taken for deleted.
+    /// A segment that is not found at a start counts as deleted.
     AbsentIsGone,
-    /// The note of where a segment was goes before the one of where it is comes.
+    /// The note of a segment's old place is removed before the note of its new place is written.
     NoteGoesFirst,
-    /// A log directory that is not mounted is taken for a new one.
+    /// A log directory that is not mounted counts as new.
     MissingIsNew,
-    /// A timer that has gone off is armed anew for the time that it is.
+    /// An expired timer is armed again for the current time.
     TimerArmedAtNow,
-    /// An offset that was checked is used after a wait, in which the log may have been cut.
+    /// A checked offset is used after a wait in which the log may have been truncated.
     CheckedBeforeWaiting,
 }
 
@@ -45,7 +46,7 @@ impl World for SimPlatform {
     }
 }
 
-/// A platform whose segments are never synced, whatever the disk says.
+/// A platform whose segments are never synced, although the disk reports that they were.
 #[derive(Clone)]
 pub struct LyingPlatform {
     honest: SimPlatform,

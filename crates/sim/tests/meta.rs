@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use sim::planted::LET_GO;
-use sim::world::Planted;
+use sim::world::PlantedBug;
 
 /// Worlds in which a planted bug is looked for.
 const SEEDS: u64 = 40;
@@ -23,7 +23,7 @@ fn the_same_seed_gives_the_same_trace() {
     assert_ne!(sim::run(0, None), sim::run(1, None));
 }
 
-fn finds(planted: Planted) {
+fn finds(planted: PlantedBug) {
     let found = (0..SEEDS).find_map(|seed| sim::run(seed, Some(planted)).err());
     let violation = found.unwrap_or_else(|| panic!("{planted:?} was not found"));
     assert!(violation.what.contains("acknowledged up to"), "{violation}");
@@ -31,16 +31,16 @@ fn finds(planted: Planted) {
 
 #[test]
 fn a_disk_that_lies_about_syncs_is_found() {
-    finds(Planted::SyncsAreLies);
+    finds(PlantedBug::SyncsAreLies);
 }
 
 #[test]
 fn an_acknowledgement_before_its_time_is_found() {
-    finds(Planted::EarlyAcknowledgement);
+    finds(PlantedBug::EarlyAcknowledgement);
 }
 
 /// A bug of a class that was found in the field shows, in whatever words.
-fn breaks_a_promise(planted: Planted) {
+fn breaks_a_promise(planted: PlantedBug) {
     let found = (0..SEEDS).find_map(|seed| sim::run(seed, Some(planted)).err());
     let violation = found.unwrap_or_else(|| panic!("{planted:?} was not found"));
     // It is the plant that shows: without it the same world is well.
@@ -49,40 +49,41 @@ fn breaks_a_promise(planted: Planted) {
 
 #[test]
 fn a_full_disk_that_is_taken_for_not_written_is_found() {
-    breaks_a_promise(Planted::FullIsNotWritten);
+    breaks_a_promise(PlantedBug::FullIsNotWritten);
 }
 
 #[test]
 fn a_stale_copy_that_wins_is_found() {
-    breaks_a_promise(Planted::StaleCopyWins);
+    breaks_a_promise(PlantedBug::StaleCopyWins);
 }
 
 #[test]
 fn a_segment_that_is_absent_and_taken_for_deleted_is_found() {
-    breaks_a_promise(Planted::AbsentIsGone);
+    breaks_a_promise(PlantedBug::AbsentIsGone);
 }
 
 #[test]
 fn a_note_that_goes_before_the_next_one_comes_is_found() {
-    breaks_a_promise(Planted::NoteGoesFirst);
+    breaks_a_promise(PlantedBug::NoteGoesFirst);
 }
 
 #[test]
 fn a_directory_that_is_not_mounted_and_taken_for_a_new_one_is_found() {
-    breaks_a_promise(Planted::MissingIsNew);
+    breaks_a_promise(PlantedBug::MissingIsNew);
 }
 
 #[test]
 fn an_offset_that_is_used_after_a_wait_is_found() {
-    breaks_a_promise(Planted::CheckedBeforeWaiting);
+    breaks_a_promise(PlantedBug::CheckedBeforeWaiting);
 }
 
-/// Simulated time stands still while a shard never rests: only a clock outside of the world shows it.
+/// Simulated time stands still while a shard never rests: only a clock outside of the world shows
+/// it.
 #[test]
 fn a_timer_that_is_armed_at_the_time_it_goes_off_is_found() {
     let (ended, end) = mpsc::channel();
     let run = thread::spawn(move || {
-        let _ = sim::run(0, Some(Planted::TimerArmedAtNow));
+        let _ = sim::run(0, Some(PlantedBug::TimerArmedAtNow));
         let _ = ended.send(());
     });
     assert!(end.recv_timeout(STANDS_STILL).is_err(), "it ended");

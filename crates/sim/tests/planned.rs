@@ -1,5 +1,5 @@
-//! Plans beside the policy itself: bursts and gaps by the planner's closed form, and by the real policy of tiers on the
-//! fluid of `storage::tier::fluid`, for loads by chance.
+//! Plans beside the policy itself: bursts and gaps by the planner's closed form, and by the real
+//! policy of tiers on the fluid of `storage::tier::fluid`, for loads by chance.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -7,7 +7,7 @@ use planner::catalogue::{Catalogue, Month};
 use planner::load::Scenario;
 use planner::quantity::Seconds;
 use planner::search::Problem;
-use storage::tier::fluid::{Cut, Fluid, MB};
+use storage::tier::fluid::{Fluid, LogLayout, MB};
 use storage::tier::policy::{PolicySettings, decide};
 
 /// As many loads.
@@ -39,7 +39,8 @@ impl Chance {
         let capacity_mb = 8_000 + below(20_000);
         let drain = 100 + below(300);
         let threshold = [0.3, 0.4, 0.5, 0.6, 0.7][usize::try_from(below(5)).unwrap()];
-        // Where the planner does not warn: two segments or more in the hysteresis, twenty-four or more in what a burst may take.
+        // Where the planner does not warn: two segments or more in the hysteresis, twenty-four or
+        // more in what a burst may take.
         let most = share(capacity_mb, 0.025).min(share(capacity_mb, (1.0 - threshold) / 24.0));
         let segment_mb = (most / (1 + below(2))).max(16);
         Self {
@@ -52,7 +53,8 @@ impl Chance {
         }
     }
 
-    /// What the planner says: how long a burst lasts, and how long the gap after one of `length` is.
+    /// What the planner says: how long a burst lasts, and how long the gap after one of `length`
+    /// is.
     fn planned(&self, length: f64) -> (f64, f64) {
         let text = format!(
             "name = \"chance\"\n[[load]]\nname = \"a\"\npeak = \"{} MB/s\"\nbase = \"{} MB/s\"\nburst = {{ length = \"{length} s\", interval = \"100000 s\" }}\nretention = \"1 d\"\nreplication = 1\n\
@@ -87,7 +89,7 @@ impl Chance {
             heat_ms: 0,
             ..PolicySettings::DEFAULTS
         };
-        let cut = Cut {
+        let cut = LogLayout {
             logs: 4,
             segment_bytes: self.segment_mb * MB,
         };

@@ -1,5 +1,5 @@
-//! A hundred worlds. `FOREBAY_SIM_SEED=n` runs world n alone, `FOREBAY_SIM_SEEDS=n` as many from 0 on, or from
-//! `FOREBAY_SIM_FROM=n` on.
+//! A hundred worlds. `FOREBAY_SIM_SEED=n` runs world n alone, `FOREBAY_SIM_SEEDS=n` as many from 0
+//! on, or from `FOREBAY_SIM_FROM=n` on.
 
 use std::num::NonZero;
 use std::ops::Range;

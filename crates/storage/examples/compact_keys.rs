@@ -1,5 +1,6 @@
-//! Compacts a log of more keys than there is memory for, on a real disk, and says what it took; fails when memory grew
-//! beyond its bound, or a key is not there exactly once. `compact_keys DIR [keys] [map_megabytes]`
+//! Compacts a log of more keys than there is memory for, on a real disk, and says what it took;
+//! fails when memory grew beyond its bound, or a key is not there exactly once. `compact_keys DIR
+//! [keys] [map_megabytes]`
 //!
 //! The log has every key once and a tenth of them a second time; key and value have 8 and 10 bytes.
 

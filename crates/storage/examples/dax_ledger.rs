@@ -1,9 +1,10 @@
-//! Logs on persistent memory that say what was acknowledged: what `tests/dax` kills a machine under. `dax_ledger DIR`
+//! Logs on persistent memory that say what was acknowledged: what `tests/dax` kills a machine
+//! under. `dax_ledger DIR`
 //!
-//! First everything that is there is read and checked: the bytes of a record follow from its offset. Then the logs are
-//! appended to for ever, in segments that are rolled all the time and taken from a pool. On standard output: `found LOG
-//! START END` once for each log, `pooled FILES` (of the life before), then `acked LOG END` after each flush: every record
-//! below END is durable.
+//! First everything that is there is read and checked: the bytes of a record follow from its
+//! offset. Then the logs are appended to for ever, in segments that are rolled all the time and
+//! taken from a pool. On standard output: `found LOG START END` once for each log, `pooled FILES`
+//! (of the life before), then `acked LOG END` after each flush: every record below END is durable.
 
 #![allow(clippy::disallowed_methods, reason = "a tool on the real disk")]
 #![allow(clippy::print_stdout, reason = "a tool prints")]
@@ -28,7 +29,8 @@ const LOGS: i32 = 3;
 const SEGMENT_BYTES: u32 = 1 << 20;
 /// Of which segments and pool take half.
 const CAPACITY_BYTES: u64 = 512 << 20;
-/// Files that wait before the logs go on: rolls take them faster than a machine in software makes them.
+/// Files that wait before the logs go on: rolls take them faster than a machine in software makes
+/// them.
 const POOLED_MIN: u64 = 6;
 const VALUE_BYTES_MAX: u64 = 20_000;
 

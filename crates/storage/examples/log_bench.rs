@@ -1,5 +1,6 @@
-//! Appends to logs on a real disk as fast as they become durable, then reads everything back; says GB/s and CPU-seconds
-//! a GB. `log_bench DIR [batch_bytes] [logs] [gigabytes] [in_flight_bytes] [replicated]`
+//! Appends to logs on a real disk as fast as they become durable, then reads everything back; says
+//! GB/s and CPU-seconds a GB. `log_bench DIR [batch_bytes] [logs] [gigabytes] [in_flight_bytes]
+//! [replicated]`
 //!
 //! Pipelining is that of a broker: appends go on until `in_flight_bytes` wait for durability.
 
@@ -165,7 +166,8 @@ async fn read_all<P: Platform>(log: &Log<P>) -> u64 {
         for slice in &slices {
             bytes += slice.len() as u64;
         }
-        // The last batch's header says where to go on; batches are alike here, so it lies at a known distance.
+        // The last batch's header says where to go on; batches are alike here, so it lies at a
+        // known distance.
         let read: usize = slices.iter().map(Bytes::len).sum();
         let first = wire::batch::BatchHeader::parse(&slices[0]).unwrap();
         let batches = i64::try_from(read / first.size_bytes).unwrap();

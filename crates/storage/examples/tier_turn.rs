@@ -1,5 +1,6 @@
-//! What it costs to look at every segment of a shard, which the mover does when the numbers of the tiers call for it, and
-//! what a roll costs, placing included: `cargo run --release -p forebay-storage --example tier_turn`.
+//! What it costs to look at every segment of a shard, which the mover does when the numbers of the
+//! tiers call for it, and what a roll costs, placing included: `cargo run --release -p
+//! forebay-storage --example tier_turn`.
 
 #![allow(
     clippy::disallowed_types,

@@ -1,10 +1,12 @@
-//! Reading the files of log directories, all of them and nothing but reading, and holding them against every rule that a
-//! log keeps: names, batches (CRC, order, epochs), indexes, producers, checkpoints, identities.
+//! Reads all files of log directories and checks them against every rule that a log keeps: names,
+//! batches (CRC, order, epochs), indexes, producers, checkpoints, identities.
 //!
-//! Several directories are looked at together: log directories, and paths of tiers that hold segments of the same logs.
-//! The broker must not run on them meanwhile, or what it is writing is taken for damage. Memory is bounded: a window of a
-//! data file, the small files of one segment, and the first [`FINDINGS_MAX`] findings.
-//! It does not: repair, or know settings; gaps between offsets are damage unless `cleaner-offset-checkpoint` has the log.
+//! Several directories are checked together: log directories, and tier paths that hold segments of
+//! the same logs. The broker must not run on them at the same time, because the check would report
+//! unfinished writes as damage. Memory is bounded: a window of a data file, the small files of one
+//! segment, and the first [`FINDINGS_MAX`] findings.
+//! It does not write or repair, and does not know settings: a gap between offsets is damage unless
+//! `cleaner-offset-checkpoint` names the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -18,22 +20,22 @@ use crate::segment::naming;
 mod folder;
 mod segment;
 
-/// More findings are counted and not kept.
+/// The number of findings that are kept; more are only counted.
 pub const FINDINGS_MAX: usize = 10_000;
 
-/// How bad it is.
+/// How serious a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
-    /// Nothing is wrong: something that a start tidies up, or that was set aside.
+    /// Nothing is wrong: the next start tidies it up, or it was set aside.
     Note,
-    /// A file is damaged that is made anew from others, or only speeds things up.
+    /// A damaged file that the broker rebuilds from others, or that only speeds up reads.
     Hint,
-    /// Records are damaged or missing, or nobody knows whose they are.
+    /// Records are damaged or missing, or their owner is unknown.
     Damage,
 }
 
 impl Severity {
-    /// One word.
+    /// Returns the severity as one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::Note => "note",
@@ -43,33 +45,33 @@ impl Severity {
     }
 }
 
-/// Something that was found.
+/// Something that the check found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The file or folder.
     pub path: PathBuf,
-    /// Where in it, in bytes.
+    /// The position in the file, in bytes.
     pub position: Option<u64>,
-    /// What it is.
+    /// The description.
     pub what: String,
 }
 
-/// What there is, and what is wrong with it.
+/// What the directories hold, and what is wrong with it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Report {
-    /// Logs, of partitions.
+    /// Logs of partitions.
     pub logs: u64,
     /// Segments.
     pub segments: u64,
     /// Batches whose CRC is right.
     pub batches: u64,
-    /// Bytes of them.
+    /// Bytes of those batches.
     pub bytes: u64,
-    /// The first findings, as they were met.
+    /// The first findings, in the order in which they were met.
     pub findings: Vec<Finding>,
-    /// How many there are of each severity: notes, hints, damage.
+    /// The number of findings of each severity: notes, hints, damage.
     pub counts: [u64; 3],
 }
 
@@ -109,16 +111,18 @@ impl Report {
         self.add(Severity::Damage, path, position, what);
     }
 
-    /// True when there is neither damage nor a damaged hint.
+    /// Returns true when there is neither damage nor a hint.
     pub fn is_sound(&self) -> bool {
         self.counts[1] == 0 && self.counts[2] == 0
     }
 }
 
-/// Looks at everything in `dirs`. An error is one of the operating system: then nothing can be said.
+/// Checks everything in `dirs`.
+///
+/// An error is one of the operating system; it means that the check has no result.
 pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Report> {
     let mut report = Report::default();
-    // The folders of one log, by name, on all directories.
+    // The folders of each log, by name, in all directories.
     let mut logs: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut compacted = BTreeSet::new();
     for dir in dirs {
@@ -149,11 +153,11 @@ pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Repor
     Ok(report)
 }
 
-/// The folders of the logs that were ever compacted, as the checkpoint has them.
+/// Returns the folders of the logs that were ever compacted, from the checkpoint.
 async fn compacted_in<D: Disk>(disk: &D, dir: &Path) -> std::io::Result<Vec<String>> {
     let file = dir.join(offsets::COMPACTED);
-    // Whatever is wrong with it has been named.
-    let Read::Bytes(bytes) = read(disk, &file, &mut Report::default()).await? else {
+    // `check_dir` has already reported anything wrong with it.
+    let SmallFileContent::Bytes(bytes) = read(disk, &file, &mut Report::default()).await? else {
         return Ok(Vec::new());
     };
     let entries = offsets::parse(&file, &bytes).unwrap_or_default();
@@ -163,7 +167,7 @@ async fn compacted_in<D: Disk>(disk: &D, dir: &Path) -> std::io::Result<Vec<Stri
     Ok(names.collect())
 }
 
-/// The small files of a log directory itself.
+/// Checks the small files of a log directory itself.
 async fn check_dir<D: Disk>(
     disk: &D,
     dir: &Path,
@@ -172,17 +176,17 @@ async fn check_dir<D: Disk>(
 ) -> std::io::Result<()> {
     let identity = dir.join(meta_properties::FILE);
     match read(disk, &identity, report).await? {
-        Read::Bytes(bytes) => {
+        SmallFileContent::Bytes(bytes) => {
             if let Err(error) = meta_properties::parse(&identity, &bytes) {
                 report.damage(&identity, None, error.to_string());
             }
         }
-        Read::Missing => report.damage(
+        SmallFileContent::Missing => report.damage(
             &identity,
             None,
             "missing: nobody knows whose directory this is",
         ),
-        Read::Unreadable => {}
+        SmallFileContent::Unreadable => {}
     }
     for name in [
         offsets::RECOVERY_POINTS,
@@ -192,7 +196,7 @@ async fn check_dir<D: Disk>(
     ] {
         let file = dir.join(name);
         // Kafka leaves empty ones behind.
-        if let Read::Bytes(bytes) = read(disk, &file, report).await?
+        if let SmallFileContent::Bytes(bytes) = read(disk, &file, report).await?
             && !bytes.is_empty()
             && let Err(error) = offsets::parse(&file, &bytes)
         {
@@ -201,48 +205,53 @@ async fn check_dir<D: Disk>(
     }
     let mark = dir.join(clean_shutdown::FILE);
     match read(disk, &mark, report).await? {
-        Read::Bytes(bytes) => {
+        SmallFileContent::Bytes(bytes) => {
             if let Err(error) = clean_shutdown::parse(&mark, &bytes) {
                 report.hint(&mark, error.to_string());
             }
         }
-        Read::Missing if entries.iter().any(|entry| entry.is_dir) => {
+        SmallFileContent::Missing if entries.iter().any(|entry| entry.is_dir) => {
             report.note(
                 dir,
                 "not left by a clean stop: what a start cuts off or finishes is named here, too",
             );
         }
-        Read::Missing | Read::Unreadable => {}
+        SmallFileContent::Missing | SmallFileContent::Unreadable => {}
     }
     Ok(())
 }
 
-/// What became of reading a small file.
-enum Read {
+/// The result of reading a small file.
+enum SmallFileContent {
     Bytes(Vec<u8>),
     Missing,
-    /// Named in the report.
+    /// Already reported.
     Unreadable,
 }
 
-async fn read<D: Disk>(disk: &D, file: &Path, report: &mut Report) -> std::io::Result<Read> {
+async fn read<D: Disk>(
+    disk: &D,
+    file: &Path,
+    report: &mut Report,
+) -> std::io::Result<SmallFileContent> {
     match disk.read_file(file).await {
-        Ok(bytes) => Ok(Read::Bytes(bytes)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Read::Missing),
+        Ok(bytes) => Ok(SmallFileContent::Bytes(bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(SmallFileContent::Missing),
         Err(error) if is_of_one_file(&error) => {
             report.hint(file, format!("cannot be read: {error}"));
-            Ok(Read::Unreadable)
+            Ok(SmallFileContent::Unreadable)
         }
         Err(error) => Err(at(file, &error)),
     }
 }
 
-/// True for an error of one file, a block that its disk does not give, say: the others can be looked at all the same.
+/// Returns true for an error that concerns one file only, such as an unreadable block; other files
+/// can still be checked.
 fn is_of_one_file(error: &std::io::Error) -> bool {
     error.kind() != ErrorKind::PermissionDenied && !is_not_now(error)
 }
 
-/// The error with the path that it happened on.
+/// Returns the error with its path added.
 fn at(path: &Path, error: &std::io::Error) -> std::io::Error {
     std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

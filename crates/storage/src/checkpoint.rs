@@ -1,8 +1,10 @@
-//! The small files of a log directory and of a partition's directory, in Kafka's formats: bytes to values and back.
+//! The small files of a log directory and of a partition's directory, in Kafka's formats: parsing
+//! and encoding.
 //!
-//! Every `parse` names file and line of what it cannot read; none guesses. Every `encode` gives the bytes that Kafka
-//! writes. Layouts: `docs/formats/checkpoints.md`.
-//! It does not read or write files: `platform::Disk::read_file` and `replace_file` do, which never leave half a file.
+//! Every `parse` names the file and line of what it cannot read, and none guesses. Every `encode`
+//! returns the bytes that Kafka writes. Layouts: `docs/formats/checkpoints.md`.
+//! It does not read or write files: `platform::Disk::read_file` and `replace_file` do, and never
+//! leave half a file.
 
 #![cfg_attr(
     not(test),
@@ -27,23 +29,23 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A file that is not what its name says.
+/// A file whose content does not match its name.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}, line {line}: expected {expected}, found {found:?}", .file.display())]
-pub struct Malformed {
+pub struct MalformedFileError {
     /// The file.
     pub file: PathBuf,
     /// The line, from 1.
     pub line: usize,
-    /// What belongs there.
+    /// What belongs on the line.
     pub expected: &'static str,
-    /// What is there, shortened.
+    /// What the line contains, shortened.
     pub found: String,
 }
 
 const FOUND_CHARS_MAX: usize = 80;
 
-impl Malformed {
+impl MalformedFileError {
     pub(crate) fn new(file: &Path, line: usize, expected: &'static str, found: &str) -> Self {
         Self {
             file: file.to_path_buf(),
@@ -54,11 +56,11 @@ impl Malformed {
     }
 }
 
-/// The bytes as text.
-pub(crate) fn text<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, Malformed> {
+/// Returns the bytes as text.
+pub(crate) fn text<'a>(file: &Path, bytes: &'a [u8]) -> Result<&'a str, MalformedFileError> {
     std::str::from_utf8(bytes).map_err(|error| {
         let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let line = valid.split(|&byte| byte == b'\n').count();
-        Malformed::new(file, line, "text in UTF-8", "other bytes")
+        MalformedFileError::new(file, line, "text in UTF-8", "other bytes")
     })
 }

@@ -1,6 +1,8 @@
-//! Why the log could not do something, in the few ways that a caller treats differently.
+//! The errors of storage, grouped into the few kinds that a caller treats differently.
 //!
-//! Errors are cheap to clone and may cross shards: one failed write answers every producer that waited for it.
+//! Errors are cheap to clone and may cross shards: one failed write answers every producer that
+//! waited for it.
+//! It does not map errors to Kafka's error codes.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,64 +11,68 @@ use std::sync::Arc;
 use platform::disk::is_not_now;
 use wire::types::{Offset, TopicId};
 
-/// What storage returns.
+/// The result type of storage.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong in a log.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file system refused; nothing is known to be broken for good.
+    /// The file system returned an error; no permanent damage is known.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The disk has no room. Appends are refused until there is some; reads, retention and deletion go on.
+    /// The disk has no room. The log refuses appends until there is room again; reads, retention
+    /// and deletion continue.
     #[error("no room left on the disk that holds {path}")]
     Full {
         /// The log's directory.
         path: PathBuf,
     },
-    /// The machine is short of descriptors or memory just now. Appends are refused until it no longer is; nothing is
-    /// known to be broken.
+    /// The machine is short of descriptors or memory. The log refuses appends until the shortage
+    /// ends; no damage is known.
     #[error("cannot {action} {path} just now: {source}")]
     Exhausted {
-        /// What was tried, and has not happened.
+        /// The operation, which did not happen.
         action: &'static str,
-        /// On which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: Arc<io::Error>,
     },
-    /// The folder of the log's name on another path is not its own: nothing of the log is put there until it is out of the
-    /// way. The path is neither full nor broken.
+    /// On another path, the folder with the log's name does not belong to the log. Storage puts no
+    /// segment of the log on that path until an operator removes the folder. The path is neither
+    /// full nor broken.
     #[error("{path} is not used: {reason}")]
     Taken {
         /// The folder.
         path: PathBuf,
-        /// What it is instead.
+        /// What the folder is instead.
         reason: &'static str,
     },
-    /// No memory for more bytes in flight, or the log is being truncated: try again.
+    /// There is no memory for more bytes in flight, or the log is being truncated; the caller may
+    /// retry.
     #[error("the log cannot take more bytes just now")]
     Busy,
-    /// A write or sync failed earlier: the log takes no appends until the process starts again. Reads go on.
+    /// An earlier write or sync failed. The log refuses appends until the process restarts; reads
+    /// continue.
     #[error("the log failed: {reason}")]
     Failed {
         /// The first failure.
         reason: Arc<str>,
     },
-    /// The segment is on a path that is not there, or was found damaged: it is neither served nor deleted.
+    /// The segment is on a missing path or was found damaged. It is neither served nor deleted.
     #[error("{path} is offline: {reason}")]
     Offline {
         /// The segment's data file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: Arc<str>,
     },
     /// The log was closed or deleted.
@@ -75,19 +81,19 @@ pub enum Error {
     /// The offset is not in the log.
     #[error("offset {offset} is outside {start}..={end}")]
     OutOfRange {
-        /// What was asked for.
+        /// The requested offset.
         offset: Offset,
         /// The log start offset.
         start: Offset,
         /// The log end offset.
         end: Offset,
     },
-    /// Bytes on disk are not what was written. They are never served.
+    /// The bytes on disk are not those that were written. They are never served.
     #[error("{path} is damaged at byte {position}: {reason}")]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// Where in it.
+        /// The position in the file, in bytes.
         position: u64,
         /// What is wrong there.
         reason: &'static str,
@@ -99,10 +105,11 @@ pub enum Error {
         path: PathBuf,
         /// The id in `partition.metadata`.
         found: TopicId,
-        /// The id that was to be opened.
+        /// The id of the topic to be opened.
         expected: TopicId,
     },
-    /// What was to be appended is not one or more whole batches in order: a caller's mistake.
+    /// The bytes to be appended are not one or more whole batches in order: a mistake of the
+    /// caller.
     #[error("not appendable: {reason}")]
     Invalid {
         /// What is wrong with it.
@@ -110,44 +117,47 @@ pub enum Error {
     },
 }
 
-/// The ways in which callers react.
+/// The ways in which callers react to an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// May work when tried again.
+pub enum FailureKind {
+    /// A retry may succeed.
     Retry,
-    /// Works when there is room again, or whatever else the machine is short of for the time being.
+    /// A retry succeeds once the disk has room again or another temporary shortage or obstacle is
+    /// gone.
     Full,
     /// The log or its directory is offline for appends.
     Failed,
     /// Bytes are damaged.
     Corrupt,
-    /// The caller asked for something that cannot be.
+    /// The caller asked for something impossible.
     Invalid,
-    /// The log is gone.
+    /// The log was closed or deleted.
     Closed,
 }
 
 impl Error {
-    /// How to react.
-    pub fn kind(&self) -> Kind {
+    /// Returns how a caller reacts to this error.
+    pub fn kind(&self) -> FailureKind {
         match self {
-            Self::Io { .. } | Self::Busy | Self::Offline { .. } => Kind::Retry,
-            Self::Full { .. } | Self::Exhausted { .. } | Self::Taken { .. } => Kind::Full,
-            Self::Failed { .. } => Kind::Failed,
-            Self::Corrupt { .. } => Kind::Corrupt,
+            Self::Io { .. } | Self::Busy | Self::Offline { .. } => FailureKind::Retry,
+            Self::Full { .. } | Self::Exhausted { .. } | Self::Taken { .. } => FailureKind::Full,
+            Self::Failed { .. } => FailureKind::Failed,
+            Self::Corrupt { .. } => FailureKind::Corrupt,
             Self::OutOfRange { .. } | Self::OtherTopic { .. } | Self::Invalid { .. } => {
-                Kind::Invalid
+                FailureKind::Invalid
             }
-            Self::Closed => Kind::Closed,
+            Self::Closed => FailureKind::Closed,
         }
     }
 
-    /// True when the log goes on by itself once something outside of it has changed: what it has taken stays taken.
+    /// Returns true when the log recovers by itself once an external condition changes.
+    ///
+    /// Records that the log accepted stay accepted.
     pub fn is_passing(&self) -> bool {
-        matches!(self.kind(), Kind::Full | Kind::Retry)
+        matches!(self.kind(), FailureKind::Full | FailureKind::Retry)
     }
 
-    /// For `map_err` on calls of the disk: names what was tried and on what.
+    /// Returns a function for `map_err` on disk calls that adds the operation and its path.
     pub fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             let path = path.to_path_buf();
@@ -172,7 +182,9 @@ impl Error {
         }
     }
 
-    /// The same for the sync of a file: whatever the reason, what it should have made durable may be gone.
+    /// Returns the same for the sync of a file.
+    ///
+    /// Whatever the reason of the failure, the bytes that the sync covered may be lost.
     pub(crate) fn file_sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
             action: "sync",
@@ -181,7 +193,10 @@ impl Error {
         }
     }
 
-    /// The same for the sync of a directory. Without a descriptor to open it with it has not been tried.
+    /// Returns the same for the sync of a directory.
+    ///
+    /// If there was no descriptor to open the directory, the sync was not tried and the error is
+    /// [`Error::Exhausted`].
     pub(crate) fn dir_sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             if is_not_now(&source) {
@@ -192,7 +207,7 @@ impl Error {
         }
     }
 
-    /// What it is about, where that is a file or a folder.
+    /// Returns the file or folder that the error concerns, if any.
     pub(crate) fn path(&self) -> Option<&Path> {
         match self {
             Self::Io { path, .. }
@@ -205,12 +220,12 @@ impl Error {
         }
     }
 
-    /// True when only the machine is short of something for the time being.
+    /// Returns true when the only cause is a temporary shortage of the machine.
     pub fn is_exhausted(&self) -> bool {
         matches!(self, Self::Exhausted { .. })
     }
 
-    /// True for a refusal of what would have changed the disk: the path that it happened on takes no more changes.
+    /// Returns true when a change to the disk failed; the path then takes no more changes.
     pub(crate) fn is_of_a_write(&self) -> bool {
         match self {
             Self::Io { action, source, .. } => {
@@ -221,7 +236,7 @@ impl Error {
         }
     }
 
-    /// The same trouble as a latch: what later callers are told.
+    /// Returns the error as a latch, which is what later callers get.
     pub(crate) fn latched(&self) -> Self {
         match self {
             Self::Failed { .. } => self.clone(),
@@ -232,7 +247,7 @@ impl Error {
     }
 }
 
-/// True for "no space left on device" and "quota exceeded".
+/// Returns true for "no space left on device" and "quota exceeded".
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

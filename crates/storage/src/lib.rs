@@ -1,7 +1,7 @@
 //! The partition log on Kafka's files: segments, indexes, group commit, tail cache, recovery.
 //!
-//! Invariants: a record below the durable offset survives the loss of power; no offset is given twice to different
-//! records once anyone could have read it; nothing is served from a disk that was not checked first.
+//! Invariants: a record below the durable offset survives a power loss; an offset that a consumer
+//! may have read is never given to a different record; no file is served before it was checked.
 //! It does not know: requests, connections, groups, replication, other shards.
 
 pub mod check;
@@ -15,10 +15,10 @@ pub mod segment;
 pub mod store;
 pub mod tier;
 
-pub use error::{Error, Kind, Result};
-pub use log::lookup::Found;
-pub use log::{Appended, Log, Observer, Relocation, Stamp};
-pub use log::{CompactOptions, CompactPolicy, Compacted, Dirt};
+pub use error::{Error, FailureKind, Result};
+pub use log::lookup::TimestampAndOffset;
+pub use log::{CompactOptions, CompactPolicy, CompactionRound, Dirt};
+pub use log::{Log, LogAppendInfo, Observer, Relocation, Stamp};
 pub use metrics::Metrics;
 pub use options::{Durability, LogOptions, OpenAs, StoreOptions};
 pub use segment::naming::{

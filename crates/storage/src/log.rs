@@ -1,10 +1,14 @@
-//! One partition's log: a run of segments, of which the last grows, with its leader epochs and producers.
+//! One partition's log: a sequence of segments of which the last is active, with its leader epochs
+//! and producers.
 //!
-//! Appending is memory only and never waits; a flush starts by itself, one at a time for each log, and what is appended
-//! meanwhile goes with the next one. Offsets, in order:
-//! `recovery point <= durable <= written <= log end`; `log start <= high watermark <= log end`, of which the high watermark is the owner's.
-//! States: *open* -> *full* (no room; back to open when there is) -> *failed* (a write or sync failed, for good) -> *closed*.
-//! It does not: validate records (the caller has), replicate, know who waits, or decide what is acknowledged.
+//! Appending writes to memory only and never waits. A flush starts by itself, one at a time for
+//! each log; what is appended during a flush goes with the next one. Offsets, in order:
+//! `recovery point <= durable <= written <= log end`; `log start <= high watermark <= log end`. The
+//! owner sets the high watermark.
+//! States: *open* -> *full* (no room; back to open when there is room) -> *failed* (a write or sync
+//! failed; final) -> *closed*.
+//! It does not: validate records (the caller has), replicate, know which requests wait, or decide
+//! which records are acknowledged.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -59,11 +63,11 @@ pub mod txn_index;
 pub(crate) mod upkeep;
 pub(crate) mod views;
 
-pub use kept::Kept;
+pub use kept::RetentionReason;
 pub use relocate::Relocation;
 pub use views::{Compacting, LogProducers, LogTiers};
 
-pub use compact::{CompactOptions, CompactPolicy, Compacted, Dirt};
+pub use compact::{CompactOptions, CompactPolicy, CompactionRound, Dirt};
 use condition::Condition;
 use epoch_cache::EpochCache;
 use indexes::IndexOptions;
@@ -73,13 +77,16 @@ use read::Readers;
 use segments::SegmentList;
 use upkeep::Upkeep;
 
-/// Told when a log has moved on. Called from within the log: implementations wake others and return.
+/// An observer of a log's progress.
+///
+/// The log calls it from within: an implementation wakes others and returns.
 pub trait Observer {
-    /// `written` or `durable` advanced, or the log failed, became full, has room again, or was closed.
+    /// Reports that `written` or `durable` advanced, or that the log failed, became full, has room
+    /// again, or was closed.
     fn progressed(&self);
 }
 
-/// One partition's log. See the module's documentation.
+/// One partition's log; see the module's documentation.
 pub struct Log<P: Platform> {
     me: Weak<Log<P>>,
     store: Store<P>,
@@ -87,83 +94,84 @@ pub struct Log<P: Platform> {
     topic_id: TopicId,
     /// The log directory.
     dir: PathBuf,
-    /// The partition's folder in it.
+    /// The partition's folder in the log directory.
     folder: Rc<Path>,
     health: Rc<DirHealth>,
     options: RefCell<Rc<LogOptions>>,
     pub(crate) segments: SegmentList<P>,
     offsets: LogOffsets,
     epochs: RefCell<EpochCache>,
-    /// The epochs have changed since they were written to their file.
+    /// True when the epochs have changed since they were last written to their file.
     epochs_dirty: Cell<bool>,
     producers: RefCell<ProducerStates>,
     condition: RefCell<Condition>,
     observers: RefCell<Vec<Weak<dyn Observer>>>,
-    /// Wakes those who wait for an offset to become durable.
+    /// Wakes the tasks that wait for an offset to become durable.
     progress: Notify,
-    /// Whoever holds it may write to the segments' files.
+    /// The holder may write to the segments' files.
     writing: Semaphore,
-    /// The log is being cut: it need not agree with itself.
+    /// True while the log is truncated: its parts may contradict each other.
     truncating: Cell<bool>,
-    /// What was set aside beside it takes so much room.
+    /// Bytes of the files that were set aside beside the log.
     aside_bytes: Cell<i64>,
-    /// Whoever holds it finds out for all readers whether an index or the leader epochs are wrong.
+    /// The holder finds out, for all readers, whether an index or the leader epochs are wrong.
     correcting: Semaphore,
     pub(crate) flush: flush::FlushState,
     upkeep: Upkeep<P>,
-    limits: limits::State,
+    limits: limits::LimitState,
     readers: Readers,
-    compaction: compact::State,
-    tiers: tiers::State,
+    compaction: compact::CompactionState,
+    tiers: tiers::LogTierState,
 }
 
 impl<P: Platform> Log<P> {
-    /// The partition.
+    /// Returns the partition.
     pub fn topic_partition(&self) -> &TopicPartition {
         &self.partition
     }
 
-    /// The topic's id.
+    /// Returns the topic's id.
     pub fn topic_id(&self) -> TopicId {
         self.topic_id
     }
 
-    /// The log directory that the partition's folder is in.
+    /// Returns the log directory that the partition's folder is in.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn options(&self) -> Rc<LogOptions> {
         Rc::clone(&self.options.borrow())
     }
 
-    /// Replaces the settings. They hold from the next append, roll or retention on.
+    /// Replaces the settings; they apply from the next append, roll or retention pass on.
     pub fn set_options(&self, options: LogOptions) {
         *self.options.borrow_mut() = Rc::new(options);
     }
 
-    /// Offset of the first record that may be read.
+    /// Returns the offset of the first record that may be read.
     pub fn log_start_offset(&self) -> Offset {
         self.offsets.start()
     }
 
-    /// Offset that the next record will get.
+    /// Returns the offset that the next record will get.
     pub fn log_end_offset(&self) -> Offset {
         self.offsets.end()
     }
 
-    /// Everything below has been written: it survives a killed process.
+    /// Returns the offset below which everything is written: it survives a killed process.
     pub fn written_offset(&self) -> Offset {
         self.offsets.written()
     }
 
-    /// Everything below has been synced: it survives the loss of power.
+    /// Returns the offset below which everything is synced: it survives a power loss.
     pub fn durable_offset(&self) -> Offset {
         self.offsets.durable()
     }
 
-    /// Everything below is as safe as the log's durability asks of one node.
+    /// Returns the offset below which everything is as safe as the log's durability asks of one
+    /// node.
     pub fn committed_offset(&self) -> Offset {
         match self.options.borrow().durability {
             Durability::Synced => self.offsets.durable(),
@@ -171,13 +179,15 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// The high watermark that the owner has set last.
+    /// Returns the high watermark that the owner has set last.
     pub fn high_watermark(&self) -> Offset {
         self.offsets.high_watermark()
     }
 
-    /// Says up to where records are committed: retention deletes nothing beyond, and transactions whose marker lies
-    /// below become stable. It may lag and never falls, save by truncation.
+    /// Sets the offset up to which records are committed.
+    ///
+    /// Retention deletes nothing beyond it, and transactions whose marker lies below it become
+    /// stable. It may lag. Only truncation lowers it.
     pub fn set_high_watermark(&self, offset: Offset) {
         let offset = offset
             .min(self.offsets.end())
@@ -191,8 +201,9 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// The first offset of a transaction that is not decided for every reader, or else the log end offset. The last
-    /// stable offset is this or the high watermark, whichever is less.
+    /// Returns the first offset that is not decided for every reader, or else the log end offset.
+    ///
+    /// The last stable offset is this or the high watermark, whichever is less.
     pub fn stable_offset(&self) -> Offset {
         self.producers
             .borrow()
@@ -200,23 +211,24 @@ impl<P: Platform> Log<P> {
             .unwrap_or(self.offsets.end())
     }
 
-    /// Bytes of all segments from the log start on.
+    /// Returns the bytes of all segments.
     pub fn size_bytes(&self) -> u64 {
         self.segments
             .all()
             .iter()
             .map(|segment| segment.size())
-            // Saturates: a sum for a decision.
+            // Saturates: the sum is only compared with limits.
             .fold(0, u64::saturating_add)
     }
 
-    /// How many segments there are.
+    /// Returns the number of segments.
     pub fn segment_count(&self) -> usize {
         self.segments.len()
     }
 
-    /// The end of the largest epoch that is not above `epoch`, as `OffsetForLeaderEpoch` answers it; (-1, -1) when the
-    /// log cannot say.
+    /// Returns the end of the largest epoch that is not above `epoch`, for `OffsetForLeaderEpoch`.
+    ///
+    /// Returns (-1, -1) when the log cannot say.
     pub fn epoch_end(&self, epoch: LeaderEpoch) -> (LeaderEpoch, Offset) {
         let found = self
             .epochs
@@ -225,18 +237,19 @@ impl<P: Platform> Log<P> {
         found.unwrap_or((LeaderEpoch::NONE, Offset(-1)))
     }
 
-    /// The latest leader epoch.
+    /// Returns the latest leader epoch.
     pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
         self.epochs.borrow().latest().map(|latest| latest.epoch)
     }
 
-    /// The leader epoch in which the record at `offset` was written.
+    /// Returns the leader epoch in which the record at `offset` was written.
     pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
         self.epochs.borrow().epoch_at(offset)
     }
 
-    /// Says that `epoch` begins at the log end offset, whether anything is written in it or not. One that is older than
-    /// what the log has does not: the log takes nothing of it.
+    /// Notes that `epoch` begins at the log end offset, whether or not a record is written in it.
+    ///
+    /// An epoch older than the log's latest is ignored: the log takes no batch of it.
     pub fn start_epoch(&self, epoch: LeaderEpoch) {
         if self.latest_epoch().is_some_and(|latest| latest > epoch) {
             return;
@@ -248,8 +261,10 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Judges a batch by its producer's earlier ones. A duplicate need not be durable yet: answer it when
-    /// [`Log::committed_offset`] is past its last offset.
+    /// Judges a batch by its producer's earlier ones.
+    ///
+    /// A duplicate need not be durable yet: the caller answers it when [`Log::committed_offset`] is
+    /// past its last offset.
     pub fn check_producer(
         &self,
         header: &BatchHeader,
@@ -258,20 +273,22 @@ impl<P: Platform> Log<P> {
         self.producers.borrow().check(header, origin)
     }
 
-    /// The producers that are known, as `DescribeProducers` tells of them.
+    /// Returns the known producers, as `DescribeProducers` reports them.
     pub fn producers(&self) -> Vec<ProducerSnapshot> {
         self.producers.borrow().snapshot()
     }
 
-    /// Adds somebody to be told of progress.
+    /// Adds an observer of progress.
     pub fn observe(&self, observer: Weak<dyn Observer>) {
         let mut observers = self.observers.borrow_mut();
         observers.retain(|observer| observer.strong_count() > 0);
         observers.push(observer);
     }
 
-    /// Why the log takes no appends, if it does not: [`Error::Failed`] for good, [`Error::Full`] for the time being.
-    /// Producers that wait get this answer.
+    /// Returns why the log takes no appends, or `None` if it takes them.
+    ///
+    /// [`Error::Failed`] is final, [`Error::Full`] is temporary. Producers that wait get this
+    /// error.
     pub fn failed(&self) -> Option<Error> {
         match &*self.condition.borrow() {
             Condition::Open => self.health.failed(),
@@ -284,7 +301,7 @@ impl<P: Platform> Log<P> {
         matches!(&*self.condition.borrow(), Condition::Closed)
     }
 
-    /// What it has to say in the checkpoints.
+    /// Returns what the checkpoints record of the log.
     pub fn points(&self) -> LogPoints {
         LogPoints {
             topic_partition: self.partition.clone(),
@@ -295,17 +312,18 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Which paths of which tiers it is on, what was asked of that, and what is on them.
+    /// Returns the view of its tiers: the paths it is on, the moves asked for, the bytes on each
+    /// path.
     pub fn tiers(&self) -> LogTiers<'_, P> {
         LogTiers(self)
     }
 
-    /// Its compaction, but for a round: that is [`Log::compact`].
+    /// Returns the view of its compaction; a round itself is [`Log::compact`].
     pub fn compaction(&self) -> Compacting<'_, P> {
         Compacting(self)
     }
 
-    /// Its producers, but for their batches: those are judged by [`Log::check_producer`].
+    /// Returns the view of its producers; [`Log::check_producer`] judges their batches.
     pub fn producer_states(&self) -> LogProducers<'_, P> {
         LogProducers(self)
     }
@@ -322,7 +340,7 @@ impl<P: Platform> Log<P> {
         &self.folder
     }
 
-    /// Whether something is being done to the log's files that the next upkeep waits for.
+    /// Returns true while an operation on the log's files makes the next upkeep wait.
     pub fn is_under_upkeep(&self) -> bool {
         self.upkeep.gate.available_permits() == 0
     }
@@ -335,7 +353,8 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Latches the log and its directory after a failure that leaves it unknown what is on the disk.
+    /// Latches the log and its directory after a failure that leaves the content of the disk
+    /// unknown.
     pub(crate) fn fail(&self, error: &Error) {
         if self.is_closed() {
             return;
@@ -350,10 +369,10 @@ impl<P: Platform> Log<P> {
         self.tell();
     }
 
-    /// Wakes everybody who may want to know.
+    /// Wakes all waiters and observers.
     pub(crate) fn tell(&self) {
         self.progress.notify_waiters();
-        // Observers may come and go while they are told.
+        // Observers may come and go during the calls.
         let observers: Vec<_> = self
             .observers
             .borrow()
@@ -366,7 +385,7 @@ impl<P: Platform> Log<P> {
     }
 }
 
-/// What an append has to be given beyond the bytes.
+/// What an append needs beyond the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// Epoch of the leader that appends.
@@ -375,9 +394,9 @@ pub struct Stamp {
     pub log_append_time: Option<TimestampMs>,
 }
 
-/// What an append has got.
+/// The offsets and timestamps that an append got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Appended {
+pub struct LogAppendInfo {
     /// Offset of the first record.
     pub base_offset: Offset,
     /// Offset of the last record.

@@ -1,4 +1,4 @@
-//! What can be counted and timed in storage, each name once. Handles are shared by all shards of the process.
+//! The counters and timers of storage, each name once. All shards of the process share the handles.
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,7 +16,7 @@ pub struct Metrics {
     pub written_bytes: Counter,
     /// Duration of a flush from its plan to the end of its sync, in seconds.
     pub flush_seconds: Histogram,
-    /// Flushes that failed and latched a log.
+    /// Flushes that failed and latched the log.
     pub flush_errors: Counter,
     /// Flushes that found no room.
     pub flush_full: Counter,
@@ -28,19 +28,19 @@ pub struct Metrics {
     pub read_bytes: Counter,
     /// Bytes read ahead of readers; part of `read_bytes`.
     pub read_ahead_bytes: Counter,
-    /// Bytes read ahead that were let go before anybody asked for them.
+    /// Bytes read ahead that were released before a reader asked for them.
     pub read_ahead_unused_bytes: Counter,
-    /// Damaged bytes found on disk, by occurrence.
+    /// Occurrences of damaged bytes found on disk.
     pub corruptions: Counter,
-    /// Damaged files that were given another name.
+    /// Damaged files that were renamed.
     pub set_aside: Counter,
-    /// Bytes of such files beside the logs that are open.
+    /// Bytes of such renamed files beside the open logs.
     pub set_aside_bytes: Gauge,
-    /// Times that a reader met offsets of which nothing is there, in a log that has no gaps.
+    /// Times that a reader met missing offsets in a log that has no gaps.
     pub holes: Counter,
-    /// Bytes of records, not of padding, that were cut off in recovery.
+    /// Bytes of records, not of padding, that recovery cut off.
     pub dropped_bytes: Counter,
-    /// Logs that were not left by a clean stop.
+    /// Logs that were opened after an unclean stop.
     pub recovered_logs: Counter,
     /// Segments of all open logs.
     pub segments: Gauge,
@@ -50,12 +50,12 @@ pub struct Metrics {
     pub open_files: Gauge,
     /// Bytes of data read while recovering logs after an unclean stop.
     pub recovered_bytes: Counter,
-    /// Bytes cut off because they were no valid batches.
+    /// Bytes that recovery cut off because they were not valid batches.
     pub truncated_bytes: Counter,
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Creates the metrics and registers them.
     pub fn new(registry: &mut Registry) -> Self {
         let metrics = Self::unregistered();
         let storage = registry.sub_registry_with_prefix("forebay_storage");
@@ -177,7 +177,7 @@ impl Metrics {
         );
     }
 
-    /// Metrics that nobody reads (tests, tools).
+    /// Creates metrics without registering them, for tests and tools.
     pub fn unregistered() -> Self {
         Self {
             appended_bytes: Counter::default(),

@@ -1,10 +1,13 @@
-//! One segment of a log: a run of offsets in one data file with its indexes.
+//! One segment of a log: a range of offsets in one data file with its indexes.
 //!
-//! States: *active* (the last one of its log, grows in memory first) -> *rolled* (no longer grows, may still have bytes to be
-//! written) -> *sealed* (cut to its length, synced, indexes and producer snapshot saved) -> *deleted*.
-//! Each change is a function of `transitions.rs`, and each length one of `lengths.rs`; they end the process rather than break these
-//! invariants: `synced <= written <= size`; bytes beyond `written` are resident in the tail; the indexes are loaded for
-//! every segment that is not sealed, and lazily for those that are. A reader keeps a segment alive, also a deleted one.
+//! States: *active* (the last segment of its log, grows in memory first) -> *rolled* (no longer
+//! grows, may have unwritten bytes) -> *sealed* (file cut to its length, synced, indexes and
+//! producer snapshot saved) -> *deleted*. Each state change is a function of `transitions.rs` and
+//! each length change one of `lengths.rs`; they end the process rather than break an invariant.
+//! Invariants: `synced <= written <= size`; bytes beyond `written` are resident in the tail; the
+//! indexes are loaded for every segment that is not sealed, and lazily for sealed ones. A reader
+//! keeps a segment alive, even a deleted one.
+//! It does not decide when a segment rolls, is sealed or is deleted.
 
 #![cfg_attr(
     not(test),
@@ -51,20 +54,21 @@ use stage::Names;
 pub(crate) use stage::Stage;
 use stamps::FileEnd;
 use tail::Tail;
-pub(crate) use tried::{Attempt, Tried};
+pub(crate) use tried::{Attempt, CheckOutcome};
 
-/// The last position that an index can name; no segment of ours grows beyond.
+/// The last position that an index can store; no segment grows beyond it.
 pub(crate) const POSITION_MAX: u64 = i32::MAX as u64;
 
-/// Why the indexes of a segment that is not sealed are there: only those of sealed ones are ever let go of.
+/// The panic message of an unsealed segment without indexes: only the indexes of sealed segments
+/// are ever unloaded.
 pub(crate) const HAS_INDEXES: &str = "a segment that is not sealed has its indexes";
 
-/// The files of platform `P`.
+/// The file type of platform `P`.
 pub(crate) type File<P> = <<P as Platform>::Disk as Disk>::File;
 
-/// What is in memory of a segment's indexes.
+/// The indexes of a segment that are in memory.
 #[derive(Clone, Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedIndexes {
     /// Offsets and timestamps.
     pub(crate) indexes: Indexes,
     /// Aborted transactions.
@@ -78,7 +82,7 @@ pub(crate) enum Largest {
     Unknown,
     /// No record has a timestamp.
     None,
-    /// This one.
+    /// The largest timestamp and its offset.
     At(TimeEntry),
 }
 
@@ -88,82 +92,89 @@ impl From<Option<TimeEntry>> for Largest {
     }
 }
 
-/// A segment. What changes of it is private: see `transitions.rs`.
+/// A segment of a log.
+///
+/// Its mutable state is private; `transitions.rs` changes it.
 pub(crate) struct Segment<P: Platform> {
-    /// Offset of its first record, and its name.
+    /// The offset of its first record, which is also its name.
     pub(crate) base: Offset,
-    /// The folder that its files are in: the partition's home, or the one of the same name on another path.
+    /// The folder of its files: the partition's home, or the folder of the same name on another
+    /// path.
     pub(crate) folder: Rc<Path>,
-    /// When this process first saw it: its age when no record has a timestamp.
+    /// When this process first saw the segment: it counts as the segment's age when no record has a
+    /// timestamp.
     pub(crate) born_ms: i64,
-    /// When it came to its folder.
+    /// When the segment came to its folder.
     pub(crate) arrived_ms: i64,
-    /// Pieces of its data file that were read ahead.
+    /// Blocks of its data file that were read ahead.
     pub(crate) blocks: RefCell<Blocks>,
-    /// Building its indexes anew from the batches because a position in them was wrong.
+    /// The attempt to rebuild its indexes from the batches because a position in them was wrong.
     pub(crate) reindexed: Attempt,
-    /// Asking its batches for their leader epochs, because one of them contradicts what is known.
+    /// The attempt to read the leader epochs of its batches because one of them contradicts the
+    /// epoch cache.
     pub(crate) epochs_asked: Attempt,
     lengths: Lengths,
-    /// Offset after the last record.
+    /// The offset after the last record.
     next: Cell<Offset>,
     stage: Cell<Stage>,
     names: Cell<Names>,
-    /// Timestamp of its first batch; rolling by time counts from it.
+    /// The timestamp of its first batch, from which rolling by time counts.
     first_timestamp: Cell<Option<i64>>,
     /// Its largest timestamp.
     largest: Cell<Largest>,
-    /// The end of it in memory.
+    /// The end of the segment in memory.
     tail: RefCell<Tail>,
-    /// Its indexes. `None` only when sealed.
-    loaded: RefCell<Option<Loaded>>,
-    /// The first record of the aborted transactions that its index notes, once that was read; past every offset when it
-    /// notes none. Unlike the index it stays in memory.
+    /// The indexes; `None` only when sealed.
+    loaded: RefCell<Option<LoadedIndexes>>,
+    /// The first record of the aborted transactions in its index, once the index was read; past
+    /// every offset when the index has none. Unlike the index it stays in memory.
     first_aborted: Cell<Option<Offset>>,
-    /// There is an index of its aborted transactions: one that is missing or empty was lost.
+    /// The segment has an index of aborted transactions, so a missing or empty file means that the
+    /// index was lost.
     notes_aborted: Cell<bool>,
-    /// It was said that records are missing after it.
+    /// Missing records after this segment were already logged.
     holes_named: Cell<bool>,
-    /// Grows when bytes of it are cut off: what was read of it before may be gone.
+    /// Counts truncations: what a reader read before one may be gone.
     cuts: Cell<u32>,
-    /// Why it is not to be read: its path is absent, or it was found damaged.
+    /// Why the segment must not be read: its path is absent, or it was found damaged.
     offline: RefCell<Option<Error>>,
-    /// Nothing of it is known but that it is somewhere else, on a path that is absent.
+    /// Its files are on a missing path, so only its place in the log is known.
     absent: bool,
-    /// What it takes of its tier's path, with tiers.
+    /// The bytes charged to its tier's path, if tiers are configured.
     charge: Option<Charge>,
-    /// When it was last read from its medium, with tiers.
+    /// When it was last read from its medium, if tiers are configured.
     read_ms: Cell<Option<i64>>,
     /// When it was sealed, as far as this process knows.
     sealed_ms: Cell<i64>,
     /// A copy of it is being made on another path.
     moving: Cell<bool>,
-    /// Its data file. `None` for a sealed one that is not read, and for a new one that has no name yet.
+    /// The data file; `None` for a sealed segment that is not read, and for a new one whose file
+    /// has no name yet.
     file: RefCell<Option<File<P>>>,
 }
 
 impl<P: Platform> Segment<P> {
-    /// Bytes of batches.
+    /// Returns the bytes of batches.
     pub(crate) fn size(&self) -> u64 {
         self.lengths.size()
     }
 
-    /// Bytes on disk, not necessarily durable.
+    /// Returns the bytes on disk, which need not be durable.
     pub(crate) fn written(&self) -> u64 {
         self.lengths.written()
     }
 
-    /// Bytes that are durable.
+    /// Returns the durable bytes.
     pub(crate) fn synced(&self) -> u64 {
         self.lengths.synced()
     }
 
-    /// Length that its file has or has room for.
+    /// Returns the length that the file has or has room for.
     pub(crate) fn allocated(&self) -> u64 {
         self.lengths.allocated()
     }
 
-    /// Offset after the last record.
+    /// Returns the offset after the last record.
     pub(crate) fn next(&self) -> Offset {
         self.next.get()
     }
@@ -180,47 +191,47 @@ impl<P: Platform> Segment<P> {
         self.stage() == Stage::Sealed
     }
 
-    /// Its data file has a name in the folder.
+    /// Returns true when the data file has a name in the folder.
     pub(crate) fn is_named(&self) -> bool {
         self.names.get() != Names::None
     }
 
-    /// Another is being put in its place.
+    /// Returns true while another segment is being put in its place.
     pub(crate) fn are_names_lent(&self) -> bool {
         self.names.get() == Names::Lent
     }
 
-    /// Nothing of it is known but that it is somewhere else, on a path that is absent.
+    /// Returns true when its files are on a missing path, so only its place in the log is known.
     pub(crate) fn is_absent(&self) -> bool {
         self.absent
     }
 
-    /// A copy of it is being made on another path.
+    /// Returns true while a copy of it is being made on another path.
     pub(crate) fn is_moving(&self) -> bool {
         self.moving.get()
     }
 
-    /// How often bytes of it were cut off.
+    /// Returns the number of truncations.
     pub(crate) fn cuts(&self) -> u32 {
         self.cuts.get()
     }
 
-    /// What it takes of its tier's path, with tiers.
+    /// Returns the charge on its tier's path, if tiers are configured.
     pub(crate) fn charge(&self) -> Option<&Charge> {
         self.charge.as_ref()
     }
 
-    /// The end of it in memory.
+    /// Returns the end of the segment in memory.
     pub(crate) fn tail(&self) -> Ref<'_, Tail> {
         self.tail.borrow()
     }
 
-    /// Its indexes. `None` only when sealed.
-    pub(crate) fn loaded(&self) -> Ref<'_, Option<Loaded>> {
+    /// Returns the indexes; `None` only when sealed.
+    pub(crate) fn loaded(&self) -> Ref<'_, Option<LoadedIndexes>> {
         self.loaded.borrow()
     }
 
-    /// Where its file ends, if that is at `position`.
+    /// Returns where the file ends, if it ends at `position`.
     pub(crate) fn file_end(&self, position: u64) -> FileEnd {
         let next = self.next();
         FileEnd {
@@ -230,36 +241,36 @@ impl<P: Platform> Segment<P> {
         }
     }
 
-    /// Why it is not to be read, if so.
+    /// Returns why the segment must not be read, if so.
     pub(crate) fn offline(&self) -> Option<Error> {
         self.offline.borrow().clone()
     }
 
-    /// Why nothing of it can be read, where its path is absent.
+    /// Returns why the segment cannot be read if its path is absent.
     pub(crate) fn absence(&self) -> Option<Error> {
         let why = || self.offline().expect("what is absent is offline");
         self.is_absent().then(why)
     }
 
-    /// True when it is not to be read.
+    /// Returns true when the segment must not be read.
     pub(crate) fn is_offline(&self) -> bool {
         self.offline.borrow().is_some()
     }
 
-    /// Brings what it is counted with up to date.
+    /// Updates the charge on its path.
     fn recharge(&self) {
         if let Some(charge) = &self.charge {
             charge.set(self.allocated().max(self.size()));
         }
     }
 
-    /// True when its path has nothing left: what comes next goes elsewhere.
+    /// Returns true when its path has no room left, so the next segment goes to another path.
     pub(crate) fn is_out_of_room(&self) -> bool {
         let charge = self.charge.as_ref();
         charge.is_some_and(|charge| charge.path().free_bytes() == 0)
     }
 
-    /// Says that it is not to be read any more; the first reason stays.
+    /// Takes the segment offline for readers; the first reason stays.
     pub(crate) fn take_offline(&self, reason: &str) {
         let path = self.path(Role::Log);
         let reason = reason.into();
@@ -268,27 +279,27 @@ impl<P: Platform> Segment<P> {
             .get_or_insert(Error::Offline { path, reason });
     }
 
-    /// The path of one of its files.
+    /// Returns the path of one of its files.
     pub(crate) fn path(&self, role: Role) -> PathBuf {
         file_path(&self.folder, self.base, role)
     }
 
-    /// Its data file, if it is open.
+    /// Returns the data file, if it is open.
     pub(crate) fn open_file(&self) -> Option<File<P>> {
         self.file.borrow().clone()
     }
 
-    /// Gives it its data file.
+    /// Sets the data file.
     pub(crate) fn set_file(&self, file: File<P>) {
         *self.file.borrow_mut() = Some(file);
     }
 
-    /// Lets go of the data file; it is opened again when it is needed.
+    /// Closes the data file; it is opened again when it is needed.
     pub(crate) fn close_file(&self) {
         *self.file.borrow_mut() = None;
     }
 
-    /// Its data file, opened if it is not open.
+    /// Returns the data file and opens it if necessary.
     pub(crate) async fn file(&self, disk: &P::Disk) -> Result<File<P>> {
         if let Some(file) = self.open_file() {
             return Ok(file);
@@ -305,11 +316,12 @@ impl<P: Platform> Segment<P> {
                 .await
                 .map_err(Error::io("open", &path))?;
             if let Some(faster) = self.open_file() {
-                // The name may have become another file's meanwhile.
+                // The name may belong to another file by now.
                 return Ok(faster);
             }
             if sealed && !self.is_sealed() {
-                // A cut has made it the one that grows, and would write to what was opened for a reader.
+                // A truncation has made the segment active again; writes need a file opened for
+                // writing.
                 continue;
             }
             self.set_file(file.clone());
@@ -317,24 +329,25 @@ impl<P: Platform> Segment<P> {
         }
     }
 
-    /// Lets go of a sealed segment's file; its indexes stay.
+    /// Closes a sealed segment's file; its indexes stay.
     pub(crate) fn close_if_sealed(&self) {
         if self.is_sealed() && !self.are_names_lent() {
             *self.file.borrow_mut() = None;
         }
     }
 
-    /// Forgets file and indexes of a sealed segment; they are read again when they are needed.
+    /// Closes the file and drops the indexes of a sealed segment; both are read again when they are
+    /// needed.
     pub(crate) fn unload(&self) {
         if self.is_sealed() && !self.are_names_lent() {
             *self.file.borrow_mut() = None;
             *self.loaded.borrow_mut() = None;
-            // What is read again is what was wrong, where the new one could not be saved.
+            // If the rebuilt indexes could not be saved, the next load reads the wrong ones again.
             self.reindexed.forget_what_is_for_now();
         }
     }
 
-    /// The header of the batch at `position`, when it is resident.
+    /// Returns the header of the batch at `position`, if it is resident.
     pub(crate) fn resident_header(&self, position: u64) -> Option<BatchHeader> {
         let mut bytes = [0; HEADER_BYTES];
         if !self.tail().copy_at(position, &mut bytes) {
@@ -343,7 +356,7 @@ impl<P: Platform> Segment<P> {
         BatchHeader::parse(&bytes)
     }
 
-    /// True when bytes are waiting to be written.
+    /// Returns true when bytes are waiting to be written.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.written() < self.size()
     }

@@ -1,8 +1,9 @@
-//! What the logs of one shard share: the platform, chunk memory, the health of the log directories, metrics.
+//! The state that the logs of one shard share: the platform, chunk memory, the health of the log
+//! directories, metrics.
 //!
 //! Invariant: a store and its logs belong to one shard and never leave its thread.
-//! It does not: know which partitions there should be, or write the checkpoint files that a directory's shards share
-//! ([`Store::points`] says what belongs in them).
+//! It does not know which partitions exist, and does not write the checkpoint files that a
+//! directory's shards share ([`Store::points`] returns their content).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -37,18 +38,19 @@ mod unnoted;
 use dir_syncs::DirSyncs;
 use memory::Memory;
 use read_ahead::ReadAhead;
-use unnoted::Unnoted;
+use unnoted::UnnotedBytes;
 
-/// How long a checkpoint waits for logs whose files are in use: what is not seen to then is left to the next one.
+/// How long a checkpoint waits for logs whose files are in use; it leaves the rest to the next
+/// checkpoint.
 const LIFT_MAX: Duration = Duration::from_secs(1);
-/// How often logs with `Replicated` durability are looked at for `flush_ms`.
+/// How often the flusher checks logs with `Replicated` durability for `flush_ms`.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// So many folders of deleted logs are removed while a start waits.
+/// The number of deleted logs' folders that are removed before a start continues.
 const LEFTOVERS_AWAITED: usize = 100;
 
-/// A shard's logs; clones share it.
+/// The logs of a shard; clones share them.
 pub struct Store<P: Platform> {
-    pub(crate) shared: Rc<Shared<P>>,
+    pub(crate) shared: Rc<StoreCore<P>>,
 }
 
 impl<P: Platform> Clone for Store<P> {
@@ -59,39 +61,39 @@ impl<P: Platform> Clone for Store<P> {
     }
 }
 
-pub(crate) struct Shared<P: Platform> {
+pub(crate) struct StoreCore<P: Platform> {
     pub(crate) platform: P,
     pub(crate) options: StoreOptions,
     pub(crate) memory: Memory<P>,
     pub(crate) metrics: Metrics,
-    /// Somebody deleted something: logs that wait for room may try again.
+    /// Notified after a deletion: logs that wait for room may retry.
     pub(crate) room_made: Notify,
-    pub(crate) unnoted: Unnoted,
+    pub(crate) unnoted: UnnotedBytes,
     logs: RefCell<Vec<Weak<Log<P>>>>,
     dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
     pub(crate) dir_syncs: DirSyncs,
-    /// Sealed segments with an open file or loaded indexes, the longest loaded first.
+    /// Sealed segments with an open file or loaded indexes, the least recently loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
     pub(crate) read_ahead: ReadAhead<P>,
-    /// Large reads that are judged: one at a time.
+    /// Admits one check of a large read at a time.
     pub(crate) checking: Semaphore,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
-    /// Open files of segments, when they were last counted.
+    /// Open files of segments at the last count.
     pub(crate) open_files: Cell<i64>,
-    /// When it was last said that a log passes over a folder which is not its own.
+    /// When a log last logged that it skips a folder that is not its own.
     pub(crate) told_of_taken: Cell<Option<Instant>>,
-    /// The tiers, if there are any.
+    /// The table of tiers, if tiers are configured.
     pub(crate) tiers: Option<Arc<TierTable>>,
-    /// The same table, also of a single tier, where paths of it have pools of segment files.
+    /// The same table, also with a single tier, if one of its paths has a pool of segment files.
     pub(crate) pools: Option<Arc<TierTable>>,
 }
 
-/// Whether a log directory still takes writes.
+/// Whether a log directory accepts writes.
 #[derive(Debug, Default)]
 pub(crate) struct DirHealth {
     failed: RefCell<Option<Error>>,
-    /// Logs of it that take no appends for want of room.
+    /// Logs of the directory that refuse appends for lack of room.
     full: Cell<usize>,
 }
 
@@ -104,33 +106,33 @@ impl DirHealth {
         self.failed.borrow().is_some()
     }
 
-    /// A log has no room; said once for all of them.
+    /// Counts a log without room; the first one is logged.
     pub(crate) fn enter_full(&self, dir: &Path, error: &Error) {
         if self.full.replace(self.full.get() + 1) == 0 {
             tracing::warn!(dir = %dir.display(), %error, "appends are refused until that is over");
         }
     }
 
-    /// It has some again.
+    /// Counts a log that has room again; the last one is logged.
     pub(crate) fn leave_full(&self, dir: &Path) {
         if self.leave() == 0 {
             tracing::warn!(dir = %dir.display(), "there is room again: all logs take appends");
         }
     }
 
-    /// It takes no appends any more, whether there is room or not.
+    /// Stops counting a log that refuses appends for another reason, whether it has room or not.
     pub(crate) fn end_full(&self) {
         self.leave();
     }
 
-    /// How many logs are left without room.
+    /// Returns how many logs are left without room.
     fn leave(&self) -> usize {
         assert!(self.full.get() > 0, "a log leaves what it has entered");
         self.full.set(self.full.get() - 1);
         self.full.get()
     }
 
-    /// Latches; true the first time.
+    /// Latches the directory; returns true the first time.
     pub(crate) fn fail(&self, error: &Error) -> bool {
         let mut failed = self.failed.borrow_mut();
         let first = failed.is_none();
@@ -139,10 +141,10 @@ impl DirHealth {
     }
 }
 
-/// What a log has to say in its directory's checkpoint files.
+/// The entries of a log in its directory's checkpoint files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogPoints {
-    /// Which log.
+    /// The partition of the log.
     pub topic_partition: TopicPartition,
     /// For `recovery-point-offset-checkpoint`.
     pub recovery_point: Offset,
@@ -155,22 +157,24 @@ pub struct LogPoints {
 }
 
 impl<P: Platform> Store<P> {
-    /// A store without logs.
+    /// Creates a store without logs.
     pub fn new(platform: P, options: StoreOptions, metrics: Metrics) -> Self {
         Self::with_tiers(platform, options, metrics, None)
     }
 
-    /// The same, with the tiers that its logs' segments may be on. The table is the process's, for all its shards.
+    /// Creates a store with the tiers that its logs' segments may be on.
+    ///
+    /// All shards of the process share the table.
     pub fn with_tiers(
         platform: P,
         options: StoreOptions,
         metrics: Metrics,
         tiers: Option<Arc<TierTable>>,
     ) -> Self {
-        let shared = Shared {
+        let shared = StoreCore {
             memory: Memory::new(&options),
             read_ahead: ReadAhead::new(options.chunk_bytes, options.cache_bytes_max),
-            unnoted: Unnoted::new(&options),
+            unnoted: UnnotedBytes::new(&options),
             platform,
             options,
             metrics,
@@ -191,7 +195,7 @@ impl<P: Platform> Store<P> {
         }
     }
 
-    /// The logs that are open.
+    /// Returns the open logs.
     pub fn logs(&self) -> Vec<Rc<Log<P>>> {
         let logs = self.shared.logs.borrow();
         logs.iter()
@@ -200,13 +204,14 @@ impl<P: Platform> Store<P> {
             .collect()
     }
 
-    /// Whether this shard saw a write or sync to the log directory fail: nothing more is written to it.
+    /// Returns true if this shard saw a write or sync to the log directory fail; the shard then
+    /// writes nothing more to it.
     pub fn dir_failed(&self, dir: &Path) -> bool {
         let dirs = self.shared.dirs.borrow();
         dirs.get(dir).is_some_and(|health| health.is_failed())
     }
 
-    /// Why this shard does not use a log directory or a path of a tier, if so.
+    /// Returns why this shard does not use a log directory or a tier path, if so.
     pub fn dir_failure(&self, dir: &Path) -> Option<String> {
         let path = self.tiers().and_then(|tiers| {
             let mut paths = tiers.paths().iter();
@@ -219,7 +224,7 @@ impl<P: Platform> Store<P> {
         })
     }
 
-    /// Segments of this shard that are damaged or on a path that is not there.
+    /// Returns how many segments of this shard are damaged or on a missing path.
     pub fn unreadable_segments(&self) -> u64 {
         let mut unreadable = 0;
         for log in self.logs() {
@@ -230,9 +235,9 @@ impl<P: Platform> Store<P> {
         unreadable
     }
 
-    /// What belongs into the checkpoint files of `dir`, for the logs of this shard.
+    /// Returns the entries of this shard's logs for the checkpoint files of `dir`.
     pub fn points(&self, dir: &Path) -> Vec<LogPoints> {
-        // Closed logs too: what a clean stop leaves behind is what the next start wants to know.
+        // Closed logs too: the next start needs the points that a clean stop leaves.
         let logs = self.shared.logs.borrow();
         let open_or_closed = logs.iter().filter_map(Weak::upgrade);
         open_or_closed
@@ -241,22 +246,28 @@ impl<P: Platform> Store<P> {
             .collect()
     }
 
-    /// Waits until so much was saved that the checkpoint files should say so before their time, because a start after a
-    /// crash would have to read it again.
+    /// Waits until the logs have saved so many bytes that the checkpoint files should be written
+    /// early.
+    ///
+    /// Without that, a start after a crash would read those bytes again.
     pub async fn checkpoint_due(&self) {
         self.shared.unnoted.enough().await;
     }
 
-    /// The checkpoint files now say `points`, for logs of this shard and others; `with_starts`: that of log starts, too. Who
-    /// promises that records are deleted does so after this. Gives the logs of which a start may still take less than they say for
-    /// true.
+    /// Takes note that the checkpoint files now contain `points`, for logs of this and other
+    /// shards.
+    ///
+    /// `with_starts` means that the file of log start offsets was written, too. A caller that
+    /// confirms a deletion of records does so only after this call. Returns the logs whose
+    /// `checkpoint-limits` could not be removed: for them a start may still use lower values than
+    /// the checkpoint files contain.
     pub async fn checkpointed(
         &self,
         points: &[LogPoints],
         with_starts: bool,
     ) -> Vec<TopicPartition> {
         let mut limited = Vec::new();
-        // For all of them together.
+        // One deadline for all logs.
         let end = self.clock().after(LIFT_MAX);
         let concerned: Vec<_> = {
             let logs = self.shared.logs.borrow();
@@ -287,13 +298,15 @@ impl<P: Platform> Store<P> {
         limited
     }
 
-    /// A log was deleted: it has nothing to say any more.
+    /// Removes a deleted log, which has no entries any more.
     pub(crate) fn forget(&self, deleted: &Log<P>) {
         let is_it = |log: &Weak<Log<P>>| std::ptr::eq(log.as_ptr(), deleted);
         self.shared.logs.borrow_mut().retain(|log| !is_it(log));
     }
 
-    /// Says in one line what the logs that were opened so far have lost by an unclean stop. The counts are the process's.
+    /// Logs in one line what the logs opened so far lost through an unclean stop.
+    ///
+    /// The counts are those of the process.
     pub fn tell_of_recovery(&self) {
         let metrics = &self.shared.metrics;
         let (logs, dropped_bytes) = (metrics.recovered_logs.get(), metrics.dropped_bytes.get());
@@ -314,12 +327,12 @@ impl<P: Platform> Store<P> {
         }
     }
 
-    /// Open files of segments, as they were last counted; a log that is not written to has none.
+    /// Returns the open files of segments at the last count; an idle log has none.
     pub fn open_files(&self) -> usize {
         usize::try_from(self.shared.open_files.get()).unwrap_or(0)
     }
 
-    /// How many sealed segments have an open file.
+    /// Returns how many sealed segments have an open file.
     pub(crate) fn open_sealed_files(&self) -> usize {
         let loaded = self.shared.loaded.borrow();
         let segments = loaded.iter().filter_map(Weak::upgrade);
@@ -328,15 +341,16 @@ impl<P: Platform> Store<P> {
             .count()
     }
 
-    /// Lets go of the sealed segments' files; who reads one keeps it.
+    /// Closes the files of sealed segments; a read in progress keeps its file.
     pub(crate) fn close_sealed_files(&self) {
         for segment in self.shared.loaded.borrow().iter().filter_map(Weak::upgrade) {
             segment.close_if_sealed();
         }
     }
 
-    /// Starts the task that honours `flush_ms`, and closes the files of idle logs. Everything else is flushed when it is
-    /// appended.
+    /// Starts the task that honours `flush_ms` and closes the files of idle logs.
+    ///
+    /// Everything else is flushed when it is appended.
     pub fn spawn_flusher(&self) -> JoinHandle<()> {
         let shared = Rc::downgrade(&self.shared);
         let clock = self.clock().clone();
@@ -356,8 +370,10 @@ impl<P: Platform> Store<P> {
         })
     }
 
-    /// Removes the folders of topics that were deleted before the last stop: some before it returns, which makes room for a
-    /// start on a full disk, the rest by and by. What cannot be removed stays.
+    /// Removes the folders of topics that were deleted before the last stop.
+    ///
+    /// It removes some before it returns, which makes room for a start on a full disk, and the rest
+    /// in the background. A folder that cannot be removed stays.
     pub async fn remove_leftovers(&self, dir: &Path) -> Result<()> {
         let listed = self.disk().list(dir).await;
         let entries = listed.map_err(Error::io("list", dir))?;
@@ -384,17 +400,19 @@ impl<P: Platform> Store<P> {
 
     async fn remove_leftover(&self, path: &Path) {
         if let Err(error) = self.disk().remove_dir(path).await {
-            // The next start tries it again. Nobody needs it, so it keeps nobody from starting.
+            // The next start retries. The folder is unused, so a failure must not prevent the
+            // start.
             tracing::warn!(folder = %path.display(), %error, "a deleted log's folder stays");
         }
     }
 
-    /// The tiers, if there are any.
+    /// Returns the table of tiers, if tiers are configured.
     pub fn tiers(&self) -> Option<&Arc<TierTable>> {
         self.shared.tiers.as_ref()
     }
 
-    /// The paths of all tiers on which a log that is at home in `home` may have segments elsewhere.
+    /// Returns the tier paths other than the home path on which a log at home in `home` may have
+    /// segments.
     pub(crate) fn paths_away_from(&self, home: &Path) -> Vec<Arc<TierPath>> {
         let Some(tiers) = self.tiers() else {
             return Vec::new();
@@ -404,13 +422,13 @@ impl<P: Platform> Store<P> {
         others.cloned().collect()
     }
 
-    /// Counts a segment of `bytes` bytes in `folder` on its path.
+    /// Charges a segment of `bytes` bytes in `folder` to its path.
     pub(crate) fn charge(&self, folder: &Path, bytes: u64) -> Option<Charge> {
         let path = self.tiers()?.holding(folder)?;
         Some(Charge::new(path, bytes))
     }
 
-    /// Bytes of a segment are wanted from its medium.
+    /// Notes a read of a segment from its medium.
     pub(crate) fn note_read(&self, segment: &Segment<P>) {
         if let Some(charge) = segment.charge() {
             segment.was_read(self.clock().wall_ms());
@@ -418,7 +436,7 @@ impl<P: Platform> Store<P> {
         }
     }
 
-    /// So many bytes of it came.
+    /// Notes how many bytes a read of the segment returned.
     pub(crate) fn note_read_bytes(&self, segment: &Segment<P>, bytes: usize) {
         let bytes = bytes as u64;
         self.shared.metrics.read_bytes.inc_by(bytes);
@@ -435,16 +453,17 @@ impl<P: Platform> Store<P> {
         self.shared.platform.clock()
     }
 
-    /// The health of a log directory, shared by its logs.
+    /// Returns the health of a log directory, shared by its logs.
     pub(crate) fn health(&self, dir: &Path) -> Rc<DirHealth> {
         let mut dirs = self.shared.dirs.borrow_mut();
         Rc::clone(dirs.entry(dir.to_path_buf()).or_default())
     }
 
-    /// Remembers that a sealed segment was loaded, and unloads the oldest beyond the bound.
+    /// Notes that a sealed segment was loaded, and unloads the oldest ones beyond
+    /// `open_segments_max`.
     pub(crate) fn note_loaded(&self, segment: &Rc<Segment<P>>) {
         let mut loaded = self.shared.loaded.borrow_mut();
-        // Noted once only: an older note would have it unloaded although it was just loaded.
+        // An older entry would unload the segment although it was just loaded.
         loaded.retain(|noted| !std::ptr::eq(noted.as_ptr(), Rc::as_ptr(segment)));
         loaded.push_back(Rc::downgrade(segment));
         while loaded.len() > self.shared.options.open_segments_max.max(1) {

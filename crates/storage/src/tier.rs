@@ -1,10 +1,11 @@
-//! Tiers: an ordered list of places for segments, the fastest first, and what is known of each place.
+//! Tiers: an ordered list of places for segments, the fastest first, and the state of each place.
 //!
-//! A tier is one or several paths (directories). A log has its *home*, its folder in a path of the first tier: checkpoints,
-//! producer snapshots and, while there is room, the active segment. A sealed segment's files lie together in the folder of
-//! the same name in one tier path, in two only while it moves. The directories are the catalogue: nothing else says
-//! where a segment is. `policy` says what belongs where; it is pure.
-//! Without a table (plain `log.dirs`) nothing here is asked, counted or paid for.
+//! A tier has one or several paths (directories). A log has a *home*, its folder in a path of the
+//! first tier: it holds checkpoints, producer snapshots and, while there is room, the active
+//! segment. The files of a sealed segment lie together in the folder of the same name in one tier
+//! path, and in two only while the segment moves. The directories are the catalogue: no other
+//! record says where a segment is. `policy` decides what belongs where, without side effects.
+//! Without a table (plain `log.dirs`) none of this code runs or costs anything.
 
 pub(crate) mod copy;
 pub mod fluid;
@@ -22,8 +23,8 @@ pub use mover::Mover;
 pub use options::{Capacity, Medium, PathOptions, Safety, TierOptions};
 pub use pace::MoveRate;
 pub use pool::PoolOptions;
-pub use report::{SegmentReport, Verified};
-/// Name of the file in a path which says, over restarts, that the path is to be emptied.
+pub use report::{SegmentReport, VerifyOutcome};
+/// Name of the file in a path that marks the path as draining, across restarts.
 pub const DRAINED_FILE: &str = "tier-drained";
 
 pub use table::{PathId, PathUse, TierPath, TierTable};

@@ -1,4 +1,5 @@
-//! `check` finds planted damage of every kind, names the file, and finds nothing in what a stop leaves.
+//! `check` finds planted damage of every kind, names the file, and finds nothing in what a stop
+//! leaves.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -104,7 +105,8 @@ fn damaged_records_are_found_wherever_the_bit_is() {
             for at in (0..len).step_by(97) {
                 disk.flip(&path, at, 3).unwrap();
                 let report = report(&disk).await;
-                // Only the epoch of a batch is under no checksum and, if it grows, under no rule but the hint's.
+                // Only the epoch of a batch is under no checksum and, if it grows, under no rule
+                // but the hint's.
                 assert!(!report.is_sound(), "{} {at}", path.display());
                 disk.flip(&path, at, 3).unwrap();
             }

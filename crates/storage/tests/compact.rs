@@ -1,5 +1,5 @@
-//! What a user of a compacted log can notice: which records stay, that nothing else changes, and that no crash at any
-//! point loses a record, brings one back, or leaves a log that does not go on.
+//! What a user of a compacted log can notice: which records stay, that nothing else changes, and
+//! that no crash at any point loses a record, brings one back, or leaves a log that does not go on.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

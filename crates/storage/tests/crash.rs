@@ -1,6 +1,7 @@
-//! For every k: the k-th disk operation fails, or is the last one before the power goes (what was not synced is lost, the
-//! last write torn). Afterwards the log is opened again and must hold every acknowledged record at its offset, none that
-//! was not produced, in order and without a gap, and must go on working.
+//! For every k: the k-th disk operation fails, or is the last one before the power goes (what was
+//! not synced is lost, the last write torn). Afterwards the log is opened again and must hold every
+//! acknowledged record at its offset, none that was not produced, in order and without a gap, and
+//! must go on working.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
-use storage::{Kind, LogOptions, Result, StoreOptions};
+use storage::{FailureKind, LogOptions, Result, StoreOptions};
 use wire::types::Offset;
 use world::*;
 
@@ -79,7 +80,8 @@ async fn checkpoint(world: &World, known: &Known) {
     world.store.checkpointed(&points, true).await;
 }
 
-/// The life of a log: appends with rolls, a save, retention, deleted records, truncation, a clean stop.
+/// The life of a log: appends with rolls, a save, retention, deleted records, truncation, a clean
+/// stop.
 async fn live(world: &World, known: &Known) -> Result<()> {
     let log = world.try_open(crash_options(), false, 0, 0).await?;
     known.borrow_mut().opened = true;
@@ -159,7 +161,8 @@ fn checkpoint_closed(log: &SimLog, known: &Known) {
     known.clean = true;
 }
 
-/// Opens the log after the crash and holds it against the ledger; then appends, stops and opens once more.
+/// Opens the log after the crash and holds it against the ledger; then appends, stops and opens
+/// once more.
 async fn check(world: &World, known: &Ledger) {
     let log = world
         .try_open(
@@ -309,7 +312,10 @@ fn a_full_disk_at_any_operation_loses_nothing_and_passes() {
                 let result = live(&world, &known).await;
                 if let Err(error) = &result {
                     assert!(
-                        matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry),
+                        matches!(
+                            error.kind(),
+                            FailureKind::Full | FailureKind::Failed | FailureKind::Retry
+                        ),
                         "{error}"
                     );
                 }
@@ -353,7 +359,7 @@ async fn live_without_a_descriptor(on: On, kind: OpKind, k: u64) -> bool {
     world.disk().inject(fault);
     let result = live(&world, &known).await;
     if let Err(error) = &result {
-        assert_eq!(error.kind(), Kind::Full, "{kind:?} {k}: {error}");
+        assert_eq!(error.kind(), FailureKind::Full, "{kind:?} {k}: {error}");
     }
     let struck = world.disk().faults_left() == 0;
     world.disk().clear_faults();

@@ -1,8 +1,10 @@
-//! Files that Kafka 4.3 wrote, read and written again byte for byte, and rebuilt from the records beside them.
+//! Files that Kafka 4.3 wrote, read and written again byte for byte, and rebuilt from the records
+//! beside them.
 //!
-//! The files are a whole data directory after two runs of the broker, each ended by SIGTERM: topics without and with
-//! idempotence and every compression, transactions (committed, aborted, one left open by each run), a compacted topic, and one
-//! trimmed by `DeleteRecords`. `index.interval.bytes=0`, so that nearly every batch is indexed.
+//! The files are a whole data directory after two runs of the broker, each ended by SIGTERM: topics
+//! without and with idempotence and every compression, transactions (committed, aborted, one left
+//! open by each run), a compacted topic, and one trimmed by `DeleteRecords`.
+//! `index.interval.bytes=0`, so that nearly every batch is indexed.
 
 #![allow(
     clippy::unwrap_used,
@@ -143,7 +145,8 @@ fn batches(bytes: &[u8]) -> Vec<(u32, BatchHeader, &[u8])> {
     batches
 }
 
-/// The only record of a marker's batch has lengths below 64, so that each number before key and value is one byte.
+/// The only record of a marker's batch has lengths below 64, so that each number before key and
+/// value is one byte.
 fn marker(header: &BatchHeader, batch: &[u8]) -> Option<EndMarker> {
     if !header.is_control() {
         return None;
@@ -184,7 +187,8 @@ fn indexes_rebuilt_from_a_segment_are_those_that_kafka_wrote() {
     }
 }
 
-/// Replays a log and compares with every snapshot and transaction index on the way. Returns how many there were.
+/// Replays a log and compares with every snapshot and transaction index on the way. Returns how
+/// many there were.
 fn replay(log: &str) -> (usize, usize) {
     let mut segments: BTreeMap<Offset, PathBuf> = BTreeMap::new();
     for (file, base) in files(".log") {

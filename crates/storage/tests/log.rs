@@ -1,4 +1,5 @@
-//! What a user of a log can notice: appends, reads, rolls, restarts, retention, truncation, a full or failing disk.
+//! What a user of a log can notice: appends, reads, rolls, restarts, retention, truncation, a full
+//! or failing disk.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(

@@ -3,18 +3,21 @@
 //! What holds, whatever is produced, read and deleted (checked at every step of every run):
 //! * *room*: no tier holds more than its capacity, and no move takes a tier into its reserve;
 //! * *order*: a new segment goes down only when the faster tier has no room for its first bytes;
-//! * *heat*: a segment that is being read, or was just moved, goes down only from within the reserve;
-//! * *no thrash*: what came up is no more than what was deleted above plus the lower level; what went down is no more
-//!   than what was written plus what came up. Moving in circles would break it: nothing written or deleted pays for it.
-//!   (For segments of at most half the hysteresis, see `levels`.)
+//! * *heat*: a segment that is being read, or was just moved, goes down only from within the
+//!   reserve;
+//! * *no thrash*: what came up is no more than what was deleted above plus the lower level; what
+//!   went down is no more than what was written plus what came up. Moving in circles would break
+//!   it: nothing written or deleted pays for it. (For segments of at most half the hysteresis, see
+//!   `levels`.)
 //!
-//! And of single loads: the threshold is reached and held; a load that the lower tier keeps up with never spills; a burst
-//! takes reserved / (peak - drain) seconds, the gap after it used / (drain - base).
+//! And of single loads: the threshold is reached and held; a load that the lower tier keeps up with
+//! never spills; a burst takes reserved / (peak - drain) seconds, the gap after it used / (drain -
+//! base).
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use storage::tier::fluid::{Fluid, MB, Policy};
-use storage::tier::policy::{Decision, Move, MoveReason, Place, PolicySettings, View, decide};
+use storage::tier::policy::{Decision, Move, MoveReason, PolicySettings, TierPlace, View, decide};
 
 /// Numbers by chance.
 struct Rng(u64);
@@ -185,7 +188,8 @@ fn it_holds_whatever_happens() {
     }
 }
 
-/// A policy without hysteresis: whatever goes down comes up again as soon as there is room below the threshold.
+/// A policy without hysteresis: whatever goes down comes up again as soon as there is room below
+/// the threshold.
 fn without_hysteresis(view: &View, settings: &PolicySettings) -> Decision {
     let mut decided = decide(view, settings);
     let fast = &view.tiers[0].paths[0];
@@ -202,7 +206,7 @@ fn without_hysteresis(view: &View, settings: &PolicySettings) -> Decision {
         decided.moves.push(Move {
             segment: segment.id,
             from: segment.place,
-            to: Place { tier: 0, path: 0 },
+            to: TierPlace { tier: 0, path: 0 },
             reason: MoveReason::Promoted,
         });
     }

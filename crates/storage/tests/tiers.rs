@@ -1,5 +1,5 @@
-//! What a user of a log on several tiers can notice: that segments move, that nothing else changes, and that no crash,
-//! full path, absent path or damaged byte loses a record or serves a wrong one.
+//! What a user of a log on several tiers can notice: that segments move, that nothing else changes,
+//! and that no crash, full path, absent path or damaged byte loses a record or serves a wrong one.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::sim::{SimDisk, SimPlatform};
 use storage::{
-    Appended, Durability, Log, LogOptions, Metrics, OpenAs, Result, Stamp, Store, StoreOptions,
+    Durability, Log, LogAppendInfo, LogOptions, Metrics, OpenAs, Result, Stamp, Store, StoreOptions,
 };
 use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
@@ -198,14 +198,14 @@ pub(crate) fn filled(
 }
 
 /// Appends a batch whose records are named by the offsets they will get.
-pub(crate) fn append(log: &SimLog, count: i64, bytes: usize) -> Appended {
+pub(crate) fn append(log: &SimLog, count: i64, bytes: usize) -> LogAppendInfo {
     let first = log.log_end_offset().0;
     log.append(&batch(first, count, bytes), EPOCH, NOW_MS)
         .unwrap()
 }
 
 /// Appends and waits until it is durable.
-pub(crate) async fn produce(log: &SimLog, count: i64, bytes: usize) -> Appended {
+pub(crate) async fn produce(log: &SimLog, count: i64, bytes: usize) -> LogAppendInfo {
     let appended = append(log, count, bytes);
     log.flush().await.unwrap();
     appended

@@ -1,10 +1,11 @@
-//! Record batch v2 (magic 2), the unit of the wire and of the log, as bytes that are looked at but
-//! not changed.
+//! Record batch v2 (magic 2), the unit of the wire and of the log, as bytes that are read but not
+//! changed.
 //!
-//! Base offset and partition leader epoch lie before the bytes that the CRC covers, so a broker
-//! stamps both without computing anything anew. Layout: `docs/formats/record-batch.md`.
-//! Not here: validation of what a producer sent (`batch/validate.rs`), single records
-//! (`batch/record.rs`), compression (`batch/compression.rs`), making batches (`batch/builder.rs`).
+//! Base offset and partition leader epoch precede the bytes that the CRC covers, so a broker stamps
+//! both without computing a CRC. Layout: `docs/formats/record-batch.md`.
+//! Not here: validation of produced batches (`batch/validate.rs`), single records
+//! (`batch/record.rs`), compression (`batch/compression.rs`), building batches
+//! (`batch/builder.rs`).
 
 pub mod builder;
 pub mod compression;
@@ -22,7 +23,7 @@ pub use compression::Compression;
 pub use iter::{Batches, validate_stored};
 pub use recompress::recompress;
 pub use record::{Record, records};
-pub use validate::{Produced, ValidateLimits, validate_produced};
+pub use validate::{ValidateLimits, ValidatedBatch, validate_produced};
 pub use whole::WholeBatch;
 
 use crate::crc;
@@ -36,7 +37,7 @@ pub const LENGTH_END: usize = 12;
 /// First byte that the CRC covers.
 pub const CRC_START: usize = 21;
 
-/// Where the fields of the fixed part begin.
+/// Positions of the fields in the fixed part.
 mod at {
     pub(super) const BASE_OFFSET: usize = 0;
     pub(super) const LENGTH: usize = 8;
@@ -73,7 +74,7 @@ const _: () = assert!(
 
 /// Attribute: the codec.
 const COMPRESSION: i16 = 0x07;
-/// Attribute: the max timestamp is the append time, and that of every record.
+/// Attribute: the max timestamp is the append time, which is the timestamp of every record.
 const LOG_APPEND_TIME: i16 = 0x08;
 /// Attribute: the base timestamp is the delete horizon.
 const DELETE_HORIZON: i16 = 0x40;
@@ -102,17 +103,19 @@ pub struct BatchHeader {
     pub max_timestamp: TimestampMs,
     /// Identity of the producer.
     pub producer_id: ProducerId,
-    /// Epoch of the producer, -1 without identity.
+    /// Epoch of the producer, -1 without an identity.
     pub producer_epoch: i16,
-    /// Sequence of the first record, -1 without identity.
+    /// Sequence of the first record, -1 without an identity.
     pub base_sequence: i32,
     /// Number of records.
     pub record_count: i32,
 }
 
 impl BatchHeader {
-    /// Reads the fixed part. `None` when there are fewer than [`HEADER_BYTES`] bytes or the length
-    /// field is too small to be a batch; nothing else is judged.
+    /// Reads the fixed part.
+    ///
+    /// `None` when there are fewer than [`HEADER_BYTES`] bytes or the length field is too small for
+    /// a batch; nothing else is checked.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let header: &[u8; HEADER_BYTES] = bytes.get(..HEADER_BYTES)?.try_into().ok()?;
         let size = usize::try_from(i32::from_be_bytes(array::<{ at::LENGTH }, _>(header)))
@@ -139,7 +142,7 @@ impl BatchHeader {
         })
     }
 
-    /// The bytes of the fixed part: what [`Self::parse`] reads back.
+    /// Returns the bytes of the fixed part, which [`Self::parse`] reads back.
     pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         assert!(
             self.size_bytes >= HEADER_BYTES,
@@ -163,43 +166,48 @@ impl BatchHeader {
         bytes
     }
 
-    /// Offset of the last record.
+    /// Returns the offset of the last record.
     pub fn last_offset(&self) -> Offset {
         self.base_offset.plus(i64::from(self.last_offset_delta))
     }
 
-    /// Offset that follows the batch.
+    /// Returns the offset after the batch.
     pub fn next_offset(&self) -> Offset {
         self.last_offset().plus(1)
     }
 
-    /// True for control batches (transaction markers, metadata leader changes).
+    /// Returns true for control batches (transaction markers, metadata leader changes).
     pub fn is_control(&self) -> bool {
         self.attributes & 0x20 != 0
     }
 
-    /// True for batches of a transaction.
+    /// Returns true for batches of a transaction.
     pub fn is_transactional(&self) -> bool {
         self.attributes & 0x10 != 0
     }
 
-    /// True when the broker's append time is the timestamp of every record.
+    /// Returns true when the broker's append time is the timestamp of every record.
     pub fn is_log_append_time(&self) -> bool {
         self.attributes & LOG_APPEND_TIME != 0
     }
 
-    /// From when on the tombstones and markers of the batch may go, if compaction has said so. The
-    /// base timestamp is then this time, and the records' deltas count from it.
+    /// Returns the time from which the tombstones and markers of the batch may be removed, if
+    /// compaction set it.
+    ///
+    /// It is then stored as the base timestamp, and the records' timestamp deltas are relative to
+    /// it.
     pub fn delete_horizon(&self) -> Option<TimestampMs> {
         (self.attributes & DELETE_HORIZON != 0).then_some(self.base_timestamp)
     }
 
-    /// The raw compression code (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
+    /// Returns the raw compression code (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd).
     pub fn compression_code(&self) -> i16 {
         self.attributes & COMPRESSION
     }
 
-    /// Sequence of the last record; sequences wrap from `i32::MAX` to 0. -1 without identity.
+    /// Returns the sequence of the last record, or -1 without an identity.
+    ///
+    /// Sequences wrap from `i32::MAX` to 0.
     pub fn last_sequence(&self) -> i32 {
         if self.base_sequence < 0 {
             -1
@@ -209,7 +217,7 @@ impl BatchHeader {
     }
 }
 
-/// The sequence `by` records after `sequence`, wrapping from `i32::MAX` to 0.
+/// Returns the sequence `by` records after `sequence`, wrapping from `i32::MAX` to 0.
 pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
     sequence.wrapping_add(by) & i32::MAX
 }
@@ -217,14 +225,17 @@ pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
 /// Computes the CRC of a whole batch.
 ///
 /// # Panics
-/// When there are fewer than [`HEADER_BYTES`] bytes: that is no batch.
+/// When there are fewer than [`HEADER_BYTES`] bytes, which is not a batch.
 pub fn crc_of(batch: &[u8]) -> u32 {
     assert!(batch.len() >= HEADER_BYTES, "a batch has its fixed part");
     crc::crc32c(batch.split_at(CRC_START).1) // Bounded: before the end of the header.
 }
 
-/// Gives a batch what its leader gives it: offset and epoch, and perhaps the append time. `fixed` is its fixed part and `header`
-/// what that says; what it says then is returned. The records are not read.
+/// Stamps the leader's values into a batch: base offset, leader epoch, and optionally the append
+/// time.
+///
+/// `fixed` is the fixed part of the batch and `header` its parsed form; the parsed form after the
+/// change is returned. Does not read the records.
 pub fn stamp_as_leader(
     fixed: &mut [u8; HEADER_BYTES],
     header: &BatchHeader,
@@ -244,8 +255,9 @@ pub fn stamp_as_leader(
     stamped
 }
 
-/// Makes every record of a batch carry the broker's time: sets timestamp type and max timestamp and amends the CRC, without
-/// touching (or reading) the records.
+/// Gives every record of a batch the broker's time.
+///
+/// Sets timestamp type and max timestamp, and updates the CRC without reading the records.
 fn stamp_append_time(fixed: &mut [u8; HEADER_BYTES], header: &mut BatchHeader, now: TimestampMs) {
     assert!(
         header.size_bytes >= HEADER_BYTES,
@@ -256,8 +268,8 @@ fn stamp_append_time(fixed: &mut [u8; HEADER_BYTES], header: &mut BatchHeader, n
     header.max_timestamp = now;
     put::<{ at::ATTRIBUTES }, _>(fixed, header.attributes.to_be_bytes());
     put::<{ at::MAX_TIMESTAMP }, _>(fixed, now.0.to_be_bytes());
-    // CRCs are linear: what differs at the front, shifted over the records behind it, is what
-    // differs in the sum.
+    // CRCs are linear: the difference in the fixed part, shifted over the records, is the
+    // difference of the CRC.
     let records_bytes = header.size_bytes - HEADER_BYTES;
     let differs = crc::crc32c_combine(summed_before, 0, records_bytes)
         ^ crc::crc32c_combine(crc_of(fixed), 0, records_bytes);
@@ -265,8 +277,9 @@ fn stamp_append_time(fixed: &mut [u8; HEADER_BYTES], header: &mut BatchHeader, n
     put::<{ at::CRC }, _>(fixed, header.crc.to_be_bytes());
 }
 
-/// Writes base offset and leader epoch into the first bytes of a batch; no other field and not the
-/// CRC change.
+/// Writes base offset and leader epoch into the first bytes of a batch.
+///
+/// Neither the CRC nor any other field changes.
 pub fn stamp(header: &mut [u8; HEADER_BYTES], base_offset: Offset, epoch: LeaderEpoch) {
     put::<{ at::BASE_OFFSET }, _>(header, base_offset.0.to_be_bytes());
     put::<{ at::LEADER_EPOCH }, _>(header, epoch.0.to_be_bytes());

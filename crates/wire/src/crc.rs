@@ -1,25 +1,27 @@
-//! CRC-32C (Castagnoli), the checksum of record batches and snapshots: the one place that says who
-//! computes it.
+//! CRC-32C (Castagnoli), the checksum of record batches and snapshots. All code computes it here.
 //!
 //! Invariant: the result does not depend on the processor; only the speed does.
+//! Not here: which bytes a checksum covers (`batch.rs`).
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 use crc_fast::Digest;
 
-/// The checksum of `bytes`.
+/// Returns the checksum of `bytes`.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The checksum of what `crc` is the checksum of, with `bytes` behind it.
+/// Returns the checksum of the bytes that `crc` covers, followed by `bytes`.
 pub fn crc32c_append(crc: u32, bytes: &[u8]) -> u32 {
-    // Between two pieces the state is the checksum without its final inversion.
+    // Between two pieces, the state of the digest is the checksum without its final inversion.
     let mut digest = Digest::new_with_init_state(Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
     low_half(digest.finalize())
 }
 
-/// The checksum of two runs of bytes, one behind the other, from those of each; without the bytes.
+/// Returns the checksum of two concatenated runs of bytes.
+///
+/// It needs the checksum of each run and the length of the second, not the bytes.
 pub fn crc32c_combine(first: u32, second: u32, second_len: usize) -> u32 {
     let (first, second) = (u64::from(first), u64::from(second));
     low_half(crc_fast::checksum_combine(
@@ -30,7 +32,7 @@ pub fn crc32c_combine(first: u32, second: u32, second_len: usize) -> u32 {
     ))
 }
 
-/// A checksum of 32 bits in the form that serves all widths.
+/// Returns a 32-bit checksum from the library's 64-bit form.
 fn low_half(wide: u64) -> u32 {
     let [a, b, c, d, ..] = wide.to_le_bytes();
     u32::from_le_bytes([a, b, c, d])
@@ -42,7 +44,7 @@ mod tests {
 
     use super::*;
 
-    /// Bit by bit, as the polynomial says.
+    /// Computes the checksum bit by bit from the polynomial.
     fn by_the_book(bytes: &[u8]) -> u32 {
         let step = |crc: u32| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
         !bytes.iter().fold(u32::MAX, |crc, byte| {

@@ -1,22 +1,25 @@
-//! What can be wrong with bytes: a batch, a frame, a message.
+//! Errors of decoding and encoding: of a batch, a request frame, a message, a response.
 //!
-//! Three types because their readers do three things: a bad batch is answered with Kafka's error
-//! code, a bad frame or request closes the connection, a response that cannot be encoded is a fault
-//! of ours.
+//! The types follow what the caller does with the error: it answers a bad batch with Kafka's error
+//! code, closes the connection for a bad frame or request, and treats a response that does not
+//! encode as a bug of the broker.
+//!
+//! Not here: errors of the records in Kafka's own topics (`records/codec.rs`) and of telemetry
+//! (`telemetry.rs`).
 
 use crate::types::ErrorCode;
 
-/// The code of a codec that there is, but not in every version of a request.
+/// The code of zstd, which is a valid codec but not allowed in every version of a request.
 pub(crate) const ZSTD_CODE: i16 = 4;
 
-/// Why bytes are no acceptable record batch.
+/// The reason why bytes are not an acceptable record batch.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BatchError {
-    /// The bytes end before the batch does.
+    /// The bytes end before the batch ends.
     #[error("batch is cut short: {have} of {need} bytes")]
     Incomplete {
-        /// Bytes there are.
+        /// Bytes present.
         have: usize,
         /// Bytes that the batch needs.
         need: usize,
@@ -33,7 +36,7 @@ pub enum BatchError {
         /// The version found.
         magic: i8,
     },
-    /// The bytes are not those that the sender summed.
+    /// The stored CRC does not match the bytes.
     #[error("record is corrupt (stored crc = {stored}, computed crc = {computed})")]
     Crc {
         /// The CRC in the header.
@@ -49,7 +52,8 @@ pub enum BatchError {
         /// Bytes allowed.
         bytes_max: usize,
     },
-    /// A compression code without a codec, or one that the request's version does not allow.
+    /// A compression code without a codec, or a codec that the version of the request does not
+    /// allow.
     #[error("compression type {code} is not supported here")]
     Compression {
         /// The code in the batch's attributes.
@@ -58,13 +62,13 @@ pub enum BatchError {
     /// The records cannot be decompressed, or would need more memory than allowed.
     #[error("failed to decompress the record stream: {reason}")]
     Decompress {
-        /// What the codec said.
+        /// The codec's error.
         reason: String,
     },
-    /// The header contradicts itself, or says what a client may not say.
+    /// The header contradicts itself, or has a value that a client may not set.
     #[error("{reason} (found {found}, expected {expected})")]
     Header {
-        /// The rule that is broken.
+        /// The rule that the header breaks.
         reason: &'static str,
         /// The value found.
         found: i64,
@@ -79,24 +83,24 @@ pub enum BatchError {
         /// What is wrong.
         reason: &'static str,
     },
-    /// Well-formed records that this topic does not take.
+    /// The records are well-formed, but the topic does not accept at least one of them.
     #[error("{}", records_message(*.timestamp, *.count))]
     Records {
-        /// True when at least one was refused for its timestamp.
+        /// True when at least one record was refused for its timestamp.
         timestamp: bool,
-        /// How many were refused.
+        /// Number of refused records.
         count: usize,
-        /// The first of them; see [`crate::batch::validate::RECORD_ERRORS_MAX`].
+        /// The first errors; see [`crate::batch::validate::RECORD_ERRORS_MAX`].
         errors: Vec<RecordError>,
     },
 }
 
-/// A record that was refused.
+/// A refused record and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordError {
     /// Position of the record in its batch.
     pub batch_index: i32,
-    /// Why.
+    /// The reason.
     pub message: String,
 }
 
@@ -109,7 +113,7 @@ fn records_message(timestamp: bool, count: usize) -> String {
 }
 
 impl BatchError {
-    /// The code that Kafka answers for it.
+    /// Returns the error code that Kafka answers.
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::Length { .. } | Self::Crc { .. } => ErrorCode::CorruptMessage,
@@ -117,7 +121,8 @@ impl BatchError {
             Self::Compression { code } if *code == ZSTD_CODE => {
                 ErrorCode::UnsupportedCompressionType
             }
-            // A codec that nobody has, or a stream that it cannot read: Kafka expects neither.
+            // Kafka does not expect an unknown codec or an undecodable stream, and answers this
+            // code.
             Self::Compression { .. } | Self::Decompress { .. } => ErrorCode::UnknownServerError,
             Self::Records {
                 timestamp: true, ..
@@ -131,7 +136,7 @@ impl BatchError {
         }
     }
 
-    /// The single records to name in the answer; empty when the batch as a whole is refused.
+    /// Returns the refused records that the response names; empty when the whole batch is refused.
     pub fn record_errors(&self) -> &[RecordError] {
         match self {
             Self::Records { errors, .. } => errors,
@@ -140,7 +145,9 @@ impl BatchError {
     }
 }
 
-/// Why bytes from a peer are no request. All of them end the connection, as Kafka does.
+/// The reason why bytes from a peer are not a request.
+///
+/// Each one closes the connection, as in Kafka.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -164,18 +171,18 @@ pub enum FrameError {
     /// The header does not decode.
     #[error("request header of api key {api_key} does not decode: {source}")]
     Header {
-        /// The API key, -1 when not even that was there.
+        /// The API key, -1 when the frame ends within it.
         api_key: i16,
         /// What is wrong.
         source: DecodeError,
     },
-    /// An API that is not served.
+    /// The broker does not serve this API.
     #[error("api key {api_key} is not served")]
     UnknownApi {
         /// The key.
         api_key: i16,
     },
-    /// A version that is not served.
+    /// The broker does not serve this version of the API.
     #[error("version {version} of api {api} is not served")]
     UnsupportedVersion {
         /// Name of the API.
@@ -185,7 +192,7 @@ pub enum FrameError {
     },
 }
 
-/// Why bytes do not decode to the message they should be.
+/// The reason why bytes do not decode to the expected message.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -199,7 +206,7 @@ pub enum DecodeError {
         /// Bytes left.
         have: usize,
     },
-    /// A length that no value has.
+    /// A length that is not possible for the field.
     #[error("{field} has the impossible length {length}")]
     Length {
         /// Path of the field.
@@ -225,7 +232,7 @@ pub enum DecodeError {
         /// Path of the field.
         field: String,
     },
-    /// A tagged field that is not of its announced size.
+    /// A tagged field does not have its announced size.
     #[error("{field} has a malformed tagged field {tag}")]
     Tag {
         /// Path of the structure.
@@ -247,22 +254,22 @@ pub enum DecodeError {
         /// How many are allowed.
         parts_max: usize,
     },
-    /// No decoder for this version.
+    /// There is no decoder for this version.
     #[error("there is no decoder for version {version}")]
     Version {
         /// The version asked for.
         version: i16,
     },
-    /// The generated decoder refused what the shape allows.
+    /// The generated decoder refused bytes that the shape allows.
     #[error("does not decode: {reason}")]
     Codec {
-        /// What it said.
+        /// The decoder's error.
         reason: String,
     },
 }
 
 impl DecodeError {
-    /// The same, with the path of the structure in which the field lies in front.
+    /// Prefixes the field with the path of its parent structure.
     pub(crate) fn within(mut self, path: &str) -> Self {
         match &mut self {
             Self::Truncated { field, .. }
@@ -280,7 +287,9 @@ impl DecodeError {
     }
 }
 
-/// Why a response of ours has no bytes. A fault of the broker, never of a peer.
+/// The reason why a response does not encode.
+///
+/// This is a bug of the broker, never an error of a peer.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -291,10 +300,10 @@ pub enum EncodeError {
         api: &'static str,
         /// The version.
         version: i16,
-        /// What the encoder said.
+        /// The encoder's error.
         reason: String,
     },
-    /// More than a length field can say.
+    /// The response is longer than a length field can hold.
     #[error("{api} response of {bytes} bytes is longer than a frame can be")]
     TooLong {
         /// Name of the API.

@@ -1,8 +1,9 @@
-//! The Kafka protocol: which APIs are served, frames, headers, and the messages that carry records.
+//! The Kafka protocol: served APIs, frames, headers, and the messages that carry records.
 //!
-//! Everything is sans-io: bytes in, values out, and back. Messages without records come from the
-//! `kafka-protocol` crate behind the guard of [`shape`], and [`newest`] adds the versions that it lacks; Produce and
-//! Fetch have codecs of ours ([`produce`], [`fetch`]) because records must pass as slices of the frame that carried them.
+//! Everything is sans-io: bytes in, values out, and the reverse. Messages without records use the
+//! codecs of the `kafka-protocol` crate behind the guard of [`shape`]; [`newest`] adds the versions
+//! that those codecs lack. Produce and Fetch have their own codecs ([`produce`], [`fetch`]),
+//! because records must pass as slices of the frame that carried them.
 
 pub mod api;
 pub mod fetch;

@@ -1,8 +1,8 @@
 //! Kafka as bytes and values: types, record batches, request and response frames, metadata and
 //! group records.
 //!
-//! Invariant: no clock, no files, no sockets, no async. Every decoder here is total: any input
-//! gives a value or an error, and costs memory bounded by the input's length.
+//! Invariants: this crate has no clock, files, sockets or async code. Every decoder returns a value
+//! or an error for any input, and its memory is bounded by the length of the input.
 
 #[cfg_attr(
     not(test),

@@ -1,14 +1,14 @@
 //! The records that Kafka keeps in its own topics, as bytes and values.
 //!
 //! - [`metadata`]: `KRaft` records of `__cluster_metadata` and their framing;
-//! - [`control`]: what control batches of that log and of its snapshots hold;
+//! - [`control`]: records of the control batches of that log and of its snapshots;
 //! - [`offsets`]: keys and values of `__consumer_offsets`;
 //! - [`transactions`]: keys and values of `__transaction_state`.
 //!
-//! Every schema is one table in the `schema!` language (`records/schema.rs`), over the primitives
-//! of `records/codec.rs`. Invariants: decoding is total and allocates in proportion to its input;
-//! what is encoded has the bytes that Kafka 4.3 writes for the same values. Not here: batches,
-//! which carry the records.
+//! Each schema is one table in the `schema!` language (`records/schema.rs`), over the primitives of
+//! `records/codec.rs`. Invariants: decoding returns a value or an error for any input, and
+//! allocates in proportion to its input; encoding writes the same bytes as Kafka 4.3 for the same
+//! values. Not here: the batches that carry the records.
 
 mod codec;
 pub mod control;

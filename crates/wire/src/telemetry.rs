@@ -1,57 +1,58 @@
-//! What clients push as telemetry (KIP-714): metrics in OpenTelemetry's protobuf encoding, as plain samples.
+//! Decodes telemetry that clients push (KIP-714): metrics in OpenTelemetry's protobuf encoding.
 //!
-//! Only what is kept is decoded: name, attributes and value of the points of sums and gauges. Histograms and
-//! summaries, which Kafka's clients do not send, are passed over, and so are fields that are not known.
-//! Total: any bytes give samples or an error. [`Bounds`] holds what they come to: no number or length in the bytes makes
-//! more of them, in memory or in time.
+//! The decoder keeps the name, attributes and value of each point of sums and gauges. It skips
+//! unknown fields, and histograms and summaries, which Kafka's clients do not send.
+//! Invariant: any bytes give samples or an error. [`Bounds`] limits memory and time, independently
+//! of the numbers and lengths in the bytes.
 
 use std::cell::Cell;
 
 /// One value of one metric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
-    /// Name of the metric, with the client's dots.
+    /// Name of the metric, with dots as the client sent it.
     pub name: String,
-    /// What tells it from others of that name: `key=value`, in their order, commas between.
+    /// Attributes that distinguish samples of the same name: `key=value`, in the order sent,
+    /// separated by commas.
     pub attributes: String,
     /// The value.
     pub value: f64,
-    /// True for an amount since the last push, to be added up.
+    /// True when the value is the increase since the last push, to be added up.
     pub is_delta: bool,
 }
 
-/// The samples of a push.
+/// The decoded samples of a push.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Samples {
-    /// Those within the bound.
+    /// The samples within the bound.
     pub samples: Vec<Sample>,
-    /// How many were beyond it, and were not decoded.
+    /// Number of samples beyond the bound, which are not decoded.
     pub beyond: usize,
 }
 
-/// What a push may come to.
+/// Limits for the decoding of one push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Samples; the others are counted only.
+    /// Samples to decode; further samples are only counted.
     pub samples: usize,
-    /// Bytes of a name; longer is an error.
+    /// Bytes of a metric name; a longer name is an error.
     pub name_bytes: usize,
-    /// Bytes of the attributes of a sample, as they are shown; longer is an error.
+    /// Bytes of a sample's attributes in their text form; more is an error.
     pub attributes_bytes: usize,
-    /// Fields that are looked at; more is an error.
+    /// Protobuf fields to read; more is an error.
     pub fields: usize,
 }
 
-/// The bytes are no metrics, or more than is allowed.
+/// The bytes are not metrics, or exceed a bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("not OpenTelemetry metrics: {0}")]
 pub struct TelemetryError(&'static str);
 
 type Result<T> = std::result::Result<T, TelemetryError>;
 
-/// The samples of a push, decompressed.
+/// Decodes the samples of a decompressed push.
 pub fn samples(bytes: &[u8], bounds: Bounds) -> Result<Samples> {
-    let mut found = Found {
+    let mut found = FoundSamples {
         bounds,
         samples: Samples::default(),
     };
@@ -70,17 +71,17 @@ pub fn samples(bytes: &[u8], bounds: Bounds) -> Result<Samples> {
     Ok(found.samples)
 }
 
-struct Found {
+struct FoundSamples {
     bounds: Bounds,
     samples: Samples,
 }
 
-impl Found {
+impl FoundSamples {
     fn take_metric(&mut self, metric: Message<'_>) -> Result<()> {
         const NAME: u32 = 1;
         const GAUGE: u32 = 5;
         const SUM: u32 = 7;
-        // The name may come behind the points.
+        // The name may follow the points, so it needs a pass of its own.
         let mut name = "";
         let mut fields = metric.fields();
         while let Some((number, value)) = fields.next()? {
@@ -121,7 +122,7 @@ impl Found {
     }
 }
 
-/// True for a sum that counts from the last push.
+/// Returns true for a sum with delta temporality: it counts from the last push.
 fn is_delta(sum: Message<'_>) -> Result<bool> {
     const TEMPORALITY: u32 = 2;
     let mut is_delta = false;
@@ -134,7 +135,7 @@ fn is_delta(sum: Message<'_>) -> Result<bool> {
     Ok(is_delta)
 }
 
-/// Attributes and value of a point; `None` for one without a value.
+/// Returns the attributes and the value of a point; `None` for a point without a value.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
@@ -159,7 +160,7 @@ fn point_value(point: Message<'_>, attributes_bytes: usize) -> Result<Option<(St
     Ok(value.map(|value| (attributes, value)))
 }
 
-/// Adds `key=value` to the attributes of a point.
+/// Appends `key=value` to the attributes of a point.
 #[allow(
     clippy::cast_possible_wrap,
     reason = "the bits are those of a signed number"
@@ -187,7 +188,7 @@ fn attribute(pair: Message<'_>, attributes: &mut String, bytes_max: usize) -> Re
             }
         }
     }
-    // A value has one of these.
+    // A value has one of these forms.
     let value = if text.is_empty() { &shown } else { text };
     let length = [attributes.len(), key.len(), value.len(), 2];
     let length = length.into_iter().fold(0_usize, usize::saturating_add);
@@ -203,14 +204,14 @@ fn attribute(pair: Message<'_>, attributes: &mut String, bytes_max: usize) -> Re
     Ok(())
 }
 
-/// A message, and how many fields may still be looked at in all.
+/// A protobuf message, with the number of fields that may still be read in the whole push.
 #[derive(Clone, Copy)]
 struct Message<'a> {
     bytes: &'a [u8],
     left: &'a Cell<usize>,
 }
 
-/// A field's value, by its wire type.
+/// The value of a field, by its wire type.
 enum Value<'a> {
     Number(u64),
     Fixed(u64),
@@ -222,7 +223,7 @@ impl<'a> Message<'a> {
         Fields(self)
     }
 
-    /// Calls `visit` with each message in the field of that number.
+    /// Calls `visit` with each message in the fields numbered `wanted`.
     fn for_each(self, wanted: u32, mut visit: impl FnMut(Self) -> Result<()>) -> Result<()> {
         let mut fields = self.fields();
         while let Some((number, value)) = fields.next()? {
@@ -238,7 +239,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The fields of a message that are left.
+/// The unread fields of a message.
 struct Fields<'a>(Message<'a>);
 
 impl<'a> Fields<'a> {
@@ -255,7 +256,7 @@ impl<'a> Fields<'a> {
             0 => Value::Number(self.varint()?),
             1 => Value::Fixed(u64::from_le_bytes(self.fixed()?)),
             2 => {
-                // What does not fit is longer than the rest.
+                // A length that does not fit in `usize` is longer than the rest.
                 let length = usize::try_from(self.varint()?).unwrap_or(usize::MAX);
                 let bytes = self.take(length)?;
                 Value::Message(Message { bytes, left })

@@ -1,34 +1,37 @@
-//! Text from others, made fit for terminals and logs.
+//! Makes text from outside safe to show in terminals and logs.
 //!
-//! Group ids, client ids, member metadata, topic names of other brokers, error messages: anybody chooses them. Written as
-//! they are they can move the cursor, forge lines, hide or reorder what follows. What a reader could not see, or would see
-//! elsewhere, is written as `\u{..}`: C0, DEL and C1 controls, bidirectional marks, line and paragraph separators,
-//! characters without width. All else stays, so what is escaped can be searched for as it was said.
+//! Other parties choose group ids, client ids, member metadata, topic names of other brokers and
+//! error messages. Unescaped, such text can move the cursor, forge lines, and hide or reorder what
+//! follows. This module writes characters that are invisible, or that change where other characters
+//! appear, as `\u{..}`: C0, DEL and C1 controls, bidirectional marks, line and paragraph
+//! separators, and zero-width characters. All other characters stay, so a search for the original
+//! text finds it.
 //!
-//! Lives here because everything that shows such text (commands, server, broker, bench) depends on this crate, and on no
-//! other that it shares.
+//! It lives in this crate because all users (commands, server, broker, bench) depend on this crate
+//! and share no other.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
-/// Shows a text with what cannot be seen written as `\u{..}`.
+/// Displays a text with its invisible characters written as `\u{..}`.
 #[derive(Clone, Copy, Debug)]
-pub struct Escaped<'a>(pub &'a str);
+pub struct EscapedText<'a>(pub &'a str);
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad` gives columns their width; what is clean, nearly everything, is not copied.
+        // `pad` applies the column width. Clean text, which is the common case, is not copied.
         to.pad(&escaped(self.0))
     }
 }
 
-/// The text, with what cannot be seen written as `\u{..}`.
+/// Returns the text with its invisible characters written as `\u{..}`.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
 }
 
-/// As [`escaped`], for a page of lines: its line feeds and tabulators stay. For text that was put together from escaped
-/// parts.
+/// Does the same as [`escaped`], but keeps line feeds and tabs.
+///
+/// For multi-line text assembled from escaped parts.
 pub fn escaped_lines(text: &str) -> Cow<'_, str> {
     escaped_but(text, |c| matches!(c, '\n' | '\t'))
 }
@@ -50,14 +53,16 @@ fn escaped_but(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// True for printable ASCII, which nearly everything is; quickly seen.
+/// Returns true for printable ASCII: a cheap test for the common case.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
-/// JSON that means the same, with what cannot be seen in its strings written as `\uXXXX`. Writers of JSON escape C0 only.
+/// Returns equivalent JSON with the invisible characters in its strings written as `\uXXXX`.
+///
+/// JSON writers escape only C0 controls.
 pub fn escaped_json(json: &str) -> Cow<'_, str> {
-    // Outside of strings JSON is ASCII; C0 within them is escaped already.
+    // Outside of strings JSON is ASCII, and C0 controls within strings are already escaped.
     let is_hidden = |c: char| c >= '\x7f' && is_unseen(c);
     if json.bytes().all(|byte| byte < 0x7f) || !json.contains(is_hidden) {
         return Cow::Borrowed(json);
@@ -75,15 +80,16 @@ pub fn escaped_json(json: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The longest beginning of a text that has at most so many bytes.
+/// Returns the longest prefix of `text` that has at most `bytes_max` bytes.
 pub fn cut(text: &str, bytes_max: usize) -> &str {
-    // Bounded: no more than there is.
+    // Bounded: `floor_char_boundary` returns at most the length of the text.
     let (cut, _) = text.split_at(text.floor_char_boundary(bytes_max));
     assert!(cut.len() <= bytes_max, "what is cut is within its bound");
     cut
 }
 
-/// True for what a reader of a terminal would not see, or what changes where and how the rest is seen.
+/// Returns true for a character that a terminal does not show, or that changes where or how other
+/// characters appear.
 pub fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -124,7 +130,7 @@ mod tests {
             assert_eq!(escaped(text), shown);
         }
         assert_eq!(escaped_lines("a\n\tb\x07"), "a\n\tb\\u{7}");
-        assert_eq!(format!("{:8}|", Escaped("a\x07")), "a\\u{7}  |");
+        assert_eq!(format!("{:8}|", EscapedText("a\x07")), "a\\u{7}  |");
     }
 
     #[test]

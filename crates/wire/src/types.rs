@@ -1,7 +1,7 @@
-//! Kafka's nouns as types: offsets, epochs, ids, and the pairs that are always used together.
+//! Kafka's basic values as types: offsets, epochs, ids, and pairs that are always used together.
 //!
-//! Invariant: arithmetic on offsets goes through these types, so that a position in a file, a count
-//! of records and an offset can never be mixed up. Nothing here knows time, files or sockets.
+//! Invariant: offset arithmetic goes through these types, so an offset cannot be confused with a
+//! file position or a record count. Not here: time, files, sockets.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,14 +17,15 @@ impl Offset {
     /// The first offset a partition can have.
     pub const ZERO: Self = Self(0);
 
-    /// The offset `records` further on; at the end of all numbers it stays there, for offsets come from disks and
-    /// clients, too.
+    /// Returns the offset `records` after this one.
+    ///
+    /// Saturates, because offsets also come from disks and clients.
     #[must_use]
     pub const fn plus(self, records: i64) -> Self {
         Self(self.0.saturating_add(records))
     }
 
-    /// How many offsets lie between `earlier` and `self`.
+    /// Returns the number of offsets from `earlier` to `self`.
     pub const fn since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0)
     }
@@ -73,14 +74,16 @@ impl TimestampMs {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub i32);
 
-/// A topic's identity for life: a topic that is deleted and created again has another one.
+/// The permanent identity of a topic.
+///
+/// A topic that is deleted and created again gets another id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId(pub Uuid);
 
 impl TopicId {
     /// The id of `__cluster_metadata` (0, 1).
     pub const METADATA: Self = Self(Uuid::from_u128(1));
-    /// "No id": requests that name topics instead.
+    /// "No id", in requests that name topics instead.
     pub const ZERO: Self = Self(Uuid::nil());
 }
 
@@ -89,16 +92,16 @@ const _: () = assert!(
     "an id is not \"no id\""
 );
 
-/// Digits of the text form that carry six bits each; one more carries the last two.
+/// Digits of the text form that carry six bits each; one more digit carries the last two bits.
 const FULL_DIGITS: u32 = 21;
 
 const _: () = assert!(6 * FULL_DIGITS + 2 == u128::BITS);
 
-/// Kafka's text form of a UUID: 22 characters of URL-safe base64 without padding.
+/// Returns Kafka's text form of a UUID: 22 characters of URL-safe base64 without padding.
 pub fn uuid_to_base64(uuid: Uuid) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = uuid.as_u128();
-    // The last digit has the lower 2 bits and 4 bits of padding.
+    // The last digit carries the lowest 2 bits and 4 bits of padding.
     (0..=FULL_DIGITS)
         .map(|digit| {
             let value = if digit < FULL_DIGITS {

@@ -1,10 +1,13 @@
-//! Guards the hot paths: counts the instructions that each takes, and compares with what was recorded.
+//! Guards the hot paths: counts the instructions of each, and compares them with the recorded
+//! count.
 //!
-//! Counts are of the release build of `broker/examples/paths.rs` under valgrind's callgrind: the difference between twice
-//! as many repetitions and as many, so that preparing costs nothing. They repeat to a fraction of a percent, whatever else
-//! the machine does; what differs by machine is the compiler and the C library, hence both are part of a record, and
-//! counts are compared only with a record of the same. Valgrind's processor has no AVX-512: what the code does with it is
-//! not seen here. Time, memory and waiting are not seen either: `forebay bench` measures those.
+//! Counts are of the release build of `broker/examples/paths.rs` under valgrind's callgrind: the
+//! difference between a run and one with twice the repetitions, so that preparation does not count.
+//! They repeat to a fraction of a percent, whatever else the machine does. They differ with the
+//! compiler, the C library, valgrind and AVX2, so a record names all of them, and counts are
+//! compared only with a record of the same environment. Valgrind's processor has no AVX-512, so
+//! code for it is not measured. Time, memory and waiting are not measured either: `forebay bench`
+//! measures those.
 
 mod measure;
 mod record;
@@ -17,12 +20,12 @@ use anyhow::{Context, ensure};
 use measure::{PATHS, Paths};
 use record::{Record, Row, Verdict};
 
-/// The records, the newest last.
+/// The file of records, the newest last.
 const FILE: &str = "docs/benchmarks/instructions.csv";
 /// The path that is also run with a slowdown built in.
 const CANARY: &str = "produce-240kb";
 
-/// Compares, or records.
+/// Compares the counts with the records, or records them.
 pub(crate) fn run(recording: bool) -> anyhow::Result<ExitCode> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let file = root.join(FILE);

@@ -1,10 +1,14 @@
 //! Project chores, run as `cargo xtask <chore>`.
 //!
-//! - `tidy`: what the compiler and clippy cannot see: crate edges, licences, sizes, names, dead files, text rules.
-//! - `tidy --shrink`: lowers the entries of `ratchet.txt` to what was measured, and drops those that are no longer
-//!   needed. It never adds one: an exception is written by hand, with its reason.
-//! - `structure`: figures of how the code hangs together: asserts, methods of types, circles of files.
-//! - `guard`: counts the instructions of the hot paths and compares with what was recorded; `guard --record` records.
+//! - `tidy`: checks what the compiler and clippy do not see: crate edges, licences, sizes, names,
+//!   dead files, text rules.
+//! - `tidy --shrink`: lowers the entries of `ratchet.txt` to what was measured, and drops those
+//!   that are no longer needed. It never adds one: an exception is written by hand, with its
+//!   reason.
+//! - `structure`: prints figures of the structure of the code: asserts, methods of types, circles
+//!   of files.
+//! - `guard`: counts the instructions of the hot paths and compares them with the recorded counts;
+//!   `guard --record` records them.
 
 mod guard;
 mod metadata;

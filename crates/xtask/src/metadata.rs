@@ -1,4 +1,7 @@
-//! What `cargo metadata` says about the workspace: its crates, their direct dependencies, everybody's licence.
+//! The output of `cargo metadata` about the workspace: its crates, their direct dependencies, all
+//! licences.
+//!
+//! It is read without network access.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,10 +9,10 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-/// The part of `cargo metadata` that the checks look at.
+/// The part of `cargo metadata` that the checks use.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
-    /// Every package that the lock file names, ours included.
+    /// All packages of the lock file, those of the workspace included.
     pub(crate) packages: Vec<Package>,
     workspace_members: Vec<String>,
 }
@@ -22,25 +25,25 @@ pub(crate) struct Package {
     pub(crate) name: String,
     /// As in its manifest.
     pub(crate) version: String,
-    /// SPDX expression.
+    /// The SPDX expression.
     pub(crate) license: Option<String>,
-    /// Where it comes from; `None` is a path.
+    /// The registry of the package; `None` for a path.
     pub(crate) source: Option<String>,
-    /// What its manifest asks for, in every table of dependencies.
+    /// The entries of all its dependency tables.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// One line of a table of dependencies.
+/// An entry of a dependency table.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Dependency {
     /// The package's name, not the name it is imported by.
     pub(crate) name: String,
-    /// `None` is an ordinary one, else `dev` or `build`.
+    /// `None` for an ordinary dependency, otherwise `dev` or `build`.
     pub(crate) kind: Option<String>,
 }
 
 impl Metadata {
-    /// Asks cargo, without touching the network.
+    /// Runs `cargo metadata` offline.
     pub(crate) fn load(root: &Path) -> anyhow::Result<Metadata> {
         let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
             .args(["metadata", "--format-version=1", "--locked"])
@@ -55,7 +58,7 @@ impl Metadata {
         serde_json::from_slice(&output.stdout).context("reading cargo metadata")
     }
 
-    /// Our crates.
+    /// Returns the crates of the workspace.
     pub(crate) fn ours(&self) -> impl Iterator<Item = &Package> {
         self.packages
             .iter()

@@ -1,7 +1,9 @@
-//! Rust source files as the checks see them: the text, and the code in it with comments and literals blanked out.
+//! Rust source files as the checks see them: the text, and the code with comments and literals
+//! blanked out.
 //!
-//! Invariant: `code` has as many lines as `text`, and every byte of code stands in the same line as in `text`.
-//! Not a parser: enough of a lexer that braces, `fn` and `mod` in strings and comments are not taken for code.
+//! Invariant: `code` has as many lines as `text`, and every byte of code is in the same line as in
+//! `text`. This is not a parser: its lexer is sufficient to keep braces, `fn` and `mod` in strings
+//! and comments from being taken for code.
 
 pub(crate) mod fields;
 pub(crate) mod functions;
@@ -14,16 +16,16 @@ use anyhow::Context;
 /// One Rust file of the workspace.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Relative to the workspace, with forward slashes.
+    /// The path relative to the workspace, with forward slashes.
     pub(crate) path: String,
-    /// As it is.
+    /// The text of the file.
     pub(crate) text: String,
-    /// Comments and literals replaced by spaces.
+    /// The text with comments and literals replaced by spaces.
     pub(crate) code: String,
 }
 
 impl Source {
-    /// A file with this path and text.
+    /// Makes a file with this path and text.
     pub(crate) fn new(path: &str, text: &str) -> Source {
         Source {
             path: path.to_owned(),
@@ -32,7 +34,7 @@ impl Source {
         }
     }
 
-    /// Whether the whole file is test code.
+    /// Returns whether the whole file is test code.
     pub(crate) fn is_test(&self) -> bool {
         let mut parts = self.path.split('/').skip(2);
         parts.next() != Some("src")
@@ -41,7 +43,7 @@ impl Source {
             || self.path.contains("/tests/")
     }
 
-    /// The code in front of the inline test module: what the norms of size count.
+    /// Returns the code before the inline test module, to which the norms of size apply.
     pub(crate) fn production(&self) -> &str {
         if self.is_test() {
             return "";
@@ -49,7 +51,7 @@ impl Source {
         let mark = "#[cfg(test)]\n";
         let mut marks = self.code.match_indices(mark).map(|(at, _)| at);
         let end = marks.find(|at| {
-            // `mod tests;` is a file of its own: what follows it is production code.
+            // `mod tests;` names a file of its own: production code follows it.
             let item = &self.code[at + mark.len()..];
             let opens = item.find(['{', ';']).map(|brace| item.split_at(brace));
             opens.is_some_and(|(head, body)| {
@@ -62,7 +64,7 @@ impl Source {
     }
 }
 
-/// Every Rust file below `crates/`, in the order of their paths.
+/// Reads every Rust file below `crates/`, in the order of the paths.
 pub(crate) fn read_all(root: &Path) -> anyhow::Result<Vec<Source>> {
     let mut paths = Vec::new();
     collect(&root.join("crates"), &mut paths)?;

@@ -1,8 +1,9 @@
-//! How the code hangs together, in figures: asserts per thousand lines, methods of the largest types, circles of files, and
-//! the way of a Produce through them.
+//! Figures of the structure of the code: asserts per thousand lines, methods of the largest types,
+//! circles of files (dependency cycles), and the path of a Produce request through them.
 //!
-//! `cargo xtask structure` prints them. Counted is production code: no tests, no comments, no blank lines.
-//! It does not: judge. What may only get better is held by the ratchets of `tidy`.
+//! `cargo xtask structure` prints them. They count production code: no tests, no comments, no blank
+//! lines. This module does not judge the figures; the ratchets of `tidy` keep them from becoming
+//! worse.
 
 pub(crate) mod asserts;
 mod circles;
@@ -66,7 +67,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Production sources by the crate that they are in.
+/// Returns the production sources by crate.
 pub(crate) fn by_crate(sources: &[Source]) -> BTreeMap<&str, Vec<&Source>> {
     let mut crates: BTreeMap<&str, Vec<&Source>> = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_test()) {

@@ -1,6 +1,7 @@
 //! The checks, run one after the other; each returns findings, and any finding fails the run.
 //!
-//! A check is a function from sources or metadata to findings: no I/O, so that each is tested on small fixtures.
+//! A check is a function from sources or metadata to findings, without I/O, so that each is tested
+//! on small fixtures.
 
 mod bounds;
 mod dead;
@@ -26,10 +27,10 @@ use crate::source;
 use crate::structure::path::PAGE;
 use ratchet::Ratchet;
 
-/// Something that is not as it should be.
+/// A violation of a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// A file, `file:line`, or the name of a crate.
+    /// A file, a `file:line`, or the name of a crate.
     place: String,
     text: String,
 }
@@ -46,7 +47,7 @@ impl Finding {
 const RATCHET: &str = "crates/xtask/ratchet.txt";
 const STRUCTURE: &str = "crates/xtask/structure.txt";
 
-/// Runs every check on the workspace this binary was built from.
+/// Runs every check on the workspace from which this binary was built.
 pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     let root = workspace()?;
     let sources = source::read_all(&root)?;
@@ -105,7 +106,7 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The root of the workspace this binary was built from.
+/// Returns the root of the workspace from which this binary was built.
 pub(crate) fn workspace() -> anyhow::Result<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     Ok(here
@@ -115,7 +116,7 @@ pub(crate) fn workspace() -> anyhow::Result<PathBuf> {
         .to_owned())
 }
 
-/// The files git knows or would take: what a clone has, without what is built.
+/// Returns the files that git tracks or would add: those of a clone, without build products.
 fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
     let output = Command::new("git")
         .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -133,12 +134,12 @@ fn tracked(root: &Path) -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
-/// The line number of a byte, counted from 1.
+/// Returns the line number of a byte, counted from 1.
 fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// A source for the fixtures of the checks' tests.
+/// Makes a source for the fixtures of the checks' tests.
 #[cfg(test)]
 fn fixture(path: &str, text: &str) -> source::Source {
     source::Source::new(path, text)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use wire::kafka::Api;
 use wire::kafka::fetch::FetchRequest;
 use wire::kafka::produce::ProduceRequest;
-use wire::kafka::shape::schema::Kind;
+use wire::kafka::shape::schema::FieldKind;
 use wire::kafka::shape::{DECODED_BYTES_MAX, decoded_bytes};
 
 use crate::make::{self, Aim, EXTREMES, ODD_TEXTS, Place};
@@ -168,7 +168,8 @@ impl Case {
 
     fn as_many_as_fit(&self, words: &Words) -> (Vec<u8>, usize) {
         let mut words = words.clone();
-        // A refusal that comes of the size, not of what is done: nothing shall be left behind by thousands.
+        // A refusal that comes of the size, not of what is done: nothing shall be left behind by
+        // thousands.
         words.say("validate_only", 1);
         let sized = |count: usize| {
             let path = self.path.clone();
@@ -224,10 +225,12 @@ fn fits(api: Api, version: i16, body: &[u8], limit: usize) -> bool {
 
 fn aims(what: What, place: &Place) -> bool {
     match what {
-        What::Distinct | What::Repeated => matches!(place.kind, Kind::List(_) | Kind::Each(_)),
-        What::Long => matches!(place.kind, Kind::Text | Kind::Blob),
-        What::Extreme => matches!(place.kind, Kind::Fixed(_)),
-        What::Overlong | What::Odd => matches!(place.kind, Kind::Text),
+        What::Distinct | What::Repeated => {
+            matches!(place.kind, FieldKind::List(_) | FieldKind::Each(_))
+        }
+        What::Long => matches!(place.kind, FieldKind::Text | FieldKind::Blob),
+        What::Extreme => matches!(place.kind, FieldKind::Fixed(_)),
+        What::Overlong | What::Odd => matches!(place.kind, FieldKind::Text),
     }
 }
 

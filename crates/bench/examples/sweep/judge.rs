@@ -40,7 +40,8 @@ pub(crate) struct Limits {
     /// For an answer, and for the metadata of others meanwhile, by the wall.
     pub(crate) answer: Duration,
     pub(crate) others: Duration,
-    /// The same, counting only what the shards do: what the machine does beside them does not matter.
+    /// The same, counting only what the shards do: what the machine does beside them does not
+    /// matter.
     pub(crate) answer_work: Duration,
     pub(crate) others_work: Duration,
 }
@@ -73,7 +74,8 @@ struct Counts {
     restarts: usize,
     worst_answer: (Duration, String),
     worst_others: (Duration, String),
-    /// For each API and what it was asked: the longest answer and wait of others, by the wall and by work.
+    /// For each API and what it was asked: the longest answer and wait of others, by the wall and
+    /// by work.
     by_kind: BTreeMap<String, (Waited, Waited)>,
 }
 
@@ -327,7 +329,8 @@ impl Judge {
         kind.1 = kind.1.max(others);
     }
 
-    /// What held others up the most, and the longest answers, by API and what it was asked; the worst first.
+    /// What held others up the most, and the longest answers, by API and what it was asked; the
+    /// worst first.
     pub(crate) fn table(&self) -> String {
         let mut kinds: Vec<_> = self.counts.by_kind.iter().collect();
         kinds.sort_by_key(|(_, (answer, others))| Reverse(others.work.max(answer.work / 10)));

@@ -1,12 +1,13 @@
-//! Bytes of a request of any shape: sensible, or with one array as long as it gets, one text as long as it gets, or
-//! numbers at their extremes.
+//! Bytes of a request of any shape: sensible, or with one array as long as it gets, one text as
+//! long as it gets, or numbers at their extremes.
 //!
-//! Walks over the shapes that guard the broker's decoders, so a request that is added is made here without being named.
-//! Not here: what a sensible value is ([`super::words`]), what is asked when ([`super::cases`]).
+//! Walks over the shapes that guard the broker's decoders, so a request that is added is made here
+//! without being named. Not here: what a sensible value is ([`super::words`]), what is asked when
+//! ([`super::cases`]).
 
 use wire::kafka::Api;
 use wire::kafka::shape::Shape;
-use wire::kafka::shape::schema::{Field, Kind};
+use wire::kafka::shape::schema::{Field, FieldKind};
 
 use crate::words::Words;
 
@@ -69,7 +70,7 @@ pub(crate) enum Aim {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) path: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: FieldKind,
 }
 
 /// All fields of a request in a version, in order.
@@ -82,7 +83,7 @@ pub(crate) fn places(api: Api, version: i16) -> Vec<Place> {
                 path: path.clone(),
                 kind,
             });
-            if let Kind::List(inner) | Kind::Optional(inner) = kind {
+            if let FieldKind::List(inner) | FieldKind::Optional(inner) = kind {
                 walk(inner, version, &format!("{path}."), found);
             }
         }
@@ -157,17 +158,17 @@ impl Maker<'_> {
         }
     }
 
-    fn value(&mut self, kind: Kind) {
+    fn value(&mut self, kind: FieldKind) {
         match kind {
-            Kind::Fixed(width) => self.number(width),
-            Kind::Text => self.text(),
-            Kind::Blob => self.blob(),
-            Kind::Optional(fields) => {
+            FieldKind::Fixed(width) => self.number(width),
+            FieldKind::Text => self.text(),
+            FieldKind::Blob => self.blob(),
+            FieldKind::Optional(fields) => {
                 self.out.push(1);
                 self.structure(fields);
             }
-            Kind::Each(element) => self.items(|maker| maker.value(*element)),
-            Kind::List(fields) => self.items(|maker| maker.structure(fields)),
+            FieldKind::Each(element) => self.items(|maker| maker.value(*element)),
+            FieldKind::List(fields) => self.items(|maker| maker.structure(fields)),
         }
     }
 
@@ -306,7 +307,8 @@ fn short_name(mut number: u64) -> Vec<u8> {
     }
 }
 
-/// Distinct short names with commas between: what is split somewhere is split into as many as there are.
+/// Distinct short names with commas between: what is split somewhere is split into as many as there
+/// are.
 fn list_of_names(bytes: usize) -> Vec<u8> {
     let mut list = Vec::with_capacity(bytes + 8);
     let mut number = 0;

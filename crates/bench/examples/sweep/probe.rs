@@ -1,5 +1,6 @@
-//! Other clients meanwhile: some connections that ask for metadata all the time, and the longest that one had to wait:
-//! by the wall, and by the work that its shard did before it answered. The latter tells a slow broker from a busy machine.
+//! Other clients meanwhile: some connections that ask for metadata all the time, and the longest
+//! that one had to wait: by the wall, and by the work that its shard did before it answered. The
+//! latter tells a slow broker from a busy machine.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -150,7 +151,8 @@ fn micros(begun: Instant) -> u64 {
         .max(1)
 }
 
-/// Asks on one connection until it breaks or the end; a broken one counts for as long as its question had no answer.
+/// Asks on one connection until it breaks or the end; a broken one counts for as long as its
+/// question had no answer.
 fn probe(address: SocketAddr, begun: Instant, seen: (&Seen, &Shards), ending: &AtomicBool) {
     let (seen, shards) = seen;
     let is_open = || seen.asked.load(Ordering::Relaxed) != 0;

@@ -1,4 +1,5 @@
-//! The broker that is swept, as a process: started on a directory of its own, looked at from outside, ended by its id.
+//! The broker that is swept, as a process: started on a directory of its own, looked at from
+//! outside, ended by its id.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-/// Bounds that are small, so that what goes beyond them shows.
-/// Topics are made by `CreateTopics` only: thousands that a question makes stay, and memory could not be back.
+/// Bounds that are small, so that what goes beyond them shows. Topics are made by `CreateTopics`
+/// only: thousands that a question makes stay, and memory could not be back.
 const SETTINGS: [&str; 9] = [
     "auto.create.topics.enable=false",
     "node.id=1",
@@ -36,8 +37,8 @@ pub(crate) struct Broker {
 pub(crate) struct Shards(Vec<fs::File>);
 
 impl Shards {
-    /// Time that each has had a processor, in nanoseconds: unlike the time on the wall it does not count what else the
-    /// machine does.
+    /// Time that each has had a processor, in nanoseconds: unlike the time on the wall it does not
+    /// count what else the machine does.
     pub(crate) fn busy(&self) -> Vec<u64> {
         let busy = |file: &fs::File| {
             let mut text = [0; 64];

@@ -1,5 +1,5 @@
-//! The middle of things: a topic with a record, a member in a group of either protocol, an open transaction, a fetch
-//! session, a client that sends telemetry; and the words that all this gives.
+//! The middle of things: a topic with a record, a member in a group of either protocol, an open
+//! transaction, a fetch session, a client that sends telemetry; and the words that all this gives.
 
 use std::io;
 use std::net::SocketAddr;

@@ -70,8 +70,8 @@ impl Connection {
         Ok(Bytes::copy_from_slice(body))
     }
 
-    /// Sends a frame, and a small question behind it, whose answer says that the frame has been dealt with: not every
-    /// request is answered. The time counts from the last byte sent.
+    /// Sends a frame, and a small question behind it, whose answer says that the frame has been
+    /// dealt with: not every request is answered. The time counts from the last byte sent.
     pub(crate) fn fate_of(&mut self, frame: &[u8], limit: Duration) -> Fate {
         let behind = make::frame(Api::ApiVersions, 0, BEHIND, &[]);
         let written = self.send(frame).and_then(|()| self.send(&behind));

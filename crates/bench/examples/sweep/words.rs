@@ -1,7 +1,8 @@
 //! What a sensible request says: values by the names of fields.
 //!
-//! A field that is called alike in another request gets the same, so that requests fit together without being known here.
-//! What nobody knows gets a number that is 1 and a text that is "x": it is answered, too.
+//! A field that is called alike in another request gets the same, so that requests fit together
+//! without being known here. What nobody knows gets a number that is 1 and a text that is "x": it
+//! is answered, too.
 
 use std::collections::BTreeMap;
 

@@ -1,23 +1,25 @@
-//! The command line of agents, and of those who use them.
+//! The command lines of agents and of the commands that use agents.
 
 use anyhow::ensure;
 use clap::Args;
 
 use super::serve::{self, Runner};
 
-/// Runs shares of loads for whoever runs `--hosts`; needed on its own only where there is no ssh.
+/// Runs shares of loads for a caller that uses `--hosts`; needed on its own only where there is no
+/// ssh.
 #[derive(Clone, Debug, Args)]
 pub struct AgentArguments {
-    /// Address to listen on. Whoever reaches it can put loads on brokers from here: trusted networks only.
+    /// Address to listen on. Any client that reaches it can run loads from this host: trusted
+    /// networks only.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9707")]
     listen: String,
-    /// Serve one caller on standard input and output instead, as over ssh.
+    /// Serves one caller on standard input and output instead, as over ssh.
     #[arg(long, conflicts_with = "listen")]
     stdio: bool,
 }
 
 impl AgentArguments {
-    /// Serves; shares of loads are put on by `runner`.
+    /// Serves callers; `runner` runs their shares of loads.
     pub fn run(&self, runner: Runner) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -32,28 +34,28 @@ impl AgentArguments {
             })
             .await
         });
-        // A thread that waits for input that never comes must not keep the process.
+        // A thread that still waits for input must not keep the process alive.
         runtime.shutdown_background();
         served
     }
 }
 
-/// Which hosts put on the load.
+/// The hosts that run the load.
 #[derive(Clone, Debug, Default, Args)]
 pub struct HostsArguments {
-    /// Hosts that share the load, by ssh; tcp://HOST:PORT is an agent that listens already.
+    /// Hosts that share the load, reached by ssh; tcp://HOST:PORT is an agent that already listens.
     #[arg(long, value_name = "HOST,..", value_delimiter = ',')]
     pub hosts: Vec<String>,
-    /// What starts a command on a host: this, the host, the command.
+    /// Command that runs another command on a host; the host and that command are appended.
     #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes")]
     pub ssh: String,
-    /// The forebay binary on the hosts.
+    /// Path of the forebay binary on the hosts.
     #[arg(long, value_name = "PATH", default_value = "forebay")]
     pub remote_forebay: String,
 }
 
 impl HostsArguments {
-    /// The command that starts an agent on a host.
+    /// Returns the command that starts an agent on a host.
     pub(super) fn command(&self, host: &str) -> anyhow::Result<Vec<String>> {
         ensure!(
             !host.is_empty() && !host.starts_with('-'),

@@ -1,24 +1,26 @@
-//! How another host's clock differs from ours, by asking it the time.
+//! The offset of another host's clock, measured by asking it for its time.
 //!
-//! A round trip bounds the difference: the other clock was read somewhere between question and answer. The
-//! shortest of several bounds it best; half of it is the uncertainty, whatever the network does.
+//! A round trip bounds the offset: the other host reads its clock between the request and the
+//! response. The shortest of several round trips gives the tightest bound; half its length is the
+//! uncertainty, whatever the network does.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Now, in microseconds since 1970.
+/// Returns the current time in microseconds since 1970.
 pub(super) fn now_us() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |now| i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// How far another clock is ahead of ours, and how sure that is; in microseconds.
+/// How far another clock is ahead of this host's, and the uncertainty; in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Offset {
     pub(super) ahead_us: i64,
     pub(super) uncertainty_us: i64,
 }
 
-/// The time it was when asked, what the other said, and the time when it was heard; in microseconds.
+/// The local time of the request, the remote time in the response, and the local time of its
+/// arrival; in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoundTrip {
     pub(super) asked: i64,
@@ -27,7 +29,7 @@ pub(super) struct RoundTrip {
 }
 
 impl Offset {
-    /// The offset by the shortest of some round trips.
+    /// Returns the offset that the shortest of `trips` gives.
     pub(super) fn of(trips: &[RoundTrip]) -> Self {
         let shortest = trips.iter().min_by_key(|trip| trip.heard - trip.asked);
         shortest.map_or_else(Self::default, |trip| {

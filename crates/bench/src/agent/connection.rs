@@ -1,7 +1,8 @@
-//! One agent as its caller sees it: started or reached, asked the time, given a share, waited for.
+//! One agent as its caller sees it: connecting or starting it, measuring its clock, sending a
+//! share, awaiting the end.
 //!
-//! Invariant: nothing here waits longer than its limit for a word of the agent; an agent that runs a load and
-//! says nothing for [`SILENCE_MAX`] is given up.
+//! Invariant: nothing here waits longer than its limit for a message of the agent; the caller gives
+//! up an agent that runs a load and is silent for [`SILENCE_MAX`].
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -19,13 +20,13 @@ use super::message::{self, Done, Report, Request};
 use crate::load::Stop;
 use crate::outcome::Interval;
 
-/// How long starting an agent may take.
+/// Longest time that starting an agent may take.
 const GREETED_WITHIN: Duration = Duration::from_secs(30);
-/// An agent says something every second.
+/// Longest silence of an agent, which reports every second.
 const SILENCE_MAX: Duration = Duration::from_secs(15);
-/// Times its clock is asked.
+/// Number of times the caller asks for the agent's clock.
 const ROUND_TRIPS: usize = 20;
-/// What names an agent that listens already.
+/// Prefix of the name of an agent that already listens.
 const LISTENING: &str = "tcp://";
 
 /// A connection to an agent.
@@ -39,8 +40,9 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    /// Reaches the agent of a host: `tcp://HOST:PORT` is one that listens, any other name is where ssh starts
-    /// one.
+    /// Connects to the agent of a host.
+    ///
+    /// `tcp://HOST:PORT` is an agent that already listens; for any other name ssh starts one.
     pub(super) async fn reach(name: &str, arguments: &HostsArguments) -> anyhow::Result<Self> {
         let reached = timeout(GREETED_WITHIN, Self::try_reach(name, arguments)).await;
         reached
@@ -104,7 +106,7 @@ impl Agent {
         Ok(agent)
     }
 
-    /// Finds out how its clock differs from ours.
+    /// Measures how far the agent's clock differs from this host's.
     pub(super) async fn ask_clock(&mut self) -> anyhow::Result<()> {
         let mut trips = Vec::with_capacity(ROUND_TRIPS);
         for _ in 0..ROUND_TRIPS {
@@ -140,7 +142,7 @@ impl Agent {
         }
     }
 
-    /// Waits for the end of the share that was started.
+    /// Waits for the end of the started share.
     pub(super) async fn ended(
         &mut self,
         stop: &Stop,

@@ -1,4 +1,5 @@
-//! Puts one load on from many hosts: divides it, starts it everywhere at once, adds up what came of it.
+//! Runs one load from many hosts: divides it, starts every share at the same time, merges the
+//! outcomes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,7 +19,7 @@ use crate::outcome::{Host, Interval, Outcome};
 use crate::spec::Load;
 use crate::verify::ledger::Acknowledged;
 
-/// How far ahead the common start lies: as long as the last agent may take to understand its share.
+/// Distance of the common start from now; the last agent must have read its share by then.
 const START_AHEAD_US: i64 = 1_000_000;
 
 /// Agents that are ready.
@@ -27,7 +28,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Reaches the agents of all hosts, or says which one could not be reached.
+    /// Connects to the agents of all hosts; the error names the host that could not be reached.
     pub async fn reach(arguments: &HostsArguments) -> anyhow::Result<Self> {
         ensure!(!arguments.hosts.is_empty(), "no hosts");
         let mut reaching = JoinSet::new();
@@ -45,11 +46,13 @@ impl Hosts {
         })
     }
 
-    /// Runs a load whose topics are there. Every host has its share from a common start. With a numbering (id and
-    /// run) records carry numbers; what was acknowledged is returned beside the outcome.
+    /// Runs a load whose topics exist already, every host its share from a common start.
     ///
-    /// A host that is lost is an error in the outcome, which then lacks its part and says that it ended before its
-    /// time; the others go on. It is an error here only if no host is left.
+    /// With a numbering (id and run) records carry numbers, and the acknowledged ones are returned
+    /// beside the outcome.
+    ///
+    /// A lost host is an error in the outcome, which then lacks that host's part and is marked as
+    /// aborted; the other hosts continue. This returns an error only if no host is left.
     pub async fn run(
         &mut self,
         bootstrap: &str,
@@ -129,7 +132,7 @@ impl Hosts {
         ensure!(!parts.is_empty(), "no host is left: {}", lost.said());
         let mut whole = Outcome::merge(&parts)?;
         for point in &mut whole.intervals {
-            // Has served its purpose.
+            // Only the merge needs the histogram of a point.
             point.latency = crate::outcome::Latency::default();
         }
         if !lost.0.is_empty() {
@@ -143,7 +146,7 @@ impl Hosts {
         Ok((whole, acknowledged))
     }
 
-    /// How their clocks differ from ours.
+    /// Returns the offsets of the hosts' clocks.
     pub fn clocks(&self) -> Vec<Host> {
         self.agents.iter().map(host).collect()
     }
@@ -166,7 +169,7 @@ fn by_our_clock(mut outcome: Outcome, agent: &Agent) -> Outcome {
     outcome
 }
 
-/// Hosts that were lost, and why.
+/// Hosts that were lost, with the reasons.
 #[derive(Default)]
 struct Lost(Vec<String>);
 
@@ -180,7 +183,7 @@ impl Lost {
     }
 }
 
-/// The curve while it grows: a point is shown as soon as every host has said its part.
+/// The curve while it grows: a point is shown as soon as every running host has sent its part.
 struct Curve {
     progress: Option<Progress>,
     growing: Mutex<Growing>,
@@ -189,7 +192,7 @@ struct Curve {
 struct Growing {
     /// Shares that are still running.
     running: BTreeSet<u32>,
-    /// By the time of their end, in milliseconds: what each share said.
+    /// The parts that shares sent, by the time at which their interval ends, in milliseconds.
     points: BTreeMap<i64, BTreeMap<u32, Interval>>,
 }
 
@@ -215,7 +218,7 @@ impl Curve {
         }
     }
 
-    /// A host has ended: nobody waits for more of it.
+    /// Stops waiting for the points of a host that has ended.
     fn ended(&self, share: u32) {
         let mut growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         growing.running.remove(&share);
@@ -229,7 +232,7 @@ impl Curve {
 }
 
 impl Growing {
-    /// Takes the points that every host has said its part of.
+    /// Takes the points that every running host has sent its part of.
     fn whole(&mut self) -> Vec<Interval> {
         let running = &self.running;
         let whole = self.points.extract_if(.., |_, parts| {

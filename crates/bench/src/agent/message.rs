@@ -1,8 +1,9 @@
-//! What agents and their caller say to each other.
+//! The messages between agents and their caller.
 //!
-//! An agent first says [`GREETING`], a line; whatever comes before it (a login shell's own words) is skipped.
-//! Then both send frames: four bytes of length, big-endian, and as many of JSON. Invariant: no frame is longer
-//! than [`FRAME_BYTES_MAX`]; a longer one is an error before anything of it is read.
+//! An agent first sends the line [`GREETING`]; the caller skips anything before it (such as the
+//! output of a login shell). After that both send frames: a big-endian length of four bytes, then
+//! that many bytes of JSON. Invariant: no frame is longer than [`FRAME_BYTES_MAX`]; a longer one is
+//! an error before any of its body is read.
 
 use anyhow::{Context as _, ensure};
 use serde::de::DeserializeOwned;
@@ -13,22 +14,22 @@ use crate::outcome::{Interval, Outcome};
 use crate::spec::Load;
 use crate::verify::ledger::Acknowledged;
 
-/// The first words of an agent; the number is the version of everything said afterwards.
+/// First line of an agent; the number is the version of the protocol that follows.
 pub const GREETING: &str = "forebay-bench-agent 1";
-/// What may come before the greeting.
+/// Longest output that may precede the greeting.
 const NOISE_BYTES_MAX: usize = 64 << 10;
-/// An outcome with a histogram for each second of a day, with room to spare.
+/// Room for more than an outcome with a histogram for each second of a day.
 const FRAME_BYTES_MAX: usize = 256 << 20;
 
-/// To an agent.
+/// A message to an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// What time is it?
+    /// Asks for the time.
     Clock,
-    /// Run this; one at a time.
+    /// Runs a share; an agent runs one at a time.
     Start(Box<Start>),
-    /// End what is running and say what came of it.
+    /// Stops the running share, whose outcome is then reported.
     Stop,
 }
 
@@ -37,40 +38,40 @@ pub enum Request {
 pub struct Start {
     /// Address of the broker.
     pub bootstrap: String,
-    /// The whole load; its topics are there.
+    /// The whole load; its topics exist already.
     pub load: Load,
-    /// Which share this host runs.
+    /// Index of the share that this host runs.
     pub index: u32,
-    /// Of how many.
+    /// Number of shares.
     pub of: u32,
-    /// When it begins, in microseconds since 1970 by the agent's own clock.
+    /// When the share begins, in microseconds since 1970 by the agent's own clock.
     pub start_at_us: i64,
-    /// Id and run to number records with, where they are to be checked.
+    /// Id and run to number records with, if they are checked.
     pub numbering: Option<(u64, u64)>,
 }
 
-/// From an agent.
+/// A message from an agent.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
     /// Its clock, in microseconds since 1970.
     Clock(i64),
-    /// Nothing new, but it lives.
+    /// Nothing new; the agent is alive.
     Alive,
     /// One more point of the curve.
     Interval(Box<Interval>),
-    /// It is over.
+    /// The share ended.
     Done(Box<Done>),
-    /// It could not be run.
+    /// The share could not be run.
     Failed(String),
 }
 
-/// What came of a share.
+/// The result of a share.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Done {
     /// The outcome; its times are by the agent's own clock.
     pub outcome: Outcome,
-    /// What was acknowledged to this host, where records were numbered.
+    /// The records acknowledged to this host, if records were numbered.
     pub acknowledged: Vec<Acknowledged>,
 }
 
@@ -91,7 +92,7 @@ pub async fn write<T: Serialize>(
     Ok(to.flush().await?)
 }
 
-/// Reads a frame; none at the end of the stream.
+/// Reads a frame; returns none at the end of the stream.
 pub async fn read<T: DeserializeOwned>(
     from: &mut (impl AsyncRead + Unpin),
 ) -> anyhow::Result<Option<T>> {
@@ -105,7 +106,7 @@ pub async fn read<T: DeserializeOwned>(
         length <= FRAME_BYTES_MAX,
         "a message that claims {length} bytes (at most {FRAME_BYTES_MAX})"
     );
-    // Grows with what comes, not with what is claimed.
+    // The buffer grows with the received bytes; the claimed length reserves nothing.
     let mut text = Vec::new();
     from.take(length as u64).read_to_end(&mut text).await?;
     ensure!(text.len() == length, "a message that was cut off");
@@ -113,13 +114,13 @@ pub async fn read<T: DeserializeOwned>(
     Ok(Some(message))
 }
 
-/// Greets.
+/// Sends the greeting.
 pub async fn greet(to: &mut (impl AsyncWrite + Unpin)) -> anyhow::Result<()> {
     to.write_all(format!("{GREETING}\n").as_bytes()).await?;
     Ok(to.flush().await?)
 }
 
-/// Reads up to the greeting, and says what was wrong when there is none.
+/// Reads up to the greeting; without one, the error shows what was received.
 pub async fn greeted(from: &mut (impl AsyncRead + Unpin)) -> anyhow::Result<()> {
     let mut heard = Vec::new();
     let wanted = format!("{GREETING}\n");

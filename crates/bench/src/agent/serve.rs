@@ -1,4 +1,4 @@
-//! The agent: runs the shares it is given, one at a time, and says what came of them.
+//! The agent: runs the shares it receives, one at a time, and reports their outcomes.
 
 use std::io;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::outcome::Outcome;
 use crate::spec::Load;
 use crate::verify::session::Session;
 
-/// How often an agent says that it lives.
+/// How often an agent reports that it is alive.
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
-/// Puts a load on a broker: bootstrap, load, control.
+/// Runs a load against a broker: bootstrap, load, control.
 pub type Runner = Arc<dyn Fn(&str, &Load, &Control) -> anyhow::Result<Outcome> + Send + Sync>;
 
-/// Serves callers one after the other, for ever. `listening` is told the address.
+/// Serves callers one after the other without end; passes the bound address to `listening`.
 pub async fn listen(
     address: &str,
     runner: Runner,
@@ -42,13 +42,13 @@ pub async fn listen(
             let why = format!("{error:#}");
             eprintln!(
                 "forebay bench agent: {caller}: {}",
-                wire::text::Escaped(&why)
+                wire::text::EscapedText(&why)
             );
         }
     }
 }
 
-/// Serves one caller until it is gone.
+/// Serves one caller until it disconnects.
 pub async fn serve(
     reader: impl AsyncRead + Unpin + Send + 'static,
     mut writer: impl AsyncWrite + Unpin,
@@ -61,7 +61,7 @@ pub async fn serve(
     let mut current = Current::default();
     let channels = (&mut requests, &mut reports);
     let done = answer(&mut writer, channels, &tell, runner, &mut current).await;
-    // Whoever asked is gone or cannot be answered: nobody wants the rest of the load.
+    // The caller is gone or cannot be answered, so the rest of the load has no use.
     current.end().await;
     reading.abort();
     done
@@ -71,7 +71,7 @@ async fn read_all(
     mut reader: impl AsyncRead + Unpin,
     asked: mpsc::Sender<anyhow::Result<Request>>,
 ) {
-    // Ends with the stream, with the first thing that is no request, or when nobody asks any more.
+    // Ends with the stream, with the first invalid request, or when the receiver is dropped.
     while let Some(request) = message::read(&mut reader).await.transpose() {
         let last = request.is_err();
         if asked.send(request).await.is_err() || last {
@@ -80,7 +80,7 @@ async fn read_all(
     }
 }
 
-/// What is running.
+/// The running share.
 #[derive(Default)]
 struct Current(Option<(Stop, JoinHandle<()>)>);
 
@@ -96,7 +96,7 @@ impl Current {
         self.0.is_none()
     }
 
-    /// It has said how it ended.
+    /// Waits for the task of a share that has reported its end.
     async fn over(&mut self) {
         if let Some((_, handle)) = self.0.take() {
             let _ = handle.await;
@@ -145,7 +145,7 @@ async fn answer(
                     Report::Alive
                 }
             },
-            // The sender is held by the caller of this.
+            // Never ends: this function's caller holds a sender.
             Some(report) = reports.recv() => {
                 if matches!(report, Report::Done(_) | Report::Failed(_)) {
                     current.over().await;
@@ -158,7 +158,7 @@ async fn answer(
     }
 }
 
-/// Runs a share on a thread of its own.
+/// Runs a share on its own thread.
 fn run(
     start: Start,
     tell: mpsc::UnboundedSender<Report>,
@@ -173,7 +173,7 @@ fn run(
         stop: stop.clone(),
         start_at: Some(UNIX_EPOCH + Duration::from_micros(start.start_at_us.unsigned_abs())),
         progress: Some(Arc::new(move |interval| {
-            // A caller that is gone needs no progress.
+            // Fails only if the caller is gone, which then needs no progress.
             let _ = progress.send(Report::Interval(Box::new(interval.clone())));
         })),
         host: HostShare {
@@ -197,7 +197,7 @@ fn run(
     (stop, handle)
 }
 
-/// Says how a share ended even if running it panicked.
+/// Reports how a share ended even if it panicked.
 struct Ended(Option<mpsc::UnboundedSender<Report>>);
 
 impl Ended {
@@ -207,7 +207,7 @@ impl Ended {
 
     fn say(&mut self, report: Report) {
         if let Some(tell) = self.0.take() {
-            // A caller that is gone has no use for it.
+            // Fails only if the caller is gone, which then has no use for the report.
             let _ = tell.send(report);
         }
     }
@@ -219,7 +219,7 @@ impl Drop for Ended {
     }
 }
 
-/// Serves whoever is at the other end of standard input and output.
+/// Serves the caller at the other end of standard input and output.
 pub async fn serve_stdio(runner: &Runner) -> anyhow::Result<()> {
     let served = serve(tokio::io::stdin(), tokio::io::stdout(), runner).await;
     match served {

@@ -14,29 +14,30 @@ use crate::load::Control;
 use crate::outcome::Outcome;
 use crate::spec::{Codec, Consume, Driver, From, Keys, Load, Produce, Rate, Sizes, Topics};
 
-/// One load. Without flags: four producers of 1 KB records, as fast as they can, for ten seconds.
+/// One load. Without flags: four producers of 1 KB records, unthrottled, for ten seconds.
 #[derive(Debug, Args)]
 pub(super) struct LoadArgs {
     /// The broker, or several, comma-separated.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     bootstrap: String,
-    /// A file with the load in TOML, instead of the flags that describe one.
+    /// A TOML file with the load, instead of the flags that describe one.
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Writes what came of it as JSON.
+    /// Writes the outcome as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Checks every record, and writes down in this file what was acknowledged: with the same file again the
-    /// check goes on where it ended, over restarts of broker and generator. Topics stay.
+    /// Checks every record and stores in this file what was acknowledged: with the same file the
+    /// next check continues where the last one ended, over restarts of broker and generator. Topics
+    /// stay.
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Which client: ours, or librdkafka for what an ordinary one sees.
+    /// Client to use: native, or librdkafka to see what an ordinary client sees.
     #[arg(long, value_enum, default_value_t = DriverArg::Native)]
     driver: DriverArg,
     /// Threads of the generator; by default one for every four processors.
     #[arg(long, value_name = "COUNT")]
     threads: Option<usize>,
-    /// Prints the load in TOML instead of running it: a start for --spec.
+    /// Prints the load as TOML instead of running it: a start for --spec.
     #[arg(long)]
     print_spec: bool,
     #[command(flatten)]
@@ -54,22 +55,22 @@ pub(super) struct LoadArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Topics")]
 struct TopicsArgs {
-    /// What names of topics start with; with --existing one topic may be named by it alone.
+    /// Prefix of topic names; with --existing and a single topic also its whole name.
     #[arg(long, value_name = "NAME", default_value = "bench")]
     topic: String,
-    /// How many topics.
+    /// Number of topics.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     topics: u32,
-    /// Partitions of each.
+    /// Partitions of each topic.
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     partitions: u32,
     /// Replicas of each partition.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     replication: i16,
-    /// A setting they are made with; may be given several times.
+    /// A setting for created topics; may be given several times.
     #[arg(long = "config", value_name = "KEY=VALUE", value_parser = setting)]
     configs: Vec<(String, String)>,
-    /// They are there and stay: neither made nor deleted.
+    /// The topics exist already and stay: they are neither created nor deleted.
     #[arg(long)]
     existing: bool,
 }
@@ -77,7 +78,7 @@ struct TopicsArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Writing")]
 struct ProduceArgs {
-    /// Connections that write, 0 for none.
+    /// Connections that produce, 0 for none.
     #[arg(long, value_name = "COUNT", default_value_t = 4)]
     producers: u32,
     /// Bytes of a value: 1KB, evenly 100..10KB, or weighted 100*1,10KB*3.
@@ -95,20 +96,21 @@ struct ProduceArgs {
     /// Bytes of a full batch.
     #[arg(long, value_name = "SIZE", default_value = "1MB", value_parser = quantity::small)]
     batch: u32,
-    /// How long a batch waits for more records.
+    /// How long a batch waits for more records, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     linger: f64,
     /// 0, 1 or all.
     #[arg(long, default_value = "all", value_parser = acks)]
     acks: i16,
-    /// With producer ids and sequences.
+    /// Produces idempotently, with producer ids and sequences.
     #[arg(long)]
     idempotent: bool,
-    /// Unanswered requests of one connection.
+    /// Unanswered requests per connection.
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     in_flight: u32,
-    /// Bytes of records a second, all producers together: 100MB, step:1MB,2MB/SECONDS, ramp:1MB,9MB/SECONDS,
-    /// burst:BASE,PEAK/LENGTH,INTERVAL, sine:MEAN,AMPLITUDE/PERIOD, replay:FILE, unlimited.
+    /// Bytes of records per second, all producers together: 100MB, step:1MB,2MB/SECONDS,
+    /// ramp:1MB,9MB/SECONDS, burst:BASE,PEAK/LENGTH,INTERVAL, sine:MEAN,AMPLITUDE/PERIOD,
+    /// replay:FILE, unlimited.
     #[arg(long, value_name = "RATE", default_value = "unlimited", value_parser = shape::rate)]
     rate: Rate,
 }
@@ -116,29 +118,29 @@ struct ProduceArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Reading")]
 struct ConsumeArgs {
-    /// Connections that read, of each group; 0 for none.
+    /// Connections that consume, per group; 0 for none.
     #[arg(long, value_name = "COUNT", default_value_t = 0)]
     consumers: u32,
-    /// How often everything is read.
+    /// Number of groups; each reads everything.
     #[arg(long, value_name = "COUNT", default_value_t = 1)]
     groups: u32,
-    /// Where readers start.
+    /// Where consumers start.
     #[arg(long, value_enum, default_value_t = FromArg::Earliest)]
     from: FromArg,
-    /// Least bytes of an answer.
+    /// Minimum bytes of a fetch response.
     #[arg(long, value_name = "SIZE", default_value = "1", value_parser = quantity::small)]
     min_bytes: u32,
-    /// How long the broker may wait for them.
+    /// How long the broker may wait for the minimum bytes, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 500)]
     max_wait: u32,
-    /// Most bytes of an answer.
+    /// Maximum bytes of a fetch response.
     #[arg(long, value_name = "SIZE", default_value = "50MiB", value_parser = quantity::small)]
     max_bytes: u32,
-    /// Most bytes of one partition in an answer.
+    /// Maximum bytes of one partition in a fetch response.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = quantity::small)]
     partition_max_bytes: u32,
-    /// Readers leave records in the kernel instead of copying them to memory, as no real client can: what a
-    /// broker can send at most.
+    /// Consumers leave records in the kernel instead of copying them to memory, which no real
+    /// client can do: shows the most that a broker can send.
     #[arg(long)]
     discard: bool,
 }
@@ -146,19 +148,19 @@ struct ConsumeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Length")]
 struct LengthArgs {
-    /// How long it is counted.
+    /// Duration of the measured part.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     seconds: f64,
-    /// How long it runs before it is counted.
+    /// Duration of the warm-up before it.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     warmup: f64,
-    /// Bytes of records after which it ends earlier.
+    /// Bytes of records after which the load ends early.
     #[arg(long, value_name = "SIZE", value_parser = quantity::whole)]
     bytes: Option<u64>,
     /// Length of one point of the curve.
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
     interval: f64,
-    /// Numbers every record and checks what comes back; readers read everything.
+    /// Numbers every record and checks what consumers read; consumers read everything.
     #[arg(long)]
     verify: bool,
 }
@@ -299,7 +301,7 @@ fn read(file: &Path) -> anyhow::Result<Load> {
     toml::from_str(&text).with_context(|| format!("{}", file.display()))
 }
 
-/// Runs it; ^C ends it with what there is.
+/// Runs the load; ^C ends it with the outcome so far.
 fn run(args: &LoadArgs, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

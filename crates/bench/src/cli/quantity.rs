@@ -1,9 +1,9 @@
 //! Amounts of bytes as people write them: `240KB`, `1MiB`, `1.5e9`. KB is 1000 bytes, KiB 1024.
 
-/// Reads an amount of bytes, or of bytes a second.
+/// Parses an amount of bytes, or of bytes per second.
 pub(super) fn bytes(text: &str) -> Result<f64, String> {
     let text = text.trim().trim_end_matches("/s");
-    // An exponent's digit is no unit.
+    // The `e` of an exponent does not begin a unit.
     let unit_at = text.find(|c: char| c.is_ascii_alphabetic() && !matches!(c, 'e' | 'E'));
     let (number, unit) = text.split_at(unit_at.unwrap_or(text.len()));
     let factor = match unit.to_ascii_lowercase().as_str() {
@@ -28,7 +28,7 @@ pub(super) fn bytes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a whole number of bytes.
+/// Parses a whole number of bytes.
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     let bytes = bytes(text)?;
     if bytes.fract() > 0.0 {
@@ -37,7 +37,7 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
     Ok(bytes as u64)
 }
 
-/// [`whole`] where 32 bits are what there is.
+/// Parses a [`whole`] number of bytes that fits 32 bits.
 pub(super) fn small(text: &str) -> Result<u32, String> {
     u32::try_from(whole(text)?).map_err(|_| format!("{text:?} is more than 4 GiB"))
 }

@@ -1,9 +1,9 @@
-//! What does not fit one number on a command line: sizes of records, keys, rates over time.
+//! Flags that do not fit one number: sizes of records, keys, rates over time.
 
 use super::quantity;
 use crate::spec::{Keys, Rate, Sizes};
 
-/// `1KB`, `100..10KB` (evenly), `100*1,10KB*3` (weighted).
+/// Parses sizes: `1KB`, `100..10KB` (evenly), `100*1,10KB*3` (weighted).
 pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
     if let Some((min, max)) = text.split_once("..") {
         return Ok(Sizes::Uniform {
@@ -27,7 +27,7 @@ pub(super) fn sizes(text: &str) -> Result<Sizes, String> {
     })
 }
 
-/// `none`, `cycle:N`, `random:N`.
+/// Parses keys: `none`, `cycle:N`, `random:N`.
 pub(super) fn keys(text: &str) -> Result<Keys, String> {
     let count = |count: &str| {
         let count = count.parse::<u64>().ok().filter(|count| *count > 0);
@@ -41,7 +41,7 @@ pub(super) fn keys(text: &str) -> Result<Keys, String> {
     }
 }
 
-/// `unlimited`, `100MB`, or a shape with its times in seconds behind a slash.
+/// Parses a rate: `unlimited`, `100MB`, or a shape with its times in seconds after a slash.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
     if text == "unlimited" {
         return Ok(Rate::Unlimited);

@@ -1,13 +1,13 @@
-//! What came of a load, for people at a terminal.
+//! The outcome of a load as text for a terminal.
 
 use std::fmt::Write as _;
 
-use wire::text::Escaped;
+use wire::text::EscapedText;
 
 use crate::latency::Percentiles;
 use crate::outcome::{Interval, Outcome, Side};
 
-/// One line of progress.
+/// Returns one line of progress.
 pub(super) fn interval(interval: &Interval, seconds: f64) -> String {
     let mut line = format!("{:>7.1} s", interval.at);
     for (what, bytes) in [("written", interval.produced), ("read", interval.consumed)] {
@@ -25,7 +25,7 @@ pub(super) fn interval(interval: &Interval, seconds: f64) -> String {
     line
 }
 
-/// All of it.
+/// Returns the whole outcome.
 pub(super) fn outcome(outcome: &Outcome) -> anyhow::Result<String> {
     let mut text = format!("counted for {:.2} s\n", outcome.seconds);
     for (what, side) in [("written", &outcome.produce), ("read", &outcome.consume)] {
@@ -60,10 +60,10 @@ pub(super) fn outcome(outcome: &Outcome) -> anyhow::Result<String> {
         );
     }
     for (error, count) in &outcome.errors {
-        let _ = writeln!(text, "error    {count} x {}", Escaped(error));
+        let _ = writeln!(text, "error    {count} x {}", EscapedText(error));
     }
     if let Some(why) = &outcome.aborted {
-        let _ = writeln!(text, "ended before its time: {}", Escaped(why));
+        let _ = writeln!(text, "ended before its time: {}", EscapedText(why));
     }
     Ok(text)
 }

@@ -1,5 +1,5 @@
-//! `forebay bench device`: a slow disk or one in memory for whatever else is to be measured, made and removed
-//! by one command each.
+//! `forebay bench device`: makes and removes a slow disk, or one in memory, by one command each,
+//! for measurements other than the benchmark's.
 
 use std::path::{Path, PathBuf};
 
@@ -19,28 +19,28 @@ pub struct DeviceArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum DeviceCommand {
-    /// Makes a device and says where its directory is.
+    /// Makes a device and prints its directory.
     Create {
-        /// What it is.
+        /// Kind of the device.
         kind: Kind,
-        /// What to call it.
+        /// Name of the device.
         name: String,
-        /// Bytes of its file system.
+        /// Size of its file system in bytes.
         #[arg(long, value_name = "BYTES")]
         size: u64,
-        /// Of kind limited: bytes a second, for reads and for writes each.
+        /// For kind limited: bytes per second, for reads and for writes each.
         #[arg(long, value_name = "BYTES")]
         rate: Option<u64>,
-        /// Where it is mounted; a limited one has its image beside it.
+        /// Where it is mounted; a limited device has its image beside it.
         #[arg(long, value_name = "DIR")]
         at: PathBuf,
     },
-    /// Takes a device apart; what is on it is lost.
+    /// Removes a device; the data on it is lost.
     Remove {
         /// Its name.
         name: String,
     },
-    /// Shows the devices there are.
+    /// Lists the devices.
     List,
 }
 
@@ -50,7 +50,7 @@ enum Kind {
     Limited,
 }
 
-/// Does what was asked; the text is for standard output.
+/// Runs the subcommand and returns the text for standard output.
 pub fn run(arguments: &DeviceArgs) -> anyhow::Result<String> {
     match &arguments.command {
         DeviceCommand::Create {

@@ -1,6 +1,7 @@
-//! A slow disk on a fast one: ext4 on a loop device with direct I/O, held to a rate by the kernel.
+//! A slow disk on a fast one: ext4 on a loop device with direct I/O, throttled by the kernel.
 //!
-//! The image is allocated whole before, so that the file system below it has nothing to do but to write.
+//! The image is allocated completely beforehand, so that the file system below it only has to
+//! write.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +35,7 @@ pub(super) fn make(
     owner: Option<u32>,
 ) -> anyhow::Result<Device> {
     let unique = owner.map_or_else(|| name.to_owned(), |pid| format!("{name}-{pid}"));
-    // The kernel names the file of a loop device by its whole path.
+    // The kernel names the file behind a loop device by its absolute path.
     let dir = std::fs::canonicalize(dir).with_context(|| format!("finding {}", dir.display()))?;
     let mut made = Made::begin(&unique, dir.clone(), owner)?;
     (made.size, made.rate) = (Some(size), Some(rate));
@@ -85,7 +86,7 @@ fn build(made: &mut Made, size: u64, rate: u64, unique: &str) -> anyhow::Result<
     let mount = ["mount".as_ref(), "-t".as_ref(), "ext4".as_ref()];
     let argv = [&mount[..], &[device.as_os_str(), made.dir.as_os_str()]].concat();
     command(&argv)?;
-    // Of mkfs; nothing of ours.
+    // mkfs makes this directory; a broker must find an empty one.
     let lost = made.dir.join("lost+found");
     std::fs::remove_dir(&lost).with_context(|| format!("removing {}", lost.display()))
 }
@@ -96,7 +97,7 @@ fn run(argv: &[&str], path: &Path) -> anyhow::Result<String> {
     command(&argv)
 }
 
-/// `major:minor` of a block device.
+/// Returns the `major:minor` of a block device.
 fn number(device: &Path) -> anyhow::Result<String> {
     let name = device.file_name().context("a loop device has a name")?;
     let file = Path::new("/sys/block").join(name).join("dev");

@@ -1,4 +1,5 @@
-//! A file system in memory: tmpfs of the wanted size, or, for who may not mount, a directory in `/dev/shm`.
+//! A file system in memory: tmpfs of the wanted size, or a directory in `/dev/shm` if this process
+//! may not mount.
 
 use std::path::Path;
 

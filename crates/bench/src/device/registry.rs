@@ -1,6 +1,8 @@
-//! What was made and must be removed again: one file per device in the user's cache directory.
+//! The registry of devices that must be removed again: one file per device in the user's cache
+//! directory.
 //!
-//! Invariant: `remove` may be called at any point of the making, and again after it failed half way.
+//! Invariant: `remove` may be called at any point of the making, and again after it failed half
+//! way.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -12,31 +14,31 @@ use super::command;
 use super::throttle::Throttle;
 use crate::target::jars::cache;
 
-/// How long a file system may be busy with what its last user leaves behind.
+/// How long `remove` waits for a busy file system.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
-/// One device and its parts; those that are not there (yet) are none.
+/// One device and its parts; a part that does not exist (yet) is none.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Made {
     /// Its name.
     pub name: String,
-    /// Where data goes.
+    /// The directory for data.
     pub dir: PathBuf,
     /// Size of the file system.
     pub size: Option<u64>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub rate: Option<u64>,
-    /// What is mounted on `dir`.
+    /// Whether a file system is mounted on `dir`.
     pub mounted: bool,
     /// The file behind the loop device.
     pub image: Option<PathBuf>,
     /// The loop device.
     pub loop_device: Option<PathBuf>,
-    /// The rule that holds it to its rate.
+    /// The kernel rule that throttles it.
     pub(super) throttle: Option<Throttle>,
-    /// The process that made it for itself.
+    /// The process that made it for its own use.
     pub owner: Option<u32>,
-    /// When that process was started, so that a later one of the same number is not taken for it.
+    /// When that process was started; tells it from a later process with the same pid.
     pub owner_started: Option<u64>,
 }
 
@@ -62,7 +64,7 @@ impl Made {
         directory().join(format!("{}.json", self.name))
     }
 
-    /// Writes it down as it is now.
+    /// Saves the entry in its current state.
     pub(super) fn save(&self) -> anyhow::Result<()> {
         let file = self.file();
         std::fs::create_dir_all(directory())
@@ -70,13 +72,14 @@ impl Made {
             .with_context(|| format!("writing {}", file.display()))
     }
 
-    /// Whether the process that made it is still there.
+    /// Returns whether the process that made it still runs.
     pub fn owner_runs(&self) -> bool {
         self.owner
             .is_some_and(|pid| started(pid).is_some() && started(pid) == self.owner_started)
     }
 
-    /// Takes it apart: what is mounted, the rule, the loop device, the image, the directory, the entry here.
+    /// Removes the device: the mount, the throttle rule, the loop device, the image, the directory,
+    /// the registry entry.
     pub fn remove(&self) -> anyhow::Result<()> {
         if self.mounted && is_mounted(&self.dir) {
             unmount(&self.dir)?;
@@ -104,7 +107,7 @@ impl Made {
     }
 }
 
-/// The devices that are there, by name.
+/// Returns the registered devices, sorted by name.
 pub fn all() -> anyhow::Result<Vec<Made>> {
     let entries = match std::fs::read_dir(directory()) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -122,7 +125,7 @@ pub fn all() -> anyhow::Result<Vec<Made>> {
     Ok(found)
 }
 
-/// Removes what runs that are gone have left; says what that was.
+/// Removes the devices of runs that have ended, and returns their names.
 pub fn sweep() -> anyhow::Result<Vec<String>> {
     let orphaned = |made: &Made| made.owner.is_some() && !made.owner_runs();
     let mut removed = Vec::new();
@@ -138,7 +141,7 @@ fn directory() -> PathBuf {
     cache().join("devices")
 }
 
-/// When a process was started, in ticks since the machine was; none when there is no such process.
+/// Returns when a process was started, in ticks since boot; none if it does not run.
 fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
@@ -164,7 +167,7 @@ fn unmount(dir: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// The file behind a loop device; none when it has none (any more).
+/// Returns the file behind a loop device; none if it has none (any more).
 fn loop_file(device: &Path) -> Option<PathBuf> {
     let name = device.file_name()?;
     let file = Path::new("/sys/block").join(name).join("loop/backing_file");

@@ -1,8 +1,9 @@
-//! The kernel's own limit on a block device, through control groups.
+//! The kernel's throttle of a block device, through control groups.
 //!
-//! Version 1: a rule in the root group (and in this process's own) holds everybody, also what the kernel writes
-//! back later, which it does in the root group's name. Version 2: rules are for groups below the root only, so
-//! that the processes under test join one; the kernel writes back in its name.
+//! Version 1: a rule in the root group (and in this process's own) applies to every process, and to
+//! the kernel's writeback, which version 1 charges to the root group. Version 2: only groups below
+//! the root can have rules, so the processes under test join one; the kernel charges writeback to
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -12,19 +13,19 @@ use serde::{Deserialize, Serialize};
 const V1_READ: &str = "blkio.throttle.read_bps_device";
 const V1_WRITE: &str = "blkio.throttle.write_bps_device";
 
-/// A rule that can be set and lifted.
+/// A throttle rule that can be set and removed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Throttle {
     /// Directories of the groups that get the rule.
     groups: Vec<PathBuf>,
-    /// Version 2: the group is ours.
+    /// Version 2: the group was created by this program.
     own: bool,
     /// `major:minor`.
     number: String,
 }
 
 impl Throttle {
-    /// The way that this kernel offers; `root` is `/sys/fs/cgroup`.
+    /// Returns the throttle that this kernel offers; `root` is `/sys/fs/cgroup`.
     pub(super) fn find(root: &Path, name: &str) -> anyhow::Result<Self> {
         let rule = |groups, own| Self {
             groups,
@@ -55,7 +56,7 @@ impl Throttle {
         )
     }
 
-    /// The same for a device.
+    /// Returns this throttle for the device `number`.
     pub(super) fn on(self, number: &str) -> Self {
         let number = number.to_owned();
         Self { number, ..self }
@@ -80,7 +81,7 @@ impl Throttle {
         Ok(())
     }
 
-    /// Lifts the rule; a group of ours is removed.
+    /// Removes the rule, and in version 2 the group.
     pub(super) fn lift(&self) -> anyhow::Result<()> {
         for group in &self.groups {
             if self.own {
@@ -97,14 +98,14 @@ impl Throttle {
         Ok(())
     }
 
-    /// The file that a process writes its number to, to be held.
+    /// Returns the file that a process writes its pid to in order to be throttled.
     pub(super) fn join(&self) -> Option<PathBuf> {
         let group = self.groups.first().filter(|_| self.own)?;
         Some(group.join("cgroup.procs"))
     }
 }
 
-/// The group of the controller blkio in `/proc/PID/cgroup`, without the leading slash.
+/// Returns the group of the controller blkio in `/proc/PID/cgroup`, without the leading slash.
 fn own_group(member: &str) -> Option<&str> {
     member.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);

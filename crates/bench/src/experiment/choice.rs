@@ -1,15 +1,19 @@
-//! What the command line changes of an experiment: `--set`, `--seconds`, `--repetitions`, `--only`.
+//! Changes that the command line makes to an experiment: `--set`, `--seconds`, `--repetitions`,
+//! `--only`.
 //!
-//! Invariant: a change that would change nothing is refused, so that a typing error is no silent default.
+//! Invariant: a change without effect is refused, so that a typing error does not silently leave
+//! the default.
 
 use anyhow::{Context as _, anyhow, bail};
 
 use super::file::{Experiment, Phase};
 use super::sweep;
 
-/// Applies `key=value`: `repetitions`, `limits`, `device.NAME.FIELD`, `target.NAME.FIELD`,
-/// `target.NAME.settings.KEY`, the name of a sweep, or a field of the loads such as `produce.batch_bytes`
-/// (of every phase that has it). A list as the value of a sweep gives it other values.
+/// Applies `key=value` to an experiment.
+///
+/// The key is `repetitions`, `limits`, `device.NAME.FIELD`, `target.NAME.FIELD`,
+/// `target.NAME.settings.KEY`, the name of a sweep, or a field of the loads such as
+/// `produce.batch_bytes` (set in every phase that has it). For a sweep, a list replaces its values.
 pub fn set(experiment: &mut Experiment, pair: &str) -> anyhow::Result<()> {
     let (key, text) = pair
         .split_once('=')
@@ -18,7 +22,7 @@ pub fn set(experiment: &mut Experiment, pair: &str) -> anyhow::Result<()> {
     set_value(experiment, key, &value).with_context(|| format!("--set {pair}"))
 }
 
-/// As TOML reads it; what is no TOML is text.
+/// Parses a TOML value; anything else is a string.
 fn value(text: &str) -> toml::Value {
     let parsed: Result<toml::Table, _> = format!("value = {text}").parse();
     let found = parsed.ok().and_then(|mut table| table.remove("value"));
@@ -89,7 +93,7 @@ fn set_load(experiment: &mut Experiment, key: &str, value: &toml::Value) -> anyh
             Err(why) => refused = Some(why),
         }
     }
-    // The loads that warm up follow where they have the field; their length is their own.
+    // Warming loads take the change if they have the field, but keep their own length.
     for load in &mut experiment.warm {
         if !matches!(key, "seconds" | "warmup_seconds") {
             let mut json = serde_json::to_value(&*load)?;
@@ -123,7 +127,8 @@ fn set_phase(phase: &mut Phase, key: &str, value: &toml::Value) -> anyhow::Resul
     Ok(())
 }
 
-/// `--only`: a measurement is wanted when one of these fits it; without any all are.
+/// The patterns of `--only`: a measurement is wanted if it matches one of them, or if there are
+/// none.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Only(Vec<Pattern>);
 
@@ -134,14 +139,15 @@ struct Pattern {
 }
 
 impl Only {
-    /// Patterns as `PHASE`, `PHASE/name=value,name=value` or `/name=value`; `device` is a name, too.
+    /// Parses patterns of the form `PHASE`, `PHASE/name=value,name=value` or `/name=value`;
+    /// `device` is also a name.
     pub fn parse(patterns: &[String], experiment: &Experiment) -> anyhow::Result<Self> {
         let one =
             |text: &String| pattern(text, experiment).with_context(|| format!("--only {text}"));
         patterns.iter().map(one).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether a measurement with these parameters on this device is wanted.
+    /// Returns whether a measurement with these parameters on this device is wanted.
     pub fn wants<'a>(
         &self,
         phase: &str,

@@ -1,7 +1,7 @@
-//! An experiment as it is written: the TOML keys, and what makes a file wrong.
+//! The file format of experiments: the TOML keys, and the errors that make a file invalid.
 //!
-//! Invariant: an [`Experiment`] that parsed is whole. Every name a phase mentions exists, every combination of
-//! its sweeps is a sound load. What is wrong is said with the file, the line and what is allowed.
+//! Invariant: a parsed [`Experiment`] is complete. Every name in a phase exists, every combination
+//! of its sweeps is a valid load. An error names the file, the line and the allowed values.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -18,26 +18,27 @@ use crate::spec::Load;
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What it shows, one paragraph.
+    /// What it shows, in one paragraph.
     pub about: String,
-    /// Brokers by name, ours first; ratios are of the first to each other one. `forebay`, `kafka` and
-    /// `kafka-flush` are known, others are described in `target`.
+    /// Names of the targets, Forebay first; ratios compare the first with each other one.
+    ///
+    /// `forebay`, `kafka` and `kafka-flush` are predefined, others are described in `target`.
     pub targets: Vec<String>,
     /// How often each phase is measured on each target.
     #[serde(default = "one")]
     pub repetitions: u32,
-    /// Brokers beyond the known ones, or other settings for those.
+    /// Targets beyond the predefined ones, or other settings for those.
     #[serde(default)]
     pub target: BTreeMap<String, Target>,
-    /// Where the brokers put their data; without any, the disk as it is.
+    /// The devices for the brokers' data; if empty, a plain directory on the disk.
     #[serde(default)]
     pub device: Vec<Device>,
-    /// Loads put on every broker before anything warm is measured, in this order.
+    /// Loads that run in this order on every broker before any warm measurement.
     #[serde(default)]
     pub warm: Vec<Load>,
-    /// What is measured, in this order.
+    /// The phases, in the order of their measurement.
     pub phase: Vec<Phase>,
-    /// Measure the limits of the machine beside (socket sink, fio).
+    /// Whether to also measure the limits of the machine (socket sink, fio).
     #[serde(default = "yes")]
     pub limits: bool,
 }
@@ -50,22 +51,22 @@ fn yes() -> bool {
     true
 }
 
-/// A broker.
+/// A broker under test.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// What it is.
+    /// The kind of broker.
     pub kind: TargetKind,
-    /// Of kind forebay: the binary; without it this very one.
+    /// For kind forebay: the binary; by default the running one.
     #[serde(default)]
     pub binary: Option<PathBuf>,
-    /// Of kind address: where a broker runs that somebody else started.
+    /// For kind address: the address of a broker that this program did not start.
     #[serde(default)]
     pub address: Option<String>,
-    /// Of kind forebay: a first tier in front of the device, which then is the second one.
+    /// For kind forebay: a first tier in front of the device, which becomes the second tier.
     #[serde(default)]
     pub first_tier: Option<FirstTier>,
-    /// Settings beyond those it needs to run here.
+    /// Settings beyond those that the broker needs to run here.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
 }
@@ -76,15 +77,17 @@ pub struct Target {
 pub struct FirstTier {
     /// Memory, or the disk as it is.
     pub kind: DeviceKind,
-    /// Bytes of it that the broker may use.
+    /// Bytes that the broker may use of it.
     pub capacity: u64,
-    /// Of kind disk: a directory on the disk in question; without it the run's own.
+    /// For kind disk: a directory on the disk in question; by default the directory of the run.
     #[serde(default)]
     pub path: Option<PathBuf>,
 }
 
 impl FirstTier {
-    /// The device that it is on, by the name of its target. A file system needs some room of its own.
+    /// Returns the device of the first tier, named after its target.
+    ///
+    /// It is larger than `capacity` because a file system needs some space of its own.
     pub fn device(&self, target: &str) -> Device {
         let in_memory = self.kind == DeviceKind::Memory;
         Device {
@@ -97,91 +100,96 @@ impl FirstTier {
     }
 }
 
-/// What a broker is.
+/// The kind of a broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
-    /// Ours.
+    /// Forebay.
     Forebay,
-    /// Apache Kafka, of the version that `target::kafka` pins.
+    /// Apache Kafka, in the version that `target::kafka` pins.
     Kafka,
-    /// One that runs already.
+    /// A broker that already runs.
     Address,
 }
 
-/// Where the brokers put their data.
+/// A place where the brokers put their data.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Device {
     /// Its name in the results.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: DeviceKind,
-    /// Of kinds memory and limited: bytes of the file system.
+    /// For kinds memory and limited: bytes of the file system.
     #[serde(default)]
     pub size: Option<u64>,
-    /// Of kind limited: bytes a second, for reads and for writes each.
+    /// For kind limited: bytes per second, for reads and for writes each.
     #[serde(default)]
     pub rate: Option<u64>,
-    /// Of kinds disk and limited: a directory on the disk in question; without it the run's own.
+    /// For kinds disk and limited: a directory on the disk in question; by default the directory of
+    /// the run.
     #[serde(default)]
     pub path: Option<PathBuf>,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DeviceKind {
     /// A file system in memory.
     Memory,
-    /// A directory on a disk as it is.
+    /// A plain directory on a disk.
     Disk,
-    /// A file system on a loop device that is held to a rate.
+    /// A file system on a throttled loop device.
     Limited,
 }
 
-/// One kind of measurement.
+/// A group of measurements of one kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
     /// Its name.
     pub name: String,
-    /// The targets it runs on; without it all.
+    /// The targets it runs on; by default all.
     #[serde(default)]
     pub targets: Option<Vec<String>>,
-    /// The devices it runs on; without it all.
+    /// The devices it runs on; by default all.
     #[serde(default)]
     pub devices: Option<Vec<String>>,
-    /// Instead of the experiment's.
+    /// Overrides the repetitions of the experiment.
     #[serde(default)]
     pub repetitions: Option<u32>,
-    /// On a broker started for this measurement, with an empty directory and page cache.
+    /// Whether each measurement starts its own broker, with an empty directory and page cache.
     #[serde(default)]
     pub cold: bool,
-    /// Reads what this other phase has just written with the same parameters, on the same topics; what it
-    /// varies must be varied there.
+    /// The phase whose records this one reads.
+    ///
+    /// The read follows the write with the same parameters, on the same topics. This phase may only
+    /// vary what the other one varies.
     #[serde(default)]
     pub reads: Option<String>,
     /// The load.
     pub load: Load,
-    /// What is varied: every combination is measured, the last one varies fastest.
+    /// The parameters that are varied.
+    ///
+    /// Every combination is measured; the last parameter varies fastest.
     #[serde(default)]
     pub sweep: Vec<Sweep>,
 }
 
-/// One thing that is varied.
+/// One parameter that is varied.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sweep {
     /// Its name in the results.
     pub name: String,
-    /// The fields of the load that take the value, as paths: `produce.record`.
+    /// The fields of the load that take the value, as paths such as `produce.record`.
     pub set: Vec<String>,
     /// The values.
     pub values: Vec<toml::Value>,
 }
 
-/// Reads an experiment; `origin` is the file's name.
+/// Parses an experiment; `origin` is the file name.
 pub fn parse(text: &str, origin: &str) -> anyhow::Result<Experiment> {
     let mut experiment: Experiment =
         toml::from_str(text).map_err(|error| anyhow!("{origin}: {error}"))?;
@@ -221,8 +229,7 @@ fn known_targets(experiment: &mut Experiment) {
     }
 }
 
-/// What is wrong, and a text that stands in the line where it is: the line of the name before the last
-/// `->` is looked for first, then that of the next behind it.
+/// An error, and the texts that lead to its line: each is searched for after the previous one.
 struct Wrong {
     near: Vec<String>,
     why: String,
@@ -236,7 +243,7 @@ fn wrong<T>(near: &[&str], why: impl Into<String>) -> Result<T, Wrong> {
     })
 }
 
-/// The line in which the last of the texts stands, each looked for behind the one before; 1-based.
+/// Returns the 1-based line of the last text, each searched for after the previous one.
 fn line_of(text: &str, near: &[String]) -> usize {
     let mut at = 0;
     for part in near {
@@ -323,7 +330,7 @@ fn check_device(device: &Device) -> Result<(), Wrong> {
 }
 
 impl Device {
-    /// Whether it has what its kind needs, and nothing else.
+    /// Checks that it has the fields that its kind needs, and no others.
     pub fn check(&self) -> Result<(), String> {
         let named = |why: &str| Err(format!("device {}: {why}", self.name));
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';

@@ -1,7 +1,7 @@
-//! What an experiment needs of disk and memory, and the refusal when that is not there.
+//! The disk and memory that an experiment needs, and the refusal if the machine lacks them.
 //!
-//! Invariant: pure; the machine is told. Estimates are on the safe side: a load without a bound is taken at a
-//! rate that a fast machine might reach.
+//! Invariant: pure; the caller passes what the machine has. Estimates are on the safe side: an
+//! unbounded load is assumed to reach the rate of a fast machine.
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,28 @@ use super::plan::Action;
 use crate::load::schedule::Schedule;
 use crate::spec::{Load, Rate};
 
-/// A load as fast as answers come, without `bytes_max`, is taken to write this many bytes a second.
+/// Bytes per second that an unlimited load without `bytes_max` is assumed to write.
 const UNLIMITED_RATE: f64 = 3e9;
 
-/// What a broker writes beyond records: its own topics, indexes, the segments it begins.
+/// Bytes that a broker writes beyond records: internal topics, indexes, started segments.
 const BROKER_BYTES: u64 = 200 << 20;
 
-/// What is written to measure what a disk can do by itself.
+/// Bytes written to measure what a disk can do without a broker.
 pub const LIMIT_BYTES: u64 = 1_000_000_000;
 
 /// Memory of the generator.
 const CLIENT_MEMORY: u64 = 512 << 20;
 
-/// What the machine has.
+/// What the machine has available.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Available {
-    /// Free bytes where each device's data goes, by device; of kind memory none.
+    /// Free bytes for each device's data, by device; absent for kind memory.
     pub disk: BTreeMap<String, u64>,
-    /// Memory that can be taken.
+    /// Memory that can be allocated.
     pub memory: u64,
 }
 
-/// What a device must hold at once, by the device's name.
+/// Returns the bytes that each device must hold at the same time, by device name.
 pub fn bytes_by_device(actions: &[Action]) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     let (mut device, mut brokers) = (String::new(), 0);
@@ -63,14 +63,14 @@ pub fn bytes_by_device(actions: &[Action]) -> BTreeMap<String, u64> {
     found
 }
 
-/// What a load may write, in bytes.
+/// Returns the bytes that a load may write.
 fn bytes_written(load: &Load) -> u64 {
     let Some(produce) = &load.produce else {
         return 0;
     };
     let seconds = load.warmup_seconds + load.seconds;
     let due = match &produce.rate {
-        // What is in the file is not known here.
+        // The content of the replay file is not known here.
         Rate::Unlimited | Rate::Replay { .. } => None,
         rate => Schedule::new(rate, load.warmup_seconds).ok().flatten(),
     };
@@ -88,7 +88,7 @@ fn bytes(value: f64) -> u64 {
     value.max(0.0) as u64
 }
 
-/// Why the experiment cannot run here; none when it can.
+/// Returns why the experiment cannot run here, or none if it can.
 pub fn refusal(
     experiment: &Experiment,
     actions: &[Action],
@@ -142,7 +142,7 @@ fn device_problem(
 ) -> Option<String> {
     let name = &device.name;
     if let Some(size) = device.size {
-        // A file system keeps a part for itself.
+        // A file system keeps part of its space for itself.
         let room = size / 20 * 19;
         if needed > room {
             return Some(format!(
@@ -178,7 +178,7 @@ fn device_problem(
     })
 }
 
-/// Memory of the brokers that run at the same time, at most.
+/// Returns the largest total memory of the brokers that run at the same time.
 fn brokers_memory(experiment: &Experiment, actions: &[Action]) -> u64 {
     let of = |name: &String| {
         let target = experiment.target.get(name);
@@ -203,7 +203,7 @@ fn brokers_memory(experiment: &Experiment, actions: &[Action]) -> u64 {
     most
 }
 
-/// Bytes as people say them.
+/// Returns an amount of bytes as readable text.
 pub fn shown(bytes: u64) -> String {
     #[expect(
         clippy::cast_precision_loss,

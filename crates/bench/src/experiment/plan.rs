@@ -1,9 +1,9 @@
-//! The order of everything an experiment does, as a list of actions.
+//! The order of everything that an experiment does, as a list of actions.
 //!
-//! Invariants: what is measured on one target is measured on the next at once, and which one is first changes
-//! from pair to pair and from repetition to repetition. A phase that reads follows the one that wrote at once.
-//! Data of one group of measurements is gone before the next one begins. Cold measurements come before warm
-//! ones, while no other broker runs.
+//! Invariants: the targets of one measurement follow each other directly, and the first of them
+//! alternates from pair to pair and from repetition to repetition. A phase that reads follows the
+//! phase that wrote directly. The data of one group of measurements is deleted before the next
+//! group begins. Cold measurements come before warm ones, while no other broker runs.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::file::{Device, DeviceKind, Experiment, Phase, TargetKind};
 use super::sweep::{self, Point};
 use crate::spec::{Load, Rate, Topics};
 
-/// One thing to do.
+/// One step of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Action {
     /// Makes a device ready.
@@ -28,24 +28,24 @@ pub enum Action {
     Start {
         /// The target.
         target: String,
-        /// With a page cache as empty as this process may make it.
+        /// With a page cache as empty as this process can make it.
         cold: bool,
     },
-    /// Puts a load on and does not count it.
+    /// Runs a load without measuring it.
     Warm {
         /// The target.
         target: String,
         /// The load.
         load: Load,
     },
-    /// Makes the topics of a group of measurements.
+    /// Creates the topics of a group of measurements.
     Create {
         /// The target.
         target: String,
         /// The topics.
         topics: Topics,
     },
-    /// Measures.
+    /// Runs one measurement.
     Measure(Planned),
     /// Deletes the topics of a group of measurements, and waits until their data is gone.
     Delete {
@@ -54,7 +54,7 @@ pub enum Action {
         /// The topics.
         topics: Topics,
     },
-    /// Ends a broker and removes its directory.
+    /// Stops a broker and removes its directory.
     Stop {
         /// The target.
         target: String,
@@ -63,7 +63,7 @@ pub enum Action {
     Detach,
 }
 
-/// One measurement to be made.
+/// One planned measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Planned {
     /// Phase.
@@ -72,19 +72,19 @@ pub struct Planned {
     pub target: String,
     /// Device.
     pub device: String,
-    /// On a broker that was started for it.
+    /// Whether a broker is started for this measurement.
     pub cold: bool,
-    /// What is varied.
+    /// The values of the varied parameters.
     pub parameters: BTreeMap<String, String>,
-    /// 0-based.
+    /// The repetition, 0-based.
     pub repetition: u32,
-    /// The load; its topics are there.
+    /// The load; its topics exist already.
     pub load: Load,
-    /// It reads what was written just before, and no more than that.
+    /// Whether it reads exactly what was written just before.
     pub reads: bool,
 }
 
-/// Everything, in order. Fails when nothing is left to do.
+/// Returns all actions in order; fails if there is nothing to measure.
 pub fn plan(experiment: &Experiment, only: &Only) -> anyhow::Result<Vec<Action>> {
     let mut planner = Planner {
         experiment,
@@ -102,7 +102,7 @@ pub fn plan(experiment: &Experiment, only: &Only) -> anyhow::Result<Vec<Action>>
     Ok(planner.actions)
 }
 
-/// The measurements of a plan.
+/// Returns the measurements of a plan.
 pub fn measurements(actions: &[Action]) -> impl Iterator<Item = &Planned> {
     actions.iter().filter_map(|action| match action {
         Action::Measure(planned) => Some(planned),
@@ -110,8 +110,10 @@ pub fn measurements(actions: &[Action]) -> impl Iterator<Item = &Planned> {
     })
 }
 
-/// What is also to be sent to a receiver that throws it away: each combination of the first phase that does
-/// nothing but write as fast as it can, once.
+/// Returns the measurements that are also sent to a receiver that discards them.
+///
+/// These are the combinations of the first warm phase that only writes, without a rate limit; each
+/// once.
 pub fn without_broker(actions: &[Action]) -> Vec<Planned> {
     let writes = |planned: &&Planned| {
         let rate = planned.load.produce.as_ref().map(|produce| &produce.rate);
@@ -134,7 +136,7 @@ struct Planner<'a> {
     only: &'a Only,
     actions: Vec<Action>,
     groups: u32,
-    /// How often each phase was measured so far.
+    /// Number of pairs of each phase so far.
     pairs: BTreeMap<String, usize>,
 }
 
@@ -216,7 +218,8 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// A phase that writes, with the phases that read what it wrote; returns the targets it uses.
+    /// Plans a phase that writes, with the phases that read its records; returns the targets it
+    /// uses.
     fn phase(&mut self, device: &Device, phase: &Phase) -> anyhow::Result<Vec<String>> {
         let targets = self.targets(phase, device);
         let experiment = self.experiment;
@@ -270,7 +273,8 @@ impl Planner<'_> {
 
     fn targets(&self, phase: &Phase, device: &Device) -> Vec<String> {
         let here = |name: &&String| {
-            // A broker that somebody else started has its data where it has it: it is measured once.
+            // The data of a broker that this program did not start does not move with the device:
+            // such a broker is measured once.
             let kind = self.experiment.target.get(*name).map(|target| target.kind);
             let first = self.experiment.device.first();
             kind != Some(TargetKind::Address) || first == Some(device)
@@ -304,7 +308,7 @@ impl Planner<'_> {
         Ok(points)
     }
 
-    /// The targets in the order of this phase's next pair.
+    /// Returns the targets in the order of this phase's next pair.
     fn turn(&mut self, phase: &Phase, targets: &[String]) -> Vec<String> {
         let pairs = self.pairs.entry(phase.name.clone()).or_default();
         *pairs += 1;
@@ -315,7 +319,7 @@ impl Planner<'_> {
         order
     }
 
-    /// The load on topics of its own, which this plan makes and deletes.
+    /// Returns the load with its own topics, which this plan creates and deletes.
     fn grouped(&mut self, load: &Load) -> Load {
         let mut load = load.clone();
         if !load.topics.existing {
@@ -376,7 +380,7 @@ fn all_points(phase: &Phase) -> anyhow::Result<Vec<Point>> {
     sweep::loads(phase).map_err(|unsound| anyhow!("phase {}: {}", phase.name, unsound.why))
 }
 
-/// About how long an action takes, in seconds.
+/// Returns roughly how long an action takes, in seconds.
 pub fn estimate(action: &Action, experiment: &Experiment) -> f64 {
     let kind = |target: &str| experiment.target.get(target).map(|target| target.kind);
     match action {

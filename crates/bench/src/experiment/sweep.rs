@@ -1,7 +1,7 @@
-//! From a phase to its loads: one for every combination of what it varies.
+//! The loads of a phase: one for every combination of the values it varies.
 //!
-//! Invariant: combinations come in the order in which they are written, the last sweep varying fastest, so that
-//! a plan is the same each time.
+//! Invariant: combinations come in the order of the file, the last sweep varying fastest, so that a
+//! plan is always the same.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +14,22 @@ use crate::spec::Load;
 /// One combination.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Point {
-    /// Name to value of what is varied.
+    /// The varied parameters, from name to value.
     pub parameters: BTreeMap<String, String>,
     /// The load with these values.
     pub load: Load,
 }
 
-/// Why a combination is no load.
+/// Why a combination is not a valid load.
 #[derive(Debug)]
 pub struct Unsound {
-    /// The sweep that is to blame.
+    /// The sweep at fault.
     pub sweep: Option<String>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Every combination of a phase.
+/// Returns every combination of a phase.
 pub fn loads(phase: &Phase) -> Result<Vec<Point>, Unsound> {
     let base = serde_json::to_value(&phase.load).map_err(|error| Unsound {
         sweep: None,
@@ -49,7 +49,8 @@ pub fn loads(phase: &Phase) -> Result<Vec<Point>, Unsound> {
                 for path in &sweep.set {
                     set(&mut load, path, json.clone()).map_err(&blame)?;
                 }
-                // A later sweep may mend what this one alone leaves wrong, but no type.
+                // Only types are checked here: a later sweep may correct other errors of this
+                // combination.
                 parsed(&load).map_err(&blame)?;
                 let mut parameters: BTreeMap<String, String> = parameters.clone();
                 parameters.insert(sweep.name.clone(), plain(value));
@@ -72,7 +73,7 @@ pub fn loads(phase: &Phase) -> Result<Vec<Point>, Unsound> {
         .collect()
 }
 
-/// Whether there is anything to do in a load; said before anything is started.
+/// Checks that a load does anything, before anything is started.
 fn sound(load: &Load) -> anyhow::Result<()> {
     if load.produce.is_none() && load.consume.is_none() {
         bail!("the load neither produces nor consumes");
@@ -87,7 +88,7 @@ fn parsed(load: &Value) -> Result<Load, String> {
     serde_json::from_value(load.clone()).map_err(|error| error.to_string())
 }
 
-/// A value as it is shown: text without quotes, numbers plain.
+/// Returns a value as it is shown: text without quotes, plain numbers.
 pub(super) fn plain(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
@@ -98,14 +99,16 @@ pub(super) fn plain(value: &toml::Value) -> String {
     }
 }
 
-/// Puts a value at a path of a load. The field must exist; a part of the load that is not there does not.
+/// Sets the field of a load at a path.
+///
+/// The field must exist, except under `topics.configs`; an absent part of the load has no fields.
 pub fn set(load: &mut Value, path: &str, value: Value) -> Result<(), String> {
     let mut at = load;
     let mut walked = String::new();
     let parts: Vec<&str> = path.split('.').collect();
     let (last, before) = parts.split_last().ok_or("an empty path")?;
     for (index, part) in before.iter().enumerate() {
-        // Settings of topics have dots in their names.
+        // Topic configs have dots in their names.
         if walked == "topics.configs" {
             let key = parts.get(index..).map(|rest| rest.join("."));
             return put(at, &key.unwrap_or_default(), value, true);

@@ -1,7 +1,8 @@
-//! What the sockets and the generator can do: the same load, sent to a receiver that reads every byte, answers,
-//! and keeps nothing.
+//! What the sockets and the generator can do: the same load, sent to a receiver that reads every
+//! byte, responds, and stores nothing.
 //!
-//! The receiver is a thread of this process, so that its processor time can be told from the generator's.
+//! The receiver is a thread of this process, so that its CPU time can be separated from the
+//! generator's.
 
 use std::sync::mpsc;
 
@@ -12,15 +13,15 @@ use crate::load::{self, Control, Stop};
 use crate::outcome::Limit;
 use crate::sink::{self, Takes};
 
-/// How long each combination is sent.
+/// Duration of each combination.
 const SECONDS: f64 = 1.0;
 
-/// Sends what is planned to a receiver that throws it away.
+/// Runs a planned load against a receiver that discards the records.
 pub fn sockets(planned: &Planned, stop: &Stop) -> anyhow::Result<Limit> {
     let receiver = Receiver::start()?;
     let mut load = planned.load.clone();
     (load.warmup_seconds, load.seconds, load.bytes_max) = (0.0, SECONDS, None);
-    // Nobody else makes them here.
+    // The plan's topics do not exist on the receiver.
     load.topics.existing = false;
     let control = Control {
         stop: stop.clone(),
@@ -63,7 +64,7 @@ impl Receiver {
             .spawn(move || receive(&told, &stopped))
             .context("starting the thread that receives")?;
         let Ok((address, thread_id)) = listening.recv() else {
-            // It ended before it listened, and says why.
+            // The thread ended before it listened; its result has the reason.
             let ended = thread
                 .join()
                 .map_err(|_| anyhow::anyhow!("the receiver panicked"))?;
@@ -79,7 +80,7 @@ impl Receiver {
         })
     }
 
-    /// Processor time of the thread so far; 0 where the kernel does not say.
+    /// Returns the CPU time of the thread so far; 0 if the kernel does not report it.
     fn cpu_seconds(&self) -> f64 {
         let file = format!("/proc/self/task/{}/schedstat", self.thread_id);
         let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -106,7 +107,7 @@ fn receive(told: &mpsc::Sender<(String, i32)>, stop: &Stop) -> anyhow::Result<()
         let listener = sink::listen("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
         let thread_id = rustix::thread::gettid().as_raw_nonzero().get();
-        // Nobody waits any more: then nothing is sent either.
+        // Fails only if the starting thread no longer waits; it then sends no load either.
         let _ = told.send((address, thread_id));
         tokio::select! {
             served = sink::serve(listener, Takes::Copies) => served,

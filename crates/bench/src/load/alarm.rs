@@ -1,7 +1,7 @@
-//! Waking up at a time, to some ten microseconds.
+//! Timer with a precision of about ten microseconds.
 //!
-//! The runtime's timers tick in milliseconds, which would be most of a fast broker's latency when records are
-//! sent at a rate. Not for waiting where a millisecond does not matter.
+//! The runtime's timers tick in milliseconds, which would be most of a fast broker's latency when
+//! records are sent at a rate. Where a millisecond does not matter, use the runtime's timers.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use rustix::time::{
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A timer of its own.
+/// A timerfd of its own.
 #[derive(Debug)]
 pub(super) struct Alarm(AsyncFd<OwnedFd>);
 
@@ -30,7 +30,9 @@ impl Alarm {
         Ok(Self(timer))
     }
 
-    /// Waits that long. Dropping the future is fine: the next wait sets the timer anew.
+    /// Waits for `time`.
+    ///
+    /// Dropping the future is safe: the next wait sets the timer again.
     pub(super) async fn wait(&self, time: Duration) -> io::Result<()> {
         if time.is_zero() {
             return Ok(());
@@ -55,7 +57,7 @@ impl Alarm {
             });
             match read {
                 Ok(done) => return done.map(drop),
-                // A time that was set before had been reached.
+                // An earlier setting of the timer had expired.
                 Err(_would_block) => {}
             }
         }

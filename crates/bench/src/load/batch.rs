@@ -1,7 +1,7 @@
-//! A batch on its way out: records that may be shared with other batches, and a header of its own.
+//! An outgoing batch: its own header, and records that may be shared with other batches.
 //!
-//! Sequence, producer and timestamps lie in the header, under the checksum; the header is written for every
-//! send and its sum joined with that of the records, which are not touched. Layout:
+//! Sequence, producer and timestamps are in the header, which the checksum covers. Every send
+//! writes a new header and combines its checksum with that of the unchanged records. Layout:
 //! `docs/formats/record-batch.md`.
 
 use bytes::Bytes;
@@ -13,9 +13,9 @@ use crate::spec::Codec;
 /// Encoded records.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// Of a template, sent again and again.
+    /// Records of a template, sent repeatedly.
     Shared(Bytes),
-    /// Of this batch alone; the buffer is used again.
+    /// Records of this batch only; the buffer is reused.
     Own(Vec<u8>),
 }
 
@@ -28,32 +28,32 @@ impl Body {
     }
 }
 
-/// Encoded records and what a header says of them.
+/// Encoded records and their fields of the header.
 #[derive(Debug)]
 pub(super) struct Batch {
     /// The records, compressed.
     pub(super) body: Body,
-    /// Sum of the body.
+    /// CRC-32C of the body.
     pub(super) crc: u32,
-    /// Codec.
+    /// Codec of the body.
     pub(super) codec: Compression,
-    /// Records.
+    /// Number of records.
     pub(super) count: u32,
     /// Bytes of keys and values.
     pub(super) payload_bytes: u64,
 }
 
-/// Who sends: what an idempotent producer puts into its batches.
+/// The producer id and epoch that an idempotent producer puts into its batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
-    /// The producer's id, -1 without.
+    /// The producer id, -1 without.
     pub(super) producer_id: i64,
-    /// Its epoch.
+    /// The producer epoch.
     pub(super) epoch: i16,
 }
 
 impl Identity {
-    /// A producer without an id.
+    /// The identity of a producer without an id.
     pub(super) const NONE: Self = Self {
         producer_id: -1,
         epoch: -1,
@@ -61,12 +61,12 @@ impl Identity {
 }
 
 impl Batch {
-    /// Bytes on the wire.
+    /// Returns the size on the wire in bytes.
     pub(super) fn wire_bytes(&self) -> usize {
         HEADER_BYTES + self.body.bytes().len()
     }
 
-    /// The header, with every record's timestamp and the first one's sequence.
+    /// Returns the header, with the timestamp of all records and the sequence of the first one.
     pub(super) fn header(
         &self,
         identity: Identity,
@@ -94,7 +94,7 @@ impl Batch {
     }
 }
 
-/// The batch format's name of a codec.
+/// Returns the batch format's value of a codec.
 pub(super) fn compression(codec: Codec) -> Compression {
     match codec {
         Codec::None => Compression::None,
@@ -105,7 +105,9 @@ pub(super) fn compression(codec: Codec) -> Compression {
     }
 }
 
-/// Appends a record without headers; `value` appends the value's bytes. The value's place is returned.
+/// Appends a record without headers and returns the range of its value.
+///
+/// `value` appends the bytes of the value.
 pub(super) fn put_record(
     out: &mut Vec<u8>,
     offset_delta: u32,
@@ -133,13 +135,14 @@ pub(super) fn put_record(
     range
 }
 
-/// Bytes that a record takes.
+/// Returns the encoded size of a record in bytes.
 pub(super) fn record_bytes(offset_delta: u32, key_bytes: Option<u32>, value_bytes: u32) -> u32 {
     let body = body_bytes(offset_delta, key_bytes, value_bytes);
     varint_bytes(i64::from(body)) + body
 }
 
-/// Attributes, timestamp delta 0, offset delta, key, value, no headers.
+/// Returns the bytes after a record's length: attributes, timestamp delta 0, offset delta, key,
+/// value, no headers.
 fn body_bytes(offset_delta: u32, key_bytes: Option<u32>, value_bytes: u32) -> u32 {
     3 + varint_bytes(i64::from(offset_delta))
         + varint_bytes(key_bytes.map_or(-1, i64::from))

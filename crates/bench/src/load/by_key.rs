@@ -1,9 +1,9 @@
-//! Records with keys on their way into batches: each key has its partition, so that a producer gathers one batch
-//! for every partition it writes to, as Kafka's does.
+//! Gathers keyed records into batches: each key has its partition, so that a producer gathers one
+//! batch per partition it writes to, as Kafka's producer does.
 //!
-//! A batch is ready when it is full, when its first record has waited for the linger time (open loop), or when
-//! nothing more comes. Pure: the time is told. Invariant: records of one key leave in the order in which they
-//! came; no record is gathered twice or lost.
+//! A batch is ready when it is full, when its first record has waited for the linger time (open
+//! loop), or when no more records come. Pure: the caller passes the time. Invariant: records of one
+//! key leave in the order in which they came; no record is gathered twice or lost.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,27 @@ use super::hook::Place;
 use super::murmur::partition_of;
 use super::pace::Take;
 
-/// More than this is not gathered for partitions that cannot be sent to: what Kafka's producer keeps by default.
+/// Limit on gathered bytes while partitions cannot be sent to: the default buffer of Kafka's
+/// producer.
 const BYTES_MAX: u64 = 32 << 20;
 
-/// What one producer gathers.
+/// The records that one producer gathers.
 #[derive(Debug)]
 pub(super) struct ByKey {
     keys: KeyMaker,
-    /// The partitions of each topic it writes to, in their order.
+    /// The partitions of each topic that it writes to, in order.
     topics: Vec<Vec<Place>>,
-    /// Topics take turns, a take each.
+    /// Selects the topic; each take goes to the next topic.
     turn: usize,
     batch_bytes: u64,
-    /// Seconds that the first record of a batch may wait; none where records are due when they are asked for.
+    /// Seconds that the first record of a batch may wait; none in a closed loop, whose records are
+    /// due when they are drawn.
     linger: Option<f64>,
     gathered: BTreeMap<Place, Gathered>,
     bytes: u64,
 }
 
-/// One batch to be.
+/// A batch that is being gathered.
 #[derive(Debug, Default)]
 struct Gathered {
     take: Take,
@@ -41,7 +43,7 @@ struct Gathered {
 }
 
 impl ByKey {
-    /// Keys of a producer that writes to all these places.
+    /// Creates the state of a producer that writes to `places`.
     pub(super) fn new(
         keys: KeyMaker,
         places: &[Place],
@@ -63,7 +65,7 @@ impl ByKey {
         }
     }
 
-    /// The next key, and where its record goes among the partitions of this turn's topic.
+    /// Draws the next key, and its partition in the current topic.
     pub(super) fn draw(&mut self) -> Option<(String, Place)> {
         let key = self.keys.next()?;
         let places = &self.topics[self.turn % self.topics.len()];
@@ -71,12 +73,12 @@ impl ByKey {
         Some((key, places[at as usize]))
     }
 
-    /// The next topic's turn.
+    /// Moves on to the next topic.
     pub(super) fn turn(&mut self) {
         self.turn += 1;
     }
 
-    /// Gathers records that are due; without sizes of their own all values have `fixed` bytes.
+    /// Gathers due records; a take without sizes has values of `fixed` bytes.
     pub(super) fn gather(&mut self, take: &Take, fixed: u32) {
         for index in 0..take.count {
             let Some((key, place)) = self.draw() else {
@@ -102,7 +104,7 @@ impl ByKey {
         self.turn();
     }
 
-    /// A batch for one of these places that is ready; with `all`, any.
+    /// Returns a ready batch for one of `places`; with `all`, any batch for them.
     pub(super) fn ready(&mut self, now: f64, places: &[Place], all: bool) -> Option<(Place, Take)> {
         let limit = self.batch_bytes.saturating_sub(HEADER_BYTES as u64);
         let linger = self.linger;
@@ -120,7 +122,7 @@ impl ByKey {
         Some((place, take))
     }
 
-    /// As many records as a batch holds; the others stay.
+    /// Cuts off as many records as fit a batch; the others stay gathered.
     fn cut(&mut self, place: Place, gathered: Gathered, limit: u64) -> Take {
         let mut take = gathered.take;
         let (mut wire, mut fits) = (0, 0);
@@ -170,7 +172,7 @@ impl ByKey {
         take
     }
 
-    /// When a batch for one of these places will have waited long enough.
+    /// Returns the earliest time at which a batch for one of `places` has waited long enough.
     pub(super) fn next_ready(&self, places: &[Place]) -> Option<f64> {
         let linger = self.linger?;
         let mine = self
@@ -181,17 +183,17 @@ impl ByKey {
         dues.min_by(f64::total_cmp)
     }
 
-    /// True when nothing is gathered.
+    /// Returns whether nothing is gathered.
     pub(super) fn is_empty(&self) -> bool {
         self.gathered.is_empty()
     }
 
-    /// True when no more is to be gathered before something is sent.
+    /// Returns whether something must be sent before more is gathered.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= BYTES_MAX
     }
 
-    /// Forgets what is gathered: how many records.
+    /// Discards the gathered records and returns their number.
     pub(super) fn give_up(&mut self) -> u64 {
         self.bytes = 0;
         let gathered = std::mem::take(&mut self.gathered);

@@ -1,13 +1,13 @@
-//! Refuses loads that cannot be run, before anything is touched, in words that say what to change.
+//! Rejects loads that cannot run, before anything is touched, with errors that say what to change.
 
 use anyhow::{bail, ensure};
 
 use crate::spec::{Consume, Driver, From, Load, Produce, Sizes};
 
-/// The largest value that fits a record.
+/// Largest accepted value of a record.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
 
-/// Refuses what makes no sense.
+/// Rejects invalid loads.
 pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
     ensure!(
         load.produce.is_some() || load.consume.is_some(),

@@ -1,14 +1,16 @@
-//! CRC-32C of a batch whose header changes and whose records do not: sums are joined, not made anew.
+//! CRC-32C of a batch whose header changes and whose records do not: combines checksums without
+//! rereading the records.
 //!
-//! A CRC is linear: appending n bytes to a sequence multiplies its sum by a matrix that depends on n alone.
-//! The matrices for powers of two are kept, so joining costs some hundred operations whatever the lengths.
+//! A CRC is linear: appending n bytes to a sequence multiplies its checksum by a matrix that
+//! depends only on n. The matrices for powers of two are kept, so combining costs some hundred
+//! operations whatever the lengths.
 
 use std::sync::LazyLock;
 
 const BITS: usize = 32;
 
-/// For each k what appending 2^k zero bytes does to each bit of a sum: that of one byte, squared again and
-/// again.
+/// For each k the effect of appending 2^k zero bytes on each bit of a checksum: the matrix of one
+/// byte, squared k times.
 static POWERS: LazyLock<[[u32; BITS]; BITS]> = LazyLock::new(|| {
     let mut matrix = std::array::from_fn(|bit| crc32c::crc32c_combine(1 << bit, 0, 1));
     std::array::from_fn(|_power| {
@@ -18,7 +20,7 @@ static POWERS: LazyLock<[[u32; BITS]; BITS]> = LazyLock::new(|| {
     })
 });
 
-/// The sum of two runs of bytes, one after the other, from the sum of each.
+/// Returns the checksum of two concatenated byte sequences from the checksum of each.
 pub(super) fn joined(first: u32, second: u32, second_bytes: usize) -> u32 {
     let mut sum = first;
     for (power, matrix) in POWERS.iter().enumerate() {
@@ -32,7 +34,7 @@ pub(super) fn joined(first: u32, second: u32, second_bytes: usize) -> u32 {
 fn times(matrix: &[u32; BITS], sum: u32) -> u32 {
     let columns = matrix.iter().enumerate();
     columns.fold(0, |product, (bit, column)| {
-        // All ones where the bit is set.
+        // The factor is all ones if the bit is set.
         product ^ (column & (sum >> bit & 1).wrapping_neg())
     })
 }

@@ -1,7 +1,7 @@
-//! One connection for questions: a request goes out, its answer is waited for.
+//! A connection for one request at a time: sends it and waits for its response.
 //!
-//! Versions are negotiated by ApiVersions at the start. Records do not travel here; connections that carry
-//! them begin as this one and are taken over ([`Client::into_socket`]).
+//! ApiVersions negotiates versions at the start. This connection carries no records; a connection
+//! for records starts as a [`Client`] and is taken over ([`Client::into_socket`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,21 +10,28 @@ use anyhow::{Context as _, bail};
 use bytes::{BufMut as _, Bytes, BytesMut};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 use wire::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
 use wire::protocol::{HeaderVersion, Request};
 use wire::{Decodable as _, Encodable as _, StrBytes};
 
-/// How long an answer may take.
+/// Longest wait for a response.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// How long connecting may take.
+/// Longest wait for a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// Longer answers are none.
+/// How long a connection is tried again that the broker accepts and closes at once, as one does
+/// that has as many as it may have. Kafka's clients try again, too.
+const FULL_WITHIN: Duration = Duration::from_secs(30);
+/// The pause before the first such try; each next one is twice as long, up to [`FULL_PAUSE_MAX`].
+const FULL_PAUSE: Duration = Duration::from_millis(100);
+/// The longest such pause.
+const FULL_PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Longest accepted response.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
-/// How the generator names itself.
+/// The client id of the generator.
 pub(super) const CLIENT_ID: &str = "forebay-bench";
 
-/// The versions that a broker serves: API key to (oldest, newest).
+/// The versions that a broker serves, from API key to (oldest, newest).
 pub(super) type Versions = HashMap<i16, (i16, i16)>;
 
 /// A connection to one broker.
@@ -37,7 +44,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// Connects to the first of several addresses (`host:port`, comma-separated) that answers.
+    /// Connects to the first of several addresses (`host:port`, comma-separated) that responds.
     pub(super) async fn connect_any(addresses: &str) -> anyhow::Result<Self> {
         let mut last = anyhow::anyhow!("no address of a broker in {addresses:?}");
         for address in addresses.split(',').map(str::trim) {
@@ -49,8 +56,22 @@ impl Client {
         Err(last)
     }
 
-    /// Connects and asks which versions are served.
+    /// Connects and asks for the served versions. Tries again while the broker closes connections
+    /// at once.
     pub(super) async fn connect(address: &str) -> anyhow::Result<Self> {
+        let end = Instant::now() + FULL_WITHIN;
+        let mut pause = FULL_PAUSE;
+        loop {
+            match Self::connect_once(address).await {
+                Err(error) if was_closed(&error) && Instant::now() + pause < end => {}
+                outcome => return outcome,
+            }
+            sleep(pause).await;
+            pause = (pause * 2).min(FULL_PAUSE_MAX);
+        }
+    }
+
+    async fn connect_once(address: &str) -> anyhow::Result<Self> {
         let socket = timeout(CONNECT_WITHIN, TcpStream::connect(address))
             .await
             .map_err(|_| anyhow::anyhow!("no connection in {CONNECT_WITHIN:?}"))
@@ -64,7 +85,7 @@ impl Client {
             versions: Versions::new(),
             correlation_id: 0,
         };
-        // Version 0 is understood by every broker that understands any.
+        // Every broker understands version 0.
         let answer = client.ask(0, &ApiVersionsRequest::default()).await?;
         if answer.error_code != 0 {
             bail!("{address}: ApiVersions failed: {}", said(answer.error_code));
@@ -76,18 +97,18 @@ impl Client {
         Ok(client)
     }
 
-    /// The newest version that both sides know, ours being `newest` at most.
+    /// Returns the newest version that both sides know, at most `newest`.
     pub(super) fn version<R: Request>(&self, newest: i16) -> anyhow::Result<i16> {
         self.version_of(R::KEY, R::VERSIONS.min, newest)
     }
 
-    /// [`Self::version`] of a request whose codec is ours.
+    /// Returns [`Self::version`] for a request that this crate encodes itself.
     pub(super) fn version_of(&self, key: i16, oldest: i16, newest: i16) -> anyhow::Result<i16> {
         common_version(&self.versions, key, oldest, newest)
             .with_context(|| format!("broker {}", self.address))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and returns the response.
     pub(super) async fn ask<R: Request>(
         &mut self,
         version: i16,
@@ -100,7 +121,7 @@ impl Client {
             .with_context(|| format!("broker {}, request of type {}", self.address, R::KEY))
     }
 
-    /// Gives the connection to somebody who reads and writes it directly.
+    /// Returns the socket, for a caller that reads and writes it directly.
     pub(super) fn into_socket(self) -> TcpStream {
         self.socket
     }
@@ -129,9 +150,23 @@ impl Client {
     }
 }
 
-/// Within this machine there is no path to be fair on. BBR, where that is the default, finds one all the same and
-/// sends at the pace of a timer: a receiver that is faster falls asleep between segments, and waking it costs the
-/// sender twice what sending does. What cannot be set stays as it is.
+/// True when the broker took the connection and closed it before it answered.
+fn was_closed(error: &anyhow::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    let cause = error.root_cause().downcast_ref::<std::io::Error>();
+    cause.is_some_and(|error| {
+        matches!(
+            error.kind(),
+            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
+        )
+    })
+}
+
+/// Sets a congestion control without pacing on loopback connections.
+///
+/// Loopback has no path to share fairly. BBR, if it is the default, still estimates one and paces
+/// the sends by a timer: a fast receiver falls asleep between segments, and waking it costs the
+/// sender twice as much as sending. A failure to set it is ignored.
 fn unpaced(socket: &TcpStream) {
     let here = socket
         .peer_addr()
@@ -141,7 +176,7 @@ fn unpaced(socket: &TcpStream) {
     }
 }
 
-/// Appends a whole request frame.
+/// Appends a complete request frame.
 pub(super) fn put_request<R: Request>(
     frame: &mut BytesMut,
     version: i16,
@@ -162,7 +197,8 @@ pub(super) fn put_request<R: Request>(
     Ok(())
 }
 
-/// The newest version of a request that a broker serves and we know (`oldest..=newest`).
+/// Returns the newest version of a request that both the broker and this crate (`oldest..=newest`)
+/// support.
 pub(super) fn common_version(
     versions: &Versions,
     key: i16,
@@ -182,7 +218,7 @@ pub(super) fn common_version(
     Ok(version)
 }
 
-/// An error code in words.
+/// Returns the text of an error code.
 pub(super) fn said(code: i16) -> String {
     wire::types::ErrorCode::try_from_code(code)
         .map_or_else(|| "no error".to_owned(), |error| error.to_string())
@@ -190,6 +226,8 @@ pub(super) fn said(code: i16) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -202,5 +240,31 @@ mod tests {
             "{newer}"
         );
         assert!(common_version(&versions, 22, 0, 4).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_broker_that_has_no_room_for_a_connection_is_asked_again() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let broker = tokio::spawn(async move {
+            for _ in 0..3 {
+                drop(listener.accept().await.unwrap());
+            }
+            let (mut socket, _) = listener.accept().await.unwrap();
+            // Length, key, version and correlation id of the request.
+            let mut request = [0; 12];
+            socket.read_exact(&mut request).await.unwrap();
+            let mut answer = vec![0, 0, 0, 10];
+            answer.extend_from_slice(&request[8..]);
+            // No error, no APIs.
+            answer.extend_from_slice(&[0; 6]);
+            socket.write_all(&answer).await.unwrap();
+            socket
+        });
+        let client = Client::connect(&address).await.unwrap();
+        assert_eq!(client.versions.len(), 0);
+        drop(broker.await.unwrap());
+        // Where nobody listens it is no use.
+        assert!(Client::connect(&address).await.is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! What a load needs to know of the cluster: where brokers listen, who leads which partition, where
-//! partitions begin and end.
+//! The cluster metadata that a load needs: broker addresses, partition leaders, and the earliest
+//! and latest offsets.
 //!
-//! Looked up when a load starts, and again when a leader says that it is none.
+//! Looked up when a load starts, and again when a broker reports that it is not the leader.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -21,28 +21,28 @@ use super::hook::Place;
 const LEADERS_WITHIN: Duration = Duration::from_secs(30);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// ListOffsets' names for the ends of a partition.
+/// The timestamps by which ListOffsets selects an end of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
-    /// The first offset there is.
+    /// The log start offset.
     Earliest = -2,
-    /// The offset the next record gets.
+    /// The offset of the next record.
     Latest = -1,
 }
 
-/// Where brokers listen and who leads.
+/// Broker addresses and partition leaders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
-    /// Node to `host:port`.
+    /// Address (`host:port`) by node.
     pub(super) brokers: HashMap<i32, String>,
     /// Names of the load's topics.
     pub(super) topics: Vec<String>,
-    /// Leader of every place.
+    /// Leader by place.
     pub(super) leaders: BTreeMap<Place, i32>,
 }
 
 impl Cluster {
-    /// Looks the topics up; waits until every partition has a leader.
+    /// Looks up the topics; waits until every partition has a leader.
     pub(super) async fn look(bootstrap: &str, topics: &[String]) -> anyhow::Result<Self> {
         let deadline = Instant::now() + LEADERS_WITHIN;
         loop {
@@ -54,7 +54,7 @@ impl Cluster {
         }
     }
 
-    /// Looks them up as they are now.
+    /// Looks up the topics once.
     pub(super) async fn look_once(bootstrap: &str, topics: &[String]) -> anyhow::Result<Self> {
         let mut client = Client::connect_any(bootstrap).await?;
         let version = client.version::<MetadataRequest>(12)?;
@@ -101,7 +101,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// Where the leader of a place listens.
+    /// Returns the address of the leader of a place.
     pub(super) fn address_of(&self, place: Place) -> anyhow::Result<&str> {
         let leader = self.leaders.get(&place);
         let address = leader.and_then(|leader| self.brokers.get(leader));
@@ -113,8 +113,9 @@ impl Cluster {
         Ok(address)
     }
 
-    /// Asks the leaders where these places begin or end; again and again for a while when one of a topic that was
-    /// just made does not lead it yet.
+    /// Returns the earliest or latest offsets of `places` from their leaders.
+    ///
+    /// Retries for a while, because the leader of a new topic may not lead it yet.
     pub(super) async fn offsets(
         &self,
         places: &[Place],
@@ -132,7 +133,7 @@ impl Cluster {
         }
     }
 
-    /// Where places begin or end; the topic and the code that may be gone when asked again.
+    /// Asks once; the inner error is the topic and the error code that a retry may resolve.
     async fn try_offsets(
         &self,
         places: &[Place],
@@ -201,7 +202,7 @@ impl Cluster {
     }
 }
 
-/// A topic's name as the codecs want it.
+/// Returns a topic name in the type of the codecs.
 pub(super) fn topic_name(name: &str) -> TopicName {
     TopicName(StrBytes::from_string(name.to_owned()))
 }

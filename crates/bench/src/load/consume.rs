@@ -1,5 +1,5 @@
-//! A consumer from its start to its end: connects to every leader of its partitions, asks, reads, and begins
-//! anew when leaders move or connections break.
+//! The life of a consumer: connects to every leader of its partitions, fetches, and starts over
+//! when leaders move or connections break.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -19,15 +19,15 @@ use super::stream::{Skipping, Stream};
 use super::worker::{Event, Worker};
 use crate::spec::{Consume, From, Keys, Sizes};
 
-/// How long to wait before beginning anew.
+/// Pause before starting over.
 const BACKOFF: Duration = Duration::from_millis(100);
 
-/// Makes the reading end of the check for a connection; a consumer may have several.
+/// Creates the reading side of the check for a connection; a consumer may have several.
 pub(super) type MakeChecking = Rc<dyn Fn() -> Option<Box<dyn Checking>>>;
 
 type Positions = Vec<(Place, i64)>;
 
-/// Runs a consumer of these places, from these positions on.
+/// Runs a consumer of the places in `positions`, from these offsets.
 pub(super) async fn run(worker: Rc<Worker>, checking: MakeChecking, positions: Positions) {
     let first = connect(&worker, &worker.cluster, &positions).await;
     let (ready, first) = match first {
@@ -40,11 +40,11 @@ pub(super) async fn run(worker: Rc<Worker>, checking: MakeChecking, positions: P
             () = worker.over() => {}
         }
     }
-    // Without a receiver the load is over.
+    // Without a receiver the load has ended.
     let _ = worker.events.send(Event::ConsumerDone);
 }
 
-/// A connection to a leader, and what is read over it.
+/// A connection to a leader, and the positions read over it.
 struct Lane {
     stream: Stream,
     version: i16,
@@ -97,7 +97,7 @@ fn keep(positions: &mut Positions, left_off: &Positions) {
     }
 }
 
-/// Looks where leaders are now, and puts readers that fell off the start of their partition back onto it.
+/// Looks up the current leaders, and moves positions below the log start offset up to it.
 async fn begin_anew(worker: &Worker, positions: &mut Positions) -> anyhow::Result<Vec<Lane>> {
     let cluster = Cluster::look_once(&worker.bootstrap, &worker.cluster.topics).await?;
     let places: Vec<Place> = positions.iter().map(|(place, _)| *place).collect();
@@ -142,8 +142,9 @@ async fn connect(
     Ok(lanes)
 }
 
-/// Reads over one connection: how far it came, and whether that was all. `siblings` is set by a lane of the
-/// same consumer that must begin anew.
+/// Reads over one connection; returns the positions reached and whether that was everything.
+///
+/// A lane of the same consumer that must start over sets `siblings`.
 async fn read(
     worker: &Worker,
     mut lane: Lane,
@@ -163,7 +164,7 @@ async fn read(
     (readers.positions(), ended.unwrap_or(false))
 }
 
-/// Asks until all is read (true) or something must be begun anew (false).
+/// Fetches until everything is read (true) or the consumer must start over (false).
 async fn ask_on(
     worker: &Worker,
     lane: &mut Lane,
@@ -201,10 +202,10 @@ async fn ask_on(
                     .as_ref()
                     .is_some_and(|to| readers.have_read(to))
             });
-            // Whoever ran the load is gone: that is enough, too.
+            // Fails only if the sender is gone, which also ends the load.
             let _ = enough.await;
         };
-        // Nothing has come yet, so nothing is torn when this ends here.
+        // No response has begun, so leaving here tears none.
         tokio::select! {
             biased;
             next = lane.stream.has_next() => anyhow::ensure!(next?, "the broker closed the connection"),
@@ -216,13 +217,13 @@ async fn ask_on(
     }
 }
 
-/// What has to be found out about records: as little as will do.
+/// Returns the least that must be found out about records.
 fn want(worker: &Worker, checked: bool) -> Want {
     if checked {
         return Want::Records;
     }
     match &worker.load.produce {
-        // Of topics made for this load all contents are known.
+        // The contents of topics created for this load are known.
         Some(produce) if !worker.load.topics.existing && produce.keys == Keys::None => {
             match produce.record {
                 Sizes::Fixed(size) => Want::Sized(u64::from(size)),
@@ -233,7 +234,7 @@ fn want(worker: &Worker, checked: bool) -> Want {
     }
 }
 
-/// Where the readers of these places start.
+/// Returns the start offsets of these places.
 pub(super) async fn start(
     cluster: &Cluster,
     consume: &Consume,

@@ -1,7 +1,7 @@
-//! Where the readers of some partitions are, and what they do with what comes.
+//! The positions of a consumer's partitions, and the processing of fetched batches.
 //!
-//! Decides only; asking and waiting is `consume.rs`. Invariant: a position is the offset behind the last
-//! record that was counted, and records before it are not counted again.
+//! This module only decides; `consume.rs` sends and waits. Invariant: a position is the offset
+//! after the last counted record, and no record before it is counted again.
 
 use std::collections::HashMap;
 
@@ -19,17 +19,17 @@ use super::tally::Arrived;
 use super::worker::Worker;
 use crate::spec::Consume;
 
-/// A partition that is read.
+/// A partition that is consumed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader {
     pub(super) place: Place,
-    /// The next offset.
+    /// Offset of the next record.
     pub(super) position: i64,
-    /// What the session on the broker knows.
+    /// The position that the broker's fetch session knows.
     told: Option<i64>,
 }
 
-/// Readers that share a connection.
+/// The readers that share a connection.
 pub(super) struct Readers<'a> {
     worker: &'a Worker,
     all: Vec<Reader>,
@@ -38,18 +38,19 @@ pub(super) struct Readers<'a> {
     checking: Option<Box<dyn Checking>>,
     session: Session,
     current: usize,
-    /// A leader moved, or a position is no more: positions and leaders must be asked for.
+    /// A leader moved, or a position no longer exists: positions and leaders must be looked up.
     pub(super) lost: bool,
 }
 
-/// A fetch session: the broker remembers what is read, and is told changes only.
+/// A fetch session: the broker remembers the partitions and positions, and requests carry only
+/// changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Session {
-    /// To be made with the next request.
+    /// The next request creates the session.
     Wanted,
-    /// With this id; the epoch of the next request.
+    /// Open with this id; the epoch is that of the next request.
     Open { id: i32, epoch: i32 },
-    /// The broker has none to give.
+    /// The broker created none.
     Refused,
 }
 
@@ -78,7 +79,7 @@ impl<'a> Readers<'a> {
         }
     }
 
-    /// How far they are.
+    /// Returns the positions reached.
     pub(super) fn positions(&self) -> Vec<(Place, i64)> {
         let positions = self
             .all
@@ -87,7 +88,7 @@ impl<'a> Readers<'a> {
         positions.collect()
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(super) fn request(&mut self, consume: &Consume, version: i16) -> FetchRequest {
         let (id, epoch) = match self.session {
             _ if version < 7 => (0, -1),
@@ -127,7 +128,7 @@ impl<'a> Readers<'a> {
             .with_topics(topics)
     }
 
-    /// True when every reader has come as far as it must.
+    /// Returns whether every reader has reached its end in `to`.
     pub(super) fn have_read(&self, to: &std::collections::BTreeMap<Place, i64>) -> bool {
         let behind = |reader: &Reader| {
             to.get(&reader.place)
@@ -143,7 +144,7 @@ impl Reading for Readers<'_> {
             (None, _) if session_id == 0 => Session::Refused,
             (None, Session::Open { id, epoch }) if id == session_id => Session::Open {
                 id,
-                // Behind the largest epoch comes 1; 0 would open another session.
+                // The epoch after the largest one is 1; 0 would open another session.
                 epoch: epoch.checked_add(1).unwrap_or(1),
             },
             (None, _) => Session::Open {
@@ -189,7 +190,7 @@ impl Reading for Readers<'_> {
             return Ok(());
         }
         let count = u64::try_from(header.record_count).unwrap_or(0);
-        // The first batch may begin before the position.
+        // The first batch may start before the position.
         let known = u64::try_from(from - header.base_offset.0)
             .unwrap_or(0)
             .min(count);

@@ -1,4 +1,5 @@
-//! What steers a run from outside: when it starts, who wants it ended, who watches, which share of it is ours.
+//! External control of a run: its start, its stop, its progress callback, and the share of the load
+//! that this host runs.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -8,33 +9,37 @@ use tokio::sync::watch;
 use super::hook::Verification;
 use crate::outcome::Interval;
 
-/// Called with every interval as soon as it is over.
+/// Called with every interval as soon as it has ended.
 pub type Progress = Arc<dyn Fn(&Interval) + Send + Sync>;
 
-/// What steers a run from outside. The default starts at once, takes the whole load, and tells nobody.
+/// External control of a run.
+///
+/// The default starts at once, runs the whole load, and reports no progress.
 #[derive(Clone, Default)]
 pub struct Control {
-    /// Ends the run before its time.
+    /// Ends the run early.
     pub stop: Stop,
-    /// When the load begins (its warm-up); at once where that has passed or is not said.
+    /// When the load begins (its warm-up); at once if this is past or absent.
     pub start_at: Option<SystemTime>,
-    /// Told of every interval.
+    /// Receives every interval.
     pub progress: Option<Progress>,
-    /// Which share of the load is run here.
+    /// The share of the load that this host runs.
     pub host: HostShare,
     /// Threads of the generator; by default one for every four processors.
     pub threads: Option<usize>,
-    /// The check of every record, where the load asks for one.
+    /// The check of every record, if the load asks for one.
     pub verification: Option<Arc<dyn Verification>>,
 }
 
-/// Which share of a load one of many hosts runs: every `of`-th producer and consumer, from `index` on, and
-/// that part of the rate. Whoever divides a load makes and deletes its topics.
+/// The share of a load that one of many hosts runs.
+///
+/// It is every `of`-th producer and consumer, starting at `index`, and that part of the rate. The
+/// caller that divides a load creates and deletes its topics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HostShare {
-    /// 0-based.
+    /// Index of the share, 0-based.
     pub index: u32,
-    /// How many hosts there are.
+    /// Number of hosts.
     pub of: u32,
 }
 
@@ -45,13 +50,13 @@ impl Default for HostShare {
 }
 
 impl HostShare {
-    /// Those of `count` things, numbered from 0, that are this host's.
+    /// Returns this host's items out of `count`, numbered from 0.
     pub fn mine(self, count: u32) -> impl Iterator<Item = u32> {
         (self.index..count).step_by(self.of.max(1) as usize)
     }
 }
 
-/// A wish to end, seen by everyone who has a copy.
+/// A request to stop, visible to every copy.
 #[derive(Clone, Debug)]
 pub struct Stop(Arc<watch::Sender<bool>>);
 
@@ -62,19 +67,19 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Ends the run.
+    /// Requests the stop.
     pub fn now(&self) {
         self.0.send_replace(true);
     }
 
-    /// True once it is to end.
+    /// Returns whether the stop was requested.
     pub fn is_set(&self) -> bool {
         *self.0.borrow()
     }
 
-    /// Waits until it is to end.
+    /// Waits until the stop is requested.
     pub async fn wait(&self) {
-        // The sender lives as long as `self`.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = self.0.subscribe().wait_for(|stop| *stop).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What the generator itself takes: processor time of its threads, memory of its process.
+//! The resources that the generator itself uses: CPU time of its threads, memory of its process.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::outcome::Usage;
 
-/// Processor time of a thread.
+/// CPU time of a thread.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct ThreadTime {
     all: f64,
@@ -14,7 +14,7 @@ pub(super) struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// What the calling thread has taken so far.
+    /// Returns the CPU time of the calling thread so far.
     pub(super) fn now() -> Self {
         let all = clock_gettime(ClockId::ThreadCPUTime);
         let stat = fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
@@ -25,7 +25,7 @@ impl ThreadTime {
         }
     }
 
-    /// What the whole process has taken so far, threads that have ended too.
+    /// Returns the CPU time of the whole process so far, including ended threads.
     #[cfg(feature = "librdkafka")]
     pub(super) fn of_process() -> Self {
         let used = clock_gettime(ClockId::ProcessCPUTime);
@@ -37,7 +37,7 @@ impl ThreadTime {
         }
     }
 
-    /// What was taken since.
+    /// Returns the CPU time used since `earlier`.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {
             all: self.all - earlier.all,
@@ -46,7 +46,7 @@ impl ThreadTime {
     }
 }
 
-/// What threads took together.
+/// Returns the total usage of threads.
 pub(super) fn usage(times: &[ThreadTime]) -> Usage {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     Usage {
@@ -57,7 +57,7 @@ pub(super) fn usage(times: &[ThreadTime]) -> Usage {
     }
 }
 
-/// The 15th field; the second one, a name in parentheses, may hold anything.
+/// Returns the 15th field; the second one, a name in parentheses, may contain anything.
 fn system_ticks(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(12)?.parse().ok()

@@ -1,4 +1,4 @@
-//! The curve over time, put together from what each thread saw of each interval.
+//! The curve over time, merged from each thread's part of each interval.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ pub(super) struct Curve {
     windows: BTreeMap<i64, (Window, usize)>,
 }
 
-/// Collects until every thread has ended, and tells of each interval as soon as all have told theirs.
+/// Collects until every thread has ended; reports each interval as soon as all threads have sent
+/// their part.
 pub(super) async fn collect(
     mut seen: mpsc::UnboundedReceiver<Window>,
     threads: usize,
@@ -37,7 +38,7 @@ pub(super) async fn collect(
 }
 
 impl Curve {
-    /// How many threads have told of this interval now.
+    /// Adds a part and returns the number of threads that have sent theirs for this interval.
     fn add(&mut self, window: Window) -> usize {
         if let Some((whole, told)) = self.windows.get_mut(&window.index) {
             whole.add(&window);
@@ -48,8 +49,10 @@ impl Curve {
         1
     }
 
-    /// As it is reported. `end` is when counting ended; an interval that had hardly begun by then is left out,
-    /// its rate would mean nothing.
+    /// Returns the intervals as they are reported.
+    ///
+    /// `end` is when counting ended; an interval that had run for less than half its length by then
+    /// is left out, because its rate would mean nothing.
     pub(super) fn intervals(&self, end: f64) -> Vec<Interval> {
         let windows = self.windows.values().map(|(window, _)| window);
         let begun = windows.filter(|window| {

@@ -1,8 +1,8 @@
-//! Makes the records of batches: from a template where all records are alike, else one by one.
+//! Encodes the records of batches: from a template if all records are alike, otherwise one by one.
 //!
-//! Invariant: with fixed sizes, no keys and no numbers nothing is encoded, summed or copied while a load
-//! runs: a batch of n records is the first part of one template, whose sums are known for every n.
-//! Compressed templates are made once per number of records and kept.
+//! Invariant: with fixed sizes, no keys and no numbers nothing is encoded, checksummed or copied
+//! while a load runs: a batch of n records is the first part of one template, whose checksums are
+//! known for every n. Compressed templates are made once per number of records and kept.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,22 +16,23 @@ use super::pace::Take;
 use super::payload::{Payload, Random};
 use crate::spec::Keys;
 
-/// Compressed templates are kept up to this.
+/// Limit on the bytes of kept compressed templates.
 const KEPT_BYTES_MAX: usize = 64 << 20;
-/// Buffers kept for batches of their own.
+/// Limit on the buffers kept for batches that are not shared.
 const SPARE_MAX: usize = 16;
 
-/// Records all alike, encoded once.
+/// Identical records, encoded once.
 #[derive(Debug)]
 pub(super) struct Template {
     records: Bytes,
-    /// Where the records end, and the sum of all before it; the first is that of no record.
+    /// End of each record, and the checksum of everything before it; the first entry is for no
+    /// records.
     ends: Vec<(usize, u32)>,
     codec: Compression,
     compressed: Mutex<Kept>,
 }
 
-/// By number of records: bytes and sum.
+/// Compressed bytes and their checksum, by number of records.
 #[derive(Debug, Default)]
 struct Kept {
     by_count: HashMap<u32, (Bytes, u32)>,
@@ -83,7 +84,8 @@ impl Template {
         codec: Compression,
         end: usize,
     ) -> anyhow::Result<(Bytes, u32)> {
-        // What is kept is whole after every step, also that of a thread that died.
+        // The kept batches are consistent after every step, so a panic elsewhere does not spoil
+        // them.
         let kept = || {
             self.compressed
                 .lock()
@@ -103,7 +105,7 @@ impl Template {
     }
 }
 
-/// Keys, one after the other: decimal digits, all of the same length.
+/// Generates keys: decimal numbers of equal length.
 #[derive(Clone, Debug)]
 pub(super) struct KeyMaker {
     keys: Keys,
@@ -112,7 +114,8 @@ pub(super) struct KeyMaker {
 }
 
 impl KeyMaker {
-    /// `start` is where a cycle begins, so that producers do not all write the same keys at once.
+    /// Creates a generator; `start` is where a cycle begins, so that producers do not all write the
+    /// same keys at the same time.
     pub(super) fn new(keys: Keys, start: u64) -> Self {
         let next = match keys {
             Keys::Cycle(count) => start % count.max(1),
@@ -125,7 +128,7 @@ impl KeyMaker {
         }
     }
 
-    /// Bytes of every key, `None` when records have none.
+    /// Returns the bytes of every key, or `None` if records have none.
     pub(super) fn key_bytes(keys: Keys) -> Option<u32> {
         match keys {
             Keys::None => None,
@@ -150,24 +153,24 @@ impl KeyMaker {
     }
 }
 
-/// What the records of one producer are made by.
+/// Encodes the records of one producer.
 pub(super) struct Encoder {
-    /// All records are alike: only this is used.
+    /// Set if all records are alike; then only this is used.
     pub(super) template: Option<Arc<Template>>,
-    /// Size of values when takes do not say.
+    /// Size of values if a take does not list sizes.
     pub(super) fixed: u32,
-    /// Codec.
+    /// Codec of batches.
     pub(super) codec: Compression,
     /// Contents of values.
     pub(super) payload: Payload,
-    /// Numbers of records.
+    /// Numbering of records.
     pub(super) numbering: Option<Box<dyn Numbering>>,
-    /// Buffers to be used again.
+    /// Buffers for reuse.
     pub(super) spare: Vec<Vec<u8>>,
 }
 
 impl Encoder {
-    /// The batch of these records; `number` is the first one's.
+    /// Returns the batch of the records in `take`; `number` is that of the first record.
     pub(super) fn batch(
         &mut self,
         take: &Take,
@@ -206,7 +209,7 @@ impl Encoder {
         })
     }
 
-    /// Takes back what is not needed any more.
+    /// Takes back the buffer of a batch for reuse.
     pub(super) fn done_with(&mut self, batch: Batch) {
         if let Body::Own(buffer) = batch.body
             && self.spare.len() < SPARE_MAX

@@ -1,8 +1,8 @@
-//! Fetch as a client reads it: the answer is walked while it arrives.
+//! The client side of Fetch: parses the response while it arrives.
 //!
-//! Versions 4 to 12, in which topics are named. Only batch headers are looked at, unless somebody wants the
-//! records ([`Want`]); whatever follows is skipped. Memory does not grow with the answer, save for a batch
-//! whose records are wanted.
+//! Versions 4 to 12, in which topics have names. Only batch headers are parsed, unless the caller
+//! needs the records ([`Want`]); the rest is skipped. Memory does not grow with the response,
+//! except for a batch whose records are needed.
 
 use anyhow::{bail, ensure};
 use bytes::Bytes;
@@ -13,20 +13,20 @@ use short::{Front, front};
 
 mod short;
 
-/// The key of the request.
+/// API key of the request.
 pub(super) const KEY: i16 = 1;
-/// Versions known here.
+/// Supported versions.
 pub(super) const VERSIONS: (i16, i16) = (4, 12);
 const FLEXIBLE_FROM: i16 = 12;
-/// A longer name is none.
+/// Longest accepted topic name.
 const NAME_BYTES_MAX: usize = 1 << 10;
-/// Longer batches are not decoded.
+/// Longest batch that is decoded.
 const BATCH_BYTES_MAX: usize = 512 << 20;
 
-/// What is to be found out about the records of a batch.
+/// What must be found out about the records of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Want {
-    /// Nothing: they are all of this size.
+    /// Nothing: all have this size.
     Sized(u64),
     /// The bytes of their keys and values.
     Bytes,
@@ -34,15 +34,15 @@ pub(super) enum Want {
     Records,
 }
 
-/// What an answer tells, piece by piece.
+/// Receives a response piece by piece.
 pub(super) trait Reading {
-    /// The answer as a whole: error, session.
+    /// Receives the fields of the whole response: error and session.
     fn begins(&mut self, error: i16, session_id: i32);
 
-    /// A partition: its topic, index and error.
+    /// Receives a partition: its topic, index and error.
     fn partition(&mut self, topic: &str, index: i32, error: i16) -> anyhow::Result<()>;
 
-    /// A batch of the partition last named; `bytes` of keys and values.
+    /// Receives a batch of the last partition; `bytes` counts keys and values.
     fn batch(
         &mut self,
         header: &BatchHeader,
@@ -51,15 +51,17 @@ pub(super) trait Reading {
     ) -> anyhow::Result<()>;
 }
 
-/// Reads the fields of one answer.
+/// Parser of the fields of one response.
 struct Answer<'a> {
     stream: &'a mut Stream,
     flexible: bool,
-    /// Where it ends, as the stream counts.
+    /// Position in the stream at which it ends.
     end: u64,
 }
 
-/// Reads one answer; returns its correlation id. Cannot be interrupted: a dropped future loses the place.
+/// Reads one response and returns its correlation id.
+///
+/// Not cancel safe: a dropped future loses the position in the stream.
 pub(super) async fn read_answer(
     stream: &mut Stream,
     version: i16,
@@ -140,7 +142,7 @@ impl Answer<'_> {
                 bail!("a batch with an impossible length");
             };
             if header.size_bytes > left {
-                // The last one may be cut short.
+                // The last batch may be truncated.
                 return self.skip(left).await;
             }
             let compressed = header.compression_code() != 0;
@@ -169,8 +171,9 @@ impl Answer<'_> {
         }
     }
 
-    /// Adds up the keys and values of a batch that is not compressed, skipping what is in them. Records that are
-    /// here are added up at once, others field by field.
+    /// Adds up the keys and values of an uncompressed batch without reading their contents.
+    ///
+    /// Records that are completely buffered are added up in place, others field by field.
     async fn walk(&mut self, header: &BatchHeader) -> anyhow::Result<u64> {
         let end = self.stream.taken() + header.size_bytes as u64;
         self.stream.take_here(HEADER_BYTES);
@@ -224,7 +227,7 @@ impl Answer<'_> {
         Ok(String::from_utf8(name)?)
     }
 
-    /// Number of elements or bytes that follow; null is none.
+    /// Returns the number of elements or bytes that follow; null counts as 0.
     async fn count(&mut self) -> anyhow::Result<u32> {
         let count = if self.flexible {
             self.uvarint().await?.saturating_sub(1)

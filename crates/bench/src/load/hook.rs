@@ -1,15 +1,15 @@
-//! What a check of every record hangs on: numbers going out, records coming in.
+//! The interface of a check of every record: numbers on the way out, records on the way in.
 //!
-//! The generator knows nothing of how a check is made. It asks for one [`Numbering`] per producer and one
-//! [`Checking`] per consumer of each group; each is used by one task only, the [`Verification`] they come
-//! from by several threads. Records of one producer and place are numbered in the order in which they are
-//! sent; batches are never reused while a check is on.
+//! The generator does not know how the check works. It asks for one [`Numbering`] per producer and
+//! one [`Checking`] per consumer of each group. One task uses each of these; several threads share
+//! the [`Verification`] that creates them. Records of one producer and place are numbered in the
+//! order in which they are sent; batches are never reused while a check is on.
 
 use std::fmt;
 
 use crate::outcome::Verified;
 
-/// A partition of the load: which of its topics, which partition of it.
+/// A partition of the load: the indexes of its topic and partition.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {
     /// Index of the topic within the load.
@@ -26,39 +26,42 @@ impl fmt::Display for Place {
 
 /// A check of every record of a load.
 pub trait Verification: Send + Sync {
-    /// Bytes a value must have at least to carry its number.
+    /// Returns the bytes that a value needs at least to carry its number.
     fn value_bytes_min(&self) -> usize;
 
-    /// The writing end for the producer with this index (over all hosts).
+    /// Returns the numbering for the producer with this index (over all hosts).
     fn numbering(&self, producer: u32) -> Box<dyn Numbering>;
 
-    /// The reading end for a consumer of a group; asked again whenever that connects anew. Its indexes count
-    /// over all hosts.
+    /// Returns the check for a consumer of a group; called again on every reconnect.
+    ///
+    /// Its indexes count over all hosts.
     fn checking(&self, group: u32, consumer: u32) -> Box<dyn Checking>;
 
-    /// What was found; called once, after every producer and consumer has ended.
+    /// Returns the result; called once, after every producer and consumer has ended.
     fn verified(&self) -> Verified;
 }
 
 /// Numbers the records of one producer.
 pub trait Numbering {
-    /// Number that the first record to a place gets; those behind it follow without a gap. Asked once for
-    /// each place, before its first record.
+    /// Returns the number of the first record to a place; the next ones follow without a gap.
+    ///
+    /// Called once per place, before its first record.
     fn first_number(&mut self, place: Place) -> u64;
 
-    /// Writes the number of a record into its value, which holds its payload already.
+    /// Writes the number of a record into its value, which already contains the payload.
     fn number(&mut self, place: Place, number: u64, value: &mut [u8]);
 
-    /// The `count` records from number `first` on are acknowledged, stored from this offset on (-1: the
-    /// broker did not say).
+    /// Notes that `count` records from number `first` were acknowledged from `base_offset` on (-1:
+    /// not reported).
     fn acknowledged(&mut self, place: Place, first: u64, count: u32, base_offset: i64);
 
-    /// These records were given up without an acknowledgement: they may be stored or not.
+    /// Notes that these records were given up without an acknowledgement: they may or may not be
+    /// stored.
     fn given_up(&mut self, place: Place, first: u64, count: u32);
 }
 
 /// Checks what one consumer of a group reads.
 pub trait Checking {
-    /// A record was read. Offsets of a place ascend, save after an error.
+    /// Receives a consumed record; offsets of a place ascend, except after an error.
     fn read(&mut self, place: Place, offset: i64, key: Option<&[u8]>, value: Option<&[u8]>);
 }

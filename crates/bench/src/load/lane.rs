@@ -1,9 +1,9 @@
-//! One connection that writes: frames go out as fast as the socket takes them, answers are matched.
+//! One producing connection: sends frames as fast as the socket takes them and matches responses.
 //!
-//! One task, no queue between: answers are read, frames are made while there is room in flight, the socket
-//! is written to; only when none of that goes on is waited for. Invariants: at most `in_flight_max`
-//! requests are unanswered; frames leave in the order in which they were made; a batch's records are handed
-//! to the kernel from where they lie.
+//! One task without queues: it reads responses, makes frames while fewer than `in_flight_max` are
+//! in flight, and writes to the socket; it waits only if none of this makes progress. Invariants:
+//! at most `in_flight_max` requests are unanswered; frames leave in the order in which they were
+//! made; the records of a batch are passed to the kernel without a copy.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -25,23 +25,23 @@ use super::produce_wire::{self, Heading, put_head, read_answer};
 use super::producer::{Pending, Producer, Step};
 use super::worker::Worker;
 
-/// Frames handed to the kernel at once, unless fewer are so many bytes already.
+/// Frames per write, unless `BYTES_AT_ONCE` is reached first.
 const FRAMES_AT_ONCE: usize = 16;
 const BYTES_AT_ONCE: usize = 512 << 10;
-/// Bytes made ahead of the socket, so that it never runs dry.
+/// Bytes of frames made ahead, so that the socket never runs dry.
 const AHEAD_BYTES: usize = 1 << 20;
-/// Answers are small.
+/// Longest accepted response; responses are small.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
-/// Read of them at once.
+/// Bytes of responses read at once.
 const READ_BYTES: usize = 4096;
-/// Within which it is noticed that a sibling stops, or that time is up.
+/// Interval at which a lane checks for a stopping sibling and for the end.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Frames after which others get their turn.
+/// Frames after which the lane yields to other tasks.
 const FRAMES_PER_TURN: u32 = 64;
-/// How long answers may take once nothing more is sent.
+/// Longest wait for responses once nothing more is sent.
 const DRAIN_SECONDS: f64 = 30.0;
 
-/// A frame that is made and not answered.
+/// A frame without a response yet.
 struct InFlight {
     correlation_id: i32,
     head: Vec<u8>,
@@ -55,7 +55,7 @@ impl InFlight {
     }
 }
 
-/// A connection that writes.
+/// A producing connection.
 pub(super) struct Lane {
     socket: TcpStream,
     version: i16,
@@ -64,25 +64,26 @@ pub(super) struct Lane {
     acks: i16,
     in_flight_max: usize,
     in_flight: VecDeque<InFlight>,
-    /// Frames at the end of `in_flight` that are not all written, and bytes written of the first of them.
+    /// Number of frames at the end of `in_flight` that are not fully written; `written` bytes of
+    /// the first of them are.
     unsent: usize,
     unsent_bytes: usize,
     written: usize,
-    /// What is read and not understood yet: the first bytes of the buffer.
+    /// Received bytes that are not parsed yet, at the start of the buffer.
     answers: Vec<u8>,
     answers_bytes: usize,
     next_id: i32,
     heads: Vec<Vec<u8>>,
     alarm: Alarm,
     look: Interval,
-    /// Something is to be sent again: nothing new is.
+    /// Set if records must be sent again; no new ones are sent then.
     stopping: bool,
-    /// When it gives up waiting for answers.
+    /// When the lane stops waiting for responses.
     drain_until: f64,
 }
 
 impl Lane {
-    /// Takes over a connection to the leader of some places.
+    /// Takes over a connection to the leader of `places`.
     pub(super) fn new(client: Client, places: Vec<Place>, worker: &Worker) -> anyhow::Result<Self> {
         let (oldest, newest) = produce_wire::VERSIONS;
         let version = client.version_of(produce_wire::KEY, oldest, newest)?;
@@ -115,8 +116,9 @@ impl Lane {
         })
     }
 
-    /// Sends until there is nothing left, or something has to be sent again. `siblings` is set by a lane of
-    /// the same producer that has to begin anew.
+    /// Sends until nothing is left or records must be sent again.
+    ///
+    /// A lane of the same producer that must start over sets `siblings`.
     pub(super) async fn run(
         mut self,
         producer: &RefCell<Producer>,
@@ -173,7 +175,7 @@ impl Lane {
         }
     }
 
-    /// Makes frames while there is room for them; says when the next one is due.
+    /// Makes frames while there is room for them; returns when the next one is due.
     fn fill(
         &mut self,
         now: f64,
@@ -220,7 +222,7 @@ impl Lane {
         self.in_flight.push_back(frame);
     }
 
-    /// Writes what the socket takes; true when all is written.
+    /// Writes as much as the socket takes; returns true if everything is written.
     fn write(&mut self) -> io::Result<bool> {
         while self.unsent > 0 {
             let first = self.in_flight.len() - self.unsent;
@@ -268,7 +270,7 @@ impl Lane {
         }
     }
 
-    /// With acks=0 what is written is all that will ever be known.
+    /// With acks=0 no response follows, so a written frame counts as answered.
     fn settle_unanswered(&mut self, now: f64, producer: &mut Producer, worker: &Worker) {
         while self.acks == 0 && self.in_flight.len() > self.unsent {
             if let Some(frame) = self.in_flight.pop_front() {
@@ -333,16 +335,18 @@ impl Lane {
         Ok(())
     }
 
-    /// The kernel took or gave less than it was asked for, so that it will say when there is more: what it was
-    /// known to be ready for is over, without asking it once more to hear that.
+    /// Clears the readiness of the socket after a short read or write.
+    ///
+    /// The kernel reports readiness again when there is more, so no further call is needed to get
+    /// `WouldBlock`.
     fn is_blocked(&self, interest: Interest) {
-        // Says that it would block, which is the point.
+        // The closure returns `WouldBlock` to clear the readiness; the error is expected.
         let _ = self
             .socket
             .try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
     }
 
-    /// Waits until the socket is ready for what is to be done, until `wake`, or for a moment.
+    /// Waits until the socket is ready for pending work, until `wake`, or for [`LOOK_EVERY`].
     async fn wait(&mut self, wake: Option<f64>, worker: &Worker) -> io::Result<()> {
         let (socket, look, writes) = (&self.socket, &mut self.look, self.unsent > 0);
         let ready = poll_fn(|context| {

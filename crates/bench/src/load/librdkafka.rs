@@ -1,9 +1,11 @@
-//! The load as an ordinary client puts it on: librdkafka, one client and one thread per producer and consumer.
+//! The load through an ordinary client: librdkafka, with one client and one thread per producer and
+//! consumer.
 //!
-//! Same plan, pace, counts and check as our own client has; only who talks to the broker differs. Latency of
-//! writing ends with the delivery report; without a rate it counts from when the record was handed to the
-//! client, so it holds the time in the client's queue. Requests and bytes on the wire are not known and stay
-//! 0. What the generator used is that of the whole process, as the client has threads of its own.
+//! Plan, pace, counts and check are those of the native client; only the protocol implementation
+//! differs. Produce latency ends with the delivery report; without a rate it counts from when the
+//! record was passed to the client, so it includes the time in the client's queue. Requests and
+//! bytes on the wire are unknown and remain zero. The usage of the generator is that of the whole
+//! process, because the client has its own threads.
 
 mod consumer;
 mod producer;
@@ -21,12 +23,12 @@ use super::native::{Ended, Part};
 use super::tally::{Tally, Totals};
 use super::worker::{Clock, Worker};
 
-/// How long a client may take to reach its broker.
+/// Longest time that a client may take to reach its broker.
 const CONNECT_WITHIN: Duration = Duration::from_secs(30);
-/// How long a thread waits for its client before it looks at what else there is.
+/// How long a thread waits for its client before it does other work.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Runs everything; blocks.
+/// Runs all producers and consumers; blocks.
 pub(super) fn run(part: Part) -> anyhow::Result<Ended> {
     let Part {
         producers,
@@ -84,7 +86,7 @@ pub(super) fn run(part: Part) -> anyhow::Result<Ended> {
     Ok(Ended { totals, time })
 }
 
-/// Waits until counting begins, and says what had been used by then.
+/// Waits until counting begins, and returns the CPU time used by then.
 async fn warm(worker: &Worker) -> ThreadTime {
     let mut phase = worker.phase.clone();
     let begun = phase
@@ -99,7 +101,7 @@ async fn warm(worker: &Worker) -> ThreadTime {
     ThreadTime::of_process()
 }
 
-/// Waits for the load to begin; false: it never will.
+/// Waits for the load to begin; returns false if it never will.
 fn begin(worker: &Worker, ready: anyhow::Result<()>) -> bool {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -109,14 +111,14 @@ fn begin(worker: &Worker, ready: anyhow::Result<()>) -> bool {
         Ok(runtime) => runtime.block_on(worker.begin(ready)),
         Err(error) => {
             let failed = super::worker::Event::Ready(ready.and(Err(error)));
-            // Without a receiver the load is over.
+            // Without a receiver the load has ended.
             let _ = worker.events.send(failed);
             false
         }
     }
 }
 
-/// Settings that all clients have.
+/// Returns the settings common to all clients.
 fn settings(worker: &Worker) -> ClientConfig {
     let mut settings = ClientConfig::new();
     settings

@@ -1,4 +1,5 @@
-//! How many bytes are in each directory of a broker, by `DescribeLogDirs`: what is on which tier, seen over the wire.
+//! The bytes in each log directory of a broker, by `DescribeLogDirs`: shows over the wire how much
+//! data is on which tier.
 
 use std::path::Path;
 
@@ -6,7 +7,7 @@ use wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use super::client::Client;
 
-/// A connection that asks.
+/// A connection for the requests.
 #[derive(Debug)]
 pub struct LogDirs {
     client: Client,
@@ -21,7 +22,7 @@ impl LogDirs {
         Ok(Self { client, version })
     }
 
-    /// Bytes of all partitions under each of these directories.
+    /// Returns the bytes of all partitions under each of these directories.
     pub async fn bytes(&mut self, dirs: &[&Path]) -> anyhow::Result<Vec<u64>> {
         let all = DescribeLogDirsRequest::default().with_topics(None);
         let answer = self.client.ask(self.version, &all).await?;

@@ -1,15 +1,16 @@
-//! Which partition a key belongs to: the positive part of its `MurmurHash2`, modulo the partitions, as Kafka's
-//! clients choose it unless they are told otherwise. Every client must agree, or records of a key would part.
+//! The partition of a key: the positive part of its `MurmurHash2`, modulo the number of partitions,
+//! as Kafka's clients choose it by default. All clients must agree, or the records of a key would
+//! go to different partitions.
 
 const SEED: u32 = 0x9747_b28c;
 const MULTIPLIER: u32 = 0x5bd1_e995;
 
-/// The partition of a key among so many.
+/// Returns the partition of a key among `partitions`.
 pub(super) fn partition_of(key: &[u8], partitions: u32) -> u32 {
     (murmur2(key) & 0x7fff_ffff) % partitions.max(1)
 }
 
-/// `MurmurHash2`, 32 bits, with the seed that Kafka's clients share.
+/// Returns the 32-bit `MurmurHash2`, with the seed that Kafka's clients share.
 fn murmur2(bytes: &[u8]) -> u32 {
     let mut hash = SEED ^ bytes.len() as u32;
     let (words, rest) = bytes.as_chunks();

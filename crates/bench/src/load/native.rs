@@ -1,9 +1,11 @@
-//! Our own client: threads with producers and consumers, and what happens when from the start to the end.
+//! The native client: threads with producers and consumers, and the phases of a load from start to
+//! end.
 //!
-//! Each thread runs its share of producers and consumers and counts for itself; here is decided when the load
-//! starts and ends. Phases: all connect; the load begins for all at once; producers end by themselves (time
-//! or bytes) and wait for their last answers; readers end with them, or where everything is to be read, when
-//! they have come to the ends that partitions have then.
+//! Each thread runs its share of producers and consumers and has its own counters; this module
+//! decides when the load starts and ends. Phases: all connect; the load begins for all at the same
+//! time; producers end by themselves (time or bytes) and wait for their last responses; consumers
+//! end with them or, if everything is to be read, when they have reached the log end offsets of
+//! that time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,16 +31,16 @@ use super::{consume, curve, produce};
 use crate::outcome::{Outcome, Usage};
 use crate::spec::{Driver, From, Load};
 
-/// From when all are connected to the start.
+/// Time between the last connection and the start.
 const BEFORE_START: Duration = Duration::from_millis(20);
-/// How soon after its acknowledgement by the leader alone a record can be read.
+/// Time within which a record that only the leader has acknowledged becomes readable.
 const LIGHT_WITHIN: Duration = Duration::from_millis(200);
-/// How long readers may not get on before they are said to be stuck.
+/// How long consumers may make no progress before they count as stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
-/// How long last answers are waited for once somebody has stopped the load.
+/// How long a stopped load waits for the last responses.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
-/// What came of a thread.
+/// The result of a thread.
 pub(super) struct Ended {
     pub(super) totals: Totals,
     pub(super) time: ThreadTime,
@@ -58,15 +60,15 @@ pub(super) struct Part {
     pub(super) verification: Option<Arc<dyn Verification>>,
 }
 
-/// Who does what.
+/// The plans of all producers and consumers.
 struct Plans {
     producers: Vec<ProducerPlan>,
     consumers: Vec<ConsumerPlan>,
-    /// Where readers end, if that is known from the start.
+    /// Where consumers end, if that is known from the start.
     read_to: Option<BTreeMap<Place, i64>>,
 }
 
-/// Puts the load on; topics are there.
+/// Runs the load; its topics exist already.
 pub(super) async fn run(
     bootstrap: &str,
     load: &Load,
@@ -84,7 +86,7 @@ pub(super) async fn run(
     let (windows, seen) = mpsc::unbounded_channel();
     let shared = Arc::new(shared(load, producing, consuming));
     let tasks = producing + consuming;
-    // An ordinary client has threads of its own.
+    // librdkafka clients have their own threads.
     let (count, counting) = match load.driver {
         Driver::Native => {
             let count = threads(control, tasks);
@@ -113,7 +115,7 @@ pub(super) async fn run(
         .into_iter()
         .map(|part| part.start(load.driver))
         .collect::<Result<_, _>>()?;
-    // The curve ends when the last thread has dropped its end.
+    // The curve ends when the last thread has dropped its sender.
     drop(windows);
     let progress = control.progress.clone();
     let interval = load.interval_seconds;
@@ -153,14 +155,14 @@ async fn plans(load: &Load, control: &Control, cluster: &Cluster) -> anyhow::Res
         let starts = consume::start(cluster, consume, &places).await?;
         plans.consumers = plan::consumers(consume, &starts, control.host);
         if load.produce.is_none() && consume.from == From::Earliest {
-            // All there is, and not what others write meanwhile.
+            // Limits the read to the records of now, without what others write meanwhile.
             plans.read_to = Some(cluster.offsets(&places, End::Latest).await?);
         }
     }
     Ok(plans)
 }
 
-/// Deals producers and consumers out to the threads, one after the other.
+/// Distributes producers and consumers over the threads, round robin.
 fn dealt(
     mut parts: Vec<Part>,
     producers: Vec<ProducerPlan>,
@@ -195,7 +197,7 @@ fn shared(load: &Load, producers: usize, consumers: usize) -> Shared {
     Shared {
         budget: budget.unwrap_or(u64::MAX).into(),
         read_bytes: 0.into(),
-        // With writers the ends of partitions say what is all.
+        // With producers, the log end offsets limit the read instead.
         read_bytes_max: to_read
             .filter(|_| load.produce.is_none())
             .unwrap_or(u64::MAX),
@@ -271,7 +273,7 @@ impl Part {
     }
 }
 
-/// Ends intervals in which nothing happens, and notes where counting begins.
+/// Ends intervals without events, and notes the CPU time when counting begins.
 async fn watch_time(worker: &Worker, warmup: f64, counted_from: &Cell<ThreadTime>) {
     let mut phase = worker.phase.clone();
     let begun = phase
@@ -300,7 +302,7 @@ async fn watch_time(worker: &Worker, warmup: f64, counted_from: &Cell<ThreadTime
     }
 }
 
-/// Decides what happens when.
+/// Runs the phases of a load.
 struct Conductor<'a> {
     load: &'a Load,
     control: &'a Control,
@@ -314,7 +316,7 @@ struct Conductor<'a> {
     errors: BTreeMap<String, u64>,
 }
 
-/// What is left of a conductor when all is over.
+/// The state of a conductor after the end.
 struct Over<'a> {
     load: &'a Load,
     aborted: Option<String>,
@@ -322,7 +324,7 @@ struct Over<'a> {
 }
 
 impl<'a> Conductor<'a> {
-    /// From connecting to the end; when the load began, and when it was over.
+    /// Runs the phases; returns the clock of the load and the time of its end.
     async fn conduct(&mut self) -> anyhow::Result<(Clock, f64)> {
         for _ in 0..self.producing + self.consuming {
             match self.heard.recv().await {
@@ -343,7 +345,9 @@ impl<'a> Conductor<'a> {
         Ok((clock, clock.now()))
     }
 
-    /// Waits for producers, or for the time where there are none. False: everything is to end now.
+    /// Waits for the producers, or for the planned time if there are none.
+    ///
+    /// Returns false if everything must end now.
     async fn produced(&mut self, clock: Clock) -> bool {
         let end = self.load.warmup_seconds + self.load.seconds;
         let reads_only = self.load.produce.is_none();
@@ -372,14 +376,15 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Lets readers come to the end of what was written, where all is to be read.
+    /// Lets consumers reach the end of what was written, if everything is to be read.
     async fn read_all(&mut self, clock: Clock) -> anyhow::Result<()> {
         if !self.load.verify && self.load.bytes_max.is_none() {
             return Ok(());
         }
         let places: Vec<Place> = self.cluster.leaders.keys().copied().collect();
         let mut ends = self.cluster.offsets(&places, End::Latest).await?;
-        // What only the leader has acknowledged comes to light a moment later: until no more does.
+        // Records that only the leader has acknowledged become readable later, so this waits until
+        // the ends no longer move.
         while self.load.produce.as_ref().is_some_and(|it| it.acks != -1) {
             tokio::time::sleep(LIGHT_WITHIN).await;
             let before =
@@ -415,7 +420,7 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Somebody wants it to end: producers get a moment for their last answers.
+    /// Stops early: producers get [`STOP_WITHIN`] for their last responses.
     async fn stop(&mut self) {
         self.aborted = Some("stopped".to_owned());
         self.phase.send_modify(|phase| phase.produced = true);
@@ -433,12 +438,12 @@ impl<'a> Conductor<'a> {
             Some(Event::ProducerDone) => self.producing -= 1,
             Some(Event::ConsumerDone) => self.consuming -= 1,
             Some(Event::Ready(_)) => {}
-            // Everybody has ended.
+            // All tasks have ended.
             None => (self.producing, self.consuming) = (0, 0),
         }
     }
 
-    /// Ends everything.
+    /// Ends all tasks.
     fn end(self) -> Over<'a> {
         self.phase.send_modify(|phase| {
             phase.produced = true;

@@ -1,11 +1,11 @@
-//! When a producer's next batch is due, and which records it holds.
+//! When a producer's next batch is due, and which records it contains.
 //!
-//! Open loop: record k is due when the schedule has reached the bytes before it. A batch holds all records
-//! that are due, as far as they fit; it is ready when it is full or its first record has waited for the
-//! linger time. Whoever comes late finds more records due, each with the time it was meant for: that is how
-//! waiting for a slow broker is counted; the end ends what is due, not what may be taken. Closed loop: full
-//! batches, due when they are asked for.
-//! Pure: the time is told. Times are seconds since the load began.
+//! Open loop: record k is due when the schedule has reached the bytes before it. A batch contains
+//! all due records that fit; it is ready when it is full or its first record has waited for the
+//! linger time. A late caller finds more records due, each with its intended time: this is how
+//! waiting for a slow broker counts as latency. After the end no further records become due, but
+//! due ones can still be taken. Closed loop: full batches, due when they are requested. Pure: the
+//! caller passes the time. Times are seconds since the load began.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::payload::Random;
 use super::schedule::Schedule;
 use crate::spec;
 
-/// Records of one batch are never more than this (offset deltas and arrays are 32 bits; this is far below).
+/// Limit on the records of one batch, far below what offset deltas and arrays (32 bits) allow.
 const COUNT_MAX: u32 = 1 << 20;
 
-/// Sizes of values, one after the other.
+/// Generates sizes of values.
 #[derive(Clone, Debug)]
 pub(super) enum Sizes {
     Fixed(u32),
@@ -75,7 +75,7 @@ impl Sizes {
     }
 }
 
-/// How batches are cut.
+/// The limits that determine the end of a batch.
 #[derive(Clone, Debug)]
 pub(super) struct Cut {
     /// Bytes of each key, `None` without keys.
@@ -89,11 +89,11 @@ pub(super) struct Cut {
 /// The records of one batch.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Take {
-    /// How many.
+    /// Number of records.
     pub(super) count: u32,
-    /// Sizes of their values; empty when all have the same.
+    /// Sizes of their values; empty if all are equal.
     pub(super) sizes: Vec<u32>,
-    /// Their keys, where they have any and these are known.
+    /// Their keys, if they have any and these are known.
     pub(super) keys: Vec<String>,
     /// Bytes of keys and values.
     pub(super) payload_bytes: u64,
@@ -103,37 +103,39 @@ pub(super) struct Take {
     pub(super) last_due: f64,
 }
 
-/// What comes next.
+/// The next step of a producer.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Next {
-    /// These records, now.
+    /// Send these records now.
     Now(Take),
-    /// Nothing before this time.
+    /// Send nothing before this time.
     At(f64),
-    /// Nothing any more.
+    /// Send nothing more.
     Never,
 }
 
 /// The pace of one producer.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    /// What all producers do, and which part of it is this one's.
+    /// The schedule of all producers, and this producer's part of it.
     schedule: Option<(Arc<Schedule>, f64)>,
     sizes: Sizes,
     cut: Cut,
-    /// With fixed sizes: bytes of a record, and how many fill a batch.
+    /// For fixed sizes: bytes of a record, and records of a full batch.
     fixed: Option<(f64, u32)>,
-    /// With other sizes: those drawn and not sent.
+    /// For other sizes: those that were drawn and not sent.
     ahead: VecDeque<u32>,
-    /// Nothing is due behind this time.
+    /// No record is due from this time on.
     end: f64,
     /// Bytes of all records before the next one.
     sent: f64,
 }
 
 impl Pace {
-    /// A pace until `end`. `phase`, from 0 to 1, is the part of a record's distance by which this producer
-    /// starts later than others.
+    /// Creates a pace until `end`.
+    ///
+    /// `phase`, from 0 to 1, delays this producer against others by that part of the distance
+    /// between records.
     pub(super) fn new(
         schedule: Option<(Arc<Schedule>, f64)>,
         sizes: Sizes,
@@ -159,17 +161,17 @@ impl Pace {
         pace
     }
 
-    /// How many records of the same size fill a batch; `None` when sizes differ.
+    /// Returns how many records of equal size fill a batch; `None` if sizes differ.
     pub(super) fn full_count(&self) -> Option<u32> {
         self.fixed.map(|(_, count)| count)
     }
 
-    /// True when records are due at times, and not whenever they are asked for.
+    /// Returns whether records are due at given times (open loop) instead of on request.
     pub(super) fn is_open(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// Records that were due by `now` and have not been taken; they never will be.
+    /// Returns the number of records that were due by `now` and were not taken; they never will be.
     pub(super) fn overdue(&mut self, now: f64) -> u64 {
         let Some((schedule, part)) = &self.schedule else {
             return 0;
@@ -183,19 +185,19 @@ impl Pace {
         while self.sent < due {
             let size = self.ahead.pop_front();
             let size = size.unwrap_or_else(|| self.sizes.draw());
-            // Records of no bytes would be due for ever.
+            // An empty record must still advance the loop.
             self.sent += f64::from(size + keys).max(1.0);
             records += 1;
         }
         records
     }
 
-    /// What is to be sent at `now`.
+    /// Returns what to send at `now`.
     pub(super) fn next(&mut self, now: f64) -> Next {
         if now >= self.end && self.schedule.is_none() {
             return Next::Never;
         }
-        // Behind the end nothing more becomes due, and nothing lingers.
+        // After the end no more records become due, and none lingers.
         let now = now.min(self.end);
         match self.fixed {
             Some((each, full)) => self.next_fixed(now, each, full),
@@ -231,7 +233,7 @@ impl Pace {
         let due_records = if now < self.end {
             (due_bytes / each).floor() + 1.0
         } else {
-            // What would be due at the very end is not.
+            // A record that is due exactly at the end is not sent.
             (due_bytes / each).ceil()
         };
         let count = if each > 0.0 {
@@ -291,7 +293,7 @@ impl Pace {
         Next::Now(take)
     }
 
-    /// Draws sizes until a batch is full: how many it holds.
+    /// Draws sizes until a batch is full; returns its number of records.
     fn draw_batch(&mut self) -> usize {
         let mut bytes = HEADER_BYTES as u64;
         for count in 0..COUNT_MAX {
@@ -309,7 +311,7 @@ impl Pace {
     }
 }
 
-/// How many records of one size a batch holds: at least one.
+/// Returns how many records of one size fit a batch, at least one.
 fn count_fitting(size: u32, cut: &Cut) -> u32 {
     let mut bytes = HEADER_BYTES as u64;
     for count in 0..COUNT_MAX {

@@ -1,11 +1,12 @@
-//! What values are made of: a pool of bytes of stated entropy, and the random numbers behind it.
+//! The contents of values: a pool of bytes with a given entropy, and the random numbers behind it.
 //!
-//! Invariant: bytes of the pool are independent of one another, so that no compressor can do better than the
-//! stated entropy. Values are taken one behind the other; they repeat only after the whole pool.
+//! Invariant: bytes of the pool are independent of one another, so that no compressor can do better
+//! than the given entropy. Values are consecutive parts of the pool; they repeat only after the
+//! whole pool.
 
 use std::sync::Arc;
 
-/// Random numbers from a seed.
+/// Generates random numbers from a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
 
@@ -14,7 +15,7 @@ impl Random {
         Self(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub(super) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -23,19 +24,19 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound` (0 for 0).
+    /// Returns a number below `bound` (0 for 0).
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         let product = u128::from(self.bits()) * u128::from(bound);
         (product >> 64) as u64
     }
 
-    /// A number from 0 up to, and without, 1.
+    /// Returns a number from 0 (inclusive) to 1 (exclusive).
     pub(super) fn part(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
-/// Bytes that values are cut from, shared by all who send.
+/// The bytes that values are cut from, shared by all producers.
 #[derive(Clone, Debug)]
 pub(super) struct Payload {
     pool: Arc<Vec<u8>>,
@@ -43,7 +44,7 @@ pub(super) struct Payload {
 }
 
 impl Payload {
-    /// A pool of so many bytes with this entropy (bits per byte).
+    /// Creates a pool of `pool_bytes` bytes with this entropy (bits per byte).
     pub(super) fn new(entropy: f64, pool_bytes: usize, seed: u64) -> Self {
         let mut random = Random::new(seed);
         Self {
@@ -52,14 +53,14 @@ impl Payload {
         }
     }
 
-    /// Starts somewhere else than the others that share the pool.
+    /// Starts at another position than the other users of the pool.
     #[must_use]
     pub(super) fn starting_at(mut self, seed: u64) -> Self {
         self.at = Random::new(seed).below(self.pool.len() as u64) as usize;
         self
     }
 
-    /// Appends the next `bytes` of it.
+    /// Appends the next `bytes` bytes of the pool.
     pub(super) fn append(&mut self, bytes: usize, out: &mut Vec<u8>) {
         let mut missing = bytes;
         while missing > 0 {
@@ -72,8 +73,10 @@ impl Payload {
     }
 }
 
-/// Independent bytes: one of `symbols` that are equally likely, or, with probability `rare`, another one.
-/// Those two are chosen so that the entropy comes out right.
+/// Returns independent bytes: one of `symbols` equally likely values or, with probability `rare`,
+/// one further value.
+///
+/// Both are chosen so that the bytes have the wanted entropy.
 fn bytes_of(entropy: f64, count: usize, random: &mut Random) -> Vec<u8> {
     if entropy >= 8.0 {
         let words = (0..count.div_ceil(8)).flat_map(|_| random.bits().to_le_bytes());
@@ -82,7 +85,7 @@ fn bytes_of(entropy: f64, count: usize, random: &mut Random) -> Vec<u8> {
     let entropy = entropy.max(0.0);
     let symbols = entropy.exp2().floor().max(1.0);
     let rare = rare_part(entropy, symbols);
-    // Symbols are spread over the values, so that text-like compressors see no order in them.
+    // Spreads the symbols over the byte values, so that text compressors find no order in them.
     let symbol = |index: u64| (index.wrapping_mul(157) as u8).wrapping_add(29);
     (0..count)
         .map(|_| {
@@ -95,7 +98,7 @@ fn bytes_of(entropy: f64, count: usize, random: &mut Random) -> Vec<u8> {
         .collect()
 }
 
-/// How likely the one more symbol must be for the mixture to have this entropy.
+/// Returns the probability of the further symbol that gives the mixture this entropy.
 fn rare_part(entropy: f64, symbols: f64) -> f64 {
     let of = |part: f64| {
         let certain = part <= 0.0;

@@ -1,8 +1,9 @@
-//! Who writes and reads which partitions, and what with: a load divided among producers and consumers.
+//! Divides a load among producers and consumers: who writes and reads which partitions, and with
+//! which records.
 //!
-//! Invariants: indexes of producers and consumers count over all hosts; every partition is read by exactly
-//! one consumer of each group; producers are spread evenly, each over partitions of its own where there are
-//! enough, or over topics of its own where keys choose the partition.
+//! Invariants: indexes of producers and consumers count over all hosts; exactly one consumer of
+//! each group reads a partition; producers are spread evenly, each over its own partitions if there
+//! are enough, or over its own topics if keys choose the partition.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,12 +23,12 @@ use super::producer::Producer;
 use super::schedule::Schedule;
 use crate::spec::{self, Consume, Keys, Load, Produce};
 
-/// The least that values are cut from.
+/// Smallest pool of bytes for values.
 const POOL_BYTES_MIN: usize = 4 << 20;
-/// What all random numbers start from: the same load is the same every time.
+/// Seed of all random numbers: the same load is always the same.
 const SEED: u64 = 0x466f_7265_6261_7921;
 
-/// One producer to be.
+/// The plan of one producer.
 #[derive(Clone, Debug)]
 pub(super) struct ProducerPlan {
     index: u32,
@@ -41,25 +42,25 @@ pub(super) struct ProducerPlan {
     idempotent: bool,
 }
 
-/// What records with keys are gathered by.
+/// The parameters for gathering keyed records.
 #[derive(Clone, Copy, Debug)]
 struct KeyPlan {
     keys: Keys,
     batch_bytes: u32,
-    /// Where records are due at times.
+    /// Linger time in seconds; none in a closed loop.
     linger: Option<f64>,
 }
 
 impl KeyPlan {
     fn by_key(self, index: u32, places: &[Place]) -> ByKey {
-        // Far apart in a cycle that is longer than what is written in a while.
+        // Producers start far apart in a cycle that is longer than what is written in a while.
         let keys = KeyMaker::new(self.keys, u64::from(index) * 0x9e37_79b9);
         ByKey::new(keys, places, self.batch_bytes, self.linger)
     }
 }
 
 impl ProducerPlan {
-    /// The producer; made in the thread that runs it.
+    /// Creates the producer, in the thread that runs it.
     pub(super) fn producer(self, verification: Option<&dyn Verification>) -> Producer {
         let encoder = Encoder {
             template: self.template,
@@ -75,7 +76,7 @@ impl ProducerPlan {
         Producer::new(self.pace, encoder, by_key, self.idempotent)
     }
 
-    /// The same for a client that makes its records one by one.
+    /// Creates the parts for a client that takes records one by one.
     #[cfg(feature = "librdkafka")]
     pub(super) fn by_hand(self, verification: Option<&dyn Verification>) -> ByHand {
         ByHand {
@@ -91,19 +92,19 @@ impl ProducerPlan {
     }
 }
 
-/// What a client needs that makes its records one by one.
+/// The parts of a producer for a client that takes records one by one.
 #[cfg(feature = "librdkafka")]
 pub(super) struct ByHand {
     pub(super) places: Vec<Place>,
     pub(super) pace: Pace,
     pub(super) payload: Payload,
     pub(super) by_key: Option<ByKey>,
-    /// Size of values that are all the same.
+    /// Size of values if all are equal.
     pub(super) fixed: u32,
     pub(super) numbering: Option<Box<dyn Numbering>>,
 }
 
-/// One consumer to be.
+/// The plan of one consumer.
 #[derive(Clone, Debug)]
 pub(super) struct ConsumerPlan {
     pub(super) group: u32,
@@ -111,7 +112,7 @@ pub(super) struct ConsumerPlan {
     pub(super) positions: Vec<(Place, i64)>,
 }
 
-/// The producers of this host.
+/// Returns the producers of this host.
 pub(super) fn producers(
     load: &Load,
     produce: &Produce,
@@ -168,7 +169,7 @@ pub(super) fn producers(
     Ok(plans.collect())
 }
 
-/// The consumers of this host; one for which no partition is left is none.
+/// Returns the consumers of this host, without those for which no partition is left.
 pub(super) fn consumers(
     consume: &Consume,
     positions: &BTreeMap<Place, i64>,
@@ -202,7 +203,8 @@ fn places_of(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
         .collect()
 }
 
-/// Keys choose among all partitions of a topic: those of whole topics, shared out as places are.
+/// Returns all partitions of this producer's topics, because keys choose among all partitions of a
+/// topic.
 fn places_of_topics(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
     let first = |place: &&Place| place.partition == 0;
     let topics: Vec<Place> = places.iter().filter(first).copied().collect();

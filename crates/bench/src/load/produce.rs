@@ -1,5 +1,4 @@
-//! A producer from its start to its end: connects, sends, and begins anew when leaders move or connections
-//! break.
+//! The life of a producer: connects, sends, and starts over when leaders move or connections break.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -20,14 +19,14 @@ use super::lane::Lane;
 use super::producer::Producer;
 use super::worker::{Event, Worker};
 
-/// How long to wait before beginning anew.
+/// Pause before starting over.
 const BACKOFF: Duration = Duration::from_millis(100);
-/// How long a broker may take to be able to give identities.
+/// Longest wait for a broker that cannot assign producer ids yet.
 const IDENTITY_WITHIN: Duration = Duration::from_secs(30);
-/// How long after its end a producer still tries to send what it has begun.
+/// How long after its end a producer still sends the batches in progress.
 const GIVE_UP_SECONDS: f64 = 30.0;
 
-/// Runs a producer that writes to these places.
+/// Runs a producer that writes to `places`.
 pub(super) async fn run(worker: Rc<Worker>, producer: Producer, places: Vec<Place>) {
     let needs = producer.needs_identity();
     let first = connect(&worker, &worker.cluster, needs, &places).await;
@@ -41,11 +40,11 @@ pub(super) async fn run(worker: Rc<Worker>, producer: Producer, places: Vec<Plac
         let given_up = producer.borrow_mut().give_up_all();
         say_given_up(&worker, given_up);
     }
-    // Without a receiver the load is over.
+    // Without a receiver the load has ended.
     let _ = worker.events.send(Event::ProducerDone);
 }
 
-/// Lanes to every leader, and an identity where one was needed.
+/// Lanes to every leader, and an identity if one was needed.
 struct Connected {
     lanes: Vec<Lane>,
     identity: Option<Identity>,
@@ -139,7 +138,7 @@ async fn identity(client: &mut Client) -> anyhow::Result<Identity> {
     let answer = loop {
         let answer = client.ask(version, &request).await?;
         let error = ErrorCode::try_from_code(answer.error_code);
-        // A broker that has just started says so, and can be asked again.
+        // A broker that has just started returns a retriable error.
         if !error.is_some_and(|error| error.is_retriable()) || Instant::now() >= deadline {
             break answer;
         }

@@ -1,21 +1,21 @@
-//! Produce as a client sends it: the bytes around one batch, and what comes back.
+//! The client side of Produce: the bytes around one batch, and the response.
 //!
-//! One batch per request. The batch itself is never copied into the frame: [`put_head`] writes what is
-//! before it and says what follows it.
+//! One batch per request. The batch itself is never copied into the frame: [`put_head`] writes the
+//! bytes before it and returns those after it.
 
 use anyhow::Context as _;
 
 use super::client::CLIENT_ID;
 
-/// The key of the request.
+/// API key of the request.
 pub(super) const KEY: i16 = 0;
-/// Versions known here: topics are named, not numbered, up to 12.
+/// Supported versions; up to 12 topics have names, not ids.
 pub(super) const VERSIONS: (i16, i16) = (3, 12);
 const FLEXIBLE_FROM: i16 = 9;
-/// What the broker may take.
+/// The request's timeout for the broker.
 const TIMEOUT_MS: i32 = 30_000;
 
-/// Where a batch goes, and how.
+/// The fields before the batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heading<'a> {
     pub(super) version: i16,
@@ -25,7 +25,7 @@ pub(super) struct Heading<'a> {
     pub(super) partition: u32,
 }
 
-/// Appends a frame up to its batch of `batch_bytes`; what follows the batch is returned.
+/// Appends a frame up to its batch of `batch_bytes`, and returns the bytes after the batch.
 pub(super) fn put_head(
     out: &mut Vec<u8>,
     heading: Heading<'_>,
@@ -39,7 +39,7 @@ pub(super) fn put_head(
     out.extend_from_slice(&heading.correlation_id.to_be_bytes());
     out.extend_from_slice(&(CLIENT_ID.len() as u16).to_be_bytes());
     out.extend_from_slice(CLIENT_ID.as_bytes());
-    // Tags of the header and a transactional id that is null, or the latter alone.
+    // Flexible: no header tags and a null transactional id; otherwise only the latter.
     out.extend_from_slice(if flexible { &[0, 0] } else { &[0xff, 0xff] });
     out.extend_from_slice(&heading.acks.to_be_bytes());
     out.extend_from_slice(&TIMEOUT_MS.to_be_bytes());
@@ -62,7 +62,7 @@ pub(super) fn put_head(
     } else {
         out.extend_from_slice(&(batch_bytes as u32).to_be_bytes());
     }
-    // No tags of partition, topic, request.
+    // No tags of partition, topic and request.
     let tail: &[u8] = if flexible { &[0; 3] } else { &[] };
     let length = (out.len() - start - 4 + batch_bytes + tail.len()) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
@@ -77,7 +77,7 @@ fn put_uvarint(out: &mut Vec<u8>, mut value: usize) {
     out.push(value as u8);
 }
 
-/// What the broker says of one batch.
+/// The broker's response on one batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     pub(super) correlation_id: i32,
@@ -87,8 +87,9 @@ pub(super) struct Answer {
     pub(super) base_offset: i64,
 }
 
-/// Reads a response frame without its length, as far as it matters here: there was one batch, and what is
-/// said of it comes first.
+/// Parses a response frame without its length, up to the fields needed here.
+///
+/// There was one batch, and its fields come first.
 pub(super) fn read_answer(frame: &[u8], version: i16) -> anyhow::Result<Answer> {
     let mut rest = frame;
     let read = fields(&mut rest, version >= FLEXIBLE_FROM);
@@ -98,7 +99,7 @@ pub(super) fn read_answer(frame: &[u8], version: i16) -> anyhow::Result<Answer> 
 fn fields(rest: &mut &[u8], flexible: bool) -> Option<Answer> {
     let correlation_id = i32::from_be_bytes(*part(rest)?);
     let (topics, name_bytes) = if flexible {
-        // Of the header.
+        // Header tags.
         for _ in 0..uvarint(rest)? {
             uvarint(rest)?;
             let bytes = uvarint(rest)?;

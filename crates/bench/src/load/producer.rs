@@ -1,8 +1,8 @@
-//! One producer: its pace, its batches, their sequences, and what has to be sent again.
+//! One producer: its pace, its batches, their sequences, and the batches to send again.
 //!
-//! Decides only; sending and waiting is `lane.rs`. A producer has one lane per broker that leads any of its
-//! partitions; all lanes take from the same pace. Batches that may be sent again are kept in the order in
-//! which they were sent, and go before everything new.
+//! This module only decides; `lane.rs` sends and waits. A producer has one lane per broker that
+//! leads any of its partitions; all lanes take from the same pace. Batches to send again are kept
+//! in the order in which they were sent, and precede all new ones.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -16,12 +16,12 @@ use super::hook::Place;
 use super::pace::{Next, Pace, Take};
 use super::worker::{Shared, Worker};
 
-/// How long after the end records are still sent that were due before it.
+/// How long after the end a producer still sends records that were due before it.
 pub(super) const LATE_SECONDS: f64 = 10.0;
-/// How long to wait where as much is gathered as may be, for partitions that another lane sends to.
+/// Pause of a lane that cannot gather more because the buffer is full of records for other lanes.
 const FULL_SECONDS: f64 = 0.01;
 
-/// A batch on its way.
+/// A batch on its way to the broker.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) place: Place,
@@ -29,30 +29,30 @@ pub(super) struct Pending {
     pub(super) header: [u8; HEADER_BYTES],
     /// Number of the first record.
     number: u64,
-    /// When its records were due.
+    /// When its first and its last record were due.
     pub(super) due: (f64, f64),
 }
 
-/// What to do next.
+/// The next step of a lane.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Send this.
+    /// Send this batch.
     Send(Box<Pending>),
-    /// Nothing before this time.
+    /// Send nothing before this time.
     Wait(f64),
-    /// Nothing any more.
+    /// Send nothing more.
     End,
 }
 
-/// What an answer means.
+/// The meaning of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Stored,
-    /// Certainly not stored, or recognized when it comes again.
+    /// Not stored, or recognized as a duplicate when sent again.
     Again,
-    /// Maybe stored, and not to be sent again.
+    /// Possibly stored, and not to be sent again.
     GivenUp,
-    /// The broker has lost track of the producer.
+    /// The broker has lost the producer's state.
     Lost,
 }
 
@@ -65,11 +65,11 @@ pub(super) struct Producer {
     sequences: HashMap<Place, i32>,
     numbers: HashMap<Place, u64>,
     again: VecDeque<Pending>,
-    /// Where records have keys.
+    /// Set if records have keys.
     by_key: Option<ByKey>,
-    /// Nothing more is due.
+    /// No more records become due.
     exhausted: bool,
-    /// Nothing is left to be sent but what is sent again.
+    /// Only batches to send again are left.
     ended: bool,
 }
 
@@ -94,18 +94,19 @@ impl Producer {
         }
     }
 
-    /// True when it needs an identity before it can send.
+    /// Returns whether it needs a producer id before it can send.
     pub(super) fn needs_identity(&self) -> bool {
         self.idempotent && self.identity.is_none()
     }
 
-    /// True when there is nothing left to send.
+    /// Returns whether nothing is left to send.
     pub(super) fn is_done(&self) -> bool {
         self.ended && self.again.is_empty()
     }
 
-    /// Lets time pass: where it is over, nothing new is sent any more, and what was due and not sent is counted.
-    /// True once that is so.
+    /// Ends the producer if its time is over, and counts the records that were due and not sent.
+    ///
+    /// Returns true once it has ended.
     pub(super) fn ends_by(&mut self, now: f64, worker: &Worker) -> bool {
         let late = if self.pace.is_open() {
             LATE_SECONDS
@@ -113,7 +114,7 @@ impl Producer {
             0.0
         };
         if worker.is_produced() {
-            // Somebody wants it to end here.
+            // The load was stopped.
             self.ended = true;
         } else if !self.ended && now >= worker.end() + late {
             self.ended = true;
@@ -122,7 +123,9 @@ impl Producer {
         self.ended
     }
 
-    /// What one lane sends next: `places` are those whose leader it talks to, `turn` counts its batches.
+    /// Returns what one lane sends next.
+    ///
+    /// `places` are the partitions led by the lane's broker; `turn` counts the lane's batches.
     pub(super) fn step(
         &mut self,
         now: f64,
@@ -154,7 +157,7 @@ impl Producer {
         self.pending(place, &take, worker)
     }
 
-    /// Records that are due, and for which there is a budget.
+    /// Takes records that are due, as far as the budget allows.
     fn take(&mut self, now: f64, worker: &Worker) -> Next {
         match self.pace.next(now) {
             Next::Now(mut take) => {
@@ -168,7 +171,8 @@ impl Producer {
         }
     }
 
-    /// The same for records with keys: those that are due are gathered by partition, until a batch is ready.
+    /// Does the same for records with keys: gathers due records by partition until a batch is
+    /// ready.
     fn step_by_key(&mut self, now: f64, places: &[Place], worker: &Worker) -> anyhow::Result<Step> {
         loop {
             let Some(by_key) = &mut self.by_key else {
@@ -200,7 +204,7 @@ impl Producer {
         }
     }
 
-    /// A batch of these records, ready to be sent.
+    /// Returns a batch of these records, ready to be sent.
     fn pending(&mut self, place: Place, take: &Take, worker: &Worker) -> anyhow::Result<Step> {
         let number = self.number(place);
         let batch = self.encoder.batch(take, place, number)?;
@@ -226,7 +230,7 @@ impl Producer {
         })))
     }
 
-    /// Records that were due and will not be sent.
+    /// Returns the number of records that were due and will not be sent.
     fn overdue(&mut self, now: f64) -> u64 {
         let gathered = self.by_key.as_mut().map_or(0, ByKey::give_up);
         let to_come = if self.exhausted {
@@ -245,7 +249,7 @@ impl Producer {
         known.map_or_else(|| numbering.first_number(place), |number| *number)
     }
 
-    /// Judges an answer. True: the lane is to stop, and to begin anew.
+    /// Handles a response; returns true if the lane must stop and start over.
     pub(super) fn answered(
         &mut self,
         now: f64,
@@ -307,7 +311,7 @@ impl Producer {
             Some(E::RequestTimedOut | E::NotEnoughReplicasAfterAppend) if self.idempotent => {
                 Verdict::Again
             }
-            // One before it has failed; in its turn it is in order again.
+            // An earlier batch failed; sent again in order, this one has the expected sequence.
             Some(E::OutOfOrderSequenceNumber) if !self.again.is_empty() => Verdict::Again,
             Some(E::OutOfOrderSequenceNumber | E::UnknownProducerId | E::InvalidProducerEpoch) => {
                 Verdict::Lost
@@ -316,7 +320,8 @@ impl Producer {
         }
     }
 
-    /// The connection is gone before an answer came. `sent`: the broker may have it.
+    /// Handles a batch whose connection broke before a response; `sent` means that the broker may
+    /// have it.
     pub(super) fn unanswered(&mut self, pending: Pending, sent: bool) {
         if sent && !self.idempotent {
             self.give_up(pending);
@@ -325,7 +330,7 @@ impl Producer {
         }
     }
 
-    /// Gives up whatever is still waiting to be sent again: how many records.
+    /// Gives up the batches that wait to be sent again, and returns their number of records.
     pub(super) fn give_up_all(&mut self) -> u64 {
         let mut records = 0;
         while let Some(pending) = self.again.pop_front() {
@@ -335,7 +340,7 @@ impl Producer {
         records
     }
 
-    /// An identity was given; what was sent under another one cannot be sent again.
+    /// Takes a new identity; batches that were sent under another one cannot be sent again.
     pub(super) fn identify(&mut self, identity: Identity) -> u64 {
         self.identity = Some(identity);
         self.sequences.clear();
@@ -350,7 +355,7 @@ impl Producer {
     }
 }
 
-/// Counts records that were due and never sent: the latencies know nothing of them.
+/// Counts records that were due and never sent, which have no latency.
 pub(super) fn say_overdue(records: u64, worker: &Worker) {
     if records > 0 {
         let mut tally = worker.tally.borrow_mut();
@@ -358,7 +363,8 @@ pub(super) fn say_overdue(records: u64, worker: &Worker) {
     }
 }
 
-/// Takes the records from the budget of all producers, fewer where it ends; false: there is none left.
+/// Takes the records from the budget of all producers, fewer if it does not suffice; returns false
+/// if none is left.
 pub(super) fn claim(shared: &Shared, take: &mut Take) -> bool {
     if take.sizes.is_empty() {
         let each = take.payload_bytes / u64::from(take.count);
@@ -366,6 +372,6 @@ pub(super) fn claim(shared: &Shared, take: &mut Take) -> bool {
         take.payload_bytes = each * u64::from(take.count);
         return take.count > 0;
     }
-    // Records of different sizes are taken as one.
+    // A take with records of different sizes is claimed as a whole.
     shared.claim(1, take.payload_bytes) == 1
 }

@@ -1,9 +1,9 @@
-//! How many bytes are due by when: a rate's shape as a pure function of time.
+//! The bytes due by a time: the shape of a rate as a pure function of time.
 //!
 //! Invariants: [`Schedule::bytes_by`] never falls and is the integral of [`Schedule::rate_at`];
-//! [`Schedule::time_of`] is its inverse. Time counts in seconds from the start of the load; a shape starts
-//! where the warm-up ends, and the warm-up runs at the rate the shape starts with.
-//! Not here: who sends what is due.
+//! [`Schedule::time_of`] is its inverse. Time counts in seconds from the start of the load; a shape
+//! starts at the end of the warm-up, and the warm-up runs at the first rate of the shape. Not here:
+//! which producer sends what is due.
 
 use std::f64::consts::TAU;
 use std::path::Path;
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::spec::Rate;
 
-/// A rate over time; see the module.
+/// A rate over time; see the module documentation.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     shape: Shape,
@@ -21,7 +21,7 @@ pub struct Schedule {
 
 #[derive(Clone, Debug)]
 enum Shape {
-    /// Straight lines one after the other; the first starts at 0, the last one has no end.
+    /// Consecutive straight lines; the first starts at 0, the last one has no end.
     Lines(Vec<Line>),
     Burst {
         base: f64,
@@ -42,12 +42,12 @@ struct Line {
     rate: f64,
     /// Change of the rate per second.
     slope: f64,
-    /// Bytes before it.
+    /// Bytes due before it.
     before: f64,
 }
 
 impl Schedule {
-    /// Understands a rate; `None` for one without a limit.
+    /// Creates the schedule of a rate; `None` for an unlimited one.
     pub fn new(rate: &Rate, warmup_seconds: f64) -> anyhow::Result<Option<Self>> {
         let shape = match rate {
             Rate::Unlimited => return Ok(None),
@@ -115,12 +115,12 @@ impl Schedule {
         }))
     }
 
-    /// Bytes a second at a time.
+    /// Returns the rate at a time, in bytes per second.
     pub fn rate_at(&self, time: f64) -> f64 {
         self.shape.rate_at((time - self.warmup).max(0.0))
     }
 
-    /// Bytes due by a time.
+    /// Returns the bytes due by a time.
     pub fn bytes_by(&self, time: f64) -> f64 {
         let warm = self.shape.rate_at(0.0);
         if time <= self.warmup {
@@ -130,7 +130,7 @@ impl Schedule {
         }
     }
 
-    /// When so many bytes are due: the last moment at which no more are. `None`: not before `horizon`.
+    /// Returns the first time at which `bytes` are due, or `None` if that is after `horizon`.
     pub fn time_of(&self, bytes: f64, horizon: f64) -> Option<f64> {
         if let Shape::Lines(lines) = &self.shape
             && let [line] = lines.as_slice()
@@ -216,7 +216,7 @@ fn at(lines: &[Line], time: f64) -> &Line {
     &lines[next.saturating_sub(1)]
 }
 
-/// Lines of (start, rate at the start, slope).
+/// Returns the lines of pieces (start, rate at the start, slope).
 fn lines(pieces: &[(f64, f64, f64)]) -> anyhow::Result<Shape> {
     let mut lines: Vec<Line> = Vec::with_capacity(pieces.len());
     for &(from, rate, slope) in pieces {
@@ -255,7 +255,7 @@ fn check(rate: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A rate that can be carried to a host which does not have this one's files.
+/// Returns a rate for a host that does not have this host's files.
 pub(crate) fn portable(rate: &Rate) -> anyhow::Result<Rate> {
     Ok(match rate {
         Rate::Replay { file } => Rate::Recorded {
@@ -265,13 +265,13 @@ pub(crate) fn portable(rate: &Rate) -> anyhow::Result<Rate> {
     })
 }
 
-/// Rates that hold until the next one.
+/// Returns lines of constant rates, each up to the next one.
 fn level_lines(points: &[(f64, f64)]) -> anyhow::Result<Shape> {
     let pieces: Vec<_> = points.iter().map(|(at, rate)| (*at, *rate, 0.0)).collect();
     lines(&pieces)
 }
 
-/// Reads lines `SECONDS,RATE`; empty ones and those that start with # are passed over.
+/// Reads lines `SECONDS,RATE`; skips empty lines and those that start with #.
 fn recorded(file: &Path) -> anyhow::Result<Vec<(f64, f64)>> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;

@@ -1,8 +1,8 @@
-//! Reads a connection as far as somebody wants to see it, and passes over the rest.
+//! Reads a connection as far as its user parses it, and skips the rest.
 //!
-//! What is passed over is copied to memory, always the same and warm, as everybody must who wants to have it; or,
-//! where that is asked for, it never leaves the kernel (`MSG_TRUNC`). Invariant: memory is two buffers of fixed
-//! size, whatever comes.
+//! Skipped bytes are copied into one reused buffer, since any real client must copy them; or, on
+//! request, they never leave the kernel (`MSG_TRUNC`). Invariant: memory is two buffers of fixed
+//! size, whatever arrives.
 
 use std::io::{self, ErrorKind};
 
@@ -10,23 +10,23 @@ use rustix::net::{RecvFlags, recv};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// The most that can be looked at at once.
+/// Most bytes that can be peeked at the same time.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Read at once when what is skipped is long: looking at little, throwing away much.
+/// Bytes per read after a long skip, when little is parsed and much skipped.
 const SHORT_READ_BYTES: usize = 2 << 10;
-/// Thrown away at once.
+/// Bytes discarded per call.
 const DISCARD_BYTES: usize = 1 << 20;
 
-/// What becomes of bytes that are skipped.
+/// How bytes are skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Skipping {
-    /// The kernel throws them away.
+    /// The kernel discards them.
     Discard,
-    /// They are read into memory, always the same, as anyone must who wants to have them.
+    /// They are copied into one reused buffer, as by any real client.
     Copy,
 }
 
-/// A connection that is read.
+/// A connection with a read buffer.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: TcpStream,
@@ -35,7 +35,7 @@ pub(crate) struct Stream {
     start: usize,
     end: usize,
     read_at_once: usize,
-    /// Never looked at; with `Discard` never touched either.
+    /// Receives skipped bytes, never read; with `Discard` never written either.
     trash: Vec<u8>,
     taken: u64,
 }
@@ -58,17 +58,17 @@ impl Stream {
         }
     }
 
-    /// The socket, to write to.
+    /// Returns the socket, for writing.
     pub(crate) fn socket(&mut self) -> &mut TcpStream {
         &mut self.socket
     }
 
-    /// Bytes taken or skipped so far.
+    /// Returns the bytes taken or skipped so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Looks at the next `bytes` without taking them. At most 64 KB.
+    /// Returns the next `bytes` bytes without taking them; at most 64 KB.
     pub(crate) async fn peek(&mut self, bytes: usize) -> io::Result<&[u8]> {
         if bytes > BUFFER_BYTES {
             return Err(io::Error::other("more than fits is to be looked at"));
@@ -79,30 +79,30 @@ impl Stream {
         Ok(&self.buffer[self.start..self.start + bytes])
     }
 
-    /// What is here already and not taken yet.
+    /// Returns the buffered bytes.
     pub(crate) fn here(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// Takes `bytes` of what is here.
+    /// Takes `bytes` of the buffered bytes.
     pub(crate) fn take_here(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.end - self.start);
         self.consume(bytes);
     }
 
-    /// Makes what is here longer, by one read of as much as fits.
+    /// Extends the buffered bytes by one read of as much as fits.
     pub(crate) async fn more(&mut self) -> io::Result<()> {
         self.read_at_once = BUFFER_BYTES;
         let here = self.end - self.start;
         self.read_more((here + 1).min(BUFFER_BYTES)).await
     }
 
-    /// True when more is here already.
+    /// Returns whether bytes are buffered.
     pub(crate) fn has_more(&self) -> bool {
         self.end > self.start
     }
 
-    /// Waits for the first byte of something; false when the peer has ended the connection.
+    /// Waits for the next byte; returns false if the peer has closed the connection.
     pub(crate) async fn has_next(&mut self) -> io::Result<bool> {
         match self.peek(1).await {
             Ok(_) => Ok(true),
@@ -119,7 +119,7 @@ impl Stream {
         Ok(bytes)
     }
 
-    /// Appends the next `bytes` to `out`.
+    /// Appends the next `bytes` bytes to `out`.
     pub(crate) async fn take_into(&mut self, bytes: usize, out: &mut Vec<u8>) -> io::Result<()> {
         let mut missing = bytes;
         while missing > 0 {
@@ -135,7 +135,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Passes over the next `bytes`.
+    /// Skips the next `bytes` bytes.
     pub(crate) async fn skip(&mut self, bytes: usize) -> io::Result<()> {
         let here = bytes.min(self.end - self.start);
         self.consume(here);

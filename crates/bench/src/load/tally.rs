@@ -1,8 +1,8 @@
-//! What is counted while a load runs: by each thread for itself, put together at the end.
+//! The counters of a running load: one set per thread, merged at the end.
 //!
-//! Invariants: what happens before the warm-up is over reaches the curve only; latencies are histograms
-//! until the very end, each recorded once: those of the whole are those of its intervals. Times are seconds
-//! since the load began.
+//! Invariants: events of the warm-up count only in the curve; latencies stay histograms until the
+//! very end, each recorded once: the latencies of the whole are those of its intervals. Times are
+//! seconds since the load began.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::latency;
 use crate::outcome::{Interval, Latency, Side};
 
-/// A batch's latencies are recorded as at most so many steps from its first record's to its last one's.
+/// Limit on the distinct latencies recorded for a batch, from its first record's to its last one's.
 const STEPS_MAX: u32 = 16;
 
-/// What one side of a load came to.
+/// The counts of one side of a load.
 #[derive(Clone, Debug)]
 pub(super) struct SideTally {
     pub(super) records: u64,
@@ -44,7 +44,7 @@ impl SideTally {
         self.latency += &other.latency;
     }
 
-    /// As it is reported.
+    /// Returns the counts in reported form.
     pub(super) fn side(&self) -> Side {
         Side {
             records: self.records,
@@ -56,10 +56,10 @@ impl SideTally {
     }
 }
 
-/// One interval as one thread saw it.
+/// One thread's part of an interval.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
-    /// Which one; that which ends with the warm-up is -1.
+    /// Index of the interval; the one that ends with the warm-up is -1.
     pub(super) index: i64,
     produced: u64,
     consumed: u64,
@@ -76,14 +76,14 @@ impl Window {
         }
     }
 
-    /// Adds what another thread saw of the same interval.
+    /// Adds another thread's part of the same interval.
     pub(super) fn add(&mut self, other: &Self) {
         self.produced += other.produced;
         self.consumed += other.consumed;
         self.latency += &other.latency;
     }
 
-    /// As it is reported.
+    /// Returns the interval in reported form.
     pub(super) fn interval(&self, seconds: f64) -> Interval {
         let at_quantile = |quantile| {
             if self.latency.is_empty() {
@@ -104,13 +104,13 @@ impl Window {
     }
 }
 
-/// Everything one thread counted.
+/// All counts of one thread.
 #[derive(Clone, Debug)]
 pub(super) struct Totals {
     pub(super) produce: SideTally,
     pub(super) consume: SideTally,
     pub(super) errors: BTreeMap<String, u64>,
-    /// When the last thing that counts happened.
+    /// Time of the last counted event.
     pub(super) last_event: f64,
 }
 
@@ -134,7 +134,7 @@ impl Totals {
     }
 }
 
-/// What one thread counts.
+/// The running counters of one thread.
 pub(super) struct Tally {
     warmup: f64,
     interval: f64,
@@ -152,7 +152,7 @@ pub(super) struct Arrived {
 }
 
 impl Tally {
-    /// Finished windows go to `windows`.
+    /// Creates counters that send finished windows to `windows`.
     pub(super) fn new(warmup: f64, interval: f64, windows: UnboundedSender<Window>) -> Self {
         let mut tally = Self {
             warmup,
@@ -169,12 +169,12 @@ impl Tally {
         ((time - self.warmup) / self.interval).floor() as i64
     }
 
-    /// When the current interval ends.
+    /// Returns when the current interval ends.
     pub(super) fn window_end(&self) -> f64 {
         self.warmup + (self.window.index + 1) as f64 * self.interval
     }
 
-    /// Lets time pass: hands finished windows on.
+    /// Advances to `now` and sends finished windows.
     pub(super) fn advance(&mut self, now: f64) {
         let index = self.index_at(now);
         while self.window.index < index {
@@ -184,21 +184,23 @@ impl Tally {
         }
     }
 
-    /// An interval is over.
+    /// Finishes an interval.
     fn finish(&mut self, window: Window) {
         if window.index >= 0 {
             self.totals.produce.latency += &window.latency;
         }
-        // Without a reader nobody wants to know.
+        // Fails only if nothing collects the curve any more.
         let _ = self.windows.send(window);
     }
 
-    /// True once the warm-up is over.
+    /// Returns whether the warm-up is over.
     fn counts(&self) -> bool {
         self.window.index >= 0
     }
 
-    /// A batch was acknowledged, or sent where nothing is: its records were due evenly between two times.
+    /// Counts an acknowledged batch, or one sent with acks=0.
+    ///
+    /// Its records were due evenly between the two times of `due`.
     pub(super) fn acknowledged(&mut self, now: f64, count: u32, arrived: Arrived, due: (f64, f64)) {
         self.advance(now);
         self.window.produced += arrived.bytes;
@@ -211,7 +213,7 @@ impl Tally {
         }
     }
 
-    /// One record was acknowledged to a client that does not say in which request.
+    /// Counts one record acknowledged to a client that does not report requests.
     #[cfg(feature = "librdkafka")]
     pub(super) fn delivered(&mut self, now: f64, bytes: u64, due: f64) {
         let arrived = Arrived {
@@ -225,7 +227,7 @@ impl Tally {
         }
     }
 
-    /// Records of one batch were read, `age` seconds after their time.
+    /// Counts the consumed records of one batch, `age` seconds after their timestamp.
     pub(super) fn read(&mut self, now: f64, arrived: Arrived, age: f64) {
         self.advance(now);
         self.window.consumed += arrived.bytes;
@@ -238,24 +240,24 @@ impl Tally {
         }
     }
 
-    /// An answer to a fetch has been read.
+    /// Counts a fetch response.
     pub(super) fn fetched(&mut self, now: f64) {
         if now >= self.warmup {
             self.totals.consume.requests += 1;
         }
     }
 
-    /// Something went wrong, warm-up or not.
+    /// Counts an error, in the warm-up too.
     pub(super) fn error(&mut self, what: impl Into<String>) {
         self.errors(what, 1);
     }
 
-    /// The same thing went wrong several times.
+    /// Counts an error that occurred `count` times.
     pub(super) fn errors(&mut self, what: impl Into<String>, count: u64) {
         *self.totals.errors.entry(what.into()).or_default() += count;
     }
 
-    /// Ends counting: the rest of the curve, and everything else.
+    /// Ends counting: sends the rest of the curve and returns the totals.
     pub(super) fn end(mut self) -> Totals {
         let last = Window::new(self.window.index + 1);
         let last = std::mem::replace(&mut self.window, last);
@@ -270,7 +272,7 @@ fn add(side: &mut SideTally, arrived: Arrived) {
     side.wire_bytes += arrived.wire_bytes;
 }
 
-/// Records the latencies of `count` records, evenly from one to another.
+/// Records the latencies of `count` records, spread evenly between two latencies.
 fn record(latency: &mut Histogram<u64>, count: u32, (first, last): (f64, f64)) {
     if count == 1 || (first - last).abs() < 1e-6 {
         latency.saturating_record_n(micros(first), count.into());

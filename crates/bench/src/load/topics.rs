@@ -1,4 +1,4 @@
-//! The topics of a load: made before it, deleted after it.
+//! The topics of a load: created before it, deleted after it.
 
 use std::time::Duration;
 
@@ -15,24 +15,24 @@ use super::client::{Client, said};
 use super::cluster::{Cluster, topic_name};
 use crate::spec::Topics;
 
-/// What the broker may take to make or delete them.
+/// The request's timeout for the broker.
 const WITHIN_MS: i32 = 30_000;
 const GONE_WITHIN: Duration = Duration::from_mins(1);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// The names of a load's topics.
+/// Returns the names of a load's topics.
 pub fn names(topics: &Topics) -> Vec<String> {
     (0..topics.count)
         .map(|index| format!("{}-{index}", topics.prefix))
         .collect()
 }
 
-/// Makes the topics and waits until every partition has a leader. One that is there already is an error.
+/// Creates the topics and waits until every partition has a leader; an existing topic is an error.
 pub async fn create(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
     make(bootstrap, topics, false).await
 }
 
-/// Makes those that are not there.
+/// Creates the topics that do not exist.
 pub async fn create_missing(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
     make(bootstrap, topics, true).await
 }
@@ -72,7 +72,7 @@ async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Resu
                     .map_or("", |words| words.as_str());
                 bail!(
                     "making topic {name}: {error}: {}",
-                    wire::text::Escaped(words)
+                    wire::text::EscapedText(words)
                 );
             }
         }
@@ -81,7 +81,8 @@ async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Resu
     Ok(())
 }
 
-/// Deletes the topics and waits until nobody knows them any more. One that is not there is no error.
+/// Deletes the topics and waits until the metadata no longer lists them; a missing topic is no
+/// error.
 pub async fn delete(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
     let names = names(topics);
     let mut client = controller(bootstrap).await?;
@@ -117,8 +118,9 @@ pub async fn delete(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The names that a load on topics that are there uses: one topic may be named by the prefix alone, unless
-/// there is the one that would have been made.
+/// Returns the topic names of a load on existing topics.
+///
+/// A single topic may be named by the prefix alone, unless the numbered name exists.
 pub(super) async fn existing(bootstrap: &str, topics: &Topics) -> anyhow::Result<Vec<String>> {
     if topics.count == 1 {
         let alone = vec![topics.prefix.clone()];
@@ -131,7 +133,7 @@ pub(super) async fn existing(bootstrap: &str, topics: &Topics) -> anyhow::Result
     Ok(names(topics))
 }
 
-/// True when none of these topics is there.
+/// Returns whether none of these topics exists.
 async fn gone(client: &mut Client, names: &[String]) -> anyhow::Result<bool> {
     let version = client.version::<MetadataRequest>(12)?;
     let named = names
@@ -148,7 +150,8 @@ async fn gone(client: &mut Client, names: &[String]) -> anyhow::Result<bool> {
         .all(|topic| topic.error_code == unknown))
 }
 
-/// A connection to the controller, or to whom it is reached through.
+/// Returns a connection to the controller, or to the bootstrap broker if the metadata does not list
+/// the controller.
 async fn controller(bootstrap: &str) -> anyhow::Result<Client> {
     let mut client = Client::connect_any(bootstrap).await?;
     let version = client.version::<MetadataRequest>(12)?;

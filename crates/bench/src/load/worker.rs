@@ -1,4 +1,5 @@
-//! What all tasks of one generator thread share: the load, the clock, the counts, and how far the run is.
+//! The state that all tasks of one generator thread share: the load, the clock, the counters, and
+//! the phase of the run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use super::hook::Place;
 use super::tally::Tally;
 use crate::spec::Load;
 
-/// Seconds since the load began, and what the wall clock said then.
+/// A clock of seconds since the load began, with the wall-clock time of the start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     start: Instant,
@@ -21,7 +22,7 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts counting at a moment, which may be yet to come.
+    /// Creates a clock that starts at a time, possibly in the future.
     pub(super) fn starting_at(start: SystemTime) -> Self {
         let (now, wall) = (Instant::now(), SystemTime::now());
         let since_epoch = start.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -34,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Seconds since the start, below 0 before it.
+    /// Returns the seconds since the start, negative before it.
     pub(super) fn now(&self) -> f64 {
         let now = Instant::now();
         match now.checked_duration_since(self.start) {
@@ -43,74 +44,74 @@ impl Clock {
         }
     }
 
-    /// Milliseconds since 1970 at a time.
+    /// Returns a time in milliseconds since 1970.
     pub(super) fn wall_ms(&self, time: f64) -> f64 {
         self.wall_ms + time * 1e3
     }
 
-    /// How long until a time.
+    /// Returns how long it is until a time.
     pub(super) fn until(&self, time: f64) -> Duration {
         Duration::try_from_secs_f64(time - self.now()).unwrap_or_default()
     }
 }
 
-/// How far the run is; said by whoever runs it, seen by every task.
+/// The phase of the run; set by the conductor, read by every task.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Phase {
-    /// There once the load begins.
+    /// Set when the load begins.
     pub(super) clock: Option<Clock>,
-    /// Nothing more is to be sent.
+    /// Nothing more is sent.
     pub(super) produced: bool,
-    /// Readers end where they have come so far.
+    /// Consumers end once they have reached these offsets.
     pub(super) read_to: Option<Arc<BTreeMap<Place, i64>>>,
-    /// Everything ends.
+    /// All tasks end.
     pub(super) over: bool,
 }
 
-/// What threads share.
+/// The state that all threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     /// Bytes of records that may still be sent.
     pub(super) budget: AtomicU64,
-    /// Bytes of records that were read.
+    /// Bytes of consumed records.
     pub(super) read_bytes: AtomicU64,
-    /// Bytes of records after which readers have enough.
+    /// Bytes of records after which consumers end.
     pub(super) read_bytes_max: u64,
-    /// Records read, to see whether readers move.
+    /// Consumed records, to detect consumers without progress.
     pub(super) read_records: AtomicU64,
 }
 
 impl Shared {
-    /// Takes at most `count` records of `each` bytes from the budget.
+    /// Takes at most `count` records of `each` bytes from the budget, and returns their number.
     pub(super) fn claim(&self, count: u32, each: u64) -> u32 {
         let mut granted = 0;
         let take = |left: u64| {
             granted = u64::from(count).min(left.checked_div(each).unwrap_or(u64::MAX));
             Some(left - granted * each)
         };
-        // The closure never refuses.
+        // Cannot fail: the closure always returns a value.
         let _ = self
             .budget
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
         granted as u32
     }
 
-    /// Readers have got so much.
+    /// Counts consumed records and bytes.
     pub(super) fn add_read(&self, records: u64, bytes: u64) {
         self.read_records.fetch_add(records, Ordering::Relaxed);
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// True once readers have enough.
+    /// Returns whether consumers have read their limit.
     pub(super) fn read_enough(&self) -> bool {
         self.read_bytes.load(Ordering::Relaxed) >= self.read_bytes_max
     }
 }
 
-/// What a task says to whoever runs the load.
+/// A message from a task to the conductor.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// A producer or consumer is connected, or could not.
+    /// A producer or consumer has connected, or failed to.
     Ready(anyhow::Result<()>),
     /// A producer has ended.
     ProducerDone,
@@ -118,12 +119,12 @@ pub(super) enum Event {
     ConsumerDone,
 }
 
-/// What all tasks of one thread share.
+/// The state that all tasks of one thread share.
 pub(super) struct Worker {
     pub(super) load: Arc<Load>,
-    /// Where brokers are asked for the cluster.
+    /// Address for cluster metadata.
     pub(super) bootstrap: String,
-    /// As it was when the load started.
+    /// The cluster when the load started.
     pub(super) cluster: Cluster,
     pub(super) shared: Arc<Shared>,
     pub(super) phase: watch::Receiver<Phase>,
@@ -134,37 +135,38 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Seconds since the load began.
+    /// Returns the seconds since the load began.
     pub(super) fn now(&self) -> f64 {
         self.clock.get().now()
     }
 
-    /// When producers end.
+    /// Returns when producers end.
     pub(super) fn end(&self) -> f64 {
         self.load.warmup_seconds + self.load.seconds
     }
 
-    /// True once nothing more is to be sent.
+    /// Returns whether nothing more is sent.
     pub(super) fn is_produced(&self) -> bool {
         let phase = self.phase.borrow();
         phase.produced || phase.over
     }
 
-    /// True once everything ends.
+    /// Returns whether all tasks end.
     pub(super) fn is_over(&self) -> bool {
         self.phase.borrow().over
     }
 
-    /// Waits until everything ends.
+    /// Waits until all tasks end.
     pub(super) async fn over(&self) {
-        // Whoever ran the load is gone: that is an end, too.
+        // Fails only if the sender is gone, which also ends the tasks.
         let _ = self.phase.clone().wait_for(|phase| phase.over).await;
     }
 
-    /// Says that a task is connected and waits for the load to begin; false: it never will.
+    /// Reports that a task is connected and waits for the load to begin; returns false if it never
+    /// will.
     pub(super) async fn begin(&self, ready: anyhow::Result<()>) -> bool {
         let failed = ready.is_err();
-        // Without a receiver the load is over.
+        // Without a receiver the load has ended.
         let _ = self.events.send(Event::Ready(ready));
         let mut phase = self.phase.clone();
         let begun = phase

@@ -1,21 +1,24 @@
-//! Adds up what several hosts saw of one load that they put on together.
+//! Merges the outcomes of several hosts that ran one load together.
 //!
-//! Invariants: latencies are merged as histograms; bytes of the curve are neither lost nor made, whatever the
-//! hosts' clocks say. Hosts begin at a common time, but each states its own; the earliest is the begin of the
-//! whole, and the intervals of the others are shifted to it and spread over its grid in proportion. An edge
-//! within a tenth of an interval of the grid is taken to be on it: clocks are not better than that.
+//! Invariants: latencies are merged as histograms; the bytes of the curve are preserved, whatever
+//! the hosts' clocks show. Hosts begin at a common time, but each reports its own; the earliest is
+//! the start of the whole, and the intervals of the other hosts are shifted to it and spread over
+//! its grid in proportion. An edge within a tenth of an interval of the grid counts as on it:
+//! clocks are not more precise than that.
 
 use std::collections::BTreeMap;
 
 use super::{Interval, Latency, Outcome, Side, Usage, Verified};
 use crate::latency::Percentiles;
 
-/// How far from the grid, in intervals, an edge still counts as on it.
+/// Distance from the grid, in intervals, up to which an edge counts as on it.
 const SNAP: f64 = 0.1;
 
 impl Outcome {
-    /// The outcome of the whole load. Its time is that from the first begin to the last end. The broker is
-    /// the same for all, so its use is that of the first host that saw it; what generators used adds up.
+    /// Returns the outcome of the whole load, from the first start to the last end.
+    ///
+    /// The broker is the same for all hosts, so its usage is that of the first host that reports
+    /// it; the usages of generators are added.
     pub fn merge(parts: &[Self]) -> anyhow::Result<Self> {
         let started_ms = parts.iter().map(|part| part.started_ms).min();
         let started_ms = started_ms.unwrap_or_default();
@@ -46,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// Seconds from one time to a later one.
+/// Returns the seconds from one time to a later one.
 fn behind(later_ms: i64, started_ms: i64) -> f64 {
     (later_ms - started_ms) as f64 / 1e3
 }
@@ -88,7 +91,7 @@ fn merge_verified<'a>(found: impl Iterator<Item = &'a Verified>) -> Option<Verif
     })
 }
 
-/// What falls into one interval of the whole.
+/// The parts that fall into one interval of the whole.
 #[derive(Default)]
 struct Slot {
     end: f64,
@@ -106,7 +109,7 @@ fn merge_intervals(parts: &[Outcome], started_ms: i64) -> anyhow::Result<Vec<Int
         let mut start = None;
         for one in &part.intervals {
             let end = snapped((one.at + shift) / length);
-            // An interval begins where the one before it ended.
+            // An interval begins where the previous one ended.
             let begin = start.unwrap_or(end - 1.0).min(end);
             start = Some(end);
             spread(one, begin, end, &mut slots);
@@ -119,7 +122,7 @@ fn merge_intervals(parts: &[Outcome], started_ms: i64) -> anyhow::Result<Vec<Int
             at: slot.end * length,
             produced: produced.next(slot.produced),
             consumed: consumed.next(slot.consumed),
-            // Percentiles of hosts say nothing of those of all: without histograms there are none.
+            // Percentiles of hosts cannot be merged, so without histograms there are none.
             p50_us: 0,
             p99_us: 0,
             latency: Latency::merge(&slot.latencies)?,
@@ -134,14 +137,16 @@ fn merge_intervals(parts: &[Outcome], started_ms: i64) -> anyhow::Result<Vec<Int
     Ok(whole)
 }
 
-/// Adds an interval to those of the grid that it overlaps; times are in intervals. Latencies cannot be divided:
-/// they go to the last one that it covers at least half of, or to the one it ends in.
+/// Adds an interval to the intervals of the grid that it overlaps; times are in intervals.
+///
+/// Latencies cannot be divided: they go to the last grid interval that holds at least half of it,
+/// otherwise to the one in which it ends.
 fn spread(one: &Interval, begin: f64, end: f64, slots: &mut BTreeMap<i64, Slot>) {
     let ends_in = end.ceil() as i64 - 1;
     let (first, last) = if end > begin {
         (begin.floor() as i64, ends_in.max(begin.floor() as i64))
     } else {
-        // Both its edges are taken to be on one line of the grid: it is part of what ends there.
+        // Both edges count as the same grid line: it belongs to the interval that ends there.
         (ends_in.max(0), ends_in.max(0))
     };
     let mut home = last;
@@ -168,7 +173,7 @@ fn spread(one: &Interval, begin: f64, end: f64, slots: &mut BTreeMap<i64, Slot>)
     if !one.latency.is_empty() {
         slot.latencies.push(one.latency.clone());
     }
-    // The tiers are the broker's, so all that see them see the same.
+    // The tiers are the broker's, so every host that reports them reports the same.
     slot.tier_bytes
         .resize(slot.tier_bytes.len().max(one.tier_bytes.len()), 0);
     for (all, seen) in slot.tier_bytes.iter_mut().zip(&one.tier_bytes) {
@@ -176,7 +181,7 @@ fn spread(one: &Interval, begin: f64, end: f64, slots: &mut BTreeMap<i64, Slot>)
     }
 }
 
-/// The length that most intervals have: the median of the distances between their ends.
+/// Returns the most common interval length: the median of the distances between ends.
 fn interval_length(parts: &[Outcome]) -> f64 {
     let mut lengths: Vec<f64> = parts
         .iter()
@@ -186,7 +191,7 @@ fn interval_length(parts: &[Outcome]) -> f64 {
         .collect();
     lengths.sort_by(f64::total_cmp);
     match lengths.get(lengths.len() / 2) {
-        // Ends are a little late now and then; the length that was asked for is a round number.
+        // Ends are slightly late now and then; the configured length is a round number.
         Some(length) if *length >= 0.5 => (length * 10.0).round() / 10.0,
         Some(length) => ((length * 1e3).round() / 1e3).max(1e-3),
         None => 1.0,
@@ -202,7 +207,7 @@ fn snapped(edge: f64) -> f64 {
     }
 }
 
-/// Rounds parts so that their sum stays that of the whole.
+/// Rounds parts so that their sum equals the rounded whole.
 #[derive(Default)]
 struct Rounding {
     exact: f64,

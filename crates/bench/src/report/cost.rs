@@ -1,4 +1,4 @@
-//! What a GB costs the broker in processor time, over the record size where that was varied.
+//! The broker's CPU time per GB, over the record size if that was varied.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use super::pairs::median;
 use super::study::{Figure, Measured, Phase, Place, Study};
 use super::sweep::{highest, spread};
 
-/// So many rows make a line; fewer are bars.
+/// Number of rows from which a line is drawn instead of bars.
 const ROWS_MIN: usize = 3;
 
-/// The section; nothing when no broker's processor time is known.
+/// Returns the section, empty if no broker's CPU time is known.
 pub(super) fn section(study: &Study) -> String {
     let mut page = String::new();
     for phase in &study.phases {
@@ -58,7 +58,7 @@ pub(super) fn section(study: &Study) -> String {
     )
 }
 
-/// A line per target, its points numbered by row.
+/// Returns a line per target, whose points have the row index as x.
 fn lines(study: &Study, phase: &Phase, rows: &[Vec<String>], place: &Place) -> Vec<Line> {
     let mut lines = Vec::new();
     for (target, name) in study.targets.iter().enumerate() {

@@ -1,12 +1,13 @@
-//! `cells.csv`: one row per cell, aborted ones too, in the order in which they were measured.
+//! `cells.csv`: one row per cell, including aborted ones, in the order of measurement.
 //!
-//! Columns are described in `docs/bench-report.md`. Quoted as RFC 4180 says; what is not known is empty.
+//! `docs/bench-report.md` describes the columns. Quoting follows RFC 4180; unknown values are
+//! empty.
 
 use std::collections::BTreeSet;
 
 use crate::outcome::{Cell, Outcome, Run, Side};
 
-/// A column that every file has: its name, and its value of a cell.
+/// A column that every file has: its name, and the function for its value.
 type Column = (&'static str, fn(&Cell) -> String);
 
 const COLUMNS: &[Column] = &[
@@ -46,7 +47,7 @@ const COLUMNS: &[Column] = &[
     }),
 ];
 
-/// What each side of a load has, behind `produce_` or `consume_`.
+/// The columns of each side of a load, prefixed with `produce_` or `consume_`.
 const SIDE: [&str; 10] = [
     "records",
     "bytes",
@@ -60,7 +61,7 @@ const SIDE: [&str; 10] = [
     "max_us",
 ];
 
-/// The file. The error names the cell whose histogram cannot be read.
+/// Returns the file; an error names the cell whose histogram cannot be read.
 pub(super) fn of(run: &Run) -> anyhow::Result<String> {
     let parameters: BTreeSet<&String> = run
         .cells
@@ -132,7 +133,7 @@ fn verified(cell: &Cell, value: fn(&crate::outcome::Verified) -> u64) -> String 
     found.map_or_else(String::new, |found| value(found).to_string())
 }
 
-/// All digits; empty where there is no number.
+/// Returns all digits, or an empty string if the value is not finite.
 fn number(value: f64) -> String {
     if value.is_finite() {
         value.to_string()

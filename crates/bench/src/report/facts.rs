@@ -1,5 +1,5 @@
-//! What was run on what: the notices that must not be missed, the targets, the machine, the commands, and the
-//! figures of every cell.
+//! What was run and on which machine: the notices that must not be missed, the targets, the
+//! machine, the commands, and the figures of every cell.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +11,11 @@ use crate::outcome::{Cell, Run};
 
 use super::study::{Figure, Study, Way, named};
 
-/// So many different errors of all cells are named.
+/// Limit on the listed kinds of errors of all cells.
 const ERRORS_MAX: usize = 12;
 
-/// What a reader must know before any figure: the run was ended, cells failed, records were lost.
+/// Returns what a reader must know before any figure: the run was ended early, cells failed,
+/// records were lost.
 pub(super) fn notices(run: &Run) -> String {
     let mut page = String::new();
     let mut notice = |class: &str, text: &str| {
@@ -60,7 +61,7 @@ pub(super) fn notices(run: &Run) -> String {
     page
 }
 
-/// A line per kind of error: how often, on which target, in how many cells.
+/// Returns a line per kind of error: how often, on which target, in how many cells.
 fn errors(run: &Run) -> Vec<String> {
     let mut kinds: BTreeMap<(&str, &str), (u64, u64)> = BTreeMap::new();
     for cell in &run.cells {
@@ -104,7 +105,7 @@ fn cell_name(cell: &Cell) -> String {
     html(&parts.join(", "))
 }
 
-/// The machine, the targets and the commands.
+/// Returns the section on the machine, the targets and the commands.
 pub(super) fn section(run: &Run) -> String {
     let mut page = String::from("<section id=\"setup\"><h2>What was run, on what</h2>\n");
     if !run.targets.is_empty() {
@@ -147,7 +148,7 @@ pub(super) fn section(run: &Run) -> String {
     page
 }
 
-/// The figures of every cell, folded away.
+/// Returns the figures of every cell, collapsed.
 pub(super) fn cells(study: &Study) -> String {
     if study.phases.is_empty() {
         return String::new();

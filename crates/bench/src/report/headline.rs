@@ -1,4 +1,5 @@
-//! The first thing a reader sees: ours to each rival, pair by pair, where we win and where we lose alike.
+//! The first section: the first target against each rival, pair by pair, showing wins and losses
+//! alike.
 
 use std::fmt::Write as _;
 
@@ -9,10 +10,10 @@ use page::scale::Scale;
 use super::pairs::{Pair, Summary, Verdict, median, pairs};
 use super::study::{Figure, Phase, Place, Study, Way};
 
-/// So many of the lost cells are named; the tables have all.
+/// Limit on the lost cells listed here; the tables have all.
 const NAMED_MAX: usize = 8;
 
-/// One line: a phase at a place against a rival.
+/// One row: a phase at a place against a rival.
 struct Row<'a, 'b> {
     phase: &'b Phase<'a>,
     way: Way,
@@ -23,7 +24,7 @@ struct Row<'a, 'b> {
     cpu: Option<f64>,
 }
 
-/// The section; says so when there is nothing to compare.
+/// Returns the section, with a note if there is nothing to compare.
 pub(super) fn section(study: &Study) -> String {
     let mut page = String::from("<section id=\"ratios\">\n");
     let Some((ours, rivals)) = study.targets.split_first() else {
@@ -85,7 +86,7 @@ fn against(page: &mut String, (ours, rival): (&str, &str), rows: &[Row]) {
         .iter()
         .flat_map(|row| row.pairs.iter().map(|pair| pair.ratio))
         .collect();
-    // A rate that both kept says nothing about how fast they are.
+    // Pairs in which both kept a given rate do not compare their speed.
     let told = rows.iter().flat_map(|row| {
         let kept = |ratio: &f64| row.phase.is_paced() && Verdict::of(*ratio) == Verdict::Even;
         row.pairs
@@ -193,7 +194,7 @@ impl Row<'_, '_> {
         page.push_str("</tr>\n");
     }
 
-    /// Dots on a line as wide as the page lets it be: places are in percent.
+    /// Returns dots on a line that fills the page's width: positions are in percent.
     fn strip(&self, scale: &Scale, name: &str) -> String {
         let percent = |value: f64| scale.at(value).map_or_else(String::new, coordinate);
         let mut svg = format!(
@@ -239,7 +240,7 @@ impl Row<'_, '_> {
             parts.push(super::study::named(along, value));
         }
         if parts.is_empty() {
-            // Nothing was varied: what the load was, then, which all its repetitions share.
+            // Nothing was varied, so this names the fixed parameters, which all repetitions share.
             let fixed = self.phase.fixed.iter();
             parts.extend(fixed.map(|(name, value)| super::study::named(name, value)));
         }
@@ -247,7 +248,7 @@ impl Row<'_, '_> {
     }
 }
 
-/// A cell in which the rival was faster: the median of its ratios, and the figures of its first pair.
+/// A cell in which the rival was faster: its ratios, and the figures of its first pair.
 struct Loss {
     name: String,
     ratios: Vec<f64>,

@@ -1,5 +1,5 @@
-//! The ratio of every cell, as tables whose colours say how far from even it is: blue better, orange worse, and
-//! the numbers say the same for those who see no colours.
+//! Tables with the ratio of every cell; the colour shows the distance from even: blue better,
+//! orange worse. The numbers show the same without colours.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::pairs::{Pair, Summary, Verdict, pairs};
 use super::parameter::parameter;
 use super::study::{Figure, Measured, Phase, Place, Study, Way, order_of_rows};
 
-/// The section; nothing without a rival.
+/// Returns the section, empty without a rival.
 pub(super) fn section(study: &Study) -> String {
     let Some((ours, rivals)) = study.targets.split_first() else {
         return String::new();
@@ -99,7 +99,8 @@ fn phase_tables(page: &mut String, phase: &Phase, way: Way, names: (&str, &str))
     page.push_str("</div>\n");
 }
 
-/// Which parameter makes the columns and which make the rows; without one for columns, devices are.
+/// The parameter of the columns and those of the rows; without one for columns, columns are
+/// devices.
 struct Table<'a> {
     across: Option<&'a String>,
     down: Vec<&'a String>,
@@ -107,7 +108,7 @@ struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn of(phase: &'a Phase) -> Table<'a> {
-        // Sizes come last among the others, so that they stay rows.
+        // Sizes are last among the others, so that they remain rows.
         let of_two = || phase.others.first().filter(|_| phase.others.len() > 1);
         let across = phase.along.as_ref().or_else(of_two);
         let down = phase.others.iter().filter(|name| Some(*name) != across);
@@ -149,7 +150,7 @@ fn value(measured: &Measured, name: &str) -> String {
     value.cloned().unwrap_or_default()
 }
 
-/// Each combination once, in order.
+/// Returns each combination once, in order.
 fn distinct(rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
     let mut rows: Vec<Vec<String>> = rows.collect();
     rows.sort_by(|one, two| order_of_rows(one, two));
@@ -209,7 +210,8 @@ fn in_cell(pairs: &[Pair], way: Way, fits: impl Fn(&Pair) -> bool) -> String {
     )
 }
 
-/// The class of a ratio: even, or five steps to either side by factors of 1.2, 1.5, 2.5 and 5.
+/// Returns the class of a ratio: even, or five steps to either side, by factors of 1.2, 1.5, 2.5
+/// and 5.
 fn shade(ratio: f64) -> String {
     let verdict = Verdict::of(ratio);
     if verdict == Verdict::Even {

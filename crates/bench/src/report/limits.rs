@@ -1,4 +1,4 @@
-//! What the machine itself can do, measured beside: which limit stands beside which load, and all in a table.
+//! The measured limits of the machine: which of them apply to which load, and a table of all.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,13 @@ use crate::outcome::{Limit, Run};
 
 use super::study::{Phase, Place, Way, named, number_of};
 
-/// The limits that bound a row of a phase at a place: one point where they hold everywhere, else one per step.
+/// Returns the limits that bound a row of a phase at a place.
+///
+/// A line has one point if the limit holds everywhere, otherwise one per step.
 pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: Way) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     if phase.is_paced() {
-        // A load with a rate of its own does not try to reach them.
+        // A paced load does not try to reach them.
         return lines;
     }
     for limit in &run.limits {
@@ -35,7 +37,7 @@ pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: W
         };
         let is_same = |line: &&mut Line| line.label == limit.name;
         match (lines.iter_mut().find(is_same), step) {
-            // Measured at other numbers of producers than ours were: the best is the limit.
+            // The limit was measured at other steps than the row: the best figure is the limit.
             (Some(line), None) => line.points[0].y = line.points[0].y.max(point.y),
             (Some(line), Some(_)) => line.points.push(point),
             (None, _) => lines.push(Line {
@@ -51,7 +53,7 @@ pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: W
     lines
 }
 
-/// One level line at the best figure where it was not measured at two steps of the sweep at least.
+/// Makes a line level at its best figure, unless it was measured at two steps of the sweep or more.
 fn level(line: &mut Line, phase: &Phase) {
     let steps = phase.steps();
     line.points.sort_by(|one, two| one.x.total_cmp(&two.x));
@@ -69,7 +71,7 @@ fn level(line: &mut Line, phase: &Phase) {
     }
 }
 
-/// A limit of writing says nothing about reading.
+/// Returns whether a limit applies: one of writing says nothing about reading.
 fn bounds(name: &str, way: Way) -> bool {
     let reads = name.contains("read");
     let writes = name.contains("write") || name.contains("sink");
@@ -93,7 +95,7 @@ fn fits(limit: &Limit, phase: &Phase, row: &[String]) -> bool {
     })
 }
 
-/// The table of all limits; nothing without any.
+/// Returns the table of all limits, empty without any.
 pub(super) fn section(run: &Run) -> String {
     if run.limits.is_empty() {
         return String::new();

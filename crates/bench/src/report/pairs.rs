@@ -1,6 +1,7 @@
-//! Ratios pair by pair: ours to a rival's, measured one right after the other, and what they come to.
+//! Ratios of pairs: the first target's figure to a rival's, measured directly after each other, and
+//! their summary.
 //!
-//! Invariant: a ratio is of two cells that differ in nothing but the target; medians are of ratios, never
+//! Invariant: a ratio is of two cells that differ only in the target; medians are of ratios, never
 //! ratios of medians.
 
 use super::study::{Figure, Measured, Phase, Place};
@@ -13,10 +14,10 @@ pub(super) struct Pair<'a, 'b> {
     pub(super) ratio: f64,
 }
 
-/// Within this of 1 neither is better.
+/// Ratios within this distance of 1 are even.
 const EVEN: f64 = 0.02;
 
-/// Who is better in a pair.
+/// The better target of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Won,
@@ -25,7 +26,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Of a ratio of a figure of which more is better.
+    /// Returns the verdict of a ratio of a figure of which more is better.
     pub(super) fn of(ratio: f64) -> Verdict {
         match ratio {
             more if more > 1.0 + EVEN => Verdict::Won,
@@ -43,7 +44,7 @@ impl Verdict {
     }
 }
 
-/// The median of ratios, how far they are apart, and how many of each verdict there are.
+/// The median and range of ratios, and the count of each verdict.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Summary {
     pub(super) median: f64,
@@ -72,7 +73,7 @@ impl Summary {
         })
     }
 
-    /// Lowest and highest in brackets, where there are several.
+    /// Returns the lowest and highest ratio in brackets, if there are several.
     pub(super) fn brackets(&self) -> String {
         if self.pairs() < 2 {
             return String::new();
@@ -90,7 +91,7 @@ impl Summary {
     }
 }
 
-/// The middle value; between the two middle ones of an even number.
+/// Returns the median; for an even count, the midpoint of the two middle values.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -102,7 +103,7 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
     }
 }
 
-/// The pairs of a phase at a place.
+/// Returns the pairs of a phase at a place.
 pub(super) fn pairs<'a, 'b>(
     phase: &'b Phase<'a>,
     place: &Place,

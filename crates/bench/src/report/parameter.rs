@@ -1,8 +1,9 @@
-//! Parameters of a load as people read them: sizes and rates get a unit, by the words in their names.
+//! Parameters of a load as readable text: sizes and rates get a unit, recognized by words in their
+//! names.
 
 use page::number::{Quantity, size};
 
-/// The value of a parameter as text: sizes get a unit, rates too, the rest stays as it is.
+/// Returns the value of a parameter as text: sizes and rates get a unit, others stay unchanged.
 pub(super) fn parameter(name: &str, value: &str) -> String {
     let Ok(bytes) = value.parse::<u64>() else {
         return value.to_owned();
@@ -14,7 +15,7 @@ pub(super) fn parameter(name: &str, value: &str) -> String {
     }
 }
 
-/// Whether a parameter's values are bytes.
+/// Returns whether a parameter's values are bytes.
 pub(super) fn is_size(name: &str) -> bool {
     ["record", "size", "bytes"]
         .iter()
@@ -22,7 +23,7 @@ pub(super) fn is_size(name: &str) -> bool {
         && !name.contains("records")
 }
 
-/// Whether a parameter's values are bytes a second.
+/// Returns whether a parameter's values are bytes per second.
 pub(super) fn is_rate(name: &str) -> bool {
     name.contains("rate")
 }

@@ -1,4 +1,5 @@
-//! Latency percentiles, a panel per device and record size: from histograms merged over repetitions.
+//! Latency percentiles, one panel per device and record size, from histograms merged over
+//! repetitions.
 
 use std::fmt::Write as _;
 
@@ -12,12 +13,12 @@ use crate::outcome::Latency;
 use super::study::{Measured, Phase, Place, Study, Way, named};
 
 const NAMES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
-/// So many loads are all shown at once.
+/// Number of loads up to which all are shown uncollapsed.
 const ROWS_SHOWN: usize = 4;
-/// With fewer values a percentile would be the largest one again.
+/// Values that each percentile needs; with fewer, it would equal the largest value.
 const COUNTS_MIN: [u64; 6] = [1, 10, 100, 1_000, 10_000, 1];
 
-/// The section; nothing without latencies.
+/// Returns the section, empty without latencies.
 pub(super) fn section(study: &Study) -> anyhow::Result<String> {
     let mut page = String::new();
     for phase in &study.phases {
@@ -25,7 +26,8 @@ pub(super) fn section(study: &Study) -> anyhow::Result<String> {
         let (mut shown, mut more) = (String::new(), String::new());
         for way in phase.ways() {
             for (at, row) in rows.iter().enumerate() {
-                // The smallest and the largest records say most; the others are there for those who ask.
+                // The smallest and the largest records are the most informative; the others are
+                // collapsed.
                 let shown_at_once = rows.len() <= ROWS_SHOWN || at == 0 || at + 1 == rows.len();
                 let panels = row_panels(study, phase, row, way)?;
                 if shown_at_once { &mut shown } else { &mut more }.push_str(&panels);
@@ -65,7 +67,7 @@ fn row_panels(study: &Study, phase: &Phase, row: &[String], way: Way) -> anyhow:
             of_places.push((place, lines));
         }
     }
-    // Neighbours share their scale and their percentiles.
+    // Panels side by side share their scale and their percentiles.
     let all = of_places.iter().flat_map(|(_, lines)| lines);
     let points: Vec<Point> = all.flat_map(|line| line.points.clone()).collect();
     let low = points
@@ -112,7 +114,7 @@ fn row_panels(study: &Study, phase: &Phase, row: &[String], way: Way) -> anyhow:
     Ok(panels)
 }
 
-/// A chart in words, for those who do not see it.
+/// Describes a chart in words, for screen readers.
 fn describe(name: &str, lines: &[Line]) -> String {
     let mut name = name.to_owned();
     for line in lines {
@@ -176,7 +178,7 @@ fn points(merged: &Percentiles) -> Vec<Point> {
         .collect()
 }
 
-/// The step in the middle of those that most targets were measured at.
+/// Returns the middle one of the steps at which most targets were measured.
 pub(super) fn middle_step(phase: &Phase, row: &[String]) -> Option<f64> {
     let steps = phase.steps();
     let targets_at = |step: f64| {

@@ -1,7 +1,8 @@
-//! What an experiment varied, phase by phase: which parameter runs along the x axis, which makes the panels.
+//! What an experiment varied, by phase: the parameter along the x axis, and those that separate the
+//! panels.
 //!
-//! Invariant: only cells that ended as planned are part of it; aborted ones are counted elsewhere and shown as
-//! such. Cells are told apart by everything but target and repetition.
+//! Invariant: a study contains only cells that ended as planned; aborted ones are counted elsewhere
+//! and shown as such. Everything but target and repetition distinguishes cells.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,12 +13,12 @@ use crate::outcome::{Cell, Outcome, Run, Side};
 
 use super::parameter;
 
-/// Names of parameters that run along the x axis when they were varied, the first one that was.
+/// Parameters that run along the x axis if varied, in order of preference.
 const ALONG: &[&str] = &["producers", "consumers", "clients", "groups", "rate"];
-/// Fewer different values than this make bars, not a line.
+/// Number of distinct values from which a line is drawn instead of bars.
 const STEPS_MIN: usize = 3;
 
-/// Writing or reading: a phase may have both.
+/// Writing or reading; a phase may have both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Way {
     Written,
@@ -46,11 +47,11 @@ impl Way {
 /// A figure of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Figure {
-    /// Bytes of records a second.
+    /// Bytes of records per second.
     Rate(Way),
     /// 99th percentile in microseconds.
     P99(Way),
-    /// Processor seconds of the broker per GB of records, written and read.
+    /// CPU seconds of the broker per GB of records, written and read.
     CpuPerGb,
 }
 
@@ -70,7 +71,7 @@ impl Figure {
     }
 }
 
-/// A cell with its percentiles.
+/// A cell and its percentiles.
 #[derive(Debug)]
 pub(super) struct Measured<'a> {
     pub(super) cell: &'a Cell,
@@ -83,10 +84,10 @@ impl Measured<'_> {
     }
 }
 
-/// Where a cell was measured: a device, fresh or warm.
+/// Where a cell was measured: a device, cold or warm.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Place {
-    /// In the order in which devices were first used.
+    /// Position of the device in the order of first use.
     order: usize,
     pub(super) device: String,
     pub(super) cold: bool,
@@ -99,12 +100,12 @@ pub(super) struct Phase<'a> {
     pub(super) cells: Vec<Measured<'a>>,
     /// The parameter along the x axis.
     pub(super) along: Option<String>,
-    /// Parameters that were varied besides.
+    /// Other varied parameters.
     pub(super) others: Vec<String>,
     /// Parameters that were not varied.
     pub(super) fixed: BTreeMap<String, String>,
     pub(super) places: Vec<Place>,
-    /// Some cells were measured fresh and some warm.
+    /// Whether some cells were measured cold and some warm.
     both_temperatures: bool,
 }
 
@@ -113,12 +114,12 @@ pub(super) struct Phase<'a> {
 pub(super) struct Study<'a> {
     pub(super) run: &'a Run,
     pub(super) phases: Vec<Phase<'a>>,
-    /// Ours first; targets that are not in the run's order come last.
+    /// Names of the targets, Forebay first; targets missing in the run's order are last.
     pub(super) targets: Vec<String>,
 }
 
 impl<'a> Study<'a> {
-    /// Of a run. The error names the cell whose histogram cannot be read.
+    /// Creates the study of a run; an error names the cell whose histogram cannot be read.
     pub(super) fn of(run: &'a Run) -> anyhow::Result<Study<'a>> {
         let mut targets = run.order.clone();
         for cell in &run.cells {
@@ -152,7 +153,7 @@ impl<'a> Study<'a> {
         })
     }
 
-    /// The number of a target, which is its colour.
+    /// Returns the index of a target, which selects its colour.
     pub(super) fn number(&self, target: &str) -> usize {
         let found = self.targets.iter().position(|name| name == target);
         found.unwrap_or(self.targets.len())
@@ -192,7 +193,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// Finds out what was varied.
+    /// Determines what was varied.
     fn look_at(&mut self, devices: &[&str]) {
         let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for measured in &self.cells {
@@ -216,7 +217,7 @@ impl<'a> Phase<'a> {
             .map(|(name, _)| (**name).to_owned())
             .filter(|name| Some(name) != self.along.as_ref())
             .collect();
-        // Sizes last: they are what panels of one row share.
+        // Sizes are last, because panels of one row share them.
         self.others.sort_by_key(|name| parameter::is_size(name));
         let mut places: Vec<Place> = self
             .cells
@@ -236,7 +237,7 @@ impl<'a> Phase<'a> {
         self.places = places;
     }
 
-    /// The ways in which anything flowed.
+    /// Returns the directions in which records flowed.
     pub(super) fn ways(&self) -> Vec<Way> {
         let flows = |way: &Way| {
             self.cells
@@ -246,7 +247,8 @@ impl<'a> Phase<'a> {
         Way::BOTH.into_iter().filter(flows).collect()
     }
 
-    /// What a way of this phase is called: `both, read`, or `produce` where there is no other.
+    /// Returns the title of a direction of this phase: `both, read`, or `produce` if it has only
+    /// one.
     pub(super) fn title(&self, way: Way) -> String {
         if self.ways().len() > 1 {
             format!("{}, {}", self.name, way.word())
@@ -255,7 +257,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// How a place is called.
+    /// Returns the name of a place.
     pub(super) fn place_name(&self, place: &Place) -> String {
         let device = if place.device.is_empty() {
             "no device"
@@ -269,7 +271,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// The values of the parameters besides the x axis, each combination once, in order.
+    /// Returns the values of the parameters other than the x axis, each combination once, in order.
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
         let mut rows: Vec<Vec<String>> = self.cells.iter().map(|one| self.row_of(one)).collect();
         rows.sort_by(|one, two| order_of_rows(one, two));
@@ -285,7 +287,7 @@ impl<'a> Phase<'a> {
             .collect()
     }
 
-    /// A row in words: `240 kB records, 3 groups`.
+    /// Returns a row as text: `240 kB records, 3 groups`.
     pub(super) fn row_name(&self, row: &[String]) -> String {
         let named = self
             .others
@@ -295,14 +297,15 @@ impl<'a> Phase<'a> {
         named.collect::<Vec<_>>().join(", ")
     }
 
-    /// A row by its values alone: `240 kB`.
+    /// Returns the values of a row as text: `240 kB`.
     pub(super) fn row_values(&self, row: &[String]) -> String {
         let values = self.others.iter().zip(row);
         let values = values.map(|(name, value)| parameter::parameter(name, value));
         values.collect::<Vec<_>>().join(", ")
     }
 
-    /// What stands beside the title of a panel: the place, and the way where there are both.
+    /// Returns the text beside the title of a panel: the place, and the direction if there are
+    /// both.
     pub(super) fn under(&self, place: &Place, way: Way) -> String {
         let place = self.place_name(place);
         if self.ways().len() > 1 {
@@ -312,7 +315,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// How many panels stand side by side: a column for each place, or as many as fit.
+    /// Returns how many panels are side by side: a column for each place, or as many as fit.
     pub(super) fn columns(&self) -> usize {
         match (self.places.len(), self.rows().len()) {
             // Two by two is easier to compare than three and one.
@@ -322,7 +325,7 @@ impl<'a> Phase<'a> {
         }
     }
 
-    /// The load has a rate of its own: throughput only says whether it was kept.
+    /// Returns whether the load has a rate; throughput then only shows whether it was kept.
     pub(super) fn is_paced(&self) -> bool {
         let names = self
             .along
@@ -332,7 +335,7 @@ impl<'a> Phase<'a> {
         names.into_iter().any(|name| parameter::is_rate(name))
     }
 
-    /// The values along the x axis: (number, name), in order.
+    /// Returns the values along the x axis as (number, name), in order.
     pub(super) fn steps(&self) -> Vec<(f64, String)> {
         let Some(along) = &self.along else {
             return Vec::new();
@@ -348,7 +351,7 @@ impl<'a> Phase<'a> {
         steps
     }
 
-    /// The cells of a row at a place.
+    /// Returns the cells of a row at a place.
     pub(super) fn cells_of<'b>(
         &'b self,
         row: &'b [String],
@@ -361,13 +364,13 @@ impl<'a> Phase<'a> {
         })
     }
 
-    /// Where a cell is along the x axis.
+    /// Returns the position of a cell along the x axis.
     pub(super) fn step_of(&self, measured: &Measured) -> Option<f64> {
         number_of(measured.cell.parameters.get(self.along.as_ref()?)?)
     }
 }
 
-/// A parameter in words: `240 kB records`, `30 producers`, `codec lz4`.
+/// Returns a parameter as text: `240 kB records`, `30 producers`, `codec lz4`.
 pub(super) fn named(name: &str, value: &str) -> String {
     let shown = parameter::parameter(name, value);
     match name {
@@ -384,7 +387,7 @@ pub(super) fn named(name: &str, value: &str) -> String {
     }
 }
 
-/// The parameter for the x axis: one of many numbers.
+/// Returns the parameter for the x axis: one with enough values, all of them numbers.
 fn along(varied: &[(&&str, &BTreeSet<&str>)]) -> Option<String> {
     let fits = |values: &BTreeSet<&str>| {
         values.len() >= STEPS_MIN && values.iter().all(|value| number_of(value).is_some())
@@ -403,12 +406,12 @@ fn along(varied: &[(&&str, &BTreeSet<&str>)]) -> Option<String> {
     named.or_else(longest).map(|(name, _)| (**name).to_owned())
 }
 
-/// A parameter's value as a number, if it is one.
+/// Returns a parameter's value as a number, if it is one.
 pub(super) fn number_of(text: &str) -> Option<f64> {
     text.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
-/// Rows by their first value, then the next.
+/// Compares rows by their first value, then the next.
 pub(super) fn order_of_rows(one: &[String], two: &[String]) -> std::cmp::Ordering {
     let pairs = one.iter().zip(two);
     pairs
@@ -417,7 +420,7 @@ pub(super) fn order_of_rows(one: &[String], two: &[String]) -> std::cmp::Orderin
         .unwrap_or(std::cmp::Ordering::Equal)
 }
 
-/// Numbers as numbers, before words.
+/// Compares numbers by value, before words.
 pub(super) fn order(one: &str, two: &str) -> std::cmp::Ordering {
     match (number_of(one), number_of(two)) {
         (Some(one), Some(two)) => one.total_cmp(&two),

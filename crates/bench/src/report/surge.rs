@@ -1,9 +1,11 @@
-//! Bursts beside the rule that says how long they can be: seconds at the peak against what was free on the first
-//! tier over peak less drain, and seconds until the next against what was used over drain less base.
+//! Bursts and the rule for their length and distance: a burst can last for the free bytes on the
+//! first tier over peak less drain; the gap to the next one takes the used bytes over drain less
+//! base.
 //!
-//! What is measured is read off the curve: a burst was taken in for as long as what was acknowledged kept up with
-//! what was due; the gap began when what was left over had been taken in as well, and lasted until the first tier held
-//! no more than when the burst began. A point of the curve is as exact as its length. What did not happen before the load ended is shown as "more than".
+//! The measured values come from the curve. A burst was held for as long as the acknowledged bytes
+//! kept up with those due; the gap began when the remaining bytes were acknowledged too, and lasted
+//! until the first tier held no more than when the burst began. The precision is one interval of
+//! the curve. What did not happen before the load ended is shown as "more than".
 
 use std::fmt::Write as _;
 
@@ -12,27 +14,28 @@ use page::number::{Quantity, ratio};
 
 use crate::outcome::{Interval, Run, Surge};
 
-/// What is acknowledged less than this part of what is due does not keep up.
+/// Acknowledged bytes below this part of the due bytes do not keep up.
 const KEEPS_UP: f64 = 0.9;
 
-/// Seconds of the base load that count as under way.
+/// Seconds of the base load that count as in flight.
 const UNDER_WAY: f64 = 0.5;
 
-/// One burst as it went.
+/// One measured burst.
 #[derive(Clone, PartialEq, Debug)]
 struct Burst {
-    /// When it began.
+    /// When it began, in seconds.
     at: f64,
-    /// How long the peak was taken in; `None`: to its end.
+    /// How long the peak was acknowledged as it came; `None`: to its end.
     held: Option<f64>,
-    /// By the rule, where there is a first tier.
+    /// The same by the rule, if there is a first tier.
     held_rule: Option<f64>,
-    /// From when all of it had been taken in until the first tier had drained; `None`: not before the next, or the end.
+    /// Seconds from the acknowledgement of all its bytes until the first tier had drained; `None`:
+    /// not before the next burst, or the end.
     gap: Option<f64>,
     gap_rule: Option<f64>,
 }
 
-/// The section; nothing without bursts.
+/// Returns the section, empty without bursts.
 pub(super) fn section(run: &Run) -> String {
     let mut rows = String::new();
     for cell in &run.cells {
@@ -71,7 +74,8 @@ pub(super) fn section(run: &Run) -> String {
     )
 }
 
-/// How long the bursts of a phase's first measurement were taken in, and how long they took to leave.
+/// Returns how long the bursts of a phase's first measurement were held, and how long they took to
+/// drain.
 pub(super) fn measured(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
     let cell = run.cells.iter().find(|cell| cell.phase == phase);
     let surge = cell.and_then(|cell| cell.surge.as_ref().zip(Some(&cell.outcome.intervals)));
@@ -82,7 +86,9 @@ pub(super) fn measured(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)
         .collect()
 }
 
-/// Measured, by the rule, and their ratio; what did not end is more than `most`.
+/// Returns the table cells with the measured value, the one by the rule, and their ratio.
+///
+/// A value that was not reached is shown as more than `most`.
 fn figures(measured: Option<f64>, rule: Option<f64>, most: f64) -> String {
     let show = |seconds: f64| Quantity::Time.show(seconds);
     let shown = match measured {
@@ -106,7 +112,7 @@ fn figures(measured: Option<f64>, rule: Option<f64>, most: f64) -> String {
     cells
 }
 
-/// The bursts of a curve, those that began before its end.
+/// Returns the bursts whose peak ended before the end of the curve.
 fn bursts(surge: &Surge, intervals: &[Interval]) -> Vec<Burst> {
     let quiet = surge.interval - surge.length;
     let Some(end) = intervals.last().map(|last| last.at) else {
@@ -164,8 +170,11 @@ fn burst(surge: &Surge, intervals: &[Interval], start: f64) -> Burst {
     }
 }
 
-/// When everything that was due since the start of a burst had been acknowledged, at its end or later, but before the
-/// next; up to what a base load sends in half a second, which may just be under way.
+/// Returns when everything due since the start of a burst was acknowledged, if before the next
+/// burst.
+///
+/// This is at the end of the peak or later. Up to half a second of base load may be missing,
+/// because it may be in flight.
 fn taken_in(surge: &Surge, intervals: &[Interval], start: f64) -> Option<f64> {
     let end = start + surge.length;
     let mut acknowledged = 0.0;
@@ -182,8 +191,7 @@ fn taken_in(surge: &Surge, intervals: &[Interval], start: f64) -> Option<f64> {
     None
 }
 
-/// How long after its start a burst stopped to be taken in: what had been acknowledged by then fell behind what
-/// was due.
+/// Returns how long after its start the acknowledgements of a burst fell behind what was due.
 fn held(surge: &Surge, intervals: &[Interval], start: f64) -> Option<f64> {
     let end = start + surge.length;
     let mut last = start;
@@ -194,7 +202,7 @@ fn held(surge: &Surge, intervals: &[Interval], start: f64) -> Option<f64> {
         if point.at > end + 1e-6 {
             return None;
         }
-        // A point that began before the burst has quiet in it.
+        // An interval that began before the burst contains base load.
         let seconds = point.at - last;
         let due = surge.peak * seconds;
         if last > start + 1e-6 && (point.produced as f64) < KEEPS_UP * due {
@@ -220,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Points of a second: what was acknowledged in each, and the first tier at its end.
+    /// Intervals of a second: acknowledged bytes, and bytes on the first tier at the end.
     fn curve(points: &[(u64, u64)]) -> Vec<Interval> {
         let each = points.iter().zip(1u32..);
         each.map(|((produced, fast), at)| Interval {
@@ -234,7 +242,8 @@ mod tests {
 
     #[test]
     fn a_burst_is_held_until_what_comes_is_not_taken_in() {
-        // 15 quiet seconds, three at the peak, two that fall behind, two that catch up, then it drains in four.
+        // 15 quiet seconds, three at the peak, two that fall behind, two that catch up, then the
+        // tier drains in four.
         let mut points = vec![(10, 200); 15];
         points.extend([(100, 280), (98, 360), (95, 400), (30, 400), (25, 400)]);
         points.extend([(90, 400), (80, 400)]);
@@ -246,7 +255,7 @@ mod tests {
             (burst.at, burst.held, burst.gap),
             (15.0, Some(3.0), Some(4.0))
         );
-        // 200 free over 80 a second; 200 used over 10 a second.
+        // 200 free bytes over 80 per second; 200 used bytes over 10 per second.
         assert_eq!((burst.held_rule, burst.gap_rule), (Some(2.5), Some(20.0)));
     }
 
@@ -257,7 +266,7 @@ mod tests {
         points.extend([(10, 280); 3]);
         let burst = bursts(&surge(), &curve(&points)).remove(0);
         assert_eq!((burst.held, burst.gap), (None, None));
-        // A base that the second tier cannot take leaves nothing to drain with.
+        // A base load that the second tier cannot take leaves no rate to drain with.
         let mut full = surge();
         full.base = 20.0;
         let burst = bursts(&full, &curve(&points)).remove(0);

@@ -1,4 +1,5 @@
-//! Throughput over what was varied: a panel per device and record size, a line per target, limits dashed.
+//! Throughput over the varied parameters: a panel per device and record size, a line per target,
+//! limits dashed.
 
 use std::fmt::Write as _;
 
@@ -11,10 +12,11 @@ use super::limits;
 use super::pairs::median;
 use super::study::{Figure, Measured, Phase, Place, Study, Way};
 
-/// A limit so much above what was measured is told in words: drawn, it would flatten the rest.
+/// A limit this many times above the measured values is given as text; drawn, it would flatten the
+/// rest.
 const LIMIT_ABOVE_MAX: f64 = 1.6;
 
-/// The section.
+/// Returns the section.
 pub(super) fn section(study: &Study) -> String {
     let mut page = String::from("<section id=\"throughput\"><h2>Throughput</h2>\n");
     for phase in &study.phases {
@@ -49,7 +51,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
         .iter()
         .map(|place| target_lines(study, phase, row, place, Figure::Rate(way)))
         .collect();
-    // Neighbours share their scale: what is lower on the paper is slower.
+    // Panels side by side share their scale, so that a lower line is slower.
     let measured = of_places.iter().flatten().map(highest).fold(0.0, f64::max);
     let near = |limit: &Line| highest(limit) <= measured * LIMIT_ABOVE_MAX;
     let of = |place: &Place| limits::of(study.run, phase, row, place, way);
@@ -94,7 +96,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
     }
 }
 
-/// A panel per place with a group of bars per load; with one place, a panel per load.
+/// Draws a panel per place with a group of bars per load; with one place, a panel per load.
 fn bars(page: &mut String, study: &Study, phase: &Phase, way: Way) {
     let mut panels: Vec<(String, String, Vec<Group>)> = Vec::new();
     for place in &phase.places {
@@ -135,7 +137,7 @@ fn bars(page: &mut String, study: &Study, phase: &Phase, way: Way) {
     }
 }
 
-/// The bars of one load at a place: targets, then limits.
+/// Returns the bars of one load at a place: targets, then limits.
 fn group(study: &Study, phase: &Phase, row: &[String], place: &Place, way: Way) -> Vec<Bar> {
     let mut bars: Vec<Bar> = Vec::new();
     for (number, target) in study.targets.iter().enumerate() {
@@ -164,7 +166,7 @@ fn group(study: &Study, phase: &Phase, row: &[String], place: &Place, way: Way) 
     bars
 }
 
-/// The lines of the targets that were measured at a place.
+/// Returns the lines of the targets that were measured at a place.
 pub(super) fn target_lines(
     study: &Study,
     phase: &Phase,
@@ -203,20 +205,20 @@ pub(super) fn target_lines(
     lines
 }
 
-/// Lowest and highest of several values.
+/// Returns the lowest and highest of several values.
 pub(super) fn spread(values: &[f64]) -> Option<(f64, f64)> {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (values.len() > 1).then_some((low, high))
 }
 
-/// The highest value of a line.
+/// Returns the highest value of a line.
 pub(super) fn highest(line: &Line) -> f64 {
     let ends = |point: &Point| point.spread.map_or(point.y, |(_, high)| high.max(point.y));
     line.points.iter().map(ends).fold(0.0, f64::max)
 }
 
-/// A chart in words, for those who do not see it.
+/// Describes a chart in words, for screen readers.
 fn describe(name: &str, lines: &[Line]) -> String {
     let mut text = name.to_owned();
     for line in lines {

@@ -1,4 +1,4 @@
-//! Throughput over time, with the fill of the broker's tiers underneath where it has any.
+//! Throughput over time, with the bytes on the broker's tiers below if it has tiers.
 
 use std::fmt::Write as _;
 
@@ -14,28 +14,28 @@ use crate::outcome::Interval;
 use super::percentile::middle_step;
 use super::study::{Measured, Phase, Place, Study, Way, named};
 
-/// More points than this are more than a panel has pixels: neighbours are drawn as their mean.
+/// Limit on drawn points, about the pixels of a panel; more are averaged with their neighbours.
 const POINTS_MAX: usize = 200;
-/// Fewer intervals are no curve.
+/// Number of intervals below which no curve is drawn.
 const INTERVALS_MIN: usize = 4;
 const CURVE: f64 = 132.0;
 const STRIP: f64 = 60.0;
 const GAP: f64 = 26.0;
 
-/// What is drawn in one panel: the same load on several targets.
+/// The content of one panel: the same load on several targets.
 struct Panel<'a, 'b> {
     phase: &'b Phase<'a>,
     place: &'b Place,
     row: Vec<String>,
     step: Option<f64>,
-    /// The first repetition of each target, with its number.
+    /// The first repetition of each target, with the target's index.
     cells: Vec<(usize, &'b Measured<'a>)>,
 }
 
-/// Rates of one target over time: (seconds, bytes a second).
+/// Rates of one target over time, as (seconds, bytes per second).
 type Curve = Vec<(f64, f64)>;
 
-/// The section; nothing without curves.
+/// Returns the section, empty without curves.
 pub(super) fn section(study: &Study) -> String {
     let mut page = String::new();
     for phase in &study.phases {
@@ -43,7 +43,7 @@ pub(super) fn section(study: &Study) -> String {
         let chosen = chosen(study, phase);
         for (at, way) in phase.ways().into_iter().enumerate() {
             let curves: Vec<_> = chosen.iter().map(|panel| panel.curves(way)).collect();
-            // Neighbours share their scale.
+            // Panels side by side share their scale.
             let all = curves.iter().flatten().flat_map(|(_, curve)| curve);
             let high = all.map(|(_, rate)| *rate).fold(0.0, f64::max);
             for (panel, curves) in chosen.iter().zip(&curves) {
@@ -65,7 +65,7 @@ pub(super) fn section(study: &Study) -> String {
     )
 }
 
-/// Every load with tiers, and of each place the one in the middle of the sweep of the last row.
+/// Chooses every load with tiers and, for each place, the middle of the sweep of the last row.
 fn chosen<'a, 'b>(study: &Study, phase: &'b Phase<'a>) -> Vec<Panel<'a, 'b>> {
     let mut panels = Vec::new();
     let rows = phase.rows();
@@ -130,7 +130,7 @@ fn firsts<'a, 'b>(
 }
 
 impl Panel<'_, '_> {
-    /// Rates of each target that has any.
+    /// Returns the rates of each target that has any.
     fn curves(&self, way: Way) -> Vec<(usize, Curve)> {
         let flows = |measured: &&Measured| way.side(&measured.cell.outcome).is_some();
         self.cells
@@ -268,7 +268,7 @@ fn rates(
     }
 }
 
-/// Bytes on the tiers, one above the other, the first tier lowest.
+/// Draws the bytes on the tiers stacked, the first tier at the bottom.
 fn fill(
     drawing: &mut Drawing,
     frame: &Frame,
@@ -335,7 +335,7 @@ fn fill(
 
 fn time_axis(drawing: &mut Drawing, frame: &Frame, time: &Scale, last: f64) {
     let unit = Quantity::Time.unit(last);
-    // Ticks are round in the unit that is shown.
+    // Ticks are round in the displayed unit.
     let ends = (frame.left, frame.right);
     let first = time.ticks(5).first().copied().unwrap_or(0.0).min(0.0);
     let shown = Scale::linear(first / unit.factor, last / unit.factor, ends);
@@ -355,7 +355,7 @@ fn time_axis(drawing: &mut Drawing, frame: &Frame, time: &Scale, last: f64) {
     drawing.text((middle, frame.bottom + 30.0), Anchor::Middle, "", unit.name);
 }
 
-/// Rates between the ends of intervals.
+/// Returns the rates between the ends of intervals.
 fn curve(intervals: &[Interval], way: Way) -> Curve {
     let bytes = |interval: &Interval| match way {
         Way::Written => interval.produced,
@@ -366,7 +366,7 @@ fn curve(intervals: &[Interval], way: Way) -> Curve {
         let length = pair[1].at - pair[0].at;
         if length.is_finite() && length > 0.0 {
             if points.is_empty() {
-                // The first one is as long as the one behind it, for all that is known.
+                // The length of the first interval is unknown; assume that of the second.
                 points.push((pair[0].at, bytes(&pair[0]) as f64 / length));
             }
             points.push((pair[1].at, bytes(&pair[1]) as f64 / length));
@@ -375,7 +375,7 @@ fn curve(intervals: &[Interval], way: Way) -> Curve {
     thinned(&points)
 }
 
-/// What is on the tiers, each on top of the ones before.
+/// Returns the bytes on the tiers, each added to those below.
 fn stacked(intervals: &[Interval]) -> Vec<Curve> {
     let tiers = intervals
         .iter()
@@ -396,7 +396,7 @@ fn stacked(intervals: &[Interval]) -> Vec<Curve> {
         .collect()
 }
 
-/// Neighbours as their mean until there are few enough.
+/// Replaces neighbours by their mean until the points are few enough.
 fn thinned(points: &[(f64, f64)]) -> Curve {
     let together = points.len().div_ceil(POINTS_MAX).max(1);
     let mean = |several: &[(f64, f64)]| {

@@ -1,4 +1,5 @@
-//! The whole report: the sections in their order, with the name of the run above them and the targets beside.
+//! The whole report: its sections in order, with the run's name on top and the legend of the
+//! targets.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use crate::outcome::Run;
 use super::study::Study;
 use super::{cost, facts, headline, heat, limits, percentile, surge, sweep, timeline};
 
-/// The whole file.
+/// Returns the whole file.
 pub(super) fn of(run: &Run) -> anyhow::Result<String> {
     let study = Study::of(run)?;
     let sections = [
@@ -70,7 +71,7 @@ fn top(run: &Run) -> String {
     page::frame::header("forebay bench", &run.experiment, &run.about, &line)
 }
 
-/// Which colour and form is whose; with a script, what to show.
+/// Returns the legend of the targets' colours and shapes; with scripts it selects what is shown.
 fn targets(study: &Study) -> String {
     let says = |name: &String| {
         let facts = study.run.targets.get(name);

@@ -1,7 +1,7 @@
-//! Who puts the loads of an experiment on: this process, or many hosts that share each of them.
+//! Runs the loads of an experiment, from this process or from many hosts that share each load.
 //!
-//! Invariant: hosts are reached before anything is measured, and stay connected from one measurement to the
-//! next.
+//! Invariant: hosts are connected before anything is measured, and stay connected between
+//! measurements.
 
 use anyhow::{Context as _, bail};
 use tokio::runtime::Runtime;
@@ -13,14 +13,14 @@ use crate::load::Control;
 use crate::outcome::Outcome;
 use crate::spec::Load;
 
-/// Puts loads on.
+/// The load generators of a run.
 pub(super) struct Generators {
     runtime: Runtime,
     hosts: Option<Hosts>,
 }
 
 impl Generators {
-    /// Reaches the hosts, where there are any; says what keeps them from doing it.
+    /// Connects to the hosts, if there are any; the error has the reason of a failure.
     pub(super) fn reach(arguments: &HostsArguments) -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -33,7 +33,7 @@ impl Generators {
         Ok(Self { runtime, hosts })
     }
 
-    /// What the report is to say of the hosts; none without any.
+    /// Returns the report's text on the hosts; none without any.
     pub(super) fn fact(&self) -> Option<String> {
         let hosts = self.hosts.as_ref()?.clocks();
         let each = hosts.iter().map(|host| {
@@ -43,7 +43,7 @@ impl Generators {
         Some(each.collect::<Vec<_>>().join(", "))
     }
 
-    /// Puts a load on, checked where it asks for that.
+    /// Runs a load, and its check if it has one.
     pub(super) fn put_on(
         &mut self,
         bootstrap: &str,
@@ -76,13 +76,13 @@ pub(super) fn reachable(
     Ok(())
 }
 
-/// The address of a host and a port.
+/// Checks that `host` is a plain name or IPv4 address of this machine, and returns it.
 pub(super) fn checked(host: &str) -> anyhow::Result<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '.' || c == '-' || c == '_';
     if host.is_empty() || !host.chars().all(plain) {
         bail!("--broker-host {host}: a name or an IPv4 address, without a port");
     }
-    // Kafka and ours bind to it, so it must be one of this machine.
+    // Both Kafka and Forebay bind to it, so it must belong to this machine.
     std::net::TcpListener::bind((host, 0))
         .with_context(|| format!("--broker-host {host} is no address of this machine"))?;
     Ok(host.to_owned())

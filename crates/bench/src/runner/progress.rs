@@ -1,7 +1,8 @@
-//! What is going on, on standard error: a bar with the time left on a terminal, a line per measurement else.
+//! Progress on standard error: on a terminal a bar with the time left, otherwise a line per
+//! measurement.
 //!
-//! The time left is the plan's estimate of what is to come, times how much longer or shorter than estimated
-//! things have taken so far.
+//! The time left is the plan's estimate of the remaining actions, times the ratio of actual to
+//! estimated time so far.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _, stderr};
@@ -13,11 +14,11 @@ use crate::outcome::{Cell, Run};
 
 const BAR: usize = 24;
 
-/// How far it is.
+/// The progress of a run.
 #[derive(Debug)]
 pub(super) struct Progress {
     begun: Instant,
-    /// What each action takes, in the order of the plan.
+    /// Estimated seconds of each action, in the order of the plan.
     estimates: Vec<f64>,
     taken: usize,
     measured: usize,
@@ -46,7 +47,7 @@ impl Progress {
         progress
     }
 
-    /// Before an action: the bar and what is being done.
+    /// Draws the bar with the action that begins.
     pub(super) fn beginning(&self, action: &Action) {
         if !self.terminal {
             return;
@@ -64,14 +65,14 @@ impl Progress {
         self.bar(&doing);
     }
 
-    /// What shows rates while a measurement goes on.
+    /// Returns a display of rates during a measurement.
     pub(super) fn live(&self) -> Live {
         Live {
             bar: self.terminal.then(|| self.prefix()),
         }
     }
 
-    /// After an action.
+    /// Counts a finished action.
     pub(super) fn done(&mut self, action: &Action, run: &Run) {
         self.taken += 1;
         if !matches!(action, Action::Measure(_)) {
@@ -91,7 +92,7 @@ impl Progress {
         );
     }
 
-    /// Something worth a line.
+    /// Prints a line.
     pub(super) fn say(&self, words: &str) {
         self.clear();
         eprintln!("{words}");
@@ -129,7 +130,7 @@ impl Progress {
     }
 }
 
-/// Shows the rate of a measurement that goes on, on a terminal.
+/// Shows the rate of a running measurement on a terminal.
 #[derive(Clone, Debug)]
 pub(super) struct Live {
     bar: Option<String>,
@@ -144,15 +145,16 @@ impl Live {
 }
 
 fn draw(line: &str) {
-    // A terminal that is gone is no reason to end.
+    // A terminal that is gone is no reason to end the run.
     let _ = write!(stderr(), "\r\x1b[2K{line:.120}");
 }
 
-/// Seconds left, from what each action was thought to take and what the first of them did take.
+/// Returns the seconds left, from the estimates and the actual time of the actions taken.
 fn left(estimates: &[f64], taken: usize, elapsed: f64) -> f64 {
     let done: f64 = estimates.iter().take(taken).sum();
     let coming: f64 = estimates.iter().skip(taken).sum();
-    // The first few say little; a run is never expected to be much faster or slower than planned.
+    // The first few actions prove little; the ratio stays within bounds because no run is much
+    // faster or slower than planned.
     let pace = if done > 5.0 {
         (elapsed / done).clamp(0.3, 4.0)
     } else {
@@ -161,7 +163,7 @@ fn left(estimates: &[f64], taken: usize, elapsed: f64) -> f64 {
     coming * pace
 }
 
-/// A measurement in words.
+/// Returns a measurement as text.
 pub(super) fn name_of(planned: &Planned) -> String {
     words(
         &planned.device,
@@ -231,7 +233,7 @@ fn rate_of(bytes_per_second: f64) -> String {
     format!("{:.3} GB/s", bytes_per_second / 1e9)
 }
 
-/// Seconds as people say them.
+/// Returns seconds as readable text.
 pub(super) fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match (whole / 3600, whole / 60 % 60, whole % 60) {

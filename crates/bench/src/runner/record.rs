@@ -1,4 +1,4 @@
-//! `run.json`, whole after every measurement.
+//! `run.json`, complete after every measurement.
 
 use std::path::{Path, PathBuf};
 
@@ -61,7 +61,7 @@ impl Record {
         self.save()
     }
 
-    /// What a target only emulates, said once.
+    /// Adds what a target only emulates, each once.
     pub(super) fn emulated(&mut self, what: &[String]) {
         for what in what {
             if !self.run.emulated.contains(what) {
@@ -70,7 +70,7 @@ impl Record {
         }
     }
 
-    /// A fact on how it was measured, said once.
+    /// Adds a fact on how it was measured, once.
     pub(super) fn fact(&mut self, name: &str, value: &str) {
         let fact = (name.to_owned(), value.to_owned());
         if !self.run.machine.contains(&fact) {
@@ -98,7 +98,7 @@ impl Record {
         self.save()
     }
 
-    /// Beside, then in place: a reader never sees half a file.
+    /// Writes a second file and renames it, so that a reader never sees half a file.
     fn save(&self) -> anyhow::Result<()> {
         let beside = self.file.with_extension("json.next");
         let text = serde_json::to_vec(&self.run)?;
@@ -108,7 +108,7 @@ impl Record {
     }
 }
 
-/// What the experiment's readers do with what they read; none when there are none.
+/// Returns what the experiment's consumers do with records; none without consumers.
 fn readers(experiment: &Experiment) -> Option<String> {
     let reading = |phase: &&Phase| phase.load.consume.is_some();
     let discarding = |phase: &&Phase| phase.load.consume.as_ref().is_some_and(|it| it.discard);
@@ -126,7 +126,7 @@ fn readers(experiment: &Experiment) -> Option<String> {
     })
 }
 
-/// The command as it was typed, without the directory of the program.
+/// Returns the command as typed, without the directory of the program.
 fn command_line() -> String {
     let mut words = std::env::args();
     let program = words.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first ends the run in order, the second at once.
+//! SIGINT and SIGTERM: the first one ends the run with its cleanup, the second one at once.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::load::Stop;
 
-/// Which signal came first.
+/// The first signal received.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
     first: Arc<OnceLock<Received>>,
@@ -17,12 +17,12 @@ pub(super) struct Signals {
 #[derive(Clone, Copy, Debug)]
 struct Received {
     name: &'static str,
-    /// What a shell says of a program that this signal ended.
+    /// The exit code that a shell reports for a program ended by this signal.
     code: u8,
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Listens for signals from now on.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -61,17 +61,17 @@ impl Signals {
         Ok(signals)
     }
 
-    /// What ends a load.
+    /// Returns the handle that ends a load.
     pub(super) fn stop(&self) -> Stop {
         self.stop.clone()
     }
 
-    /// The signal that came.
+    /// Returns the name of the received signal.
     pub(super) fn name(&self) -> Option<&'static str> {
         self.first.get().map(|received| received.name)
     }
 
-    /// What to end with.
+    /// Returns the exit code for the received signal.
     pub(super) fn code(&self) -> Option<u8> {
         self.first.get().map(|received| received.code)
     }

@@ -1,4 +1,4 @@
-//! Carrying out one action of the plan after the other: what is attached and running now.
+//! Executes the actions of a plan one by one, and keeps what is attached and running.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,14 +21,14 @@ use crate::target::{self, Place, Running};
 use crate::tiers;
 use crate::usage::{self, Sampler, now_ms};
 
-/// What is attached and running.
+/// The attached device, the running brokers and the state of a run.
 pub(super) struct Steps<'a> {
     experiment: &'a Experiment,
-    /// Of this run alone, on the disk of `--dir`.
+    /// The run's own directory, on the disk of `--dir`.
     work: PathBuf,
-    /// Where brokers leave their logs.
+    /// Directory for the logs of brokers.
     notes: PathBuf,
-    /// Where brokers listen.
+    /// Address for brokers to listen on.
     broker_host: String,
     generators: Generators,
     stop: Stop,
@@ -36,9 +36,9 @@ pub(super) struct Steps<'a> {
     running: BTreeMap<String, Running>,
     /// The devices of first tiers, by target.
     first_tiers: BTreeMap<String, Device>,
-    /// What is to be sent to a receiver that throws it away.
+    /// The measurements to send to a receiver that discards them.
     sockets: Vec<Planned>,
-    /// What each target has written and not yet deleted, by its counted bytes.
+    /// Counted bytes that each target has written and not yet deleted.
     written: BTreeMap<String, u64>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Steps<'a> {
         }
     }
 
-    /// Ends and removes whatever there is.
+    /// Stops and removes everything that is left.
     pub(super) fn end(mut self) -> anyhow::Result<()> {
         let mut ended = Vec::new();
         for (_, running) in std::mem::take(&mut self.running) {
@@ -143,7 +143,7 @@ impl<'a> Steps<'a> {
         if limit::fio_missing().is_none() {
             record.limits(limit::fio(device, wanted.kind)?)?;
         }
-        // Sockets are the same for every device: once is enough.
+        // Sockets are the same for every device, so they are measured once.
         for point in std::mem::take(&mut self.sockets) {
             if !self.stop.is_set() {
                 record.limits(vec![limit::sockets(&point, &self.stop)?])?;
@@ -184,7 +184,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    /// Makes the device of a target's first tier, where it has one.
+    /// Makes the device of a target's first tier, if it has one.
     fn first_tier(&mut self, name: &str, record: &mut Record) -> anyhow::Result<()> {
         let wanted = self.experiment.target.get(name);
         let Some(first) = wanted.and_then(|target| target.first_tier.as_ref()) else {
@@ -215,7 +215,7 @@ impl<'a> Steps<'a> {
             stop: self.stop.clone(),
             ..Control::default()
         };
-        // A load that could not begin may find the broker ready the next time.
+        // If the broker was not ready for the load, it may be now.
         let generators = &mut self.generators;
         let outcome = generators
             .put_on(&bootstrap, load, &control)
@@ -240,7 +240,7 @@ impl<'a> Steps<'a> {
             device.settle()?;
         }
         let measured = self.outcome(planned, progress).or_else(|error| {
-            // It could not begin at all: nothing was written, nothing is counted twice.
+            // The load could not begin, so nothing was written and nothing is counted twice.
             progress.say(&format!("{}, once more: {error:#}", name_of(planned)));
             self.outcome(planned, progress)
         });
@@ -248,7 +248,8 @@ impl<'a> Steps<'a> {
             Ok(outcome) => outcome,
             Err(error) => {
                 let running = self.running.get_mut(&planned.target);
-                // A broker that is gone cannot be measured any further; anything else may be this load's alone.
+                // If the broker ended, nothing more can be measured on it; any other failure may
+                // concern only this load.
                 running.map_or(Ok(()), Running::must_run)?;
                 Outcome {
                     started_ms: now_ms(),
@@ -271,7 +272,7 @@ impl<'a> Steps<'a> {
         })
     }
 
-    /// The bursts of a load, and what takes them.
+    /// Returns the bursts of a load and the capacities that absorb them.
     fn surge(&self, planned: &Planned) -> Option<Surge> {
         let produce = planned.load.produce.as_ref()?;
         let &Rate::Burst {
@@ -342,7 +343,7 @@ impl<'a> Steps<'a> {
     }
 }
 
-/// Shows the rate of every interval.
+/// Returns a callback that shows the rate of every interval.
 fn shown(planned: &Planned, progress: &Progress, seconds: f64) -> load::control::Progress {
     let name = name_of(planned);
     let bar = progress.live();

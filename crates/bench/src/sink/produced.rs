@@ -1,4 +1,4 @@
-//! Produce at a sink: walked while it arrives, answered from what was seen.
+//! Produce at a sink: the request is parsed while it arrives, the response is written from it.
 
 use std::cell::RefCell;
 
@@ -8,13 +8,13 @@ use wire::batch::{BatchHeader, HEADER_BYTES};
 use super::State;
 use crate::load::stream::Stream;
 
-/// Versions served: topics are named, not numbered, up to 12.
+/// Served versions; up to 12 topics have names, not ids.
 pub(super) const VERSIONS: (i16, i16) = (3, 12);
 const FLEXIBLE_FROM: i16 = 9;
-/// Longer names are none.
+/// Longest accepted topic name.
 const NAME_BYTES_MAX: usize = 1 << 10;
 
-/// One request being read, and its answer being written.
+/// A request that is being parsed.
 struct Produced<'a> {
     stream: &'a mut Stream,
     flexible: bool,
@@ -22,7 +22,7 @@ struct Produced<'a> {
     end: u64,
 }
 
-/// Takes a request of `length` bytes; appends its answer, where one is wanted.
+/// Takes a request of `length` bytes; appends its response, unless acks=0.
 pub(super) async fn take(
     stream: &mut Stream,
     length: usize,
@@ -47,7 +47,7 @@ pub(super) async fn take(
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&request.stream.take::<4>().await?);
-    // The client's id is a classic string in every version.
+    // The client id is a classic string in every version.
     let client_id = i16::from_be_bytes(request.stream.take().await?);
     request
         .skip(usize::try_from(client_id).unwrap_or(0))
@@ -70,7 +70,7 @@ pub(super) async fn take(
         request.stream.taken() == end,
         "a request is longer than what is in it"
     );
-    // Not held back, and no tags.
+    // Throttle time 0, and no tags.
     out.extend_from_slice(&[0; 4]);
     out.extend(flexible.then_some(0));
     let answer = (out.len() - start - 4) as u32;
@@ -116,7 +116,8 @@ impl Produced<'_> {
         Ok(())
     }
 
-    /// No error, base offset, no append time, log start offset, no errors of records, no tags.
+    /// Appends a partition: no error, base offset, no append time, log start offset, no record
+    /// errors, no tags.
     fn put_partition(&self, offset: i64, out: &mut Vec<u8>) {
         out.extend_from_slice(&[0; 2]);
         out.extend_from_slice(&offset.to_be_bytes());
@@ -139,7 +140,7 @@ impl Produced<'_> {
         }
     }
 
-    /// Elements or bytes that follow; null is none.
+    /// Returns the number of elements or bytes that follow; null counts as 0.
     async fn count(&mut self) -> anyhow::Result<u32> {
         let count = if self.flexible {
             self.uvarint().await?.saturating_sub(1)
@@ -185,7 +186,7 @@ impl Produced<'_> {
         Ok(u32::try_from(value)?)
     }
 
-    /// Never beyond the end of the request.
+    /// Skips bytes, but never beyond the end of the request.
     async fn skip(&mut self, bytes: usize) -> anyhow::Result<()> {
         let left = self.end.saturating_sub(self.stream.taken());
         ensure!(

@@ -1,20 +1,20 @@
-//! Apache Kafka's class path from Maven Central, once, in the user's cache directory.
+//! Apache Kafka's class path, fetched once from Maven Central into the user's cache directory.
 //!
-//! Invariant: the directory is used only when a file in it says that it is complete; the tests of this project
-//! share it.
+//! Invariant: the directory is used only if a file in it marks it as complete; the tests of this
+//! project share it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-/// The version that is measured against.
+/// The version that is measured.
 pub const VERSION: &str = "4.3.0";
 
 const POM: &str = include_str!("kafka-pom.xml");
 const LOGGING: &str = include_str!("kafka-log4j2.xml");
 
-/// This user's cache directory for us.
+/// Returns Forebay's directory in the user's cache directory.
 pub fn cache() -> PathBuf {
     let named = std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty());
     let root = named.map_or_else(
@@ -27,7 +27,7 @@ pub fn cache() -> PathBuf {
     root.join("forebay")
 }
 
-/// The directory with the jars; fetches them when they are not there.
+/// Returns the directory with the jars; fetches them if they are missing.
 pub fn install() -> anyhow::Result<PathBuf> {
     let jars = cache().join(format!("kafka-{VERSION}"));
     if jars.join(".complete").exists() {
@@ -60,7 +60,7 @@ pub fn install() -> anyhow::Result<PathBuf> {
     Ok(jars)
 }
 
-/// The file that says what a broker logs: warnings and worse.
+/// Returns the logging configuration of the broker: warnings and worse.
 pub(super) fn logging() -> anyhow::Result<PathBuf> {
     written("log4j2.xml", LOGGING)
 }

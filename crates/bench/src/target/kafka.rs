@@ -1,5 +1,5 @@
-//! Apache Kafka as one node, as it is shipped: its defaults, and the memory and collector settings of its own
-//! start script.
+//! Apache Kafka as a single node, as shipped: its defaults, and the memory and collector settings
+//! of its own start script.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail};
 
 use super::{DELETE_DELAY, jars};
 
-/// What `kafka-server-start.sh` and `kafka-run-class.sh` give a broker.
+/// The JVM options of `kafka-server-start.sh` and `kafka-run-class.sh`.
 const JVM: [&str; 8] = [
     "-Xmx1G",
     "-Xms1G",
@@ -21,13 +21,13 @@ const JVM: [&str; 8] = [
     "-Djava.awt.headless=true",
 ];
 
-/// Any will do; a directory must have one.
+/// An arbitrary cluster id; formatting a directory requires one.
 const CLUSTER_ID: &str = "b1pFvYvBS8q1g1cAq2WJ7Q";
 
-/// The setting that makes it sync after so many records.
+/// The setting that makes it sync after this many records.
 const FLUSH: &str = "log.flush.interval.messages";
 
-/// What a single node needs to run here, then what the experiment says.
+/// Returns the settings that a single node needs here, overridden by those of the experiment.
 pub(super) fn settings(
     data: &Path,
     bootstrap: &str,
@@ -72,7 +72,7 @@ pub(super) fn settings(
     settings
 }
 
-/// The command that runs the broker.
+/// Returns the command that runs the broker.
 pub(super) fn command(config: &Path) -> anyhow::Result<Vec<String>> {
     java(&JVM, "kafka.Kafka", &[&config.display().to_string()])
 }
@@ -100,7 +100,7 @@ pub(super) fn format(config: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What it is set to do about syncing, in words.
+/// Returns its settings on syncing as text.
 pub(super) fn durability(settings: &BTreeMap<String, String>) -> String {
     match settings.get(FLUSH) {
         Some(every) if every == "1" => {

@@ -1,8 +1,8 @@
-//! A child process with its log: started in a group of its own, so that ^C at the terminal is not its end, and
-//! bound to this process by the kernel, so that it does not outlive it.
+//! A child process with its log: in its own process group, so that ^C at the terminal does not end
+//! it, and bound to this process by the kernel, so that it does not outlive it.
 //!
-//! Between us and it stands `forebay bench hold`: this very binary, which binds itself to its parent, joins a
-//! control group where there is one, and becomes the program.
+//! `forebay bench hold` starts it: this same binary, which binds itself to its parent, joins a
+//! control group if there is one, and then executes the program.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,7 +25,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a program; what it prints goes to the end of `log`. `join` is a file that takes its number.
+    /// Starts a program whose output is appended to `log`; `join` is a file that its pid is written
+    /// to.
     pub fn start(argv: &[String], log: &Path, join: Option<&Path>) -> anyhow::Result<Self> {
         let program = argv.first().context("an empty command")?.clone();
         let out = File::options()
@@ -47,17 +48,17 @@ impl Process {
         })
     }
 
-    /// Its number.
+    /// Returns its pid.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// How it ended; none while it runs.
+    /// Returns its exit status; none while it runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Fails, with the last lines of its log, when it does not run any more.
+    /// Fails, with the last lines of its log, if it has ended.
     pub fn must_run(&mut self) -> anyhow::Result<()> {
         match self.ended()? {
             None => Ok(()),
@@ -65,7 +66,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end (SIGTERM), and kills it when it does not within the time.
+    /// Sends SIGTERM, and SIGKILL if the program does not end within the time.
     pub fn stop(&mut self, within: Duration) -> anyhow::Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
@@ -90,13 +91,13 @@ impl Process {
         let pid = i32::try_from(self.child.id())?;
         let pid = Pid::from_raw(pid).context("a process has a number")?;
         match rustix::process::kill_process(pid, signal) {
-            // It ended by itself.
+            // It has already ended.
             Err(rustix::io::Errno::SRCH) => Ok(()),
             sent => Ok(sent?),
         }
     }
 
-    /// The last lines of its log.
+    /// Returns the last lines of its log.
     pub fn tail(&self, lines: usize) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -109,14 +110,14 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if matches!(self.child.try_wait(), Ok(None)) {
-            // Nothing more can be done about one that cannot be killed.
+            // A process that cannot be killed cannot be handled any further.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
 }
 
-/// A command that runs a program through `forebay bench hold`.
+/// Returns a command that runs a program through `forebay bench hold`.
 pub fn held<S: AsRef<OsStr>>(argv: &[S], join: Option<&Path>) -> anyhow::Result<Command> {
     let own = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(own);
@@ -132,10 +133,10 @@ pub fn held<S: AsRef<OsStr>>(argv: &[S], join: Option<&Path>) -> anyhow::Result<
 /// Arguments of `forebay bench hold`.
 #[derive(Clone, Debug, Args)]
 pub struct HoldArgs {
-    /// A file that takes this process's number: cgroup.procs of a group.
+    /// File to write this process's pid to: cgroup.procs of a group.
     #[arg(long, value_name = "FILE")]
     join: Option<PathBuf>,
-    /// The process to end with.
+    /// Process to end with.
     #[arg(long, value_name = "PID")]
     parent: u32,
     /// The program and its arguments.
@@ -143,7 +144,7 @@ pub struct HoldArgs {
     argv: Vec<String>,
 }
 
-/// Becomes a program that ends when its parent does; returns only when that fails.
+/// Becomes a program that ends when its parent does; returns only if that fails.
 pub fn hold(arguments: &HoldArgs) -> anyhow::Error {
     match prepare(arguments) {
         Err(error) => error,
@@ -156,7 +157,7 @@ pub fn hold(arguments: &HoldArgs) -> anyhow::Error {
 
 fn prepare(arguments: &HoldArgs) -> anyhow::Result<Command> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-    // The parent may have ended before the kernel was told.
+    // The parent may have ended before the signal was set.
     let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
     if parent != Some(arguments.parent) {
         bail!("the parent {} is gone", arguments.parent);

@@ -1,11 +1,12 @@
-//! Judges what is read: seen before, behind a later one, damaged, missing.
+//! Detects faults in the records read: duplicated, disordered, damaged, missing.
 //!
-//! One [`Checker`] sees the records of some partitions once, from wherever its reader starts. Invariant: a
-//! fault in the log is counted once per record, whatever the reader does: a record that is read again at an
-//! offset that was read already (after a reconnect) is neither a duplicate nor disordered.
+//! A [`Checker`] reads the records of some partitions once, from wherever its reader starts.
+//! Invariant: a fault in the log is counted once per record, whatever the reader does: a record
+//! that is read again at an already read offset (after a reconnect) is neither duplicated nor
+//! disordered.
 //!
-//! Order is judged among the records of one producer, partition and run: of an earlier run, what was never
-//! acknowledged may still have been on its way when the next one began.
+//! Order is checked among the records of one producer, partition and run: unacknowledged records of
+//! an earlier run may still arrive after the next one has begun.
 
 use std::collections::BTreeMap;
 
@@ -14,48 +15,48 @@ use super::run_of;
 use super::stamp::Stamp;
 use crate::load::Place;
 
-/// Faults that are described one by one; the rest is only counted.
+/// Limit on the faults that are described; the rest are only counted.
 const FINDINGS_MAX: usize = 20;
 
 /// The numbered sequence that a producer writes to a partition.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stream {
-    /// Where.
+    /// The partition.
     pub place: Place,
     /// Index of the producer.
     pub producer: u32,
 }
 
-/// What was read of a stream.
+/// The records that were read of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The numbers.
+    /// The numbers read.
     pub numbers: Numbers,
-    /// The first that was read, where its reader began.
+    /// The first number read, where the reader began.
     pub first: u64,
-    /// The largest so far.
+    /// The largest number so far.
     highest: u64,
 }
 
-/// Judges what is read.
+/// Checks the records read.
 #[derive(Clone, Debug, Default)]
 pub struct Checker {
     id: u64,
     streams: BTreeMap<Stream, Seen>,
-    /// First offset of each partition that was not read yet.
+    /// First unread offset of each partition.
     next: BTreeMap<Place, i64>,
     /// Read more than once.
     pub duplicated: u64,
-    /// Read behind a later one.
+    /// Read after a later one.
     pub disordered: u64,
     /// Read with other bytes than written, or in another partition.
     pub damaged: u64,
-    /// What the first faults were, in words.
+    /// Descriptions of the first faults.
     pub findings: Vec<String>,
 }
 
 impl Checker {
-    /// Checks the records of the verification with this id; those of others are none of its business.
+    /// Creates a checker for the verification with this id; it ignores records of others.
     pub fn of(id: u64) -> Self {
         Self {
             id,
@@ -63,7 +64,7 @@ impl Checker {
         }
     }
 
-    /// A record was read.
+    /// Checks a record.
     pub fn read(&mut self, place: Place, offset: i64, value: Option<&[u8]>) {
         let next = self.next.entry(place).or_insert(i64::MIN);
         let again = offset < *next;
@@ -122,17 +123,17 @@ impl Checker {
         }
     }
 
-    /// What was read of each stream.
+    /// Returns the records read of each stream.
     pub fn streams(&self) -> &BTreeMap<Stream, Seen> {
         &self.streams
     }
 
-    /// Different records that were read.
+    /// Returns the number of distinct records read.
     pub fn count(&self) -> u64 {
         self.streams.values().map(|seen| seen.numbers.count()).sum()
     }
 
-    /// Adds what another reader of the same group saw. Of records that both saw one is a duplicate.
+    /// Adds the result of another reader of the same group; a record that both read is a duplicate.
     pub fn absorb(&mut self, other: &Self) {
         self.id = other.id;
         for (stream, theirs) in &other.streams {
@@ -153,9 +154,10 @@ impl Checker {
     }
 }
 
-/// What of `acknowledged` is missing in what was read, as (stream, first, last). With `window`, only what lies
-/// between the first and the last that was read of a stream: a reader that began late or ended early has not
-/// lost what it never asked for.
+/// Returns the acknowledged numbers that were not read, as (stream, first, last).
+///
+/// With `window`, only those between the first and the last number read of a stream: a reader that
+/// began late or ended early has not lost the records outside.
 pub fn missing<'a>(
     acknowledged: &'a BTreeMap<Stream, Numbers>,
     seen: &'a BTreeMap<Stream, Seen>,

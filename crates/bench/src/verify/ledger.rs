@@ -1,10 +1,10 @@
-//! The file that says what was acknowledged, over all runs of a verification.
+//! The file of the acknowledged records, over all runs of a verification.
 //!
-//! Lines of JSON, only ever appended: first what is verified, then each run as it begins, then what was
-//! acknowledged in it. Invariants: a run is in the file, synced, before its first number is used, so that no
-//! number is used twice even if this machine loses power; what a line claims was acknowledged before the line
-//! was written. What was acknowledged shortly before the generator itself was killed may be missing: then it
-//! is not claimed, and not missed. One process at a time has a ledger open.
+//! Lines of JSON, only ever appended: first the subject, then each run as it begins, then its
+//! acknowledgements. Invariants: a run is in the file, synced, before its first number is used, so
+//! that no number is used twice even after a power failure; records are acknowledged before their
+//! line is written. Acknowledgements shortly before the generator was killed may be missing: the
+//! check then neither claims nor misses them. Only one process at a time can open a ledger.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,11 +22,11 @@ use crate::spec::Topics;
 
 const VERSION: u32 = 1;
 
-/// A piece of what was acknowledged: the numbers of a stream from `first` to `last`.
+/// Acknowledged records: the numbers of a stream from `first` to `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "[u64; 5]", into = "[u64; 5]")]
 pub struct Acknowledged {
-    /// Whose and where.
+    /// The producer and the partition.
     pub stream: Stream,
     /// First number.
     pub first: u64,
@@ -34,7 +34,7 @@ pub struct Acknowledged {
     pub last: u64,
 }
 
-/// Producer, topic, partition, first, last.
+/// In the order producer, topic, partition, first, last.
 impl From<Acknowledged> for [u64; 5] {
     fn from(piece: Acknowledged) -> Self {
         let Place { topic, partition } = piece.stream.place;
@@ -65,17 +65,17 @@ impl From<[u64; 5]> for Acknowledged {
     }
 }
 
-/// What is verified.
+/// The id and the topics of a verification.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Subject {
     version: u32,
-    /// In every record's stamp.
+    /// The id in every record's stamp.
     pub id: u64,
-    /// Start of the topics' names.
+    /// Prefix of the topics' names.
     pub prefix: String,
-    /// How many topics.
+    /// Number of topics.
     pub topics: u32,
-    /// Partitions of each.
+    /// Partitions of each topic.
     pub partitions: u32,
 }
 
@@ -98,7 +98,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Opens the ledger of a load on these topics, or begins one with the given id.
+    /// Opens the ledger of a load on these topics, or creates one with the given id.
     pub fn open(path: &Path, topics: &Topics, id: u64) -> anyhow::Result<Self> {
         let subject = Subject {
             version: VERSION,
@@ -118,7 +118,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// Opens a ledger that is there already.
+    /// Opens an existing ledger.
     pub fn existing(path: &Path) -> anyhow::Result<Self> {
         let ledger = Self::load(path, false)?;
         anyhow::ensure!(
@@ -146,7 +146,7 @@ impl Ledger {
         }
         let mut text = Vec::new();
         file.read_to_end(&mut text).with_context(doing)?;
-        // Whoever is killed while writing leaves half a line.
+        // A process killed while writing leaves an incomplete line.
         let whole = text
             .iter()
             .rposition(|byte| *byte == b'\n')
@@ -198,12 +198,12 @@ impl Ledger {
         Ok(())
     }
 
-    /// What it is of.
+    /// Returns the id and the topics of the verification.
     pub fn subject(&self) -> &Subject {
         &self.subject
     }
 
-    /// What was acknowledged in all runs when it was opened; leaves it without.
+    /// Takes the records acknowledged in all runs before it was opened.
     pub fn take_acknowledged(&mut self) -> BTreeMap<Stream, Numbers> {
         std::mem::take(&mut self.acknowledged)
     }
@@ -221,7 +221,7 @@ impl Ledger {
         Ok(self.runs)
     }
 
-    /// Writes down what was acknowledged.
+    /// Appends acknowledgements.
     pub fn write(&mut self, pieces: &[Acknowledged]) -> anyhow::Result<()> {
         let lines: Vec<_> = pieces.iter().copied().map(Line::Acknowledged).collect();
         self.append(&lines)
@@ -239,7 +239,7 @@ impl Ledger {
 }
 
 impl Subject {
-    /// The topics, which are there.
+    /// Returns the topics, which exist already.
     pub fn topics(&self) -> Topics {
         Topics {
             prefix: self.prefix.clone(),

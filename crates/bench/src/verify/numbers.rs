@@ -1,8 +1,8 @@
-//! A set of numbers that mostly follow each other: what was acknowledged, what was read.
+//! A set of mostly consecutive numbers: those acknowledged, or those read.
 //!
-//! Invariant: memory is bounded by one bit per number between the smallest and the largest of a gapless
-//! piece, and falls to some bytes per 4096 once those are all there; a set of a billion is a few megabytes,
-//! however numbers were lost.
+//! Invariant: memory is bounded by one bit per number between the smallest and the largest of a
+//! contiguous range, and falls to some bytes per 4096 numbers once all of these are present; a set
+//! of a billion takes a few megabytes, whichever numbers were lost.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ const ALL: &Words = &[u64::MAX; WORDS];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Chunk {
-    /// Every number of it is there.
+    /// All numbers are present.
     Full,
-    /// Some are: one bit each, and how many.
+    /// Some are present: one bit each, and their count.
     Part(Box<Words>, u64),
 }
 
@@ -39,7 +39,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The empty set.
+    /// Returns the empty set.
     pub const fn none() -> Self {
         Self {
             chunks: BTreeMap::new(),
@@ -47,12 +47,12 @@ impl Numbers {
         }
     }
 
-    /// Adds a number; false when it was there.
+    /// Adds a number; returns false if it was present.
     pub fn insert(&mut self, number: u64) -> bool {
         self.insert_range(number, number) == 1
     }
 
-    /// Adds the numbers from `first` to `last`; returns how many were not there.
+    /// Adds the numbers from `first` to `last`; returns how many were absent.
     pub fn insert_range(&mut self, first: u64, last: u64) -> u64 {
         let mut added = 0;
         let mut at = first;
@@ -93,7 +93,7 @@ impl Numbers {
         added
     }
 
-    /// True when the number is there.
+    /// Returns whether the number is present.
     pub fn contains(&self, number: u64) -> bool {
         let bit = number % CHUNK;
         self.chunks
@@ -101,12 +101,12 @@ impl Numbers {
             .is_some_and(|chunk| chunk.words()[bit as usize / 64] >> (bit % 64) & 1 == 1)
     }
 
-    /// How many there are.
+    /// Returns how many numbers are present.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The largest.
+    /// Returns the largest number.
     pub fn last(&self) -> Option<u64> {
         let (index, chunk) = self.chunks.last_key_value()?;
         let words = chunk.words();
@@ -114,7 +114,7 @@ impl Numbers {
         Some(index * CHUNK + word as u64 * 64 + (63 - u64::from(words[word].leading_zeros())))
     }
 
-    /// Adds all of another set; returns how many were in both.
+    /// Adds another set; returns how many numbers were in both.
     pub fn absorb(&mut self, other: &Self) -> u64 {
         let added: u64 = other
             .ranges()
@@ -123,13 +123,13 @@ impl Numbers {
         other.count - added
     }
 
-    /// The numbers as ranges (first, last), ascending and as long as can be.
+    /// Returns the numbers as maximal ranges (first, last), ascending.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> {
         static EMPTY: Numbers = Numbers::none();
         self.without(&EMPTY)
     }
 
-    /// What is here and not in the other, as ranges.
+    /// Returns the numbers of this set that are not in the other, as ranges.
     pub fn without<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (u64, u64)> + 'a {
         let mut pieces = self
             .chunks
@@ -155,7 +155,7 @@ impl Numbers {
     }
 }
 
-/// The runs of ones in a chunk whose first number is `start`.
+/// Returns the runs of ones in a chunk whose first number is `start`.
 fn runs(words: Box<Words>, start: u64) -> impl Iterator<Item = (u64, u64)> {
     let mut at = 0_u64;
     std::iter::from_fn(move || {
@@ -166,7 +166,7 @@ fn runs(words: Box<Words>, start: u64) -> impl Iterator<Item = (u64, u64)> {
     })
 }
 
-/// The first bit from `at` on that is set (or is not).
+/// Returns the first bit from `at` on that is set (or not set).
 fn next(words: &Words, mut at: u64, set: bool) -> Option<u64> {
     while at < CHUNK {
         let word = words[at as usize / 64];

@@ -1,9 +1,9 @@
-//! One run of a verification, as the generator sees it: hands out numbers, takes acknowledgements and what
-//! readers read.
+//! One run of a verification, as the generator uses it: assigns numbers, and takes acknowledgements
+//! and the records read.
 //!
-//! Invariant: what was acknowledged is in the ledger at the latest [`WRITE_EVERY`] after a later
-//! acknowledgement of the same producer, and when the producer ends. A ledger that cannot be written ends
-//! nothing, but the verification fails.
+//! Invariant: an acknowledgement is written to the ledger with the first one of the same producer
+//! that comes [`WRITE_EVERY`] or more after the last write, and at the latest when the producer
+//! ends. A failure to write the ledger does not end the load, but the verification fails.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,9 @@ use crate::load::Place;
 use crate::load::hook::{Checking, Numbering, Verification};
 use crate::outcome::Verified;
 
-/// How long acknowledgements are gathered before they are written down.
+/// Longest time that acknowledgements are collected before they are written.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
-/// Pieces of lost numbers that are described one by one.
+/// Limit on the ranges of lost numbers that are described.
 const LOST_FINDINGS_MAX: usize = 20;
 
 /// One run of a verification.
@@ -30,35 +30,35 @@ pub struct Session {
     state: Arc<Mutex<State>>,
 }
 
-/// What all producers and consumers of the run have in common.
+/// The state that all producers and consumers of the run share.
 #[derive(Default)]
 struct State {
     ledger: Option<Ledger>,
-    /// Of all runs.
+    /// The acknowledged numbers of all runs.
     acknowledged: BTreeMap<Stream, Numbers>,
-    /// Acknowledged here, for who runs many hosts.
+    /// The numbers acknowledged in this run, for the caller of many hosts.
     fresh: BTreeMap<Stream, Numbers>,
     groups: BTreeMap<u32, Checker>,
-    /// Why the ledger is not complete.
+    /// Why the ledger is incomplete.
     failure: Option<String>,
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    // Sums and sets: sound whatever was interrupted.
+    // The state consists of sums and sets, which stay valid after a panic.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a verification found, and examples.
+/// The result of a verification, with examples.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Findings {
     /// The counts.
     pub verified: Verified,
-    /// Faults in words, and how many records each is about.
+    /// Descriptions of faults, and the number of records of each.
     pub examples: BTreeMap<String, u64>,
 }
 
 impl Session {
-    /// A run that nobody continues.
+    /// Creates a run without a ledger.
     pub fn of(id: u64, run: u64) -> Self {
         Self {
             id,
@@ -67,13 +67,13 @@ impl Session {
         }
     }
 
-    /// The next run of a ledger.
+    /// Begins the next run of a ledger.
     pub fn next(mut ledger: Ledger, started_ms: i64) -> anyhow::Result<Self> {
         let run = ledger.begin_run(started_ms)?;
         Ok(Self::continued(ledger, run))
     }
 
-    /// A ledger as it is, to check what it claims.
+    /// Opens a ledger to check its acknowledgements, without a new run.
     pub fn closed(ledger: Ledger) -> Self {
         Self::continued(ledger, 0)
     }
@@ -91,17 +91,17 @@ impl Session {
         }
     }
 
-    /// Its id and run, for those who number on other hosts.
+    /// Returns the id and run, for numbering on other hosts.
     pub fn identity(&self) -> (u64, u64) {
         (self.id, self.run)
     }
 
-    /// Takes what was acknowledged elsewhere.
+    /// Adds the acknowledgements of other hosts.
     pub fn acknowledged_elsewhere(&self, pieces: &[Acknowledged]) {
         lock(&self.state).acknowledge(pieces);
     }
 
-    /// What was acknowledged in this run.
+    /// Returns the acknowledgements of this run.
     pub fn acknowledged_here(&self) -> Vec<Acknowledged> {
         let state = lock(&self.state);
         let pieces = state.fresh.iter().flat_map(|(stream, numbers)| {
@@ -115,8 +115,10 @@ impl Session {
         pieces.collect()
     }
 
-    /// What the readers of the load found. They may have begun late and ended early: lost is what they missed in
-    /// between. With several groups faults add up, and `read` is of the group that read most.
+    /// Returns the faults that the consumers of the load found.
+    ///
+    /// They may have begun late and ended early, so only records missed in between are lost. With
+    /// several groups faults add up, and `read` is that of the group that read most.
     pub fn live(&self) -> Findings {
         let state = lock(&self.state);
         let mut found = Findings::default();
@@ -127,7 +129,7 @@ impl Session {
         found
     }
 
-    /// What one reader found who has read everything there is.
+    /// Returns the faults that one reader of everything found.
     pub fn whole(&self, reader: &Checker) -> Findings {
         let state = lock(&self.state);
         let mut found = Findings::default();
@@ -136,12 +138,12 @@ impl Session {
         found
     }
 
-    /// A checker of this verification.
+    /// Returns a checker of this verification.
     pub fn checker(&self) -> Checker {
         Checker::of(self.id)
     }
 
-    /// Why the ledger is not complete.
+    /// Returns why the ledger is incomplete.
     pub fn failure(&self) -> Option<String> {
         lock(&self.state).failure.clone()
     }
@@ -192,7 +194,7 @@ impl Findings {
         }
     }
 
-    /// Both together: what two readers saw of one log. The same fault is one fault.
+    /// Combines the findings of two readers of one log, counting a common fault once.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         let (ours, theirs) = (&mut self.verified, &other.verified);
@@ -236,7 +238,7 @@ impl Verification for Session {
     }
 }
 
-/// The writing end of one producer.
+/// The numbering of one producer.
 struct Writer {
     id: u64,
     run: u64,
@@ -296,7 +298,7 @@ impl Numbering for Writer {
     }
 
     fn given_up(&mut self, _place: Place, _first: u64, _count: u32) {
-        // Stored or not: neither is a fault, and the numbers are not used again.
+        // Stored or not is no fault, and the numbers are not used again.
     }
 }
 
@@ -306,7 +308,7 @@ impl Drop for Writer {
     }
 }
 
-/// The reading end of one consumer.
+/// The check of one consumer.
 struct Reader {
     group: u32,
     checker: Checker,

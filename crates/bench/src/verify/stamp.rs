@@ -1,41 +1,42 @@
-//! What a record that is to be checked says of itself, in the first 36 bytes of its value.
+//! The stamp of a checked record, in the first 36 bytes of its value.
 //!
 //! | bytes | what |
 //! |---|---|
 //! | 0..4 | `fbv1` |
-//! | 4..8 | CRC-32C of everything behind |
+//! | 4..8 | CRC-32C of everything after it |
 //! | 8..16 | id of the verification that wrote it |
 //! | 16..20 | producer |
 //! | 20..24 | topic, as its index in the load |
 //! | 24..28 | partition |
 //! | 28..36 | number |
 //!
-//! All little-endian. Invariant: a stamp that is read back is the one that was written, and so is the payload
-//! behind it; anything else is `None`. Keys and headers are not covered.
+//! All little-endian. Invariant: a stamp that is read equals the written one, and so does the
+//! payload after it; anything else reads as `None`. Keys and headers are not covered.
 
 use crate::load::Place;
 
-/// Bytes of a value that are the stamp's: the smallest value that can be checked.
+/// Bytes of the stamp, which is the size of the smallest value that can be checked.
 pub const STAMP_BYTES: usize = 36;
 
 const MAGIC: [u8; 4] = *b"fbv1";
 
-/// A record's own account of itself.
+/// The identity of a checked record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
     /// The verification that wrote it.
     pub id: u64,
     /// Index of its producer, over all hosts.
     pub producer: u32,
-    /// Where it was sent.
+    /// The place it was sent to.
     pub place: Place,
-    /// Its number; ascending for a producer and place.
+    /// Its number; ascending per producer and place.
     pub number: u64,
 }
 
 impl Stamp {
-    /// Writes itself over the beginning of a value, which is at least [`STAMP_BYTES`] long and has its payload
-    /// already.
+    /// Writes the stamp over the start of a value.
+    ///
+    /// The value is at least [`STAMP_BYTES`] long and already contains its payload.
     pub fn write(&self, value: &mut [u8]) {
         let (stamp, _) = value.split_at_mut(STAMP_BYTES);
         stamp[..4].copy_from_slice(&MAGIC);
@@ -48,7 +49,7 @@ impl Stamp {
         value[4..8].copy_from_slice(&sum.to_le_bytes());
     }
 
-    /// The stamp of a value; none when it has none or is not as it was written.
+    /// Returns the stamp of a value; none if it has none or was changed.
     pub fn read(value: &[u8]) -> Option<Self> {
         let (stamp, _) = value.split_at_checked(STAMP_BYTES)?;
         if stamp[..4] != MAGIC || word(stamp, 4) != crc32c::crc32c(&value[8..]) {
@@ -74,7 +75,7 @@ fn long(stamp: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array(stamp, at))
 }
 
-/// Every caller's `at` is a constant within the stamp.
+/// Cannot panic: every caller's `at` is a constant within the stamp.
 fn array<const N: usize>(stamp: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|index| stamp[at + index])
 }

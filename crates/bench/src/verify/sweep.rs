@@ -1,7 +1,7 @@
-//! Reads everything there is, once, when nobody writes any more: the last word on what was lost.
+//! Reads everything once after the last write, to determine what was lost.
 //!
-//! A load without writers that starts at the earliest offsets and ends at those that partitions had when it
-//! began. Not here: what is missing (`session.rs` knows what was acknowledged).
+//! It runs a load without producers, from the earliest offsets to the log end offsets of its start.
+//! Not here: what is missing (`session.rs` has the acknowledgements).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,14 +15,14 @@ use crate::load::{self, Control, Place, Stop};
 use crate::outcome::Verified;
 use crate::spec::{Consume, Driver, From, Load, Topics};
 
-/// Connections that read.
+/// Connections for reading.
 const CONSUMERS_MAX: u32 = 4;
-/// After so many seconds without a byte it is given up.
+/// Seconds without a byte after which the sweep fails.
 const STILL_SECONDS_MAX: u32 = 60;
-/// There is no end but the partitions'.
+/// So long that only the ends of the partitions end the load.
 const SECONDS: f64 = 1e8;
 
-/// Reads all partitions of these topics from begin to end.
+/// Reads all partitions of these topics from start to end.
 pub(super) async fn sweep(
     bootstrap: &str,
     topics: &Topics,
@@ -93,7 +93,7 @@ fn reading(topics: &Topics) -> Load {
     }
 }
 
-/// The check of a reading without writers.
+/// The check of a load without producers.
 struct Everything {
     empty: Checker,
     seen: Mutex<Checker>,

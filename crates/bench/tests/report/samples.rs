@@ -1,4 +1,5 @@
-//! Made-up runs, the same every time: all that a report must be able to show, and what it must survive.
+//! Made-up runs, the same every time: all that a report must be able to show, and what it must
+//! survive.
 //!
 //! The figures come from formulas; none was measured.
 

@@ -1,21 +1,24 @@
-//! Room for the checkpoint files of a log directory, for when its disk is full: a file of zeros that gives way to them.
+//! Reserved space for the checkpoint files of a log directory with a full disk: a file of zeros
+//! that shrinks to make room for them.
 //!
-//! A checkpoint is replaced as a whole, so the new one needs room beside the old. Without it a full disk would keep
-//! `DeleteRecords` from being remembered, which is what makes room. Invariant: the file is the broker's own, holds nothing, and is
-//! made anew when it is missing and there is room; who removes it loses nothing else.
+//! A checkpoint is replaced as a whole, so the new one needs space beside the old. Without that, a
+//! full disk would keep `DeleteRecords`, which frees space, from becoming durable. Invariant: the
+//! file is the broker's own, holds no data, and is created again when it is missing and there is
+//! space; removing it loses nothing else.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use platform::disk::{Disk, DiskFile, Open};
 
-/// The file's name in a log directory.
+/// The name of the file in a log directory.
 pub(crate) const FILE: &str = "reserved-room";
-/// Its length: the four checkpoints of some ten thousand logs, one at a time.
+/// Its length: the four checkpoints of about ten thousand logs, written one at a time.
 const RESERVE_BYTES: u64 = 1 << 20;
-/// What part of a file system it may take.
+/// Its maximum share of the file system, as a divisor.
 const RESERVE_SHARE: u64 = 256;
-/// What a small file may take beside its bytes: the last block, and one for names.
+/// What a small file may take in addition to its bytes: the last block, and one for directory
+/// entries.
 const SLACK_BYTES: u64 = 8 << 10;
 
 const _: () = assert!(
@@ -24,7 +27,7 @@ const _: () = assert!(
 );
 const _: () = assert!(RESERVE_SHARE > 1, "the room is a part of the file system");
 
-/// Writes a small file, if need be in the place of reserved room.
+/// Writes a small file, if necessary in the reserved space.
 pub(crate) async fn replace<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> io::Result<()> {
     match disk.replace_file(path, bytes).await {
         Err(error) if is_full(&error) => {
@@ -36,7 +39,7 @@ pub(crate) async fn replace<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> io:
     }
 }
 
-/// Makes the reserve of a directory whole again, if there is room.
+/// Restores the reserve of a directory, if there is space.
 pub(super) async fn regain<D: Disk>(disk: &D, dir: &Path) {
     let total = disk.space(dir).await.map_or(u64::MAX, |space| space.total);
     let bytes = RESERVE_BYTES.min(total / RESERVE_SHARE);

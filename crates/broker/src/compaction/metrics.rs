@@ -1,7 +1,7 @@
-//! What is counted of compaction, under the names of Kafka's `LogCleaner` and `LogCleanerManager`.
+//! Metrics of compaction, under the names of Kafka's `LogCleaner` and `LogCleanerManager`.
 //!
-//! Where Kafka has one value for all of its cleaner's threads and each shard has its own here, the series has a label
-//! `shard`; dashboards take the maximum either way.
+//! Where Kafka has one value for all its cleaner threads and each shard here has its own, the
+//! series has a label `shard`; dashboards take the maximum in both cases.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use storage::{Compacted, Dirt};
+use storage::{CompactionRound, Dirt};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct DirectoryLabel {
@@ -26,7 +26,7 @@ struct ShardLabel {
     shard: u64,
 }
 
-/// Handles; clones share them.
+/// Metric handles; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     max_dirty_percent: Family<ShardLabel, Gauge>,
@@ -44,16 +44,16 @@ pub struct Metrics {
     last_run_ms: Arc<AtomicI64>,
 }
 
-/// What a shard found when it last looked at its logs.
+/// The state of a shard's logs when it last examined them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct CompactionBacklog {
     dirty_percent: i64,
     delay_secs: i64,
     // Bounded: one for each of `log.dirs`.
     uncleanable: BTreeMap<PathBuf, (i64, i64)>,
 }
 
-impl Found {
+impl CompactionBacklog {
     pub(super) fn note_uncleanable(&mut self, dir: &Path, bytes: u64) {
         let (count, sum) = self.uncleanable.entry(dir.to_owned()).or_default();
         *count += 1;
@@ -67,7 +67,7 @@ impl Found {
 }
 
 impl Metrics {
-    /// Makes the metrics and registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         let manager = registry.sub_registry_with_prefix("kafka_log_logcleanermanager");
@@ -137,7 +137,7 @@ impl Metrics {
     }
 
     /// Counts a round.
-    pub(super) fn count(&self, round: &Compacted, elapsed: Duration, now_ms: i64) {
+    pub(super) fn count(&self, round: &CompactionRound, elapsed: Duration, now_ms: i64) {
         self.buffer_utilization_percent
             .set(percent(round.map_utilization));
         self.recopy_percent
@@ -150,8 +150,14 @@ impl Metrics {
         self.last_run_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Shows what a shard finds now, after what it found `before`.
-    pub(super) fn show(&self, shard: usize, before: &Found, now: &Found, now_ms: i64) {
+    /// Publishes a shard's new state, given the state `before`.
+    pub(super) fn show(
+        &self,
+        shard: usize,
+        before: &CompactionBacklog,
+        now: &CompactionBacklog,
+        now_ms: i64,
+    ) {
         let label = ShardLabel {
             shard: shard as u64,
         };
@@ -170,7 +176,8 @@ impl Metrics {
         let dirs = before.uncleanable.keys().chain(now.uncleanable.keys());
         let dirs: std::collections::BTreeSet<_> = dirs.collect();
         for dir in dirs {
-            let of = |found: &Found| found.uncleanable.get(dir).copied().unwrap_or_default();
+            let of =
+                |found: &CompactionBacklog| found.uncleanable.get(dir).copied().unwrap_or_default();
             let (was, is) = (of(before), of(now));
             let label = DirectoryLabel {
                 logdirectory: dir.display().to_string(),

@@ -1,4 +1,5 @@
-//! The broker's settings of compaction as they are now: `log.cleaner.*`. What a topic says is in its own.
+//! The broker's current compaction settings: `log.cleaner.*`. The settings of a topic are in the
+//! topic's configuration.
 
 use std::time::Duration;
 
@@ -8,26 +9,26 @@ use storage::CompactOptions;
 use crate::Broker;
 use crate::topic_config::BrokerSettings;
 
-/// Least time between two looks at logs of which none was due.
+/// Minimum time between two searches that found no log that was due.
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
-/// No map is larger, as in Kafka.
+/// Maximum size of the map, as in Kafka.
 const MAP_BYTES_MAX: usize = i32::MAX as usize;
 
 /// Settings of one round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Settings {
-    /// `log.cleaner.enable`, and there is somebody to do it.
+    /// True if `log.cleaner.enable` is set and `log.cleaner.threads` is not 0.
     pub(super) is_enabled: bool,
     /// `log.cleaner.threads`.
     pub(super) logs_at_once: usize,
     /// `log.cleaner.backoff.ms`.
     pub(super) backoff: Duration,
-    /// The part of memory and rate of one of so many.
+    /// The share of memory and rate of one of `logs_at_once` rounds.
     pub(super) round: CompactOptions,
 }
 
 impl Settings {
-    /// As they are now.
+    /// Returns the current settings.
     pub(super) fn of<P: Platform>(broker: &Broker<P>) -> Self {
         let image = broker.image();
         Self::resolve(&BrokerSettings {

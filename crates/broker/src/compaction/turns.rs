@@ -1,7 +1,7 @@
-//! How many logs are compacted at once, over all shards.
+//! Limits how many logs are compacted at the same time, over all shards.
 //!
-//! Each round has its share of the memory for compaction until it ends. Invariant: no more rounds than may be at once are
-//! under way, and beside them no more than as many again that wait for a disk that hangs.
+//! Each round has its share of the memory for compaction until it ends. Invariant: at most the
+//! configured number of rounds run, plus at most the same number that wait for a disk that hangs.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ pub struct Turns(Arc<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     taken: AtomicUsize,
-    /// Rounds that gave their turn up and have not ended.
+    /// Rounds that gave their turn up but have not ended.
     left: AtomicUsize,
 }
 
-/// The right to compact one log, until it is dropped.
+/// The permission to compact one log, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     counts: Arc<Counts>,
@@ -26,7 +26,7 @@ pub(super) struct Turn {
 }
 
 impl Turns {
-    /// A turn, if fewer than `at_once_max` are taken.
+    /// Returns a turn, if fewer than `at_once_max` are taken.
     pub(super) fn begin(&self, at_once_max: usize) -> Option<Turn> {
         is_one_more(&self.0.taken, at_once_max).then(|| Turn {
             counts: Arc::clone(&self.0),
@@ -36,8 +36,10 @@ impl Turns {
 }
 
 impl Turn {
-    /// Others have the turn although the round has not ended, for it waits for a disk that hangs; it stays the round's where
-    /// `left_max` rounds are left already.
+    /// Gives the turn to other rounds, although this round, which waits for a disk that hangs, has
+    /// not ended.
+    ///
+    /// The round keeps its turn if `left_max` rounds have given theirs up already.
     pub(super) fn leave(&self, left_max: usize) {
         if !self.is_left.get() && is_one_more(&self.counts.left, left_max) {
             self.is_left.set(true);
@@ -46,14 +48,14 @@ impl Turn {
     }
 }
 
-/// Counts one more if there are fewer than `max`.
+/// Increments a count that is below `max`.
 fn is_one_more(count: &AtomicUsize, max: usize) -> bool {
     let more = |count: usize| (count < max).then_some(count + 1);
     let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     counted.is_ok()
 }
 
-/// Counts one less. Below none there would be no turn for anybody any more.
+/// Decrements a count. An underflow would leave no turns.
 fn one_less(count: &AtomicUsize) {
     let before = count.fetch_sub(1, Ordering::Relaxed);
     assert!(before > 0, "a turn that was taken is given back once");

@@ -1,4 +1,4 @@
-//! Answers that have to be taken back: the records could not be made durable.
+//! Responses that must be taken back because the records could not be made durable.
 //!
 //! What was refused stays refused; what was granted becomes an error.
 
@@ -10,13 +10,13 @@ use wire::messages::{
 };
 use wire::types::{ErrorCode, Uuid};
 
-/// A response with a code for each part of the request.
-pub(crate) trait Answer {
+/// A response with an error code for each part of the request.
+pub(crate) trait ControllerResponse {
     /// Turns every success into `code`.
     fn fail(&mut self, code: ErrorCode);
 }
 
-impl Answer for CreateTopicsResponse {
+impl ControllerResponse for CreateTopicsResponse {
     fn fail(&mut self, code: ErrorCode) {
         for topic in self.topics.iter_mut().filter(|topic| topic.error_code == 0) {
             topic.error_code = code.code();
@@ -28,7 +28,7 @@ impl Answer for CreateTopicsResponse {
     }
 }
 
-impl Answer for AlterPartitionReassignmentsResponse {
+impl ControllerResponse for AlterPartitionReassignmentsResponse {
     fn fail(&mut self, code: ErrorCode) {
         let partitions = self
             .responses
@@ -40,7 +40,7 @@ impl Answer for AlterPartitionReassignmentsResponse {
     }
 }
 
-impl Answer for UpdateFeaturesResponse {
+impl ControllerResponse for UpdateFeaturesResponse {
     fn fail(&mut self, code: ErrorCode) {
         if self.error_code == 0 {
             self.error_code = code.code();
@@ -49,7 +49,7 @@ impl Answer for UpdateFeaturesResponse {
     }
 }
 
-impl Answer for UnregisterBrokerResponse {
+impl ControllerResponse for UnregisterBrokerResponse {
     fn fail(&mut self, code: ErrorCode) {
         if self.error_code == 0 {
             self.error_code = code.code();
@@ -59,7 +59,7 @@ impl Answer for UnregisterBrokerResponse {
 
 macro_rules! answers {
     ($($response:ident.$parts:ident;)*) => {$(
-        impl Answer for $response {
+        impl ControllerResponse for $response {
             fn fail(&mut self, code: ErrorCode) {
                 for part in self.$parts.iter_mut().filter(|part| part.error_code == 0) {
                     part.error_code = code.code();

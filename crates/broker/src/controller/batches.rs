@@ -1,8 +1,8 @@
-//! Metadata records in batches: what goes into the log, and what comes out of it.
+//! Encodes metadata records into batches of the log, and decodes them.
 //!
-//! A batch holds either metadata records or control records; a batch is applied as a whole. Of the
-//! control records only the level of the Raft protocol and the voters are kept: a snapshot has to
-//! repeat them.
+//! A batch holds either metadata records or control records, and is applied as a whole. Of the
+//! control records, only the level of the Raft protocol and the voters are kept, because a snapshot
+//! has to repeat them.
 
 use bytes::Bytes;
 use wire::batch::{BatchBuilder, BatchError, BatchHeader, Batches, records};
@@ -11,11 +11,11 @@ use wire::records::control::{ControlRecord, KRaftVersion, Voters};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
-use crate::image::{Applied, ReplayError, Replayer};
+use crate::image::{ImagePosition, ReplayError, Replayer};
 
-/// No log gets as far as this offset: one that says so was not written by a broker.
+/// No log of a broker reaches this offset: a batch that claims it was not written by a broker.
 pub(crate) const OFFSET_MAX: i64 = 1 << 62;
-/// Records passed over that get a line each; those that follow are only counted.
+/// Skipped records that get a log line each; later ones are only counted.
 const LINES_MAX: u64 = 20;
 
 const _: () = assert!(
@@ -29,31 +29,33 @@ pub enum BadBatch {
     /// Not a batch.
     #[error("the batch at offset {0} is damaged: {1}")]
     Batch(Offset, BatchError),
-    /// Not a record that is known.
+    /// Not a known record.
     #[error("the batch at offset {0} cannot be understood: {1}")]
     Record(Offset, DecodeError),
     /// A record without a value.
     #[error("the batch at offset {0} has a record without a value")]
     Empty(Offset),
-    /// Offsets or an epoch that no log of ours can have.
+    /// Offsets or an epoch that no log of this broker can have.
     #[error("the batch at offset {0} has an impossible offset or epoch")]
     Absurd(Offset),
-    /// A batch of these records is longer than it may be.
+    /// The batch of these records would exceed the size limit.
     #[error("a batch of metadata of more than {0} bytes is not made")]
     TooLarge(usize),
-    /// A batch cannot be made of these records.
+    /// These records cannot be encoded as a batch.
     #[error("a batch of metadata cannot be made: {0}")]
     Encode(std::sync::Arc<std::io::Error>),
 }
 
-/// What the log says about its own quorum.
+/// What the log contains about its own quorum.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct QuorumRecords {
     pub(crate) kraft_version: Option<KRaftVersion>,
     pub(crate) voters: Option<Voters>,
 }
 
-/// One batch of metadata records, of so many bytes at most. Offset and epoch are stamped when it is appended.
+/// Encodes metadata records as one batch of at most `bytes_max` bytes.
+///
+/// The append stamps offset and epoch.
 pub(crate) fn encode(
     records: &[MetadataRecord],
     level: MetadataVersion,
@@ -73,7 +75,7 @@ pub(crate) fn encode(
         .map_err(|error| BadBatch::Encode(error.into()))
 }
 
-/// One batch of control records.
+/// Encodes control records as one batch.
 pub(crate) fn encode_control(
     records: &[ControlRecord],
     at: (Offset, LeaderEpoch),
@@ -89,14 +91,14 @@ pub(crate) fn encode_control(
         .map_err(|error| BadBatch::Encode(error.into()))
 }
 
-/// What a batch holds.
+/// The content of one batch.
 #[derive(Debug)]
 pub(crate) enum Content {
     Metadata(Vec<MetadataRecord>),
     Control(Vec<ControlRecord>),
 }
 
-/// Takes the batches of `bytes` apart, one after the other, after checking each one's CRC.
+/// Decodes the batches in `bytes` one after the other, after checking the CRC of each.
 pub(crate) fn decode(
     bytes: &Bytes,
     mut each: impl FnMut(&BatchHeader, Content) -> Result<(), BadBatch>,
@@ -116,21 +118,22 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// True for a header whose offsets can be counted on.
+/// Returns true if the header's offsets and epoch are safe to compute with.
 pub(crate) fn is_possible(header: &BatchHeader) -> bool {
     (0..OFFSET_MAX).contains(&header.base_offset.0)
         && header.last_offset_delta >= 0
         && header.leader_epoch.0 < i32::MAX
 }
 
-/// Records that did not fit what was before them, and were passed over.
+/// Records that did not fit the metadata before them, and were skipped.
 #[derive(Debug, Default)]
-pub(crate) struct Unfit {
+pub(crate) struct UnfitRecords {
     count: u64,
 }
 
-impl Unfit {
-    /// Notes one, at this offset of the log or place in a snapshot.
+impl UnfitRecords {
+    /// Counts one such record, at this offset of the log or index in a snapshot, and logs the first
+    /// ones.
     pub(crate) fn note(&mut self, at: Offset, error: &ReplayError) {
         self.count = self.count.saturating_add(1);
         if self.count <= LINES_MAX {
@@ -138,7 +141,7 @@ impl Unfit {
         }
     }
 
-    /// Says how many there were, and what shows them.
+    /// Logs how many records were skipped, and the command that lists them.
     pub(crate) fn say(&self, dir: &std::path::Path) {
         if self.count > 0 {
             tracing::error!(
@@ -174,19 +177,19 @@ fn contents(header: &BatchHeader, batch: &Bytes) -> Result<Content, BadBatch> {
     Ok(content)
 }
 
-/// Replays batches of the log that begin at or past `from`.
+/// Replays the batches that begin at or after `from`.
 pub(crate) fn replay(
     bytes: &Bytes,
     from: Offset,
     image: &mut Replayer,
     quorum: &mut QuorumRecords,
-    unfit: &mut Unfit,
+    unfit: &mut UnfitRecords,
 ) -> Result<(), BadBatch> {
     decode(bytes, |header, content| {
         if header.base_offset < from {
             return Ok(());
         }
-        let applied = Applied {
+        let applied = ImagePosition {
             offset: header.last_offset(),
             epoch: header.leader_epoch,
             timestamp: header.max_timestamp,
@@ -207,7 +210,7 @@ pub(crate) fn replay(
 }
 
 impl QuorumRecords {
-    /// Keeps the latest of each.
+    /// Keeps the latest record of each kind.
     pub(crate) fn note(&mut self, records: Vec<ControlRecord>) {
         for record in records {
             match record {

@@ -1,28 +1,32 @@
-//! How much of what clients make up the metadata keep: each change of them copies names on every shard, and all of it is
-//! there again after a start.
+//! Bounds on the metadata that clients create: every change copies their names on every shard, and
+//! all of it is loaded again after a start.
 //!
-//! Kafka has no such bounds. Not here: topics and partitions, which have folders on a disk; subscriptions to client metrics,
-//! which have bounds of their own (`client_metrics.rs`).
+//! Kafka has no such bounds. Not here: topics and partitions, which have folders on a disk; client
+//! metrics subscriptions, which have their own bounds (`client_metrics.rs`).
 
 use wire::types::ErrorCode;
 
 use super::Refusal;
 use crate::image::Image;
 
-/// Entities of a kind: with quotas, with SCRAM credentials, groups with settings.
+/// Maximum number of entities of one kind: with quotas, with SCRAM credentials, groups with
+/// settings.
 pub(crate) const ENTITIES_MAX: usize = 20_000;
-/// A name or a text of such an entity.
+/// Maximum length of a name or text of such an entity.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
-/// A text of one item of a request, before anything is made of it: as long as versions can say that have two bytes for it.
+/// Maximum length of a text of one item of a request, checked before the text is used.
+///
+/// It is what the protocol versions with a two-byte length can carry.
 pub(crate) const TEXT_BYTES_MAX: usize = 0x7fff;
-/// Settings of all resources, with their names.
+/// Maximum bytes of the settings of all resources, with their names.
 pub(crate) const SETTINGS_BYTES_MAX: usize = 64 << 20;
-/// Settings of a broker, or of all brokers: there may be some that nobody knows.
+/// Maximum number of settings of one broker, or of the cluster default: unknown keys are accepted
+/// too.
 pub(crate) const BROKER_SETTINGS_MAX: usize = 2_000;
-/// Names and values of those.
+/// Maximum bytes of their names and values.
 pub(crate) const BROKER_BYTES_MAX: usize = 1 << 20;
 
-/// Refuses one more of `count` entities of a kind.
+/// Refuses one more entity of a kind that already has `count`.
 pub(crate) fn check_entities(count: usize, what: &str) -> Result<(), Refusal> {
     if count >= ENTITIES_MAX {
         return Err(too_much(format!(
@@ -32,7 +36,7 @@ pub(crate) fn check_entities(count: usize, what: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a text that is longer than anybody needs.
+/// Refuses a text that is longer than any legitimate one.
 pub(crate) fn check_text(bytes: usize, what: &str) -> Result<(), Refusal> {
     if bytes > NAME_BYTES_MAX {
         return Err(too_much(format!(
@@ -42,7 +46,7 @@ pub(crate) fn check_text(bytes: usize, what: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a text that is too long to be copied and told of, of whatever is or is not there.
+/// Refuses a text that is too long to copy and report, whether or not what it names exists.
 pub(crate) fn check_length(bytes: usize, what: &str) -> Result<(), Refusal> {
     if bytes > TEXT_BYTES_MAX {
         return Err(too_much(format!(
@@ -52,7 +56,8 @@ pub(crate) fn check_length(bytes: usize, what: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses settings of a broker that are too many, or more of any resource when there are too many bytes of all.
+/// Refuses too many settings of a broker, and any setting once all resources together have too many
+/// bytes.
 pub(crate) fn check_settings<'a>(
     image: &Image,
     is_broker: bool,
@@ -95,7 +100,7 @@ mod tests {
 
     const INTERVAL: &str = "consumer.heartbeat.interval.ms";
 
-    /// What setting one setting of a resource comes to; it is applied.
+    /// Sets one setting of a resource, applies the records, and returns the error.
     fn set(
         image: &mut Image,
         (kind, resource): (ResourceType, &str),

@@ -1,4 +1,4 @@
-//! Changing settings of topics, brokers, groups and subscriptions to client metrics.
+//! Changes settings of topics, brokers, groups and client metrics subscriptions.
 
 mod of_brokers;
 
@@ -35,7 +35,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) value: Option<&'a str>,
 }
 
-/// The records of changes that were judged, with what follows from them.
+/// Returns the records of changes that passed `judge`, and of what follows from them.
 pub(crate) fn change_settings(
     image: &Image,
     kind: ResourceType,
@@ -86,8 +86,8 @@ impl Rules<'_> {
         for operation in operations {
             let current = self.image.setting(kind, resource, operation.name);
             let value = self.apply(kind, operation, current)?;
-            // A broker's setting is written even when it is the same: it tells the broker to read
-            // it again.
+            // A broker's setting is written even when it is unchanged: the record makes the broker
+            // read it again.
             if value.as_deref() != current || kind == ResourceType::BROKER {
                 changes.push(Change {
                     name: operation.name.to_owned(),
@@ -141,7 +141,7 @@ impl Rules<'_> {
         Ok(change_settings(self.image, kind, resource, changes))
     }
 
-    /// What the broker that received the request looks at, before the controller does.
+    /// Makes the checks that the receiving broker makes before the controller's.
     fn check_request(
         &self,
         kind: ResourceType,
@@ -188,7 +188,7 @@ impl Rules<'_> {
         Err(Refusal::new(ErrorCode::InvalidRequest, message))
     }
 
-    /// The value after one operation.
+    /// Returns the value after one operation.
     fn apply(
         &self,
         kind: ResourceType,
@@ -239,7 +239,7 @@ impl Rules<'_> {
         };
         let found = match kind {
             ResourceType::TOPIC => definition(name).map(|definition| definition.kind),
-            // Subscriptions have lists; as in Kafka they can only be set as a whole.
+            // Subscriptions have lists, but as in Kafka those can only be set as a whole.
             ResourceType::GROUP | ResourceType::CLIENT_METRICS => None,
             _ => broker.key(name).map(|key| key.kind),
         };
@@ -258,8 +258,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Judges the settings that the resource would have after the changes, and that the resource
-    /// exists.
+    /// Judges the settings that the resource would have after the changes, and checks that the
+    /// resource exists.
     fn judge(&self, kind: ResourceType, resource: &str, changes: &[Change]) -> Result<(), Refusal> {
         let invalid = |message: String| Err(Refusal::new(ErrorCode::InvalidConfig, message));
         let mut settings = self
@@ -354,14 +354,15 @@ impl Rules<'_> {
     }
 }
 
-/// Refuses what is too long for a setting before anything is made of it.
+/// Refuses a name or value that is too long for a setting, before it is used.
 pub(super) fn check_texts(name: &str, value: Option<&str>) -> Result<(), Refusal> {
     bounds::check_length(name.len(), "name of a setting")?;
     value.map_or(Ok(()), check_length)
 }
 
 fn check_length(value: &str) -> Result<(), Refusal> {
-    // A text has no more UTF-16 units than bytes; and no more are counted than matter.
+    // A text has no more UTF-16 units than bytes, so short values need no count; the count stops at
+    // the limit.
     let mut units = value.encode_utf16();
     if value.len() > VALUE_BYTES_MAX && units.nth(VALUE_BYTES_MAX).is_some() {
         return Err(Refusal::new(
@@ -375,12 +376,12 @@ fn check_length(value: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The elements of a list that are there.
+/// Returns the non-empty elements of a list.
 fn elements(list: &str) -> impl Iterator<Item = &str> {
     list.split(',').filter(|part| !part.is_empty())
 }
 
-/// The list, and behind it what it lacks of `more`.
+/// Returns the list followed by the elements of `more` that it lacks.
 fn appended(list: &str, more: &str) -> String {
     let mut all: Vec<&str> = elements(list).collect();
     let mut known: HashSet<&str> = all.iter().copied().collect();
@@ -388,7 +389,7 @@ fn appended(list: &str, more: &str) -> String {
     all.join(",")
 }
 
-/// The list without as many of each element as `less` has, the first ones.
+/// Returns the list without its first n occurrences of each element that `less` has n times.
 fn subtracted(list: &str, less: &str) -> String {
     let mut gone = HashMap::<&str, usize>::new();
     for part in less.split(',') {
@@ -405,21 +406,21 @@ fn subtracted(list: &str, less: &str) -> String {
     left.join(",")
 }
 
-/// How often a request names each of its resources.
+/// How often a request names each resource.
 #[derive(Default)]
-pub(crate) struct Named<'a> {
+pub(crate) struct ResourceCounts<'a> {
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     times: HashMap<(i8, &'a str), usize>,
 }
 
-impl<'a> Named<'a> {
-    /// A resource of the request.
+impl<'a> ResourceCounts<'a> {
+    /// Counts one resource of the request.
     pub(crate) fn add(&mut self, kind: i8, name: &'a str) {
         let times = self.times.entry((kind, name)).or_default();
         *times = times.saturating_add(1);
     }
 
-    /// Refuses one that is named again.
+    /// Refuses a resource that the request names more than once.
     pub(crate) fn check(&self, kind: i8, name: &str) -> Result<(), Refusal> {
         if self
             .times

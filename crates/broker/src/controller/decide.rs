@@ -1,8 +1,9 @@
-//! Requests that change the metadata: one file each, told once from top to bottom.
+//! Requests that change the metadata: one file for each request, readable from top to bottom.
 //!
-//! Invariant: a decision is pure. It reads the newest image and the options, and returns the records to write with the response to
-//! send once they are durable ([`crate::controller::Outcome`]). It does not: append (`controller/service/turn.rs`), or know who
-//! decodes and encodes (`dispatch`).
+//! Invariant: a decision is pure. It reads the newest image and the options, and returns the
+//! records to write and the response to send once they are durable
+//! ([`crate::controller::ControllerDecision`]). It does not append (`controller/service/turn.rs`),
+//! and does not decode or encode (`dispatch`).
 
 #![cfg_attr(
     not(test),

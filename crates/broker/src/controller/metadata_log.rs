@@ -1,11 +1,11 @@
-//! The metadata log of a standalone broker: `__cluster_metadata-0` with its snapshots, and nobody
-//! else to ask.
+//! The metadata log of a standalone broker: `__cluster_metadata-0` with its snapshots, without
+//! other voters.
 //!
 //! This node is the only voter. Every start is an election that it wins: the epoch grows by one,
-//! first in `quorum-state`, then as a leader change in the log. What is durable is committed. A
-//! snapshot is written when the log has grown enough, and what lies below the newest snapshot is
-//! deleted. Invariants: one append at a time (the controller's turn); a batch counts only once it
-//! is durable; nothing is appended to a log that could not be understood to its end.
+//! first in `quorum-state`, then as a leader change in the log. What is durable is committed. The
+//! log writes a snapshot when it has grown enough, and deletes what lies below the newest snapshot.
+//! Invariants: one append at a time (the controller's turn); a batch counts only once it is
+//! durable; nothing is appended to a log that could not be read to its end.
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::clock::Instant;
 use platform::{Disk, Platform};
-use storage::{Durability, Kind, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
+use storage::{Durability, FailureKind, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
 use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
-use crate::image::{Applied, Image, ReplayError, Replayer};
+use crate::image::{Image, ImagePosition, ReplayError, Replayer};
 use crate::names::METADATA_TOPIC;
 
-use super::batches::{BadBatch, QuorumRecords, Unfit, encode, encode_control, replay};
+use super::batches::{BadBatch, QuorumRecords, UnfitRecords, encode, encode_control, replay};
 use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
 
 const READ_BYTES: usize = 1 << 20;
-/// A change is one batch: longer ones are refused, as by Kafka.
+/// Maximum size of a change, which is one batch: as in Kafka, a longer one is refused.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// After a snapshot that could not be written, for so long none is tried.
+/// Pause after a failed snapshot before the next attempt.
 const SNAPSHOT_AGAIN: Duration = Duration::from_mins(1);
-/// No image of the metadata is longer.
+/// Maximum size of a snapshot file that a start reads.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
 const _: () = assert!(
@@ -48,15 +48,15 @@ pub enum MetadataLogError {
     /// The log.
     #[error(transparent)]
     Storage(#[from] storage::Error),
-    /// It cannot be opened.
+    /// The log cannot be opened.
     #[error("the metadata log {path} cannot be read: {source}{}", tools(path))]
     Open {
         /// The folder.
         path: PathBuf,
-        /// What storage says.
+        /// The error of the storage layer.
         source: storage::Error,
     },
-    /// Its contents.
+    /// The content is unusable.
     #[error("{path}: {source}{}", tools(path))]
     Content {
         /// The file or folder.
@@ -64,26 +64,26 @@ pub enum MetadataLogError {
         /// What is wrong.
         source: BadBatch,
     },
-    /// A change is longer than one may be; nothing of it was taken.
+    /// A change is longer than one may be; none of it was written.
     #[error("a change of more than {0} bytes is not written to the metadata log")]
     TooLarge(usize),
-    /// A small file beside it.
+    /// A small file beside the log cannot be read or written.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: Arc<std::io::Error>,
     },
-    /// No epoch is left for another leader.
+    /// No leader epoch is left.
     #[error("{path}: its leader epochs are used up{}", tools(path))]
     Epochs {
         /// The folder.
         path: PathBuf,
     },
-    /// Nothing is in it, and there are logs.
+    /// The log is empty, but there are logs of topics.
     #[error(
         "the metadata log {path} holds no record, and there are logs of topics: was it emptied? Restore it. If it is gone \
          for good, start once with --forget-missing-log-dirs: the logs are left alone then"
@@ -92,7 +92,7 @@ pub enum MetadataLogError {
         /// The folder.
         path: PathBuf,
     },
-    /// Records of our own making that nobody could replay: they were not written.
+    /// The controller's own records could not be replayed, so they were not written.
     #[error("a change of the metadata was refused, for it does not fit them: {0}")]
     Unfit(ReplayError),
     /// Records between the snapshot and the log are gone.
@@ -111,7 +111,7 @@ pub enum MetadataLogError {
     },
 }
 
-/// What helps when the metadata cannot be used. `path` is the log's folder, or a file in it.
+/// Returns the hint for metadata that cannot be used. `path` is the log's folder, or a file in it.
 fn tools(path: &Path) -> String {
     let is_folder = path
         .file_name()
@@ -132,22 +132,22 @@ fn tools(path: &Path) -> String {
     )
 }
 
-/// Where the metadata log is, and this node in the eyes of the cluster.
+/// Where the metadata log is, and this node's identity in the cluster.
 #[derive(Clone, Debug)]
 pub struct Home {
     /// This node.
     pub node: NodeId,
     /// The log directory that holds the metadata log.
     pub dir: PathBuf,
-    /// What is known of the log before it is opened.
+    /// How to open the log.
     pub open_as: OpenAs,
     /// Ids of the usable log directories.
     pub directories: Vec<Uuid>,
     /// Bytes of metadata between two snapshots.
     pub snapshot_bytes: u64,
-    /// There are logs of topics: a metadata log that knows of nothing is not theirs.
+    /// True if there are logs of topics: an empty metadata log is not theirs.
     pub has_logs: bool,
-    /// Room that is kept for changes on a full disk; 0 for none.
+    /// Space reserved for changes on a full disk; 0 for none.
     pub reserve_bytes: u64,
 }
 
@@ -159,23 +159,24 @@ pub(crate) struct MetadataLog<P: Platform> {
     folder: PathBuf,
     epoch: LeaderEpoch,
     quorum: RefCell<QuorumRecords>,
-    /// Bytes of records that the newest snapshot does not contain.
+    /// Bytes of records since the newest snapshot.
     unsnapshot_bytes: Cell<u64>,
-    /// The last snapshot could not be written: when the next is tried.
+    /// When to try the next snapshot, after one that could not be written.
     snapshot_again: Cell<Option<Instant>>,
-    /// Something was appended, and it is not known whether it is durable.
+    /// True while an append may or may not be durable.
     unknown: Cell<bool>,
 }
 
-/// Records that are ready to be appended.
-pub(crate) struct Encoded {
+/// Records that are encoded and ready to be appended.
+pub(crate) struct EncodedRecords {
     batch: Bytes,
-    /// They make more room necessary, and leave the reserve to what does not.
+    /// True if the records make the broker use more disk space; these leave half of the reserve to
+    /// records that do not.
     takes_room: bool,
 }
 
 impl<P: Platform> MetadataLog<P> {
-    /// Opens the log, makes the image that it says, and begins a new epoch.
+    /// Opens the log, builds the image from it, and begins a new epoch.
     pub(crate) async fn open(
         platform: P,
         store: &Store<P>,
@@ -200,9 +201,10 @@ impl<P: Platform> MetadataLog<P> {
                 path: folder.clone(),
                 source,
             })?;
-        // Deleting a topic, or shortening its retention, is what makes room.
+        // Changes that free space, such as deleting a topic or shortening its retention, need room
+        // in this log.
         log.tiers().ignore_capacities();
-        let mut unfit = Unfit::default();
+        let mut unfit = UnfitRecords::default();
         let start = log.log_start_offset();
         let (image, quorum) = newest_snapshot(&platform, &folder, start, &mut unfit).await?;
         let from = SnapshotId::of(&image);
@@ -226,16 +228,16 @@ impl<P: Platform> MetadataLog<P> {
         Ok((this, replayer))
     }
 
-    /// Replays the log from `from` on.
+    /// Replays the log from `from`.
     async fn read_from(
         &self,
         from: Offset,
         image: Image,
-        unfit: &mut Unfit,
+        unfit: &mut UnfitRecords,
     ) -> Result<Replayer, MetadataLogError> {
         let log = &self.log;
         if log.log_end_offset() < from {
-            // The log ends before the snapshot does: it has nothing that the snapshot has not.
+            // The log ends before the snapshot does, so it holds nothing that the snapshot lacks.
             log.truncate_fully_and_start_at(from).await?;
         }
         if log.log_start_offset() > from {
@@ -276,7 +278,7 @@ impl<P: Platform> MetadataLog<P> {
         Ok(replayer)
     }
 
-    /// Wins an election against nobody.
+    /// Begins a new epoch in `quorum-state`, as the only voter.
     async fn begin_epoch(&mut self) -> Result<(), MetadataLogError> {
         let path = self.folder.join(quorum_state::FILE_NAME);
         let known = match self.platform.disk().read_file(&path).await {
@@ -308,7 +310,8 @@ impl<P: Platform> MetadataLog<P> {
         Ok(())
     }
 
-    /// A file that says nothing of an epoch is set aside: the log knows every epoch in which something was written.
+    /// Sets aside a file that does not contain an epoch; the log knows every epoch in which a
+    /// record was written.
     async fn without_quorum_state(&self, path: &Path) -> Result<QuorumState, MetadataLogError> {
         let aside = path.with_extension("damaged");
         tracing::error!(file = %path.display(), aside = %aside.display(),
@@ -322,8 +325,8 @@ impl<P: Platform> MetadataLog<P> {
         })
     }
 
-    /// Appends what begins the epoch: the leader change.
-    pub(crate) async fn append_leader_change(&self) -> Result<Applied, MetadataLogError> {
+    /// Appends the leader change that begins the epoch.
+    pub(crate) async fn append_leader_change(&self) -> Result<ImagePosition, MetadataLogError> {
         let me = LeaderChangeVoter {
             voter_id: self.home.node.0,
             ..LeaderChangeVoter::default()
@@ -340,33 +343,37 @@ impl<P: Platform> MetadataLog<P> {
             .await
     }
 
-    /// Records as one batch, which may be appended; what is too long for one is refused.
+    /// Encodes records as one batch, and refuses those that are too long for one.
     pub(crate) fn encoded(
         &self,
         records: &[MetadataRecord],
         level: MetadataVersion,
-    ) -> Result<Encoded, MetadataLogError> {
+    ) -> Result<EncodedRecords, MetadataLogError> {
         let at = (Offset::ZERO, self.epoch);
         let batch = encode(records, level, at, self.now(), BATCH_BYTES_MAX);
         let batch = batch.map_err(|source| match source {
             BadBatch::TooLarge(bytes_max) => MetadataLogError::TooLarge(bytes_max),
             source => self.content(source),
         })?;
-        Ok(Encoded {
+        Ok(EncodedRecords {
             batch,
             takes_room: records.iter().any(takes_room),
         })
     }
 
-    /// Appends records and waits until they are durable. Says where the log then is.
-    pub(crate) async fn append(&self, encoded: &Encoded) -> Result<Applied, MetadataLogError> {
+    /// Appends records, waits until they are durable, and returns the position of the log.
+    pub(crate) async fn append(
+        &self,
+        encoded: &EncodedRecords,
+    ) -> Result<ImagePosition, MetadataLogError> {
         if encoded.takes_room {
             self.leave_reserve(encoded.batch.len()).await?;
         }
         self.append_batch(&encoded.batch).await
     }
 
-    /// Refuses what takes more room on a full disk: half of the reserve is for what makes some.
+    /// Refuses records that take more room on a full disk: half of the reserve is for changes that
+    /// free some.
     async fn leave_reserve(&self, batch_bytes: usize) -> Result<(), MetadataLogError> {
         let half = self.home.reserve_bytes / 2;
         let batch_bytes = u64::try_from(batch_bytes).unwrap_or(u64::MAX);
@@ -375,15 +382,18 @@ impl<P: Platform> MetadataLog<P> {
             return Ok(());
         }
         match self.log.reserve().await {
-            Err(error) if error.kind() == Kind::Full && self.log.reserved_bytes() < needed => {
+            Err(error)
+                if error.kind() == FailureKind::Full && self.log.reserved_bytes() < needed =>
+            {
                 Err(error.into())
             }
-            // No file system has to know how to reserve.
+            // A file system need not support reservation.
             _ => Ok(()),
         }
     }
 
-    /// Makes the reserve as large as there is room for: at a start, before others take it.
+    /// Makes the reserve as large as the disk allows; runs at a start, before other writers take
+    /// the space.
     pub(crate) async fn reserve(&self) {
         if let Err(error) = self.log.reserve().await {
             tracing::warn!(%error, reserved_bytes = self.log.reserved_bytes(),
@@ -391,12 +401,12 @@ impl<P: Platform> MetadataLog<P> {
         }
     }
 
-    /// Room for changes on a full disk.
+    /// Returns the bytes reserved for changes on a full disk.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.log.reserved_bytes()
     }
 
-    async fn append_batch(&self, batch: &Bytes) -> Result<Applied, MetadataLogError> {
+    async fn append_batch(&self, batch: &Bytes) -> Result<ImagePosition, MetadataLogError> {
         let stamp = Stamp {
             leader_epoch: self.epoch,
             log_append_time: None,
@@ -407,25 +417,26 @@ impl<P: Platform> MetadataLog<P> {
         let appended = self
             .log
             .append(batch, stamp, self.platform.clock().wall_ms())?;
-        // From here on the batch may be on the disk: nothing follows it before it is known to be.
+        // From here the batch may be on disk: nothing is appended after it until it is known to be
+        // durable.
         self.unknown.set(true);
         self.log.flush_for_good().await?;
         self.unknown.set(false);
         self.log.set_high_watermark(appended.last_offset.plus(1));
         self.count_bytes(batch.len());
-        Ok(Applied {
+        Ok(ImagePosition {
             offset: appended.last_offset,
             epoch: self.epoch,
             timestamp: appended.max_timestamp,
         })
     }
 
-    /// True while the log keeps what it has taken until the disk has room for it.
+    /// Returns true while the log holds accepted batches until the disk has room for them.
     pub(crate) fn waits_for_room(&self) -> bool {
         self.log.failed().is_some_and(|error| error.is_passing())
     }
 
-    /// Why nothing can be appended.
+    /// Returns the reason why nothing can be appended.
     pub(crate) fn trouble(&self) -> MetadataLogError {
         let unknown = || storage::Error::Failed {
             reason: "an append before did not come to its end".into(),
@@ -433,13 +444,12 @@ impl<P: Platform> MetadataLog<P> {
         self.log.failed().unwrap_or_else(unknown).into()
     }
 
-    /// Offset that the next record will have.
+    /// Returns the offset that the next record will have.
     pub(crate) fn end_offset(&self) -> Offset {
         self.log.log_end_offset()
     }
 
-    /// The directory under which the log names this node as a voter; none when it names no
-    /// directories.
+    /// Returns the directory under which the log names this node as a voter; nil if it names none.
     pub(crate) fn voter_directory(&self) -> Uuid {
         let quorum = self.quorum.borrow();
         let voters = quorum
@@ -452,26 +462,27 @@ impl<P: Platform> MetadataLog<P> {
         me.map_or(Uuid::nil(), |voter| voter.voter_directory_id)
     }
 
-    /// The epoch of this run.
+    /// Returns the epoch of this run.
     pub(crate) fn epoch(&self) -> LeaderEpoch {
         self.epoch
     }
 
-    /// True when it is time for a snapshot.
+    /// Returns true when a snapshot is due.
     pub(crate) fn wants_snapshot(&self) -> bool {
         let now = self.platform.clock().now();
         let may_be = self.snapshot_again.get().is_none_or(|at| at <= now);
         may_be && self.unsnapshot_bytes.get() >= self.home.snapshot_bytes
     }
 
-    /// A snapshot could not be written: the log grows, and the next is tried in a while. True the first time.
+    /// Postpones the next snapshot after one that could not be written. Returns true for the first
+    /// failure.
     pub(crate) fn put_snapshot_off(&self) -> bool {
         let at = self.platform.clock().now() + SNAPSHOT_AGAIN;
         self.snapshot_again.replace(Some(at)).is_none()
     }
 
-    /// Writes a snapshot of `image`, which stands at the end of the log, and deletes what it makes
-    /// needless.
+    /// Writes a snapshot of `image`, which is at the end of the log, and deletes what it
+    /// supersedes.
     pub(crate) async fn write_snapshot(&self, image: &Image) -> Result<(), MetadataLogError> {
         let id = SnapshotId::of(image);
         let bytes = snapshot::write(
@@ -506,9 +517,10 @@ impl<P: Platform> MetadataLog<P> {
         Ok(())
     }
 
-    /// The records that a new cluster begins with, from `bootstrap.checkpoint`; writes that file
-    /// when it is missing, so that Kafka can be started on the directory. A damaged one matters only to a log that is
-    /// `new`.
+    /// Returns the records that a new cluster begins with, from `bootstrap.checkpoint`.
+    ///
+    /// Writes that file if it is missing, so that Kafka can be started on the directory. A damaged
+    /// file is an error only for a log that is `new`.
     pub(crate) async fn bootstrap(
         &self,
         default: Vec<MetadataRecord>,
@@ -542,7 +554,7 @@ impl<P: Platform> MetadataLog<P> {
         }
     }
 
-    /// Leaves the log as a clean stop does.
+    /// Closes the log as a clean stop does.
     pub(crate) async fn close(&self) -> Result<(), MetadataLogError> {
         Ok(self.log.close().await?)
     }
@@ -565,13 +577,13 @@ impl<P: Platform> MetadataLog<P> {
     }
 }
 
-/// True for what has logs made, or is asked for by clients of their own accord.
+/// Returns true for a record that creates logs, or that clients can cause at any time.
 fn takes_room(record: &MetadataRecord) -> bool {
     use MetadataRecord::{Partition, ProducerIds, Topic};
     matches!(record, Topic(_) | Partition(_) | ProducerIds(_))
 }
 
-/// The snapshots in the folder, oldest first.
+/// Returns the snapshots in the folder, oldest first.
 async fn snapshots<P: Platform>(
     platform: &P,
     folder: &Path,
@@ -586,14 +598,16 @@ async fn snapshots<P: Platform>(
     Ok(found)
 }
 
-/// The image of the newest snapshot that is whole, or the empty one. One that is not is passed over, and stays: where
-/// an older one or the log itself, which begins at `log_start`, says the same, nothing is lost. Where not, it is what the
-/// start fails for.
+/// Returns the image of the newest snapshot that is whole, or the empty image.
+///
+/// Skips a damaged or unfinished snapshot and leaves its file. Nothing is lost if an older snapshot
+/// or the log itself, which begins at `log_start`, covers the same records; otherwise the start
+/// fails with the error of the damaged one.
 async fn newest_snapshot<P: Platform>(
     platform: &P,
     folder: &Path,
     log_start: Offset,
-    unfit: &mut Unfit,
+    unfit: &mut UnfitRecords,
 ) -> Result<(Image, QuorumRecords), MetadataLogError> {
     let mut damaged = None;
     for id in snapshots(platform, folder).await?.into_iter().rev() {
@@ -629,7 +643,8 @@ fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> Metada
     }
 }
 
-/// The metadata log keeps everything above its newest snapshot, always synced.
+/// Returns the options of the metadata log: it keeps everything above its newest snapshot, and
+/// syncs every append.
 fn log_options(reserve_bytes: u64) -> LogOptions {
     LogOptions {
         segment_bytes: 1 << 30,
@@ -649,7 +664,8 @@ fn log_options(reserve_bytes: u64) -> LogOptions {
         reserve_bytes,
         file_delete_delay_ms: 60_000,
         producer_id_expiration_ms: i64::MAX,
-        // Without it nothing is known: no slower tier's failure may take it away.
+        // The broker cannot run without the metadata, so the log stays out of the slower tiers,
+        // which may fail.
         tier_pins: Some((0, 0)),
     }
 }

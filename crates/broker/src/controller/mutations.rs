@@ -1,8 +1,9 @@
-//! The quota of changes: how many partitions a client may create and delete, a second (KIP-599).
+//! The controller mutation quota: how many partitions a client may create and delete per second
+//! (KIP-599).
 //!
-//! New versions of the requests are held to it strictly: what comes after the tokens are used up is
-//! refused, and what is granted is not held back. Old versions do not know the refusal: they are
-//! granted everything, and wait.
+//! It is strict for new versions of the requests: once the tokens are used up, the rest is refused,
+//! and what is granted is not delayed. Old versions do not know that error: everything is granted,
+//! and the client is throttled.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -14,28 +15,30 @@ use wire::types::ErrorCode;
 
 use super::{Refusal, Rules};
 use crate::names::ANONYMOUS;
-use crate::quota::{Bucket, Kind, Limits, TokenBucket, Windows};
+use crate::quota::{Bucket, Limits, QuotaKind, TokenBucket, Windows};
 
-/// Clients whose tokens are remembered before those that have all of theirs are forgotten.
+/// Clients whose tokens are remembered before the first sweep for clients with full buckets.
 const CLIENTS_MIN: usize = 1024;
 
-/// What the clients that are remembered may take. Beyond it, those that owe the least are forgotten: a client that calls
-/// itself something else owes nothing anyhow.
+/// Maximum memory for the remembered clients.
+///
+/// Beyond it, the clients that owe the least are forgotten: a client can always drop its debt by
+/// changing its client id.
 const BYTES_MAX: usize = 4 << 20;
 
-/// What a client takes beside its name.
+/// Memory that a client takes in addition to its name.
 const CLIENT_BYTES: usize = 128;
 
-/// Who asks for a change.
+/// The client that asks for a change.
 #[derive(Clone, Debug)]
 pub struct Caller {
-    /// What the client calls itself.
+    /// The client id.
     pub client_id: StrBytes,
-    /// It understands that its quota is used up.
+    /// True if the client understands the error for a used-up quota.
     pub strict: bool,
 }
 
-/// The tokens of every client, as far as they are not all there.
+/// The token buckets of all clients that are not full.
 #[derive(Default, Debug)]
 pub(crate) struct Mutations {
     buckets: RefCell<Buckets>,
@@ -46,13 +49,13 @@ struct Buckets {
     // Bounded: `BYTES_MAX`, by `make_room`.
     of: HashMap<Bucket, TokenBucket>,
     bytes: usize,
-    /// How many there are when they are looked through next.
+    /// Number of buckets at which the next sweep runs.
     sweep_at: usize,
 }
 
 impl Buckets {
-    /// Forgets those that owe nothing, whenever there are twice as many as last time; and at the bound the half that
-    /// owes the least.
+    /// Forgets the full buckets whenever there are twice as many buckets as after the last sweep,
+    /// and at the memory bound also the half that owes the least.
     fn make_room(&mut self, limit: f64, windows: Windows, now: Instant) {
         let is_over = self.bytes > BYTES_MAX;
         if self.of.len() < self.sweep_at.max(CLIENTS_MIN) && !is_over {
@@ -86,15 +89,15 @@ fn bytes_of(bucket: &Bucket) -> usize {
     bucket.bytes().saturating_add(CLIENT_BYTES)
 }
 
-/// What one request may change.
+/// Checks the changes of one request against the quota.
 #[derive(Debug)]
 pub(crate) struct Gate<'a> {
-    limited: Option<Limited<'a>>,
+    limited: Option<MutationQuota<'a>>,
     pause: Cell<Duration>,
 }
 
 #[derive(Debug)]
-struct Limited<'a> {
+struct MutationQuota<'a> {
     mutations: &'a Mutations,
     bucket: Bucket,
     limit: f64,
@@ -104,14 +107,14 @@ struct Limited<'a> {
 }
 
 impl Mutations {
-    /// The gate for one request.
+    /// Returns the gate for one request.
     pub(crate) fn gate(&self, rules: Rules<'_>, caller: &Caller, now: Instant) -> Gate<'_> {
         let limits = Limits::new(rules.image.quotas());
-        let found = limits.find(Kind::Mutation, ANONYMOUS, caller.client_id.as_str());
+        let found = limits.find(QuotaKind::Mutation, ANONYMOUS, caller.client_id.as_str());
         let windows = rules.options.quota.mutations;
         let limited = found.map(|(bucket, limit)| {
             self.buckets.borrow_mut().make_room(limit, windows, now);
-            Limited {
+            MutationQuota {
                 mutations: self,
                 bucket,
                 limit,
@@ -128,7 +131,7 @@ impl Mutations {
 }
 
 impl Gate<'_> {
-    /// Lets everything pass.
+    /// Returns a gate that lets everything pass.
     #[cfg(test)]
     pub(crate) fn open() -> Self {
         Self {
@@ -137,12 +140,12 @@ impl Gate<'_> {
         }
     }
 
-    /// Takes tokens for so many partitions.
+    /// Takes one token for each of `partitions`.
     pub(crate) fn pass(&self, partitions: usize) -> Result<(), Refusal> {
         let Some(limited) = &self.limited else {
             return Ok(());
         };
-        let Limited {
+        let MutationQuota {
             limit,
             windows,
             now,
@@ -169,7 +172,7 @@ impl Gate<'_> {
         Ok(())
     }
 
-    /// How long the client has to wait.
+    /// Returns how long the client is throttled.
     pub(crate) fn pause(&self) -> Duration {
         self.pause.get()
     }
@@ -187,19 +190,19 @@ mod tests {
             window: Duration::from_secs(1),
         };
         let entity = [("client-id".to_owned(), None)].into();
-        let quotas = [(Kind::Mutation.key().to_owned(), 1.0)].into();
+        let quotas = [(QuotaKind::Mutation.key().to_owned(), 1.0)].into();
         let limits = Limits::new(&QuotaTable::from([(entity, quotas)]));
         let mutations = Mutations::default();
         let now = Instant::now();
         for number in 0..1000_u32 {
             let name = format!("{number:030000}");
-            let (bucket, limit) = limits.find(Kind::Mutation, ANONYMOUS, &name).unwrap();
+            let (bucket, limit) = limits.find(QuotaKind::Mutation, ANONYMOUS, &name).unwrap();
             mutations
                 .buckets
                 .borrow_mut()
                 .make_room(limit, windows, now);
             let gate = Gate {
-                limited: Some(Limited {
+                limited: Some(MutationQuota {
                     mutations: &mutations,
                     bucket,
                     limit,

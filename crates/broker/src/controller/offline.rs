@@ -1,8 +1,9 @@
-//! The metadata of a broker that is not running: read to its end whatever it holds, and made anew.
+//! Reads the metadata of a stopped broker to its end, whatever it holds, and rebuilds it.
 //!
-//! Reads as a start does (the newest whole snapshot, then the log from its end on), but goes on where a start has to stop:
-//! past a damaged batch, past a record that nobody understands. Everything that it passes over is a [`Finding`].
-//! Only bytes here: whoever calls has the files, and writes what [`Reading::snapshot`] gives.
+//! Reads as a start does (the newest whole snapshot, then the log from its end), but continues
+//! where a start has to stop: past a damaged batch, past a record that cannot be decoded.
+//! Everything that it skips is a [`Finding`]. Works on bytes only: the caller reads the files, and
+//! writes what [`Reading::snapshot`] returns.
 
 use std::path::Path;
 
@@ -16,42 +17,42 @@ use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId};
 use super::batches::{BadBatch, QuorumRecords, is_possible};
 use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, SnapshotId};
-use crate::image::{Applied, Image, Replayer, ResourceType, entity_entries};
+use crate::image::{Image, ImagePosition, Replayer, ResourceType, entity_entries};
 
 /// The files of `__cluster_metadata-0`, by name.
 pub type Files = Vec<(String, Bytes)>;
 
-/// Something that is not as it should be.
+/// A defect of the metadata.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// The file.
     pub file: String,
-    /// Offset of the record or batch; of a snapshot, its place in it.
+    /// Offset of the record or batch; in a snapshot, its index.
     pub offset: i64,
-    /// A start fails for it; what is not fatal is passed over.
+    /// True if a start fails because of it; a start skips what is not fatal.
     pub fatal: bool,
-    /// What is wrong, in words.
+    /// What is wrong, as text.
     pub problem: String,
 }
 
-/// One record that was understood.
+/// One record that was decoded.
 #[derive(Clone, Debug)]
-pub struct Shown {
+pub struct DecodedRecord {
     /// The file.
     pub file: String,
-    /// Its offset; in a snapshot, its place.
+    /// Its offset; in a snapshot, its index.
     pub offset: i64,
-    /// The record, without secrets.
+    /// The record as text, without secrets.
     pub text: String,
 }
 
-/// What was read.
+/// The result of reading.
 #[derive(Debug)]
 pub struct Reading {
-    /// What is wrong, in the order of reading.
+    /// The defects, in the order of reading.
     pub findings: Vec<Finding>,
-    /// What was understood, in the order of reading.
-    pub shown: Vec<Shown>,
+    /// The decoded records, in the order of reading.
+    pub shown: Vec<DecodedRecord>,
     image: Image,
     quorum: QuorumRecords,
     epoch: LeaderEpoch,
@@ -94,7 +95,7 @@ pub fn read(files: &Files) -> Reading {
     if reader.epoch.0 >= i32::MAX - 1 {
         let problem = "its leader epochs are used up".to_owned();
         reader.find("", reader.end.0, true, problem);
-        // A folder that is made anew begins with them anew: nobody else has a copy of this log.
+        // Rebuilt metadata may restart the epochs, because no other node has a copy of this log.
         reader.epoch = LeaderEpoch(0);
     }
     Reading {
@@ -115,12 +116,12 @@ fn segment_base(name: &str) -> Option<i64> {
 
 struct Reader {
     findings: Vec<Finding>,
-    shown: Vec<Shown>,
+    shown: Vec<DecodedRecord>,
     replayer: Replayer,
     quorum: QuorumRecords,
     epoch: LeaderEpoch,
     end: Offset,
-    /// Where the log goes on, after a batch that is whole.
+    /// Offset that follows the last whole batch.
     next: Option<Offset>,
 }
 
@@ -148,7 +149,7 @@ impl Reader {
         });
     }
 
-    /// What else a start reads.
+    /// Checks the other files that a start reads.
     fn small_files(&mut self, files: &Files) {
         for (name, bytes) in files {
             let path = Path::new(name);
@@ -172,7 +173,9 @@ impl Reader {
         }
     }
 
-    /// The image of the newest whole snapshot; of a damaged one what can be read, if the log does not say the same.
+    /// Returns the image of the newest whole snapshot.
+    ///
+    /// If only a damaged one covers what lies below the log, returns what can be read of it.
     fn snapshots(&mut self, files: &Files, log_start: i64) -> Image {
         let mut named: Vec<(SnapshotId, &String, &Bytes)> = files
             .iter()
@@ -205,7 +208,7 @@ impl Reader {
         }
     }
 
-    /// What can be read of a snapshot.
+    /// Returns the image of the readable batches of a snapshot.
     fn salvage(&mut self, id: SnapshotId, name: &str, bytes: &Bytes) -> Image {
         self.replayer = Replayer::new(Image::empty());
         let mut place = 0;
@@ -220,7 +223,7 @@ impl Reader {
         }
         self.epoch = self.epoch.max(id.epoch);
         let mut image = self.replayer.image().clone();
-        image.advance(Applied {
+        image.advance(ImagePosition {
             offset: Offset(id.end.0 - 1),
             epoch: id.epoch,
             timestamp: TimestampMs(0),
@@ -241,7 +244,7 @@ impl Reader {
                 }
                 return;
             };
-            // Bounded: a whole batch, as was seen above.
+            // Bounded: a whole batch, checked above.
             let batch = rest.slice(..header.size_bytes);
             if !is_possible(&header) {
                 let problem = BadBatch::Absurd(header.base_offset).to_string();
@@ -275,8 +278,12 @@ impl Reader {
         }
     }
 
-    /// Goes on to the next whole batch behind bytes that are none. False: there is none. In the last segment that is what
-    /// was being written when the process ended, and a start cuts it off; where whole batches follow, it refuses.
+    /// Skips bytes that are not a batch, up to the next whole batch. Returns false if there is
+    /// none.
+    ///
+    /// In the last segment, such bytes without a whole batch after them are the batch that was
+    /// being written when the process ended, and a start truncates them. If whole batches follow, a
+    /// start fails.
     fn skip_damage(
         &mut self,
         name: &str,
@@ -336,7 +343,7 @@ impl Reader {
 
     fn apply(&mut self, name: &str, at: i64, record: MetadataRecord, header: &BatchHeader) {
         self.show(name, at, text(&record));
-        let applied = Applied {
+        let applied = ImagePosition {
             offset: Offset(at),
             epoch: header.leader_epoch,
             timestamp: header.max_timestamp,
@@ -350,7 +357,7 @@ impl Reader {
     }
 
     fn show(&mut self, file: &str, offset: i64, text: String) {
-        self.shown.push(Shown {
+        self.shown.push(DecodedRecord {
             file: file.to_owned(),
             offset,
             text,
@@ -358,7 +365,7 @@ impl Reader {
     }
 }
 
-/// A record in words, without what only its owner should know. Control characters are escaped.
+/// Returns a record as text, without secrets. Control characters are escaped.
 fn text(record: &MetadataRecord) -> String {
     match record {
         MetadataRecord::UserScramCredential(record) => format!(
@@ -375,19 +382,19 @@ fn text(record: &MetadataRecord) -> String {
 }
 
 impl Reading {
-    /// True when a start fails.
+    /// Returns true if a start fails.
     pub fn is_fatal(&self) -> bool {
         self.findings.iter().any(|finding| finding.fatal)
     }
 
-    /// The topics that were understood, and how many partitions they have.
+    /// Returns the topics that were decoded, with their partition counts.
     pub fn topics(&self) -> impl Iterator<Item = (&str, usize)> {
         let topics = self.image.topics();
         topics.map(|topic| (topic.name.as_ref(), topic.partitions.len()))
     }
 
-    /// Takes back every dynamic value called `key`, of brokers, groups and client metrics, of topics (or of `topic`
-    /// alone), and as a quota; says which.
+    /// Removes every dynamic value called `key`: of brokers, groups and client metrics, of topics
+    /// (or of `topic` only), and as a quota. Returns a line for each.
     pub fn reset(&mut self, key: &str, topic: Option<&str>) -> Vec<String> {
         let mut said = Vec::new();
         let mut records: Vec<MetadataRecord> = Vec::new();
@@ -435,7 +442,8 @@ impl Reading {
         said
     }
 
-    /// A snapshot that stands for all of it: its name and its bytes. A start goes on from there.
+    /// Returns the name and bytes of a snapshot that replaces all that was read, from which a start
+    /// continues.
     pub fn snapshot(&self) -> Result<(String, Vec<u8>), BadBatch> {
         let end = Offset(self.end.0.max(1));
         let id = SnapshotId {
@@ -449,7 +457,7 @@ impl Reading {
         Ok((id.file_name(), bytes))
     }
 
-    /// `quorum-state` for a folder that is made anew: its name and its bytes.
+    /// Returns the name and bytes of `quorum-state` for a rebuilt folder.
     pub fn quorum_state(&self, node: NodeId) -> (&'static str, Vec<u8>) {
         let state = QuorumState {
             epoch: self.epoch,

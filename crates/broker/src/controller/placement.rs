@@ -1,8 +1,8 @@
 //! Which brokers get a new partition.
 //!
 //! Partition `i` begins at the `i`-th usable broker and takes the following ones, so leaders and
-//! replicas spread evenly. A broker with exactly one log directory has it named in the record; with
-//! several it chooses itself.
+//! replicas spread evenly. For a broker with exactly one log directory, the record names that
+//! directory; a broker with several chooses itself.
 
 use wire::records::metadata::PartitionRecord;
 use wire::types::{ErrorCode, Uuid};
@@ -11,10 +11,10 @@ use crate::image::{Image, PartitionImage};
 
 use super::Refusal;
 
-/// "The broker has not said yet which of its directories."
+/// Marks a replica whose broker has not chosen a directory yet.
 const UNASSIGNED: Uuid = Uuid::from_u128(1);
 
-/// Replicas for partitions `first..first + count`, `factor` each.
+/// Returns the replicas for partitions `first..first + count`, `factor` each.
 pub(crate) fn place(
     image: &Image,
     first: i32,
@@ -60,7 +60,7 @@ pub(crate) fn place(
         .collect())
 }
 
-/// Judges replicas that a user chose; `factor` is the number that the other partitions have.
+/// Checks replicas that a user chose; `factor` is the replica count of the existing partitions.
 pub(crate) fn check_manual(
     image: &Image,
     replicas: &[i32],
@@ -98,7 +98,7 @@ pub(crate) fn check_manual(
     }
 }
 
-/// The replicas that can be in sync from the beginning.
+/// Returns the replicas that can be in sync from the beginning.
 pub(crate) fn active(image: &Image, replicas: &[i32]) -> Vec<i32> {
     let is_active = |id: i32| {
         image
@@ -112,7 +112,7 @@ pub(crate) fn active(image: &Image, replicas: &[i32]) -> Vec<i32> {
         .collect()
 }
 
-/// The record of a new partition. `isr` is not empty.
+/// Returns the record of a new partition. `isr` is not empty.
 pub(crate) fn new_partition(
     image: &Image,
     topic: Uuid,
@@ -134,7 +134,7 @@ pub(crate) fn new_partition(
     }
 }
 
-/// The directory that a broker will use, if it has no choice.
+/// Returns the broker's directory if it has exactly one.
 fn only_directory(image: &Image, broker: i32) -> Uuid {
     let broker = image.broker(wire::types::NodeId(broker));
     match broker.map(|broker| broker.directories.as_slice()) {
@@ -143,7 +143,7 @@ fn only_directory(image: &Image, broker: i32) -> Uuid {
     }
 }
 
-/// The directories of replicas, as they are for those that the partition has already.
+/// Returns the directories of replicas; replicas that the partition already has keep theirs.
 pub(crate) fn directories_of(
     image: &Image,
     partition: &PartitionImage,

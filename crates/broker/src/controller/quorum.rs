@@ -1,22 +1,23 @@
-//! What the controller knows of the quorum that holds the metadata log.
+//! The controller's view of the quorum that holds the metadata log.
 //!
-//! Invariant: this node is its only member. It does not: answer requests (`handler/describe_quorum.rs`).
+//! Invariant: this node is its only member. It does not answer requests
+//! (`handler/describe_quorum.rs`).
 
 use wire::types::{LeaderEpoch, NodeId, Offset, Uuid};
 
 /// The quorum as its only member sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quorum {
-    /// That member.
+    /// The only member.
     pub(crate) node: NodeId,
-    /// Its log directory, as far as the log names it.
+    /// The log directory that the log names for this member; nil if it names none.
     pub(crate) directory: Uuid,
     /// The epoch in which it leads.
     pub(crate) epoch: LeaderEpoch,
-    /// What is committed: all below.
+    /// High watermark: all below it is committed.
     pub(crate) high_watermark: Offset,
-    /// The end of its log.
+    /// Log end offset.
     pub(crate) end: Offset,
-    /// The time of day.
+    /// Wall-clock time.
     pub(crate) now_ms: i64,
 }

@@ -1,26 +1,26 @@
-//! `quorum-state`: which epoch the metadata log is in and who leads it, as Kafka's Raft client
-//! keeps it.
+//! `quorum-state`: the epoch of the metadata log and its leader, in the format of Kafka's Raft
+//! client.
 //!
 //! One JSON object. Version 0 is for voters named in the configuration, version 1 for voters in the
-//! log; a file keeps its version. Written before anything of a new epoch: an epoch is never used
-//! twice.
+//! log; a file keeps its version. The file is written before the first record of a new epoch, so an
+//! epoch is never used twice.
 
 use wire::types::{LeaderEpoch, NodeId};
 
 /// Name of the file in the folder of the metadata log.
 pub(crate) const FILE_NAME: &str = "quorum-state";
 
-/// What the file says, as far as a single node needs it.
+/// The parts of the file that a single node needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct QuorumState {
     /// The epoch.
     pub(crate) epoch: LeaderEpoch,
-    /// 1 when the voters are in the log.
+    /// 1 if the voters are in the log.
     pub(crate) version: i32,
 }
 
 impl QuorumState {
-    /// Before the first epoch.
+    /// The state before the first epoch.
     pub(crate) const NEW: Self = Self {
         epoch: LeaderEpoch(0),
         version: 0,
@@ -33,7 +33,8 @@ impl QuorumState {
         if !matches!(version, 0 | 1) {
             return None;
         }
-        // Before any election the epoch may be -1; the last one there is has no successor, and nobody's file has it.
+        // Before any election the epoch may be -1. The last possible epoch has no successor, so a
+        // file with it is invalid.
         let epoch = number(text, "leaderEpoch")?.max(0);
         if epoch >= i32::MAX - 1 {
             return None;
@@ -42,7 +43,7 @@ impl QuorumState {
         Some(Self { epoch, version })
     }
 
-    /// The file's bytes, with `node` as leader and only voter.
+    /// Returns the file's bytes, with `node` as leader and only voter.
     pub(crate) fn encode(self, node: NodeId) -> Vec<u8> {
         let (node, epoch) = (node.0, self.epoch.0);
         let text = if self.version == 0 {
@@ -60,7 +61,7 @@ impl QuorumState {
     }
 }
 
-/// The value of a number field. The file has no nested field of the same name.
+/// Returns the value of a number field. The file has no nested field of the same name.
 fn number(json: &str, field: &str) -> Option<i32> {
     let quoted = format!("\"{field}\"");
     let (_, after) = json.split_once(quoted.as_str())?;

@@ -1,4 +1,5 @@
-//! Quotas of clients set and removed: which are good ones, and for whom.
+//! Judges client quotas that a request sets or removes: which values are valid, and for which
+//! entities.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,7 +15,7 @@ pub(crate) const USER: &str = "user";
 pub(crate) const CLIENT_ID: &str = "client-id";
 pub(crate) const IP: &str = "ip";
 
-/// Kinds of numbers that a quota can be.
+/// The number types of quotas.
 #[derive(Clone, Copy)]
 enum Number {
     Long,
@@ -94,7 +95,7 @@ fn check_names(entity: &QuotaEntity) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The quotas that an entity can have.
+/// Returns the quotas that an entity can have.
 fn allowed(entity: &QuotaEntity) -> Result<&'static [(&'static str, Number)], Refusal> {
     let Some(address) = entity.get(IP) else {
         return Ok(&OF_CLIENTS);
@@ -105,7 +106,7 @@ fn allowed(entity: &QuotaEntity) -> Result<&'static [(&'static str, Number)], Re
              ClientId",
         ));
     }
-    // Names of hosts are not looked up.
+    // Host names are not resolved.
     match address {
         Some(text) if text.parse::<IpAddr>().is_err() => Err(invalid(format!(
             "{} is not a valid IP or resolvable host.",
@@ -123,7 +124,7 @@ fn check_value(allowed: &[(&str, Number)], key: &str, value: f64) -> Result<(), 
             quoted(key)
         )));
     };
-    // NaN is not greater either.
+    // NaN is not greater than 0 either.
     if value <= 0.0 || value.is_nan() {
         return Err(invalid(format!("Quota {key} must be greater than 0")));
     }
@@ -137,8 +138,8 @@ fn check_value(allowed: &[(&str, Number)], key: &str, value: f64) -> Result<(), 
             "Proposed value for {key} is too large for {name}."
         )));
     }
-    // Kafka lets everything pass that is near a whole number, 0 as well: a rate of nearly nothing would shut everybody
-    // out, and this request, too.
+    // Kafka accepts every value close to a whole number, 0 included. A rate close to 0 would
+    // throttle every client, including the one that would have to correct it.
     if value < 1.0 || (value % 1.0).abs() > 1e-6 {
         return Err(invalid(format!("{key} cannot be a fractional value.")));
     }

@@ -1,8 +1,9 @@
-//! The controller at work: one decision after the other, each durable and seen by every shard
-//! before it is answered.
+//! The running controller: one decision after the other, each durable and visible on every shard
+//! before the client gets the response.
 //!
-//! What a turn is, and what becomes of one whose records cannot be written: `service/turn.rs`.
-//! Invariant: whoever was told that a topic exists can produce to it at once on every shard.
+//! `service/turn.rs` describes a turn, and what happens if its records cannot be written.
+//! Invariant: a client that received the response that its topic exists can produce to it
+//! immediately on every shard.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -30,20 +31,21 @@ use crate::image::{Image, Replayer};
 use crate::options::BrokerOptions;
 use crate::seldom::Seldom;
 
-use super::answers::Answer;
+use super::answers::ControllerResponse;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
 use super::mutations::{Caller, Gate, Mutations};
 use super::quorum::Quorum;
 use super::{
-    Outcome, RECORDS_PER_REQUEST_MAX, Rules, allocate_producer_ids, decide, producer_ids, startup,
-    topics, uuid_v4,
+    ControllerDecision, RECORDS_PER_REQUEST_MAX, Rules, allocate_producer_ids, decide,
+    producer_ids, startup, topics, uuid_v4,
 };
 
 mod turn;
 
-/// Records of a start that go into one batch.
+/// Maximum records of a start in one batch.
 const START_RECORDS_MAX: usize = 5000;
-/// No partition has so many leaders between two backups; a log that is further ahead takes nothing.
+/// Maximum steps by which a leader epoch is raised. A partition has fewer leaders between two
+/// backups; a log that is further ahead accepts no writes.
 const EPOCHS_RAISED_MAX: i32 = 10_000;
 
 const _: () = assert!(
@@ -55,7 +57,7 @@ const _: () = assert!(
     "a log that is ahead is caught up with"
 );
 
-/// Hands an image to every shard; completes when all of them act on it.
+/// Hands an image to every shard; completes when all of them use it.
 pub type Publish = Rc<dyn Fn(Arc<Image>) -> Pin<Box<dyn Future<Output = ()>>>>;
 
 /// The controller. It lives on one shard.
@@ -68,18 +70,19 @@ pub struct Controller<P: Platform> {
     mutations: Mutations,
     /// Held during a turn.
     turn: Arc<Semaphore>,
-    /// The broker stops: nobody changes anything any more but the stop itself.
+    /// True once the broker stops: only the stop itself may change the metadata.
     stopping: Cell<bool>,
     publish: Publish,
-    /// The line about topics that clients ask for and that cannot be made.
+    /// Limits the log line about requested topics that cannot be created.
     not_made: Seldom,
     me: Weak<Self>,
 }
 
 impl<P: Platform> Controller<P> {
     /// Opens the metadata log, fills it if it is empty, registers this broker (still fenced) and
-    /// takes the leadership of its partitions. The caller applies [`Controller::image`], and then
-    /// calls [`Controller::unfence`].
+    /// takes the leadership of its partitions.
+    ///
+    /// The caller applies [`Controller::image`], and then calls [`Controller::unfence`].
     pub async fn start(
         platform: P,
         store: &Store<P>,
@@ -142,22 +145,23 @@ impl<P: Platform> Controller<P> {
         Ok(controller)
     }
 
-    /// The newest image.
+    /// Returns the newest image.
     pub fn image(&self) -> Arc<Image> {
         Arc::new(self.replayer.borrow().image().clone())
     }
 
-    /// Bytes that the metadata log can take on a full disk.
+    /// Returns the bytes that the metadata log can take on a full disk.
     pub(crate) fn reserved_bytes(&self) -> u64 {
         self.log.reserved_bytes()
     }
 
-    /// Says that this broker serves.
+    /// Records that this broker serves clients.
     pub async fn unfence(&self) -> Result<(), ErrorCode> {
         self.fence(false).await
     }
 
-    /// Raises leader epochs, each by so much, at most by [`EPOCHS_RAISED_MAX`]: every step is a record.
+    /// Raises leader epochs, each by the given steps, at most [`EPOCHS_RAISED_MAX`]: every step is
+    /// a record.
     pub async fn raise_epochs(&self, behind: &[(TopicPartition, i32)]) -> Result<(), ErrorCode> {
         let (image, node) = (self.image(), self.options.node_id);
         let raise = |(name, by): &(TopicPartition, i32)| {
@@ -166,20 +170,20 @@ impl<P: Platform> Controller<P> {
         let records: Vec<_> = behind.iter().flat_map(raise).collect();
         for chunk in records.chunks(START_RECORDS_MAX) {
             let (records, response) = (chunk.to_vec(), ());
-            self.turn(async |_, _| Outcome { records, response })
+            self.turn(async |_, _| ControllerDecision { records, response })
                 .await?;
         }
         Ok(())
     }
 
-    /// Has the next block of producer ids begin behind `known`, unless it does.
+    /// Makes the next block of producer ids begin after `known`, unless it already does.
     pub async fn raise_producer_ids(&self, known: ProducerId) -> Result<(), ErrorCode> {
         let node = self.options.node_id;
         self.turn(async |rules, _| {
             let is_behind = rules.image.next_producer_id() <= known.0;
             let next = known.0.saturating_add(1);
             let raised = is_behind.then(|| producer_ids(rules.image, node, next).into());
-            Outcome {
+            ControllerDecision {
                 records: raised.into_iter().collect(),
                 response: (),
             }
@@ -187,17 +191,19 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// The time of the last record that the metadata had when they were read.
+    /// Returns the time of the last record that the metadata had when the controller opened the
+    /// log.
     pub fn known_until(&self) -> TimestampMs {
         self.known_until
     }
 
-    /// Refuses whatever waits for its turn, and all that comes: a stop does not wait for changes that clients still want.
+    /// Refuses every change that waits for its turn or arrives later: a stop does not wait for
+    /// changes of clients.
     pub fn stop_begins(&self) {
         self.stopping.set(true);
     }
 
-    /// Says that this broker stops serving, and closes the log.
+    /// Records that this broker stops serving clients, and closes the log.
     pub async fn stop(&self) -> Result<(), MetadataLogError> {
         if self.fence(true).await.is_err() {
             tracing::warn!("the metadata log does not say that this broker has stopped");
@@ -210,7 +216,7 @@ impl<P: Platform> Controller<P> {
         let is_over = || self.stopping.get() && !fenced;
         self.turn_unless(is_over, async |rules, _| {
             let records = startup::fence(rules.image, node, fenced);
-            Outcome {
+            ControllerDecision {
                 records,
                 response: (),
             }
@@ -218,7 +224,7 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `CreateTopics`, and how long the client has to wait.
+    /// Answers `CreateTopics`; also returns the throttle time.
     pub async fn create_topics(
         &self,
         request: &CreateTopicsRequest,
@@ -230,7 +236,7 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `DeleteTopics`, and how long the client has to wait.
+    /// Answers `DeleteTopics`; also returns the throttle time.
     pub async fn delete_topics(
         &self,
         request: &DeleteTopicsRequest,
@@ -243,7 +249,7 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `CreatePartitions`, and how long the client has to wait.
+    /// Answers `CreatePartitions`; also returns the throttle time.
     pub async fn create_partitions(
         &self,
         request: &CreatePartitionsRequest,
@@ -255,7 +261,7 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `AlterPartitionReassignments`.
+    /// Answers `AlterPartitionReassignments`.
     pub async fn alter_partition_reassignments(
         &self,
         request: &AlterPartitionReassignmentsRequest,
@@ -266,7 +272,7 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `UpdateFeatures`.
+    /// Answers `UpdateFeatures`.
     pub async fn update_features(
         &self,
         request: &UpdateFeaturesRequest,
@@ -276,7 +282,7 @@ impl<P: Platform> Controller<P> {
             .await
     }
 
-    /// `UnregisterBroker`.
+    /// Answers `UnregisterBroker`.
     pub async fn unregister_broker(
         &self,
         request: &UnregisterBrokerRequest,
@@ -285,7 +291,7 @@ impl<P: Platform> Controller<P> {
             .await
     }
 
-    /// The quorum of the metadata log: this node.
+    /// Returns the quorum of the metadata log: this node.
     pub(crate) fn quorum(&self) -> Quorum {
         let end = Offset(self.image().last_applied_offset().0 + 1);
         Quorum {
@@ -298,7 +304,7 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// `AlterClientQuotas`.
+    /// Answers `AlterClientQuotas`.
     pub async fn alter_client_quotas(
         &self,
         request: &AlterClientQuotasRequest,
@@ -307,7 +313,7 @@ impl<P: Platform> Controller<P> {
             .await
     }
 
-    /// `AlterUserScramCredentials`.
+    /// Answers `AlterUserScramCredentials`.
     pub async fn alter_user_scram_credentials(
         &self,
         request: &AlterUserScramCredentialsRequest,
@@ -318,13 +324,13 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// `AlterConfigs`.
+    /// Answers `AlterConfigs`.
     pub async fn alter_configs(&self, request: &AlterConfigsRequest) -> AlterConfigsResponse {
         self.answer(async |rules, _| decide::alter_configs::handle(rules, request).await)
             .await
     }
 
-    /// `IncrementalAlterConfigs`.
+    /// Answers `IncrementalAlterConfigs`.
     pub async fn incremental_alter_configs(
         &self,
         request: &IncrementalAlterConfigsRequest,
@@ -335,24 +341,26 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// A block of producer ids: the first, and how many.
+    /// Allocates a block of producer ids: returns the first id and the count.
     pub async fn allocate_producer_ids(&self) -> Result<(i64, i64), ErrorCode> {
         let node = self.options.node_id;
         self.turn(async |rules, _| allocate_producer_ids(rules.image, node))
             .await?
     }
 
-    /// Creates topics that a client asked for or that the broker itself needs, with default
-    /// settings or those of the internal topic. Those that exist by now are left alone; those that
-    /// cannot be made are logged. While the broker stops, none is made.
+    /// Creates topics that a client asked for by name or that the broker itself needs, with default
+    /// settings or those of the internal topic.
+    ///
+    /// Leaves topics alone that exist by now, and logs those that cannot be created. Creates none
+    /// while the broker stops.
     pub async fn create_missing(&self, names: &[String]) -> Result<(), ErrorCode> {
         self.turn(async |rules, random| {
             if self.stopping.get() {
                 let (records, response) = (Vec::new(), ());
-                return Outcome { records, response };
+                return ControllerDecision { records, response };
             }
             let (records, refused) = topics::create_all_missing(rules, names, random).await;
-            // One line, however many a client asked for, and however often it asks.
+            // The log gets one line, no matter how many topics clients ask for, and how often.
             if let Some((name, refusal)) = refused.first()
                 && let Some(unsaid) = self.not_made.turn(self.platform.clock().now())
             {
@@ -365,7 +373,7 @@ impl<P: Platform> Controller<P> {
                     "cannot create the topic that a client asked for"
                 );
             }
-            Outcome {
+            ControllerDecision {
                 records,
                 response: (),
             }
@@ -373,11 +381,11 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    /// An answer that a quota of changes may hold back.
-    async fn gated<R: Answer + Clone>(
+    /// Answers a request that the controller mutation quota may refuse or throttle.
+    async fn gated<R: ControllerResponse + Clone>(
         &self,
         caller: &Caller,
-        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> ControllerDecision<R>,
     ) -> (R, Duration) {
         let pause = Cell::new(Duration::ZERO);
         let response = self.answer(async |rules, random| {
@@ -390,9 +398,9 @@ impl<P: Platform> Controller<P> {
         (response.await, pause.get())
     }
 
-    async fn answer<R: Answer + Clone>(
+    async fn answer<R: ControllerResponse + Clone>(
         &self,
-        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> R {
         let decided = RefCell::new(None);
         let result = self

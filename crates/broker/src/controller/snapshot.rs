@@ -1,28 +1,28 @@
 //! Snapshots of the metadata: `<end offset>-<epoch>.checkpoint`, and `bootstrap.checkpoint`.
 //!
-//! A snapshot is a header (control batch), the image as records, and a footer; without the footer
-//! it was never finished and is not used. Offsets inside begin at 0 and mean nothing: the end
-//! offset and the epoch are in the name. Here only bytes; reading, writing and deleting the files
-//! is `controller/metadata_log.rs`.
+//! A snapshot is a header (control batch), the image as records, and a footer; a file without the
+//! footer was not finished and is not used. Offsets inside begin at 0 and have no meaning: the name
+//! has the end offset and the epoch. This file handles bytes only; `controller/metadata_log.rs`
+//! reads, writes and deletes the files.
 
 use bytes::Bytes;
 use wire::records::control::{ControlRecord, SnapshotFooter, SnapshotHeader};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
-use crate::image::{Applied, Image};
+use crate::image::{Image, ImagePosition};
 
 use super::batches::{
-    BadBatch, Content, OFFSET_MAX, QuorumRecords, Unfit, decode, encode, encode_control,
+    BadBatch, Content, OFFSET_MAX, QuorumRecords, UnfitRecords, decode, encode, encode_control,
 };
 
-/// Name of the file that a new node's log is filled from, in the log directory.
+/// Name of the file in the log directory from which a new node fills its log.
 pub(crate) const BOOTSTRAP_FILE_NAME: &str = "bootstrap.checkpoint";
 const SUFFIX: &str = ".checkpoint";
-/// Records in one batch of a snapshot.
+/// Maximum records in one batch of a snapshot.
 const BATCH_RECORDS_MAX: usize = 1000;
 
-/// Which part of the log a snapshot stands for: everything below `end`.
+/// The part of the log that a snapshot covers: everything below `end`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct SnapshotId {
     /// Offset that follows the last record contained.
@@ -32,7 +32,7 @@ pub(crate) struct SnapshotId {
 }
 
 impl SnapshotId {
-    /// The snapshot of an image.
+    /// Returns the id of an image's snapshot.
     pub(crate) fn of(image: &Image) -> Self {
         let applied = image.applied();
         Self {
@@ -41,12 +41,12 @@ impl SnapshotId {
         }
     }
 
-    /// The name of its file.
+    /// Returns the file name.
     pub(crate) fn file_name(self) -> String {
         format!("{:020}-{:010}{SUFFIX}", self.end.0, self.epoch.0)
     }
 
-    /// Reads a file name; `None` for any other file, and for an offset or an epoch that cannot be.
+    /// Parses a file name; `None` for any other file, and for an impossible offset or epoch.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (end, epoch) = name.strip_suffix(SUFFIX)?.split_once('-')?;
         let digits =
@@ -63,7 +63,7 @@ impl SnapshotId {
     }
 }
 
-/// The bytes of a snapshot that holds these records.
+/// Encodes a snapshot that holds these records.
 pub(crate) fn write(
     records: &[MetadataRecord],
     level: MetadataVersion,
@@ -105,18 +105,18 @@ pub(crate) fn write(
     Ok(bytes)
 }
 
-/// What a snapshot holds.
+/// The content of a snapshot.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     /// The records, in order.
     pub(crate) records: Vec<MetadataRecord>,
-    /// What it says about the quorum.
+    /// What it contains about the quorum.
     pub(crate) quorum: QuorumRecords,
     /// Append time of the last record contained.
     pub(crate) last_timestamp: TimestampMs,
 }
 
-/// Reads a snapshot; `None` when its footer is missing.
+/// Decodes a snapshot; `None` if its footer is missing.
 pub(crate) fn read(bytes: &Bytes) -> Result<Option<Snapshot>, BadBatch> {
     let mut snapshot = Snapshot {
         records: Vec::new(),
@@ -147,15 +147,15 @@ pub(crate) fn read(bytes: &Bytes) -> Result<Option<Snapshot>, BadBatch> {
 }
 
 impl Snapshot {
-    /// The image that the snapshot called `id` stands for.
-    pub(crate) fn image(self, id: SnapshotId, unfit: &mut Unfit) -> (Image, QuorumRecords) {
+    /// Returns the image of this snapshot, whose id is `id`.
+    pub(crate) fn image(self, id: SnapshotId, unfit: &mut UnfitRecords) -> (Image, QuorumRecords) {
         let mut image = Image::empty();
         for (place, record) in (0..).zip(self.records) {
             if let Err(error) = image.replay(record) {
                 unfit.note(Offset(place), &error);
             }
         }
-        image.advance(Applied {
+        image.advance(ImagePosition {
             offset: id.end.plus(-1),
             epoch: id.epoch,
             timestamp: self.last_timestamp,
@@ -190,7 +190,7 @@ mod tests {
         for topic in ["a", "b"] {
             create(&mut image, topic, 700, &[("retention.ms", "5")]);
         }
-        image.advance(Applied {
+        image.advance(ImagePosition {
             offset: Offset(99),
             epoch: LeaderEpoch(3),
             timestamp: TimestampMs(77),
@@ -210,10 +210,10 @@ mod tests {
         let read_back = read(&bytes)
             .unwrap()
             .unwrap()
-            .image(id, &mut Unfit::default());
+            .image(id, &mut UnfitRecords::default());
         assert_eq!(read_back, (image, quorum));
 
-        // Cut before the footer, it is not a snapshot.
+        // A file that is cut before the footer is not a snapshot.
         let cut = bytes.len() - 10;
         assert!(!matches!(read(&bytes.slice(..cut)), Ok(Some(_))));
         let last = wire::batch::Batches::new(&bytes)

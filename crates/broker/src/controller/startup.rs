@@ -1,9 +1,9 @@
 //! What a start of the broker writes into the metadata log.
 //!
-//! An empty log gets the level of its features first. Then every start registers a new incarnation,
-//! fenced, and takes the leadership of every partition that has a replica here: one change that
-//! names the leader, which raises the leader epoch, so that batches of different runs are told
-//! apart. When the logs are open, the broker is unfenced. A clean stop fences it again.
+//! An empty log gets the feature levels first. Then every start registers a new, fenced incarnation
+//! of the broker, and takes the leadership of every partition that has a replica here. That change
+//! names the leader and so raises the leader epoch, which distinguishes the batches of different
+//! runs. When the logs are open, the broker is unfenced. A clean stop fences it again.
 
 use wire::records::metadata::{
     BrokerRegistrationChangeRecord, EndpointEntry, FeatureEntry, FeatureLevelRecord,
@@ -15,11 +15,13 @@ use crate::image::{Image, PartitionImage};
 use crate::names::{GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION};
 use crate::options::BrokerOptions;
 
-/// The version of the transaction protocol that a new cluster begins with.
+/// The `transaction.version` of a new cluster.
 const TRANSACTION_LEVEL: i16 = 2;
 
-/// The records of a log that has none: the level of Kafka 4.3 for the log itself, and the features
-/// that this broker serves. Those that it does not (`share.version` and the rest) stay at 0.
+/// Returns the records of an empty log: the level of Kafka 4.3 for the log itself, and the features
+/// that this broker serves.
+///
+/// Features that it does not serve (`share.version` and the rest) stay at 0.
 pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
     let levels = [
         (MetadataVersion::FEATURE, MetadataVersion::V4_3.0),
@@ -29,9 +31,12 @@ pub(crate) fn bootstrap() -> Vec<MetadataRecord> {
     levels.map(|(name, level)| feature(name, level)).into()
 }
 
-/// Features that came with this release, for a log that an earlier release of this broker began: it
-/// did not name them among those it supports. A level that was set since, also to 0, stays; so does
-/// a log whose level is older than Kafka 4.0, which has no such features (docs/adr/0013).
+/// Returns the levels of features that are new in this release, for a log that an earlier release
+/// of this broker began.
+///
+/// That release did not name them among its supported features. A level that was set since, also to
+/// 0, stays, and so does a log whose level is older than Kafka 4.0, which has no such features
+/// (docs/adr/0013).
 pub(crate) fn new_features(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
     let before = image.broker(node);
     let is_new = before.is_some_and(|before| {
@@ -53,8 +58,8 @@ fn feature(name: &str, level: i16) -> MetadataRecord {
     record.into()
 }
 
-/// A new incarnation of this broker, still fenced. Its epoch is the offset that the record will
-/// have.
+/// Returns the registration of a new incarnation of this broker, still fenced. Its epoch is the
+/// offset that the record will have.
 pub(crate) fn register(
     options: &BrokerOptions,
     incarnation: Uuid,
@@ -86,7 +91,7 @@ pub(crate) fn register(
     .into()
 }
 
-/// This broker becomes the leader of every partition that it has a replica of.
+/// Makes this broker the leader of every partition of which it has a replica.
 pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
     let mut records = Vec::new();
     for topic in image.topics() {
@@ -104,7 +109,8 @@ pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
     records
 }
 
-/// This broker becomes the leader of one partition as many times as its epoch is to be raised by.
+/// Makes this broker the leader of one partition `by` times, so that the leader epoch rises by
+/// `by`.
 pub(crate) fn raise(
     image: &Image,
     node: NodeId,
@@ -124,8 +130,10 @@ pub(crate) fn raise(
     (0..by).map(|_| change().into()).collect()
 }
 
-/// What leadership changes in a partition: nobody else is there to be in sync, and who is in sync
-/// is no longer merely eligible (a Kafka controller leaves its stopped broker so).
+/// Returns the change that makes this broker the leader of a partition.
+///
+/// It is the only in-sync replica, and an in-sync replica is no longer in the eligible leader
+/// replicas (a Kafka controller puts its stopped broker there).
 fn lead(partition: &PartitionImage, node: NodeId) -> PartitionChangeRecord {
     let alone = partition.isr == [node.0];
     let others = partition
@@ -144,7 +152,8 @@ fn lead(partition: &PartitionImage, node: NodeId) -> PartitionChangeRecord {
     }
 }
 
-/// The broker serves, or does not any more. Empty when that is what the image says already.
+/// Returns the change that fences or unfences the broker; empty if the image already has that
+/// state.
 pub(crate) fn fence(image: &Image, node: NodeId, fenced: bool) -> Vec<MetadataRecord> {
     let Some(broker) = image.broker(node).filter(|broker| broker.fenced != fenced) else {
         return Vec::new();

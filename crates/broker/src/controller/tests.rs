@@ -10,7 +10,7 @@ pub(crate) use crate::topic_config::tests::options;
 /// Log directory of the node of [`started`].
 pub(crate) const DIRECTORY: Uuid = Uuid::from_u128(0xd1);
 
-/// An image after the start of node 1, unfenced.
+/// Returns an image after the start of node 1, unfenced.
 pub(crate) fn started() -> Image {
     let mut image = Image::empty();
     apply(&mut image, startup::bootstrap());
@@ -32,7 +32,7 @@ pub(crate) fn apply(image: &mut Image, records: impl IntoIterator<Item = Metadat
     }
 }
 
-/// Random bits that are not random.
+/// Returns a deterministic source of bits.
 pub(crate) fn random() -> impl FnMut() -> u64 {
     let mut last = 0x1234_5678_9abc_def0_u64;
     move || {
@@ -66,7 +66,7 @@ pub(crate) fn create(image: &mut Image, name: &str, partitions: i32, settings: &
     apply(image, created.records);
 }
 
-/// Different bits for different names.
+/// Returns a source with different bits for different names.
 fn random_for(name: &str) -> impl FnMut() -> u64 + use<> {
     let seed = name
         .bytes()
@@ -149,7 +149,7 @@ fn a_feature_that_came_with_this_release_is_raised_once() {
         name: "group.version".into(),
         feature_level: level,
     };
-    // The release before did not know it.
+    // The previous release did not know the feature.
     let mut before = startup::register(&options(), Uuid::from_u128(8), vec![DIRECTORY], Offset(9));
     if let MetadataRecord::RegisterBroker(broker) = &mut before {
         broker.features.retain(|one| one.name != "group.version");
@@ -158,11 +158,11 @@ fn a_feature_that_came_with_this_release_is_raised_once() {
     let raised = startup::new_features(&image, NodeId(1));
     assert_eq!(raised, [level(1).into()]);
     apply(&mut image, raised);
-    // Whoever lowers it now, means it.
+    // A level that is lowered now is meant.
     let now = startup::register(&options(), Uuid::from_u128(9), vec![DIRECTORY], Offset(12));
     apply(&mut image, vec![now, level(0).into()]);
     assert!(startup::new_features(&image, NodeId(1)).is_empty());
-    // Before Kafka 4.0 there is no such feature.
+    // Kafka before 4.0 has no such feature.
     let mut old = started();
     let version = FeatureLevelRecord {
         name: "metadata.version".into(),

@@ -1,4 +1,4 @@
-//! What a topic may be called.
+//! Rules for topic names.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use super::quoted;
 
 const TOPIC_NAME_BYTES_MAX: usize = 249;
 
-/// Why `name` cannot be a topic's name.
+/// Returns why `name` cannot be a topic's name; `None` if it can.
 pub(crate) fn invalid(name: &str) -> Option<String> {
     let reason = if name.is_empty() {
         "the empty string is not allowed".to_owned()
@@ -36,10 +36,10 @@ pub(crate) fn invalid(name: &str) -> Option<String> {
     Some(format!("Topic name is invalid: {reason}"))
 }
 
-/// The topics that there are, by the name that their metrics have.
+/// The existing topics, by the name that their metrics have.
 pub(crate) struct MetricNames<'a> {
     image: &'a Image,
-    /// Made when it is asked for first.
+    /// Built on first use.
     // Bounded: lives with one request, and borrows from the image of metadata (`of`).
     topics: OnceCell<HashMap<String, &'a str>>,
 }
@@ -52,8 +52,8 @@ impl<'a> MetricNames<'a> {
         }
     }
 
-    /// An existing topic whose name differs from `name` only in dots and underscores: their metrics would have one
-    /// name.
+    /// Returns an existing topic whose name differs from `name` only in dots and underscores, so
+    /// that their metrics would have the same name.
     pub(crate) fn colliding(&self, name: &str) -> Option<&'a str> {
         if !name.contains(['.', '_']) {
             return None;

@@ -1,7 +1,8 @@
-//! Creating, growing and deleting topics; and those that nobody describes, which clients ask for by name, or the broker itself needs.
+//! Creates, grows and deletes topics; also creates topics without a description, which clients ask
+//! for by name or the broker itself needs.
 //!
-//! Invariant: of one question no more partitions are made than a creation may ask for; internal topics, which have as many as the
-//! settings say, apart.
+//! Invariant: one request for missing topics creates no more partitions than one creation may ask
+//! for. Internal topics, which have as many partitions as the settings say, do not count.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +19,21 @@ use super::placement::{active, check_manual, new_partition, place};
 use super::topic_name::{self, MetricNames};
 use super::{RECORDS_PER_REQUEST_MAX, Refusal, Rules, too_large};
 
-/// A topic that somebody wants.
+/// A topic to create.
 pub(crate) struct NewTopic<'a> {
     pub(crate) name: &'a str,
-    /// -1 for the default, or with an assignment.
+    /// -1 for the default, or if there is an assignment.
     pub(crate) partitions: i32,
-    /// -1 for the default, or with an assignment.
+    /// -1 for the default, or if there is an assignment.
     pub(crate) replication_factor: i16,
     /// Partition index and its brokers, when the user chose them.
     pub(crate) assignment: Vec<(i32, Vec<i32>)>,
     pub(crate) settings: Vec<(&'a str, Option<&'a str>)>,
 }
 
-/// A topic that can be made.
+/// A topic that passed all checks.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Created {
+pub(crate) struct CheckedTopic {
     pub(crate) id: Uuid,
     pub(crate) partitions: i32,
     pub(crate) replication_factor: i16,
@@ -42,16 +43,16 @@ pub(crate) struct Created {
 }
 
 /// Replicas and in-sync replicas of each partition.
-type Assigned = Vec<(Vec<i32>, Vec<i32>)>;
+type ReplicaAssignments = Vec<(Vec<i32>, Vec<i32>)>;
 
 impl Rules<'_> {
-    /// Decides on one new topic beside those that are in `names`.
+    /// Decides on one new topic; `names` holds the existing ones.
     pub(crate) fn create_topic(
         &self,
         topic: &NewTopic<'_>,
         names: &MetricNames<'_>,
         random: &mut dyn FnMut() -> u64,
-    ) -> Result<Created, Refusal> {
+    ) -> Result<CheckedTopic, Refusal> {
         self.check_new_name(topic.name, names)?;
         let settings = self.new_settings(topic)?;
         let assigned = self.assign(topic)?;
@@ -74,7 +75,7 @@ impl Rules<'_> {
         });
         let before = records.len();
         records.extend(partitions);
-        Ok(Created {
+        Ok(CheckedTopic {
             id,
             partitions: i32::try_from(records.len() - before).unwrap_or(i32::MAX),
             replication_factor: i16::try_from(factor).unwrap_or(i16::MAX),
@@ -125,8 +126,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Replicas and in-sync replicas of each partition.
-    fn assign(&self, topic: &NewTopic<'_>) -> Result<Assigned, Refusal> {
+    /// Returns the replicas and in-sync replicas of each partition.
+    fn assign(&self, topic: &NewTopic<'_>) -> Result<ReplicaAssignments, Refusal> {
         if !topic.assignment.is_empty() {
             return self.assign_manually(topic);
         }
@@ -159,7 +160,7 @@ impl Rules<'_> {
             .collect())
     }
 
-    fn assign_manually(&self, topic: &NewTopic<'_>) -> Result<Assigned, Refusal> {
+    fn assign_manually(&self, topic: &NewTopic<'_>) -> Result<ReplicaAssignments, Refusal> {
         let refuse = |code, message: String| Err(Refusal::new(code, message));
         let unless = "A manual partition assignment was specified, but";
         if topic.replication_factor != -1 {
@@ -255,7 +256,7 @@ impl Rules<'_> {
         existing: i32,
         additional: i32,
         chosen: Vec<Vec<i32>>,
-    ) -> Result<Assigned, Refusal> {
+    ) -> Result<ReplicaAssignments, Refusal> {
         if i32::try_from(chosen.len()) != Ok(additional) {
             return Err(Refusal::new(
                 ErrorCode::InvalidReplicaAssignment,
@@ -279,13 +280,14 @@ impl Rules<'_> {
         (existing..).zip(chosen).map(assign).collect()
     }
 
-    /// Deletes a topic that exists.
+    /// Returns the record that deletes an existing topic.
     pub(crate) fn delete_topic(id: TopicId) -> RemoveTopicRecord {
         RemoveTopicRecord { topic_id: id.0 }
     }
 }
 
-/// The records of topics that are missing, and why others cannot be made.
+/// Returns the records of topics that are missing, and the refusals of those that cannot be
+/// created.
 pub(crate) async fn create_all_missing<'a>(
     rules: Rules<'_>,
     names: &'a [String],
@@ -322,14 +324,15 @@ pub(crate) async fn create_all_missing<'a>(
     (records, refused)
 }
 
-/// Partitions of a topic that nobody described.
+/// Returns the partition count of a topic without a description.
 pub(crate) fn partitions_of_each(rules: Rules<'_>) -> usize {
-    // None is refused, and is work, too.
+    // A count of 0 is refused later, which is work too.
     usize::try_from(rules.options.num_partitions).map_or(1, |partitions| partitions.max(1))
 }
 
-/// The records of a topic that nobody described: an internal one with the settings that Kafka gives
-/// it, any other with the defaults. Empty when it exists.
+/// Returns the records of a topic without a description; empty if it exists.
+///
+/// An internal topic gets the settings that Kafka gives it, any other the defaults.
 fn create_missing(
     rules: Rules<'_>,
     name: &str,

@@ -1,8 +1,9 @@
-//! The way of a request, the same for each: its session and its rights, its place, its bytes decoded, handled where its row
-//! says, and the answer encoded.
+//! The steps of every request: check the session and the rights, take a place, decode, run the
+//! handler where the row says, encode the response.
 //!
-//! Invariants: the steps come in this order, and none but the handler waits for what clients or disks bring; a request that
-//! overlaps (Produce, `records.rs`) waits for nothing before its handler. It does not: charge (`pace.rs`), or know an API (`table.rs`).
+//! Invariants: the steps run in this order, and only the handler waits for clients or disks; a
+//! request that overlaps (Produce, `records.rs`) waits for nothing before its handler. It does not
+//! charge quotas (`pace.rs`), or know an API (`table.rs`).
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -18,22 +19,22 @@ use wire::protocol::Encodable;
 
 use super::homes::{self, OfGroup, OfTransaction};
 use super::reply::{CloseReason, Reply};
-use super::row::{Asked, Operation, Quota, ResourceType, Row, Runs, Size};
+use super::row::{AccessCheck, Operation, Quota, ResourceType, Row, Runs, Size};
 use crate::Broker;
 use crate::broker::Groups;
 use crate::controller::{Caller, Controller};
 use crate::handler::Context;
-use crate::many::{LARGE_BYTES, Place};
+use crate::many::{LARGE_BYTES, RequestPlace};
 use crate::names::CONTROLLER_SHARD;
-use crate::quota::{Busy, Kind};
+use crate::quota::{Busy, QuotaKind};
 use crate::transaction;
 
-/// A request on its way.
+/// A request in progress.
 pub(super) struct Call<'a, P: Platform> {
     pub(super) broker: &'a Rc<Broker<P>>,
-    /// Who asks.
+    /// The client that sent it.
     pub(super) context: &'a Context,
-    /// The time that it takes, if that is counted.
+    /// Measures the time that it takes, if that is charged.
     pub(super) busy: &'a Busy,
     pub(super) header: RequestHeader,
     pub(super) row: &'static Row,
@@ -60,36 +61,41 @@ impl<'a, P: Platform> Call<'a, P> {
         }
     }
 
-    /// Its body, once.
+    /// Takes the body; works once.
     pub(super) fn take_body(&self) -> Bytes {
         self.body.take()
     }
 
-    /// Bytes of its body.
+    /// Returns the size of the body.
     pub(super) const fn body_bytes(&self) -> usize {
         self.body_bytes
     }
 
-    /// True where it is large, and what it names takes long to decode and to encode: that is done beside the shard. Others do it
-    /// here, for their answers are not counted while they wait in a line.
+    /// Returns true for a large request whose items take long to decode and to encode: a thread
+    /// outside the shard does both.
+    ///
+    /// Other requests are coded on the shard, because a response that waits in that thread's queue
+    /// is not counted.
     fn is_coded_beside(&self) -> bool {
         let is_of_many = self.row.runs == Runs::Controller || self.row.size == Size::Own;
         is_of_many && self.body_bytes > LARGE_BYTES
     }
 
-    /// The address that it comes from.
+    /// Returns the client's address.
     pub(super) fn ip(&self) -> IpAddr {
         self.context.peer.ip()
     }
 
-    /// The session step: what a connection may ask before it has said who it is. Nobody has to, so far.
+    /// Checks what the connection may do before it authenticates, and the rights that the whole
+    /// request needs.
     ///
-    /// The step for rights that the whole of a request needs; where there is more than one resource its handler asks.
+    /// There is no authentication yet, so the session check passes. If a request names more than
+    /// one resource, its handler checks the rights.
     pub(super) fn check_allowed(&self) -> Result<(), CloseReason> {
         let guard = self.row.guard;
         let asks_here = match guard.asked {
-            Asked::Open | Asked::Handler => false,
-            Asked::Step => true,
+            AccessCheck::Open | AccessCheck::Handler => false,
+            AccessCheck::Step => true,
         };
         let is_allowed = |right: &(ResourceType, Operation)| may(self.context, *right);
         if asks_here && !guard.rights.iter().all(is_allowed) {
@@ -104,7 +110,8 @@ impl<'a, P: Platform> Call<'a, P> {
     }
 }
 
-/// Whether who asks has a right. Everybody has all, as long as nobody has a name.
+/// Returns whether the client has a right. There is no authentication yet, so every client has all
+/// rights.
 const fn may(_who: &Context, _right: (ResourceType, Operation)) -> bool {
     true
 }
@@ -124,10 +131,12 @@ where
     carried_out(call, work).await
 }
 
-/// The same with the place of a request about very many things. Whoever handles it gives its place up before it waits for disks.
+/// Handles a request about very many things on the shard of its connection, with its place.
+///
+/// The handler gives the place up before it waits for disks.
 pub(super) async fn with_place<P, T, R>(
     call: &Call<'_, P>,
-    work: impl AsyncFnOnce(T, Option<Place>) -> R,
+    work: impl AsyncFnOnce(T, Option<RequestPlace>) -> R,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -139,7 +148,7 @@ where
     carried_out(call, work).await
 }
 
-/// Handles a request on the shard of the controller, which a quota of changes may hold back.
+/// Handles a request on the shard of the controller, subject to the controller mutation quota.
 pub(super) async fn gated<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -158,16 +167,16 @@ where
         let decide = |broker: Rc<Broker<P>>| async move {
             Some(work(broker.controller().ok()?, asked, caller).await)
         };
-        // What waits for its turn is forgotten with its client.
+        // A request that waits for its turn is dropped with its client.
         let decided = broker.shards.call_abandoned(CONTROLLER_SHARD, decide);
         let (response, pause) = decided.await.flatten().ok_or(CloseReason::Stopping)?;
-        broker.metrics.quotas.throttled(Kind::Mutation, pause);
+        broker.metrics.quotas.throttled(QuotaKind::Mutation, pause);
         Ok((response, pause))
     };
     carried_out(call, work).await
 }
 
-/// The same, where no quota holds it back.
+/// Handles a request on the shard of the controller, without that quota.
 pub(super) async fn controlled<P, T, R, F>(
     call: &Call<'_, P>,
     work: F,
@@ -183,13 +192,13 @@ where
     gated(call, unpaused).await
 }
 
-/// Where a group lives.
+/// The broker and the groups of the shard on which a group lives.
 pub(super) struct At<P: Platform> {
     pub(super) broker: Rc<Broker<P>>,
     pub(super) groups: Rc<Groups<P>>,
 }
 
-/// Handles a request about one group where the group lives.
+/// Handles a request about one group on the group's shard.
 pub(super) async fn at_group<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -210,7 +219,7 @@ where
     carried_out(call, work).await
 }
 
-/// Handles a request about one transactional id where the id lives.
+/// Handles a request about one transactional id on the id's shard.
 pub(super) async fn at_transaction<P, T, R, F>(
     call: &Call<'_, P>,
     work: F,
@@ -224,7 +233,7 @@ where
     call.asserts_it_runs(&[Runs::Transaction]);
     let broker = call.broker;
     let work = async |asked: T, _| {
-        // Without an id it has no home.
+        // A request without an id is handled on this shard.
         let id = asked.id();
         let home = id.map_or(broker.shards.me(), |id| transaction::home_of(broker, id));
         let answered = broker
@@ -235,10 +244,12 @@ where
     carried_out(call, work).await
 }
 
-/// All steps of a request but its charge. `work` gives the answer, and for how long its connection is left alone.
+/// Runs all steps of a request except the charge.
+///
+/// `work` returns the response, and for how long the connection is throttled.
 async fn carried_out<P, T, R>(
     call: &Call<'_, P>,
-    work: impl AsyncFnOnce(T, Option<Place>) -> Result<(R, Duration), CloseReason>,
+    work: impl AsyncFnOnce(T, Option<RequestPlace>) -> Result<(R, Duration), CloseReason>,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -246,7 +257,8 @@ where
     R: Encodable + Send + 'static,
 {
     call.check_allowed()?;
-    // Each thing named takes many times in memory of what it takes in the request, until it is answered.
+    // Until the response is sent, each item takes many times the memory that it takes in the
+    // request.
     let place = match call.row.size {
         Size::Few => None,
         Size::Many | Size::Own => {
@@ -266,7 +278,7 @@ where
     }
 }
 
-/// Decodes the body, where it holds up nobody.
+/// Decodes the body, off the shard if that takes long.
 async fn decoded<P, T>(call: &Call<'_, P>) -> Result<T, CloseReason>
 where
     P: Platform,
@@ -283,7 +295,7 @@ where
     asked.map_err(|source| malformed(&call.header, source))
 }
 
-/// Encodes the answer in the same way.
+/// Encodes the response, off the shard if that takes long.
 async fn encoded<P, R>(call: &Call<'_, P>, response: R) -> Result<Reply, CloseReason>
 where
     P: Platform,
@@ -305,7 +317,7 @@ where
     Ok(Reply::Send(response?))
 }
 
-/// Why a connection ends whose request does not decode.
+/// Returns the reason to close a connection whose request does not decode.
 pub(super) fn malformed(header: &RequestHeader, source: DecodeError) -> CloseReason {
     CloseReason::Body {
         api: header.api.name(),

@@ -1,4 +1,4 @@
-//! Questions that the image answers, and that need more of the broker than it.
+//! Requests that the image answers, but that need more of the broker than the image.
 
 use platform::Platform;
 use wire::messages::{
@@ -17,7 +17,7 @@ use crate::handler;
 use crate::handler::metadata::TooMany;
 use crate::room::Room;
 
-/// About topics, those that it makes as well.
+/// Describes topics, and creates those that a client asks for by name.
 pub(super) async fn metadata<P: Platform>(
     call: &Call<'_, P>,
     request: MetadataRequest,
@@ -37,7 +37,7 @@ pub(super) async fn metadata<P: Platform>(
             }
         }
     }
-    let asked = handler::metadata::Asked {
+    let asked = handler::metadata::MetadataQuery {
         listener: &call.context.listener,
         cluster_id: &broker.log_dirs.cluster_id,
         node: broker.options.node_id,
@@ -118,14 +118,15 @@ pub(super) fn config_resources<P: Platform>(
     })
 }
 
-/// An answer about all there is, which the bounds on that bound as well, if there is room for it on its way out.
+/// Returns a response about all entities, whose size their bounds limit, or a refusal if there is
+/// no room for it among the responses in memory.
 fn within<P: Platform, R: Encodable>(
     call: &Call<'_, P>,
     told: R,
     refused: impl FnOnce(ErrorCode) -> R,
 ) -> R {
     let room = Room::of_list(&call.broker.answers, call.ip());
-    // What cannot be sized cannot be sent.
+    // A response whose size cannot be computed cannot be sent.
     let bytes = told.compute_size(call.header.version).unwrap_or(usize::MAX);
     if room.has(bytes) {
         told

@@ -1,6 +1,8 @@
-//! Requests about groups: each group is asked on the shard that leads its partition of `__consumer_offsets`.
+//! Requests about groups: each group's request runs on the shard that leads its partition of
+//! `__consumer_offsets`.
 //!
-//! While there is no such topic, no group has a home; the question is then put here, and the coordinator says so.
+//! While that topic does not exist, the request runs on this shard, and the coordinator returns the
+//! error.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -48,12 +50,12 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
     .await
 }
 
-/// Positions; whoever sends them pays for a group that they make.
+/// Commits offsets; the client that sends them is charged for a group that they create.
 pub(super) async fn offset_commit<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
     let (v, host) = (call.header.version, client_of(call.context).host);
     at_group(call, async move |at, r: Newest<OffsetCommitRequest>| {
         let mut r = r.message;
-        // Before the first rest: commits to a group are decided in the order in which they came.
+        // Before the first yield, so that commits to a group are decided in order of arrival.
         let topics = r.topics.iter();
         let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
         let place = at.groups.in_line(&r.group_id, &host, is_long(notes));
@@ -65,7 +67,7 @@ pub(super) async fn offset_commit<P: Platform>(call: &Call<'_, P>) -> Result<Rep
     .await
 }
 
-/// The same, of a transaction.
+/// Commits offsets of a transaction.
 pub(super) async fn txn_offset_commit<P: Platform>(
     call: &Call<'_, P>,
 ) -> Result<Reply, CloseReason> {
@@ -76,7 +78,7 @@ pub(super) async fn txn_offset_commit<P: Platform>(
     .await
 }
 
-/// To its end, whether or not the client is still there: what has been appended must be known to the groups.
+/// Runs to its end even if the client disconnects: the groups must know what has been appended.
 async fn commit_to_the_end<P: Platform>(
     broker: Rc<Broker<P>>,
     request: TxnOffsetCommitRequest,
@@ -98,11 +100,13 @@ fn client_of(context: &Context) -> Client {
     }
 }
 
-/// So many groups of a request are answered as often as they are named.
+/// The first groups of a request that are answered as often as they are named.
 const REPEATED_MAX: usize = 100;
 
-/// Behind [`REPEATED_MAX`], a group that was named before is not answered again: what an answer costs is bounded by what
-/// there is of the groups, not by that times the length of a request.
+/// Removes groups that were named before, beyond the first [`REPEATED_MAX`].
+///
+/// So the existing groups bound the cost of a response, not their size times the length of the
+/// request.
 async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
     if asked.len() <= 1 {
         return asked;
@@ -118,12 +122,12 @@ async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Ve
     kept
 }
 
-/// Consumer groups are served when neither the broker's settings nor the cluster say otherwise.
+/// Returns true if both the broker's settings and the cluster's features enable consumer groups.
 fn serves_consumer_groups<P: Platform>(broker: &Broker<P>) -> bool {
     broker.options.group.consumer_protocol && broker.image().feature(GROUP_VERSION) >= 1
 }
 
-/// Each group with its shard.
+/// Returns each group with its shard.
 async fn homes<P: Platform>(broker: &Broker<P>, groups: &[GroupId]) -> Vec<(ShardIndex, GroupId)> {
     let home = |group: &GroupId| (home_of(broker, group.as_str()), group.clone());
     each(groups, home).await
@@ -210,7 +214,7 @@ pub(super) async fn offset_fetch<P: Platform>(
         };
         if by_id {
             handler::offset_fetch::identify(&mut answer, &image).await;
-            // Last: an id of nothing is told as it was asked for.
+            // Last: an unknown id is returned as the client sent it.
             answer.topics.extend(unknown);
         }
         told.push(answer);

@@ -1,6 +1,8 @@
-//! Where a request about one group or one transactional id is handled: the shard that leads its partition.
+//! The shard that handles a request about one group or one transactional id: the one that leads its
+//! partition.
 //!
-//! While there is no such topic nothing has a home; the question is then put here, and the coordinator says so.
+//! While that topic does not exist, the request runs on this shard, and the coordinator returns the
+//! error.
 
 use platform::Platform;
 use wire::kafka::Newest;
@@ -17,7 +19,7 @@ use crate::shards::ShardIndex;
 
 /// A request that names one group.
 pub(super) trait OfGroup: wire::protocol::Request + Send + 'static {
-    /// Its name.
+    /// Returns the group id.
     fn group(&self) -> &str;
 }
 
@@ -46,7 +48,7 @@ impl OfGroup for Newest<OffsetCommitRequest> {
     }
 }
 
-/// The shard of a group; this one while no group has a home.
+/// Returns the shard of a group; this shard while the offsets topic does not exist.
 pub(super) fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardIndex {
     let image = broker.image();
     image
@@ -59,7 +61,7 @@ pub(super) fn home_of<P: Platform>(broker: &Broker<P>, group: &str) -> ShardInde
 
 /// A request that names one transactional id, or none.
 pub(super) trait OfTransaction: wire::protocol::Request + Send + 'static {
-    /// The id.
+    /// Returns the id.
     fn id(&self) -> Option<&str>;
 }
 

@@ -1,7 +1,7 @@
-//! What the time of a request costs its client, once it is answered.
+//! Charges the time of a request to its client, after the request is answered.
 //!
-//! Produce and Fetch charge for themselves, because the answer depends on it. What brokers ask of
-//! each other is free.
+//! Produce and Fetch charge for themselves, because the response depends on it. Requests between
+//! brokers are free.
 
 use std::rc::Rc;
 
@@ -12,9 +12,9 @@ use super::reply::Reply;
 use super::row::{Quota, Row};
 use crate::Broker;
 use crate::handler::Context;
-use crate::quota::{Busy, Charge, Kind, wire_ms};
+use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
 
-/// The reply, and the pause that comes with it.
+/// Charges the request, and returns the reply with the resulting throttle time.
 pub(super) async fn paced<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
@@ -32,12 +32,12 @@ pub(super) async fn paced<P: Platform>(
     };
     let client = context.client_id.as_str();
     let spent = busy.percent();
-    let charged = broker.charge(Kind::Request, client, spent, Charge::Used);
+    let charged = broker.charge(QuotaKind::Request, client, spent, Charge::Used);
     let pause = charged.await.max(before);
     told((row, api, version), Reply::Pause(Some(response), pause))
 }
 
-/// The reply, with the pause that comes with it in it.
+/// Writes the throttle time of a reply into its response.
 pub(super) fn told((row, api, version): (&Row, Api, i16), reply: Reply) -> Reply {
     if charges_itself(row) {
         return reply;

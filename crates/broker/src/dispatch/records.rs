@@ -1,4 +1,4 @@
-//! Produce and Fetch: requests with codecs of their own, and with quotas of bytes that they charge themselves.
+//! Produce and Fetch: requests with their own codecs, which charge their byte quotas themselves.
 
 use std::time::Duration;
 
@@ -11,27 +11,30 @@ use wire::kafka::{self, Response};
 use super::call::{Call, malformed};
 use super::reply::{CloseReason, Reply};
 use crate::handler;
-use crate::handler::produce::Outcome;
-use crate::quota::{Charge, Kind, wire_ms};
+use crate::handler::produce::ProduceReply;
+use crate::quota::{Charge, QuotaKind, wire_ms};
 use crate::rests::PIECE;
 
-/// Appends, and charges the producer for the bytes of its request; without an answer (`acks=0`)
+/// Appends, and charges the producer for the bytes of its request. Without a response (`acks=0`)
 /// its time is free, as in Kafka.
 pub(super) async fn produce<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
     call.check_allowed()?;
     let (b, c, busy) = (call.broker, call.context, call.busy);
     let (v, id) = (call.header.version, call.header.correlation_id);
-    // The frame's memory is free for the next request once the records are in the log's.
+    // Decoding takes the body, so the frame's memory is free for the next request once the records
+    // are in the log's memory.
     let asked = kafka::produce::ProduceRequest::decode(&call.take_body(), v);
     let asked = asked.map_err(|source| malformed(&call.header, source))?;
     let client = c.client_id.as_str();
     let outcome = handler::produce::handle(b, asked, v, (client, c.peer)).await;
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
     let bytes = c.frame_bytes as f64;
-    let mut pause = b.charge(Kind::Produce, client, bytes, Charge::Used).await;
+    let mut pause = b
+        .charge(QuotaKind::Produce, client, bytes, Charge::Used)
+        .await;
     match outcome {
-        Outcome::Answer(mut response) => {
-            let time = b.charge(Kind::Request, client, busy.percent(), Charge::Used);
+        ProduceReply::Answer(mut response) => {
+            let time = b.charge(QuotaKind::Request, client, busy.percent(), Charge::Used);
             pause = pause.max(time.await);
             response.throttle_time_ms = wire_ms(pause);
             let response = response.encode(v, id)?;
@@ -41,14 +44,14 @@ pub(super) async fn produce<P: Platform>(call: &Call<'_, P>) -> Result<Reply, Cl
                 Reply::Pause(Some(response), pause)
             })
         }
-        Outcome::Silence if pause.is_zero() => Ok(Reply::Nothing),
-        Outcome::Silence => Ok(Reply::Pause(None, pause)),
-        Outcome::Hangup(code) => Err(CloseReason::Unanswered(code)),
+        ProduceReply::Silence if pause.is_zero() => Ok(Reply::Nothing),
+        ProduceReply::Silence => Ok(Reply::Pause(None, pause)),
+        ProduceReply::Hangup(code) => Err(CloseReason::Unanswered(code)),
     }
 }
 
-/// Reads, and charges the consumer for the bytes of the answer; one that has to wait is sent
-/// nothing but how long.
+/// Reads, and charges the consumer for the bytes of the response. A throttled consumer gets only
+/// the throttle time.
 pub(super) async fn fetch<P: Platform>(call: &Call<'_, P>) -> Result<Reply, CloseReason> {
     call.check_allowed()?;
     let (b, c, busy) = (call.broker, call.context, call.busy);
@@ -69,7 +72,7 @@ pub(super) async fn fetch<P: Platform>(call: &Call<'_, P>) -> Result<Reply, Clos
     let limits = (peer, b.fetch_bytes_max(client));
     let response = handler::fetch::handle(b, asked, v, limits, &mut place, async |size| {
         time = b
-            .charge(Kind::Request, client, busy.percent(), Charge::Used)
+            .charge(QuotaKind::Request, client, busy.percent(), Charge::Used)
             .await;
         let charge = if time.is_zero() {
             Charge::IfAllowed
@@ -78,7 +81,7 @@ pub(super) async fn fetch<P: Platform>(call: &Call<'_, P>) -> Result<Reply, Clos
         };
         #[allow(clippy::cast_precision_loss, reason = "answers are far smaller")]
         let bytes = size as f64;
-        bytes_pause = b.charge(Kind::Fetch, client, bytes, charge).await;
+        bytes_pause = b.charge(QuotaKind::Fetch, client, bytes, charge).await;
         time.is_zero() && bytes_pause.is_zero()
     });
     let mut response = response.await;
@@ -96,7 +99,7 @@ pub(super) async fn fetch<P: Platform>(call: &Call<'_, P>) -> Result<Reply, Clos
     })
 }
 
-/// Encodes a large answer.
+/// Encodes a large response, and yields in between.
 async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
     while encoding.more(PIECE) {
         yield_now().await;

@@ -1,4 +1,4 @@
-//! What comes of a request: an answer, or the end of its connection.
+//! The outcome of a request: a response, or the end of its connection.
 
 use std::time::Duration;
 
@@ -6,24 +6,25 @@ use wire::error::{DecodeError, EncodeError, FrameError};
 use wire::kafka::{Api, Response};
 use wire::types::ErrorCode;
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum Reply {
-    /// An answer.
+    /// A response.
     Send(Response),
-    /// An answer, if the client wants one; and nothing more is taken from the connection for so
+    /// A response, if the client wants one; the broker reads nothing from the connection for this
     /// long, because a quota is used up.
     Pause(Option<Response>, Duration),
-    /// The client wants no answer.
+    /// No response, because the client wants none.
     Nothing,
-    /// The bytes were no request that we can answer, or our answer has no bytes: the connection must end.
+    /// The connection must end: the bytes are not a supported request, or the response cannot be
+    /// encoded.
     Close(CloseReason),
 }
 
 /// Why a connection must end.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloseReason {
-    /// The frame has no header that we serve.
+    /// The frame has no supported header.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// The body does not decode.
@@ -33,24 +34,26 @@ pub enum CloseReason {
         api: &'static str,
         /// Its version.
         version: i16,
-        /// What the client calls itself.
+        /// The client id.
         client: String,
-        /// What is wrong.
+        /// The decoding error.
         source: DecodeError,
     },
-    /// The answer cannot be encoded: a fault of ours.
+    /// The response cannot be encoded, which is a bug of the broker.
     #[error(transparent)]
     Answer(#[from] EncodeError),
-    /// A produce request failed whose sender wants no answer: it has to notice somehow.
+    /// A produce request failed whose client wants no response: closing the connection is the only
+    /// signal.
     #[error("a produce request with acks=0 failed: {0:?}")]
     Unanswered(ErrorCode),
-    /// Too many answers have not been taken yet for one so large; the client may ask again.
+    /// There is no memory left for this response, because clients have not read theirs; the client
+    /// may retry.
     #[error("the answer to {0:?} finds no room among those that clients have not taken yet")]
     NoRoom(Api),
-    /// Who asks has not the right that the whole of it needs.
+    /// The client lacks a right that the whole request needs.
     #[error("the client may not ask for {0:?}")]
     NotAllowed(Api),
-    /// Whoever would answer is stopping.
+    /// The shard that would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
 }

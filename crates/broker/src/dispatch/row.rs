@@ -1,25 +1,25 @@
-//! What a row of the table of requests says: its columns, and what may stand in them.
+//! The columns of the table of requests, and their values.
 //!
-//! It does not: know any API; the rows are in `table.rs`.
+//! It does not know any API; the rows are in `table.rs`.
 
-/// What is known of one API.
+/// The row of one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// What a client must be allowed to do.
+    /// The rights that a client needs.
     pub(super) guard: Guard,
-    /// Where it is handled.
+    /// The shard that handles it.
     pub(super) runs: Runs,
-    /// Whether it begins while others of its connection wait.
+    /// Whether it begins while other requests of its connection wait.
     pub(super) order: Order,
-    /// What it is charged.
+    /// What the client is charged.
     pub(super) quota: Quota,
-    /// What a client loses that never gets the answer.
+    /// What a client loses if it never gets the response.
     pub(super) loss: Loss,
-    /// About how many things it may be.
+    /// How many things the request may be about.
     pub(super) size: Size,
 }
 
-/// An operation, as Kafka's ACLs have it.
+/// An operation of Kafka's ACLs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// READ.
@@ -34,7 +34,7 @@ pub enum Operation {
     Alter,
     /// DESCRIBE.
     Describe,
-    /// `CLUSTER_ACTION`: what brokers ask of each other.
+    /// `CLUSTER_ACTION`: requests between brokers.
     ClusterAction,
     /// `DESCRIBE_CONFIGS`.
     DescribeConfigs,
@@ -44,7 +44,7 @@ pub enum Operation {
     IdempotentWrite,
 }
 
-/// What an operation is done to, as Kafka's ACLs have it.
+/// A resource type of Kafka's ACLs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResourceType {
     /// A topic.
@@ -57,84 +57,88 @@ pub enum ResourceType {
     TransactionalId,
 }
 
-/// What a client must be allowed to do, and which step asks that.
+/// The rights that a client needs, and the step that checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Guard {
     /// The step.
-    pub(super) asked: Asked,
-    /// Each right; where the handler asks, one of them may do for another.
+    pub(super) asked: AccessCheck,
+    /// Each right; where the handler checks, one of them may imply another.
     pub(super) rights: &'static [(ResourceType, Operation)],
 }
 
-/// Where rights are asked for.
+/// The step that checks the rights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Asked {
-    /// Nowhere: anybody may.
+pub(super) enum AccessCheck {
+    /// None: every client may send it.
     Open,
-    /// Before it is handled: there is one resource, for all of the request.
+    /// Before the handler: one resource covers the whole request.
     Step,
-    /// In the handler, for each resource that it meets.
+    /// The handler, for each resource of the request.
     Handler,
 }
 
 /// The shard that handles a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Runs {
-    /// That of the connection.
+    /// The shard of the connection.
     Here,
-    /// That of the controller.
+    /// The shard of the controller.
     Controller,
-    /// That of the group which it names.
+    /// The shard of the group that it names.
     Group,
-    /// That of the transactional id which it names.
+    /// The shard of the transactional id that it names.
     Transaction,
-    /// That of each partition which it names.
+    /// The shard of each partition that it names.
     Partitions,
 }
 
 /// When a request may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
-    /// When those before it on its connection are answered.
+    /// After all requests before it on its connection are answered.
     Alone,
-    /// While others of its kind wait, unless it is of a transaction.
+    /// While other requests of its kind wait, unless it belongs to a transaction.
     OverlapsUnlessTransactional,
 }
 
-/// What the quotas of its client have to do with it.
+/// How a request counts against the quotas of its client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Quota {
-    /// It is charged where it is handled: the answer depends on it.
+    /// Its handler charges it, because the response depends on the charge.
     Own,
-    /// Brokers ask it of each other.
+    /// Free: a request between brokers.
     Free,
     /// The time that it takes.
     Time,
-    /// The same, and what it changes; clients know from this version on that they may be told to wait before anything is changed.
+    /// The time that it takes, and the partitions that it changes. From `strict_since` on, clients
+    /// understand a refusal before anything is changed.
     Mutations {
-        /// The version.
+        /// The first such version.
         strict_since: i16,
     },
 }
 
-/// What is lost with an answer.
+/// What is lost with a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Loss {
-    /// It changes nothing, and nobody waits in a group for it: the client asks again.
+    /// Nothing: the request changes nothing, and no group waits for it, so the client can retry.
     Nothing,
-    /// The same, and it may be dropped while it waits; its answer is made smaller instead of refused.
+    /// Nothing, and the request may be dropped while it waits; its response is made smaller instead
+    /// of refused.
     NothingWhileItWaits,
-    /// What was done, or that it was done.
+    /// The effect of the request, or the knowledge that it took effect.
     Something,
 }
 
-/// How many things a request may be about, each of which takes many times in memory of what it takes in the request.
+/// How many things a request may be about; each takes many times the memory that it takes in the
+/// request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Size {
-    /// Few, or such as take little.
+    /// Few, or things that take little memory.
     Few,
-    /// Very many: a large one takes a place among those, and waits for nothing that clients bring while it has it.
+    /// Very many: a large request takes one of the places for such requests, and waits for nothing
+    /// from clients while it has it.
     Many,
-    /// The same, and it takes its place, and gives it up, where it is handled.
+    /// Very many, and the handler takes the place over and gives it up.
     Own,
 }

@@ -1,8 +1,9 @@
-//! The table of requests: who may ask what of whom, where it runs, what it costs and who handles it, one row for each API.
+//! The table of requests: one row for each API, with the rights it needs, the shard it runs on,
+//! what it is charged, and its handler.
 //!
-//! Invariant: there is no API without a row, for nothing in here stands for "all others": an API that is new in
-//! `wire/kafka/api.rs` does not compile before it has one. It does not: say which versions there are (that table does), or how
-//! the steps are carried out (`call.rs`).
+//! Invariant: every API has a row, because the match has no catch-all: a new API in
+//! `wire/kafka/api.rs` does not compile without one. It does not list versions (that table does),
+//! or carry out the steps (`call.rs`).
 
 use platform::Platform;
 use wire::kafka::{Api, Newest};
@@ -13,14 +14,16 @@ use wire::messages::{
 
 use super::call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
 use super::reply::{CloseReason, Reply};
-use super::row::{Asked, Guard, Loss, Operation, Order, Quota, ResourceType, Row, Runs, Size};
+use super::row::{
+    AccessCheck, Guard, Loss, Operation, Order, Quota, ResourceType, Row, Runs, Size,
+};
 use super::{descriptions, groups, records, transactions};
 use crate::handler::{self, acls, delegation_tokens, raft_voters, sasl};
 
 macro_rules! guard {
     ($asked:ident $($kind:ident $operation:ident),*) => {
         Guard {
-            asked: Asked::$asked,
+            asked: AccessCheck::$asked,
             rights: &[$((ResourceType::$kind, Operation::$operation)),*],
         }
     };
@@ -33,7 +36,7 @@ macro_rules! requests {
             => $handle:expr;)*
     ) => {
         impl Row {
-            /// The row of an API.
+            /// Returns the row of an API.
             pub(super) const fn of(api: Api) -> &'static Self {
                 match api {
                     $(Api::$api => &Self {
@@ -48,7 +51,8 @@ macro_rules! requests {
             }
         }
 
-        /// Has a request handled. Boxed each: it takes the memory that its own API needs, not what the hungriest does.
+        /// Runs the handler of a request. Each is boxed, so that a request takes the memory of its
+        /// own API, not of the largest.
         pub(super) async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
             let ($b, $c, $v) = ($call.broker, $call.context, $call.header.version);
             match $call.header.api {
@@ -188,7 +192,7 @@ requests! {
         => here(call, async |r| raft_voters::remove(&r, &b.log_dirs.cluster_id));
 }
 
-/// The rights that a client needs for an API, for documents and tools.
+/// Returns the rights that a client needs for an API, for documents and tools.
 pub const fn rights(api: Api) -> &'static [(ResourceType, Operation)] {
     Row::of(api).guard.rights
 }
@@ -197,7 +201,7 @@ pub const fn rights(api: Api) -> &'static [(ResourceType, Operation)] {
 mod tests {
     use super::*;
 
-    /// Names of what has a row like that, in the order of their keys.
+    /// Returns the names of the APIs whose row passes the filter, in the order of their keys.
     fn names(is: impl Fn(Row) -> bool) -> String {
         let rows = Api::ALL.iter().filter(|api| is(*Row::of(**api)));
         rows.map(|api| api.name()).collect::<Vec<_>>().join(" ")
@@ -229,14 +233,14 @@ mod tests {
 
     #[test]
     fn what_anybody_may_ask_tells_and_changes_nothing_that_is_guarded() {
-        let open = names(|row| row.guard.asked == Asked::Open);
+        let open = names(|row| row.guard.asked == AccessCheck::Open);
         assert_eq!(
             open,
             "SaslHandshake ApiVersions SaslAuthenticate CreateDelegationToken RenewDelegationToken ExpireDelegationToken \
              DescribeDelegationToken DescribeCluster GetTelemetrySubscriptions PushTelemetry"
         );
         assert_eq!(names(|row| row.guard.rights.is_empty()), open);
-        let steps = |row: Row| row.guard.asked == Asked::Step && row.guard.rights.len() != 1;
+        let steps = |row: Row| row.guard.asked == AccessCheck::Step && row.guard.rights.len() != 1;
         assert_eq!(names(steps), "", "one resource, one right");
     }
 }

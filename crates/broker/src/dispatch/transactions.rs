@@ -1,7 +1,8 @@
-//! Requests about producers and their transactions: each transactional id is asked on the shard that leads its partition of
-//! `__transaction_state`.
+//! Requests about producers and their transactions: each transactional id's request runs on the
+//! shard that leads its partition of `__transaction_state`.
 //!
-//! While there is no such topic, no id has a home; the question is then put here, and the coordinator says so.
+//! While that topic does not exist, the request runs on this shard, and the coordinator returns the
+//! error.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use super::call::{Call, at_transaction};
 use super::homes::OfTransaction as _;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
-use crate::handler::add_partitions_to_txn::{self, Asked};
+use crate::handler::add_partitions_to_txn::{self, TxnPartitions};
 use crate::handler::{self, Context};
 use crate::rests::each;
 use crate::room::Room;
@@ -46,7 +47,7 @@ pub(super) async fn add_partitions<P: Platform>(
 ) -> AddPartitionsToTxnResponse {
     if version < 4 {
         let producer = ProducerId(request.v3_and_below_producer_id.0);
-        let asked = Asked {
+        let asked = TxnPartitions {
             id: request.v3_and_below_transactional_id,
             producer: (producer, request.v3_and_below_producer_epoch),
             verify_only: false,
@@ -58,7 +59,7 @@ pub(super) async fn add_partitions<P: Platform>(
             .with_results_by_topic_v3_and_below(result.topic_results);
     }
     let asked = request.transactions.into_iter().map(|it| {
-        let asked = Asked {
+        let asked = TxnPartitions {
             id: it.transactional_id,
             producer: (ProducerId(it.producer_id.0), it.producer_epoch),
             verify_only: it.verify_only,
@@ -80,7 +81,7 @@ pub(super) async fn add_partitions<P: Platform>(
 
 async fn add_for_one<P: Platform>(
     broker: &Rc<Broker<P>>,
-    asked: Asked,
+    asked: TxnPartitions,
     knows_fencing: bool,
 ) -> AddPartitionsToTxnResult {
     let kept = asked.clone();

@@ -6,8 +6,8 @@ fn key(partition: i32) -> Key {
     (TopicKey::Name("cars".into()), partition)
 }
 
-fn wanted(offset: i64) -> Wanted {
-    Wanted {
+fn wanted(offset: i64) -> PartitionFetch {
+    PartitionFetch {
         current_leader_epoch: LeaderEpoch::NONE,
         fetch_offset: Offset(offset),
         last_fetched_epoch: LeaderEpoch::NONE,
@@ -16,8 +16,8 @@ fn wanted(offset: i64) -> Wanted {
     }
 }
 
-fn told(high_watermark: i64, urgent: bool) -> Told {
-    Told {
+fn told(high_watermark: i64, urgent: bool) -> AnswerState {
+    AnswerState {
         high_watermark: Offset(high_watermark),
         log_start_offset: Offset::ZERO,
         urgent,
@@ -28,7 +28,7 @@ fn claim(id: i32, epoch: i32) -> SessionClaim {
     SessionClaim { id, epoch }
 }
 
-fn open(sessions: &mut FetchSessions, partitions: &[i32], now: Instant) -> Resolved {
+fn open(sessions: &mut FetchSessions, partitions: &[i32], now: Instant) -> ResolvedFetch {
     let named = partitions.iter().map(|p| (key(*p), wanted(0))).collect();
     sessions
         .resolve(claim(0, 0), false, named, &[], now, 0x1234_5678_9abc_def0)
@@ -164,7 +164,7 @@ fn partitions_that_do_not_exist_cannot_fill_the_memory() {
     assert!(begun > 0 && begun < 40, "{begun}");
     assert!(sessions.bytes() <= BYTES_MAX);
 
-    // One that grows beyond it ends, and is answered once more.
+    // A session that grows beyond the limit gets a last response and ends.
     let more = (50_000..200_000).map(|p| (key(p), wanted(0))).collect();
     let grown = sessions.resolve(claim(ids[0], 1), false, more, &[], start, 0);
     let grown = grown.unwrap();
@@ -172,7 +172,7 @@ fn partitions_that_do_not_exist_cannot_fill_the_memory() {
     let gone = sessions.resolve(claim(ids[0], 2), false, vec![], &[], start, 0);
     assert_eq!(gone, Err(ErrorCode::FetchSessionIdNotFound));
 
-    // Idle ones make room.
+    // Idle sessions make room.
     let later = start + EVICTABLE_AFTER;
     assert!(open(&mut sessions, &many, later).id > 0);
     for id in ids {

@@ -1,10 +1,12 @@
-//! Sessions of very many partitions, worked on in turns.
+//! Processes sessions of very many partitions in pieces, yielding in between.
 //!
-//! A request of fifty bytes may continue a session of a hundred thousand partitions, each of which is looked up, listed and
-//! told of. What a session remembers is taken out of its place meanwhile; other requests of the same session, which no
-//! client sends before it was answered, are refused as if their epoch were wrong. Answers are those of [`FetchSessions`].
-//! Invariants: who goes away in the middle takes the session along; what was taken out comes back to the same session or to
-//! none: that may be gone by then, and its id another's.
+//! A request of fifty bytes may continue a session of a hundred thousand partitions, each of which
+//! is looked up, listed and answered. Meanwhile the session's content is taken out of it; other
+//! requests of the same session, which a client never sends before it has the response, are refused
+//! as if their epoch were wrong. The results are those of [`FetchSessions`].
+//!
+//! Invariants: if the request is dropped in the middle, the session ends; content that was taken
+//! out returns to the same session or to none: the session may be gone by then, and its id reused.
 
 use std::cell::RefCell;
 
@@ -12,42 +14,42 @@ use platform::clock::Instant;
 use wire::types::ErrorCode;
 
 use super::{
-    Content, FINAL_EPOCH, FetchSessions, INITIAL_EPOCH, Key, Resolved, SessionClaim, Told, Wanted,
-    epoch_after,
+    AnswerState, Content, FINAL_EPOCH, FetchSessions, INITIAL_EPOCH, Key, PartitionFetch,
+    ResolvedFetch, SessionClaim, epoch_after,
 };
 use crate::rests::{PIECE, Rests};
 
 type Sessions = RefCell<FetchSessions>;
 
-/// What a fetch asks for.
-pub(crate) struct Asked {
-    /// Of which session.
+/// A fetch request.
+pub(crate) struct SessionRequest {
+    /// Its session fields.
     pub(crate) claim: SessionClaim,
-    /// Topics are named by id.
+    /// True if topics are named by id.
     pub(crate) by_id: bool,
-    /// Each once.
-    pub(crate) named: Vec<(Key, Wanted)>,
-    /// What leaves the session.
+    /// The partitions, each once.
+    pub(crate) named: Vec<(Key, PartitionFetch)>,
+    /// The partitions that leave the session.
     pub(crate) forgotten: Vec<Key>,
 }
 
-/// As [`FetchSessions::resolve`].
+/// Like [`FetchSessions::resolve`].
 pub(crate) async fn resolve(
     sessions: &Sessions,
-    asked: Asked,
+    asked: SessionRequest,
     now: Instant,
     random: u64,
-) -> Result<Resolved, ErrorCode> {
+) -> Result<ResolvedFetch, ErrorCode> {
     let is_small = asked.named.len() <= PIECE && asked.forgotten.len() <= PIECE && {
         let known = &sessions.borrow().sessions;
         let session = known.get(&asked.claim.id);
         session.is_none_or(|session| session.content.order.len() <= PIECE)
     };
     if !is_small {
-        // Boxed, so that nobody else's requests grow by what this needs.
+        // Boxed, so that this does not enlarge the futures of small requests.
         return Box::pin(resolve_many(sessions, asked, now, random)).await;
     }
-    let Asked {
+    let SessionRequest {
         claim,
         by_id,
         named,
@@ -57,11 +59,11 @@ pub(crate) async fn resolve(
     sessions.resolve(claim, by_id, named, &forgotten, now, random)
 }
 
-/// As [`FetchSessions::answer`].
+/// Like [`FetchSessions::answer`].
 pub(crate) async fn answer(
     sessions: &Sessions,
-    resolved: &mut Resolved,
-    told: &[Told],
+    resolved: &mut ResolvedFetch,
+    told: &[AnswerState],
 ) -> Vec<bool> {
     if told.len() <= PIECE {
         return sessions.borrow_mut().answer(resolved, told);
@@ -71,12 +73,12 @@ pub(crate) async fn answer(
 
 async fn resolve_many(
     sessions: &Sessions,
-    asked: Asked,
+    asked: SessionRequest,
     now: Instant,
     random: u64,
-) -> Result<Resolved, ErrorCode> {
+) -> Result<ResolvedFetch, ErrorCode> {
     let mut rests = Rests::new();
-    let Asked {
+    let SessionRequest {
         claim,
         by_id,
         named,
@@ -89,9 +91,9 @@ async fn resolve_many(
             .then(|| sessions.borrow_mut().place(by_id, &named, now, random))
             .flatten();
         let begun = fill(sessions, place, &named).await;
-        // Without a session the id is 0, which tells the client so.
+        // Without a session, the response has id 0.
         let (id, serial) = begun.unwrap_or_default();
-        return Ok(Resolved {
+        return Ok(ResolvedFetch {
             id,
             serial,
             partitions: named,
@@ -129,7 +131,7 @@ async fn resolve_many(
     }
     let is_there = out.put_back();
     let is_over = !is_there || partitions.is_empty();
-    Ok(Resolved {
+    Ok(ResolvedFetch {
         id: sessions.borrow_mut().id_of(place, is_over),
         serial: place.1,
         partitions,
@@ -137,11 +139,12 @@ async fn resolve_many(
     })
 }
 
-/// Names what a new session remembers. Gives its place, unless it has ended meanwhile.
+/// Adds the partitions of a new session. Returns its id and serial number, unless it ended
+/// meanwhile.
 async fn fill(
     sessions: &Sessions,
     place: Option<(i32, u64)>,
-    named: &[(Key, Wanted)],
+    named: &[(Key, PartitionFetch)],
 ) -> Option<(i32, u64)> {
     let mut out = Out::of(sessions, place?)?;
     let mut rests = Rests::new();
@@ -152,10 +155,14 @@ async fn fill(
     out.put_back().then_some(place).flatten()
 }
 
-async fn answer_many(sessions: &Sessions, resolved: &mut Resolved, told: &[Told]) -> Vec<bool> {
+async fn answer_many(
+    sessions: &Sessions,
+    resolved: &mut ResolvedFetch,
+    told: &[AnswerState],
+) -> Vec<bool> {
     let place = (resolved.id, resolved.serial);
     let Some(mut out) = Out::of(sessions, place) else {
-        // As of few: gone, or somebody else works on it.
+        // As for few partitions: the session is gone, or another request has the content out.
         return sessions.borrow_mut().answer(resolved, told);
     };
     let mut rests = Rests::new();
@@ -188,7 +195,7 @@ async fn answer_many(sessions: &Sessions, resolved: &mut Resolved, told: &[Told]
     mentioned
 }
 
-/// Takes an order, to be made anew, apart.
+/// Takes an order apart into pieces; the caller rebuilds it.
 fn pieces(order: &mut Vec<Key>) -> impl Iterator<Item = Vec<Key>> + use<> {
     let capacity = order.len();
     let mut rest = std::mem::replace(order, Vec::with_capacity(capacity)).into_iter();
@@ -198,17 +205,18 @@ fn pieces(order: &mut Vec<Key>) -> impl Iterator<Item = Vec<Key>> + use<> {
     })
 }
 
-/// What a session remembers, out of its place.
+/// The content of a session, taken out of it.
 struct Out<'a> {
     sessions: &'a Sessions,
-    /// Its id, and its number.
+    /// The session's id and serial number.
     place: (i32, u64),
     content: Content,
     is_back: bool,
 }
 
 impl<'a> Out<'a> {
-    /// `None`: there is no such session, or somebody else works on it.
+    /// Takes the content out; `None` if there is no such session, or another request has the
+    /// content out.
     fn of(sessions: &'a Sessions, place: (i32, u64)) -> Option<Self> {
         let mut all = sessions.borrow_mut();
         let session = all.same(place).filter(|session| !session.is_out)?;
@@ -221,7 +229,7 @@ impl<'a> Out<'a> {
         })
     }
 
-    /// Back to its place; false when that is gone.
+    /// Returns the content to its session; false if that is gone.
     fn put_back(mut self) -> bool {
         self.is_back = true;
         let content = std::mem::take(&mut self.content);

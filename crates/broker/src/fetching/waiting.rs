@@ -1,13 +1,16 @@
-//! The wait of one fetch on one shard: until its partitions can give so many bytes more, together.
+//! The wait of one fetch on one shard, until its partitions together have a number of bytes more.
 //!
-//! The bytes are shared out: each partition wakes the fetch only once it has grown by its share. As long as nobody has
-//! reached his share, all together cannot have given what is missing, so nobody needs to be asked. Who has is asked
-//! alone; when the shares have become too large for what is left, all are asked and the rest is shared out anew. A
-//! fetch that waits for `n` bytes at `k` partitions is woken some `k * log n` times at most, however many appends there
-//! are.
-//! Others have their turn while many partitions are asked: each is asked once more with the registration, in one piece, so
-//! that what it gains before that is not missed.
-//! Invariant: dropped, it leaves no registration behind.
+//! The bytes are shared out: each partition wakes the fetch only once it has grown by its share.
+//! Until a partition reaches its share, all together cannot have the missing bytes, so the fetch
+//! does not check them. The fetch checks only a partition that has reached its share; when the
+//! shares have become too large for the rest, it checks all, and shares the rest out again. A fetch
+//! that waits for `n` bytes at `k` partitions is woken about `k * log n` times at most, however
+//! many appends there are.
+//!
+//! The check of many partitions yields in between. Each is checked once more when it registers,
+//! without a yield, so that the fetch does not miss what it gained before.
+//!
+//! Invariant: a dropped wait leaves no registration behind.
 
 use std::rc::Rc;
 
@@ -18,32 +21,32 @@ use wire::types::Offset;
 use super::FetchLimits;
 use crate::Broker;
 use crate::partition::{Isolation, Partition};
-use crate::purgatory::{Registration, Waiter, Woken};
+use crate::purgatory::{Registration, Waiter, WakeReason};
 use crate::rests::Rests;
 use crate::route::Target;
 
-/// A partition as it was when the fetch found too little.
+/// The state of a partition when the fetch found too few bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct WaitingPartition {
     pub(super) target: Target,
-    /// Readers could read up to here.
+    /// The offset up to which it was readable.
     pub(super) end: Offset,
-    /// More bytes that the client would take from it.
+    /// How many more bytes the client accepts from it.
     pub(super) room: usize,
 }
 
-/// Sleeps until partitions of this shard can give `bytes` more than was seen, one of them is not what it was, or the
-/// deadline.
+/// Sleeps until partitions of this shard have `bytes` more than seen, one of them changes its
+/// state, or the deadline passes.
 pub(super) async fn sleep_until_more<P: Platform>(
     broker: &Rc<Broker<P>>,
-    seen: &[Seen],
+    seen: &[WaitingPartition],
     bytes: usize,
     limits: FetchLimits,
 ) {
     let Some(mut sleep) = Sleep::begin(broker, seen, bytes, limits.isolation).await else {
         return;
     };
-    // Time being up is as good a reason to go on as data.
+    // After the deadline, the fetch continues as with data.
     let _ = timeout_at(limits.deadline, sleep.until_enough()).await;
 }
 
@@ -51,21 +54,21 @@ struct Sleep<P: Platform> {
     isolation: Isolation,
     waiter: Rc<Waiter>,
     parts: Vec<Part<P>>,
-    missing: Missing,
+    missing: MissingBytes,
 }
 
 /// One partition of a sleeping fetch.
 struct Part<P: Platform> {
     partition: Rc<Partition<P>>,
-    seen: Seen,
+    seen: WaitingPartition,
     registered: Option<Registration>,
 }
 
 impl<P: Platform> Sleep<P> {
-    /// `None` when a partition is not led here.
+    /// Builds the wait; `None` if a partition is not led here.
     async fn begin(
         broker: &Broker<P>,
-        seen: &[Seen],
+        seen: &[WaitingPartition],
         bytes: usize,
         isolation: Isolation,
     ) -> Option<Self> {
@@ -83,7 +86,7 @@ impl<P: Platform> Sleep<P> {
             isolation,
             waiter: Waiter::sleeping(),
             parts,
-            missing: Missing::new(bytes, seen.len()),
+            missing: MissingBytes::new(bytes, seen.len()),
         })
     }
 
@@ -91,7 +94,7 @@ impl<P: Platform> Sleep<P> {
         if self.asks_all().await {
             return;
         }
-        while let Woken::Reached(names) = self.waiter.woken().await {
+        while let WakeReason::Reached(names) = self.waiter.woken().await {
             let mut rests = Rests::new();
             for name in &names {
                 let Some(part) = self.parts.get_mut(*name) else {
@@ -106,12 +109,13 @@ impl<P: Platform> Sleep<P> {
         }
     }
 
-    /// True when there is enough, or what there may be unasked may be enough.
+    /// Returns true if there are enough bytes, or unchecked gains could be enough.
     fn is_due(&self) -> bool {
         self.missing.bytes == 0 || self.missing.is_shared_too_coarsely()
     }
 
-    /// Asks every partition what it can give, and to say when there is more. True when there is enough already.
+    /// Checks every partition, and registers for more. Returns true if there are enough bytes
+    /// already.
     async fn asks_all(&mut self) -> bool {
         loop {
             let mut rests = Rests::new();
@@ -123,14 +127,16 @@ impl<P: Platform> Sleep<P> {
             if self.asks_again(0..self.parts.len()).await {
                 return true;
             }
-            // What they have gained meanwhile may have made the shares too large: half is missing, then.
+            // Gains during the loop may have made the shares too large again; at most half is
+            // missing then, so the loop ends.
             if !self.is_due() {
                 return false;
             }
         }
     }
 
-    /// Asks partitions to say when there is more, as long as that is worth it. True when there is enough already.
+    /// Registers at partitions, as long as the shares are small enough. Returns true if there are
+    /// enough bytes already.
     async fn asks_again(&mut self, names: impl IntoIterator<Item = usize>) -> bool {
         let mut rests = Rests::new();
         for name in names {
@@ -140,7 +146,7 @@ impl<P: Platform> Sleep<P> {
             let Some(part) = self.parts.get_mut(name) else {
                 unreachable!("a name is a place among the parts");
             };
-            // Who ends from here on wakes those who are registered.
+            // A partition that closes after this check wakes its registered waiters.
             if part.partition.is_closed() {
                 return true;
             }
@@ -153,7 +159,8 @@ impl<P: Platform> Sleep<P> {
 }
 
 impl<P: Platform> Part<P> {
-    /// Bytes that have become readable since this was asked last, as far as the client takes them.
+    /// Returns the bytes that have become readable since the last check, as far as the client
+    /// accepts them.
     fn gain(&mut self, isolation: Isolation) -> usize {
         let end = self.partition.readable_end(isolation);
         if end <= self.seen.end {
@@ -168,7 +175,8 @@ impl<P: Platform> Part<P> {
     }
 
     fn register(&mut self, waiter: &Rc<Waiter>, name: usize, share: usize, isolation: Isolation) {
-        // What the client takes no more of is waited for no more; that it ends is news all the same.
+        // Beyond the client's limit, the fetch waits for no more bytes of the partition, but still
+        // for its end.
         let bytes = (self.seen.room > 0).then_some(share as u64);
         self.registered = None;
         self.registered = Some(self.partition.wake(waiter, name, bytes, isolation));
@@ -177,16 +185,16 @@ impl<P: Platform> Part<P> {
 
 /// The bytes that a fetch lacks, and how they are shared out.
 ///
-/// Invariant between two looks at every partition: what `parts` partitions can have gained unasked, each less than
-/// `share`, is less than what is missing.
+/// Invariant between two checks of all partitions: the gains that `parts` partitions can have
+/// without a wake, each less than `share`, are less than the missing bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Missing {
+struct MissingBytes {
     bytes: usize,
     parts: usize,
     share: usize,
 }
 
-impl Missing {
+impl MissingBytes {
     fn new(bytes: usize, parts: usize) -> Self {
         assert!(parts > 0, "who waits has a partition to wait for");
         let mut missing = Self {
@@ -198,7 +206,8 @@ impl Missing {
         missing
     }
 
-    /// Shares out half of it: then there is something to be taken before it has to be done again.
+    /// Shares out half of the missing bytes, so that the shares remain valid until half has
+    /// arrived.
     fn share_out(&mut self) {
         let share = self.bytes.checked_div(self.parts).unwrap_or(0) / 2;
         self.share = share.max(1);
@@ -219,9 +228,10 @@ impl Missing {
 
 #[cfg(test)]
 mod tests {
-    use super::Missing;
+    use super::MissingBytes;
 
-    /// Random gains of `parts` partitions, each told of once it has reached the share of its last registration.
+    /// Runs random gains of `parts` partitions, each reported once it reaches the share of its last
+    /// registration.
     fn run(seed: u64, bytes: usize, parts: usize) -> usize {
         let mut state = seed;
         let mut random = move |below: usize| {
@@ -230,7 +240,7 @@ mod tests {
                 .wrapping_add(1_442_695_040_888_963_407);
             usize::try_from(state >> 33).unwrap() % below
         };
-        let mut missing = Missing::new(bytes, parts);
+        let mut missing = MissingBytes::new(bytes, parts);
         let mut unasked = vec![0; parts];
         let (mut given, mut wakes) = (0, 0);
         while missing.bytes > 0 {

@@ -1,12 +1,12 @@
-//! Server-side assignors: who of a consumer group is to have which partition.
+//! Server-side assignors: decide which member of a consumer group gets which partition.
 //!
-//! An assignor sees the members with the topics that each subscribes to, what each was to have so
-//! far, and how many partitions the topics have; it answers for every member. Invariants: every
-//! partition of a topic that anybody subscribes to has exactly one owner, and the owner subscribes
-//! to the topic; the same question gets the same answer. What members say alike is there once
-//! ([`Question::lists`]), and no assignor looks at each topic of each member: a thousand members that read ten thousand
-//! topics by one expression are one list. Not here: when and where an assignment is made, and how members get there
-//! ([`super::consumer`]).
+//! An assignor takes the members with their subscriptions and previous targets, and the partition
+//! counts of the topics; it returns an assignment for every member. Invariants: every partition of
+//! a subscribed topic has exactly one owner, and the owner subscribes to the topic; the same
+//! question gets the same answer. Equal subscriptions are stored once ([`Question::lists`]), and no
+//! assignor looks at each topic of each member: a thousand members that read ten thousand topics by
+//! one expression are one list. Not here: when and where an assignment is computed, and how members
+//! reach it ([`super::consumer`]).
 
 mod range;
 mod uniform;
@@ -19,45 +19,46 @@ use wire::types::Uuid;
 /// Partitions by topic.
 pub type Partitions = BTreeMap<Uuid, BTreeSet<i32>>;
 
-/// What is answered at once: some milliseconds' worth, by [`Question::weight`].
+/// The largest [`Question::weight`] that is answered on the shard itself: some milliseconds of
+/// work.
 const LITTLE_WEIGHT: usize = 20_000;
 
-/// Place of a list in [`Question::lists`].
+/// Index of a list in [`Question::lists`].
 pub type ListIndex = usize;
 
 /// One member, as an assignor sees it.
 #[derive(Clone, Debug, Default)]
 pub struct Subscriber {
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
-    /// What it subscribes to: all that is in any of these lists.
+    /// The member subscribes to every topic in any of these lists.
     pub lists: Vec<ListIndex>,
-    /// What it was to have before.
+    /// The member's previous target assignment.
     pub previous: Partitions,
 }
 
-/// What there is to assign, and to whom.
+/// The input of an assignor: the partitions to assign, and the members.
 #[derive(Clone, Debug, Default)]
 pub struct Question {
     /// Members by id.
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub members: BTreeMap<StrBytes, Subscriber>,
-    /// Topics that exist and are subscribed to together: by the same names, or by the same expression.
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    /// Sets of existing topics with one subscription: the same names, or the same expression.
+    // Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub lists: Vec<BTreeSet<Uuid>>,
-    /// How many partitions each topic has that anybody subscribes to.
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    /// The partition count of each topic that any member subscribes to.
+    // Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     pub topics: BTreeMap<Uuid, i32>,
 }
 
 impl Question {
-    /// True when the member subscribes to the topic.
+    /// Returns true when the member subscribes to the topic.
     fn reads(&self, member: &Subscriber, topic: &Uuid) -> bool {
         let mut lists = member.lists.iter().filter_map(|list| self.lists.get(*list));
         lists.any(|list| list.contains(topic))
     }
 
-    /// Topics that are in the same lists, by those.
+    /// Returns the topics grouped by the lists that contain them.
     fn classes(&self) -> BTreeMap<Vec<ListIndex>, Vec<Uuid>> {
         let mut within: BTreeMap<Uuid, Vec<ListIndex>> = BTreeMap::new();
         for (index, list) in self.lists.iter().enumerate() {
@@ -72,7 +73,7 @@ impl Question {
         alike
     }
 
-    /// What it takes to answer, about: members, subscriptions and partitions.
+    /// Returns the approximate work to answer: the number of members, subscriptions and partitions.
     pub fn weight(&self) -> usize {
         let lists = self.lists.iter().map(BTreeSet::len);
         let partitions = self.topics.values();
@@ -82,20 +83,21 @@ impl Question {
     }
 }
 
-/// A way to assign.
+/// An assignment strategy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Assignor {
-    /// Members have as equal numbers of partitions as subscriptions allow, and keep what they have.
+    /// Balances partition counts as far as subscriptions allow; members keep what they have.
     Uniform,
-    /// Of each topic, members have neighbouring partitions, in the order of the members.
+    /// Gives each member a run of neighbouring partitions of each topic, in the order of the
+    /// members.
     Range,
 }
 
 impl Assignor {
-    /// All of them.
+    /// All assignors.
     pub const ALL: [Self; 2] = [Self::Uniform, Self::Range];
 
-    /// The name that clients and settings use.
+    /// Returns the name that clients and settings use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uniform => "uniform",
@@ -103,12 +105,15 @@ impl Assignor {
         }
     }
 
-    /// The assignor of that name.
+    /// Returns the assignor with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|one| one.name() == name)
     }
 
-    /// As [`Self::assign`], if that takes some milliseconds at most: a shard waits for it.
+    /// Assigns as [`Self::assign`] does, or returns `None` if that takes more than some
+    /// milliseconds.
+    ///
+    /// The shard waits for the result.
     pub fn assign_at_once(self, question: &Question) -> Option<BTreeMap<StrBytes, Partitions>> {
         if question.weight() > LITTLE_WEIGHT {
             return None;
@@ -119,7 +124,7 @@ impl Assignor {
         }
     }
 
-    /// Assigns. Every member is in the answer, if only with nothing.
+    /// Computes the assignment; every member is in it, possibly without partitions.
     pub fn assign(self, question: &Question) -> BTreeMap<StrBytes, Partitions> {
         match self {
             Self::Uniform => uniform::assign(question),

@@ -2,16 +2,16 @@
 //!
 //! States: `Empty` (no members) -> `PreparingRebalance` (members are joining; joins wait) ->
 //! `CompletingRebalance` (a new generation has begun; syncs wait for the leader's assignment and
-//! for the log) -> `Stable`. Any change of the members or of what they subscribe to leads back to
-//! `PreparingRebalance`, and the last one to leave to `Empty`. A group that is gone (`Dead`) is not
-//! kept at all.
+//! for the log) -> `Stable`. Any change of the members or of their subscriptions leads back to
+//! `PreparingRebalance`; when the last member leaves, the group becomes `Empty`. A `Dead` group is
+//! removed.
 //!
-//! Invariants: the generation only grows; a generation has at most one assignment; every token that
-//! was taken in is answered once; a join waits only in `PreparingRebalance` (save for a static
-//! member that is being stored), a sync only in `CompletingRebalance`; the leader is a member. What
-//! has to be written is an effect, and the machine goes on when it is told of the outcome
-//! ([`ClassicGroup::stored`]). It reads no clock and arms no timer: `now` is an argument,
-//! [`ClassicGroup::next_deadline`] says when [`ClassicGroup::expire`] has work.
+//! Invariants: the generation never decreases; a generation has at most one assignment; every token
+//! is answered exactly once; a join waits only in `PreparingRebalance` (except for a static member
+//! that is being stored), a sync only in `CompletingRebalance`; the leader is a member. Records to
+//! write are effects, and the machine continues when the caller reports the outcome
+//! ([`ClassicGroup::stored`]). It reads no clock and arms no timer: `now` is an argument, and
+//! [`ClassicGroup::next_deadline`] returns when [`ClassicGroup::expire`] has work.
 
 mod join;
 mod member;
@@ -32,23 +32,23 @@ use wire::types::ErrorCode;
 
 pub use join::{Join, join_refused};
 pub use member::{Member, Protocols};
-pub use session::{Departed, Leaver};
+pub use session::{LeaveResult, Leaver};
 pub use sync::{Sync, sync_refused};
 
 use super::{Now, Since};
 use rebalance::JoinTimer;
-pub use record::Converted;
+pub use record::ConvertedMember;
 pub use replace::Replacement;
 
 /// The protocol type of consumers.
 pub(super) const CONSUMER: &str = "consumer";
-/// A member that has never joined in full is dropped after this long, whatever its session timeout.
+/// Session timeout of a member whose first join has not completed, whatever timeout it asks for.
 pub(super) const NEW_MEMBER_TIMEOUT: Duration = Duration::from_mins(5);
-/// Static members that are away while nobody else has joined are looked for no more often than this.
+/// Least time between two checks for static members that are away while no other member has joined.
 pub(super) const ABSENCE_MIN: Duration = Duration::from_secs(1);
-/// What an id that was handed out takes beside its text: its place in a map.
+/// Bytes that a handed-out member id takes beside its text: its entry in a map.
 const PENDING_BYTES: usize = 512;
-/// Ids handed out to members that have not yet come back with them, per group.
+/// Most member ids per group that were handed out and not used yet.
 pub(super) const PENDING_MEMBERS_MAX: usize = 10_000;
 
 const _: () = assert!(
@@ -56,21 +56,21 @@ const _: () = assert!(
     "who is away is looked for before who is new is given up"
 );
 
-/// Where a group stands.
+/// State of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum ClassicGroupState {
     /// No members.
     Empty,
     /// Members are joining.
     PreparingRebalance,
-    /// Members wait for their assignment.
+    /// Members wait for their assignments.
     CompletingRebalance,
     /// Members work.
     Stable,
 }
 
-impl State {
-    /// The name that tools print.
+impl ClassicGroupState {
+    /// Returns the name that tools print.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -81,7 +81,7 @@ impl State {
     }
 }
 
-/// Stands for a request that waits for its answer.
+/// Identifies a request that waits for its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Token(pub u64);
 
@@ -95,7 +95,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The same answer as a refusal.
+    /// Returns the same answer as a refusal.
     #[must_use]
     pub fn refused(self, error: ErrorCode) -> Self {
         match self {
@@ -105,21 +105,21 @@ impl Reply {
     }
 }
 
-/// What an event leads to.
+/// The consequences of an event.
 #[derive(Default, Debug)]
 pub struct Effects {
-    /// Answers.
+    /// Answers to send.
     pub replies: Vec<(Token, Reply)>,
-    /// What to append, in order.
+    /// Records to append, in order.
     pub stores: Vec<Store>,
 }
 
-/// Group metadata to append, and what the machine is to be told of afterwards.
+/// Group metadata to append, and the continuation for [`ClassicGroup::stored`].
 #[derive(Debug)]
 pub struct Store {
     /// The record's value.
     pub metadata: GroupMetadataValue,
-    /// What waits for it.
+    /// What waits for the append.
     pub then: Then,
 }
 
@@ -128,26 +128,26 @@ pub struct Store {
 pub enum Then {
     /// A group that has just been created.
     Created,
-    /// Nothing: the last member left.
+    /// Nothing waits: the last member left.
     Emptied,
-    /// Members that wait for their assignments.
+    /// Members wait for their assignments.
     Assigned {
-        /// The generation they are for.
+        /// The generation of the assignments.
         generation: i32,
         /// Assignment by member id.
         // Bounded: lives with one change of a group of at most `groups::weight::GROUP_BYTES_MAX`.
         assignments: BTreeMap<StrBytes, bytes::Bytes>,
     },
-    /// A static member that came back under another member id.
+    /// A static member rejoined with another member id.
     Replaced(Box<Replacement>),
 }
 
 /// Limits of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long a new group waits for more members.
+    /// How long a new group waits for more members (`group.initial.rebalance.delay.ms`).
     pub initial_rebalance_delay: Duration,
-    /// Members of a group.
+    /// Most members of a group (`group.max.size`).
     pub members_max: usize,
 }
 
@@ -155,58 +155,59 @@ pub struct Limits {
 #[derive(Clone, Debug)]
 pub struct ClassicGroup {
     limits: Limits,
-    state: State,
-    previous: State,
-    /// Wall time of the last change of state; `None` before the first.
+    state: ClassicGroupState,
+    previous: ClassicGroupState,
+    /// Wall time of the last change of state, in milliseconds; `None` before the first.
     state_since_ms: Option<i64>,
-    /// The same time, for what is to happen a while after it.
+    /// Age of the last change of state.
     state_since: Option<Since>,
     generation: i32,
     protocol_type: Option<StrBytes>,
     protocol: Option<StrBytes>,
     /// Invariant: one of `members`.
     leader: Option<StrBytes>,
-    /// Changed by [`ClassicGroup::enroll`], [`ClassicGroup::strike`] and [`ClassicGroup::reoffer`] only where
-    /// protocols are concerned.
+    /// Only [`ClassicGroup::enroll`], [`ClassicGroup::strike`] and [`ClassicGroup::reoffer`] insert
+    /// or remove members or change their protocols.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, and `group.max.size`.
     members: BTreeMap<StrBytes, Member>,
-    /// Bytes of the members and of ids handed out, about.
+    /// Approximate bytes of the members.
     bytes: usize,
-    /// Of the ids that were handed out.
+    /// Bytes of the member ids that were handed out.
     pending_bytes: usize,
-    /// What the members were assigned last.
+    /// Bytes of the members' last assignments.
     assigned_bytes: usize,
-    /// How many members offer each protocol: a join is compared with this and not with every member.
+    /// How many members offer each protocol, so that a join is not compared with every member.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     offered: BTreeMap<StrBytes, usize>,
     /// Member id by instance id. Invariant: every id is one of `members`.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     statics: BTreeMap<StrBytes, StrBytes>,
-    /// Ids handed out and when they lapse. Invariant: none is one of `members`.
-    // Bounded: `PENDING_MEMBERS_MAX`, and `groups::weight::GROUP_BYTES_MAX` with what clients call themselves in them.
+    /// Member ids that were handed out, and when each expires. Invariant: none is one of `members`.
+    // Bounded: `PENDING_MEMBERS_MAX`, and `groups::weight::GROUP_BYTES_MAX` with the client ids in
+    // them.
     pending_joins: BTreeMap<StrBytes, Instant>,
     /// Members of this generation that have not sent a sync. Invariant: every id is one of
     /// `members`.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     pending_syncs: BTreeSet<StrBytes>,
-    /// True when someone joined since the initial rebalance was last put off.
+    /// True when a member joined after the initial rebalance was last postponed.
     joined_meanwhile: bool,
-    /// The generation whose assignment is on its way to the log.
+    /// The generation whose assignment is being appended.
     storing: Option<i32>,
-    /// Topics of all members as of this generation; `None` when unknown.
-    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as what members offer.
+    /// Topics of all members in this generation; `None` when unknown.
+    // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members' protocols.
     subscribed: Option<BTreeSet<String>>,
     join_timer: Option<JoinTimer>,
     sync_deadline: Option<Instant>,
 }
 
 impl ClassicGroup {
-    /// A group without members or history.
+    /// Creates a group without members and history.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
-            state: State::Empty,
-            previous: State::Empty,
+            state: ClassicGroupState::Empty,
+            previous: ClassicGroupState::Empty,
             state_since_ms: None,
             state_since: None,
             generation: 0,
@@ -229,27 +230,27 @@ impl ClassicGroup {
         }
     }
 
-    /// Where it stands.
-    pub fn state(&self) -> State {
+    /// Returns the state.
+    pub fn state(&self) -> ClassicGroupState {
         self.state
     }
 
-    /// The generation.
+    /// Returns the generation.
     pub fn generation(&self) -> i32 {
         self.generation
     }
 
-    /// The protocol type, empty before the first member.
+    /// Returns the protocol type, empty before the first member.
     pub fn protocol_type(&self) -> StrBytes {
         self.protocol_type.clone().unwrap_or_default()
     }
 
-    /// The protocol that the members agreed on.
+    /// Returns the protocol that the members agreed on.
     pub fn protocol(&self) -> Option<&StrBytes> {
         self.protocol.as_ref()
     }
 
-    /// When the state last changed.
+    /// Returns the age of the last change of state.
     pub(super) fn state_since(&self) -> Option<Since> {
         self.state_since
     }
@@ -259,14 +260,14 @@ impl ClassicGroup {
         self.state_since = wall_ms.map(|wall_ms| Since::of(wall_ms, now));
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn members(&self) -> impl Iterator<Item = (&StrBytes, &Member)> {
         self.members.iter()
     }
 
-    /// Bytes of what it keeps of its members, about.
+    /// Returns the approximate bytes that the members take.
     pub fn bytes(&self) -> usize {
-        // Of the last generation: until the next there may be fewer.
+        // Assignments of the last generation count until the next one, when there may be fewer.
         let assigned = if self.members.is_empty() {
             0
         } else {
@@ -277,7 +278,7 @@ impl ClassicGroup {
             .saturating_add(assigned)
     }
 
-    /// By how much a join would make it larger.
+    /// Returns by how many bytes a join enlarges the group.
     pub(super) fn growth(&self, join: &Join) -> usize {
         let before = self.members.get(&join.member_id);
         let before = before.or_else(|| {
@@ -298,29 +299,30 @@ impl ClassicGroup {
         offered.saturating_sub(member::bytes_of(&before.protocols))
     }
 
-    /// True when nobody is in it nor about to be.
+    /// Returns true when the group has no members and awaits none.
     pub fn is_idle(&self) -> bool {
-        self.state == State::Empty && self.pending_joins.is_empty()
+        self.state == ClassicGroupState::Empty && self.pending_joins.is_empty()
     }
 
-    /// True for groups of consumers.
+    /// Returns true for a group of consumers.
     pub fn is_consumer(&self) -> bool {
         self.protocol_type
             .as_ref()
             .is_some_and(|kind| kind.as_str() == CONSUMER)
     }
 
-    /// True when a protocol type is known.
+    /// Returns true when a protocol type is known.
     pub fn has_protocol_type(&self) -> bool {
         self.protocol_type.is_some()
     }
 
-    /// True when the topics of the members are known.
+    /// Returns true when the topics of the members are known.
     pub fn knows_subscriptions(&self) -> bool {
         self.subscribed.is_some()
     }
 
-    /// True when a member reads `topic`, or may do so for all we know.
+    /// Returns true when a member reads `topic`, or may read it because the subscriptions are
+    /// unknown.
     pub fn is_subscribed_to(&self, topic: &str) -> bool {
         match &self.subscribed {
             Some(topics) => topics.contains(topic),
@@ -328,7 +330,7 @@ impl ClassicGroup {
         }
     }
 
-    /// Checks that a request comes from a member and from the right one of its instance id.
+    /// Checks that a request comes from a member, and that its instance id belongs to that member.
     pub fn check_member(
         &self,
         id: &StrBytes,
@@ -348,7 +350,7 @@ impl ClassicGroup {
         }
     }
 
-    /// What holds between calls.
+    /// Asserts what holds between calls.
     pub(super) fn check(&self) {
         let leader = self.leader.as_ref();
         assert!(
@@ -358,7 +360,7 @@ impl ClassicGroup {
         let is_empty = self.members.is_empty();
         assert_eq!(leader.is_none(), is_empty, "members have a leader");
         assert!(
-            self.state != State::Empty || is_empty,
+            self.state != ClassicGroupState::Empty || is_empty,
             "who is in it has it begin"
         );
         let (waited, all) = (self.pending_syncs.len(), self.members.len());
@@ -372,15 +374,17 @@ impl ClassicGroup {
         }
     }
 
-    fn enter(&mut self, state: State, now: Now) {
+    fn enter(&mut self, state: ClassicGroupState, now: Now) {
         self.previous = self.state;
         self.state = state;
         self.note_state_since(Some(now.wall_ms), now);
     }
 }
 
-/// `ms` milliseconds after `now`, and never `now` itself: a time that a client or a record names may be
-/// nothing or less, and a deadline that is due as soon as it is set would never leave the timer.
+/// Returns the time `ms` milliseconds after `now`, and at least one millisecond after.
+///
+/// Clients and records may name zero or negative times, and a deadline that is already due when it
+/// is set would never leave the timer.
 fn after(now: Now, ms: i32) -> Instant {
     now.at + Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))
 }

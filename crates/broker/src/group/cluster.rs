@@ -1,5 +1,5 @@
-//! What a group decision knows of the cluster: topics, partitions, settings. Asked for with every
-//! decision, never kept.
+//! The cluster as group decisions see it: topics, partitions, settings. Every decision gets it as
+//! an argument; groups do not keep it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,37 +9,37 @@ use wire::types::{NodeId, TopicId, Uuid};
 
 use crate::image::{Image, ResourceType};
 
-/// Which topics and partitions there are.
+/// The topics and partitions that exist.
 pub trait Topics {
-    /// The topic's id, if there is such a topic.
+    /// Returns the topic's id, or `None` without such a topic.
     fn topic_id(&self, name: &str) -> Option<TopicId>;
-    /// True when the topic has this partition.
+    /// Returns true when the topic has this partition.
     fn has_partition(&self, name: &str, partition: i32) -> bool;
 }
 
-/// The cluster as it is now.
+/// The current state of the cluster.
 pub trait Cluster: Topics {
-    /// Grows with every change of anything here.
+    /// Returns a number that grows with every change of the cluster.
     fn version(&self) -> i64;
-    /// Id and number of partitions of a topic.
+    /// Returns the id and the partition count of a topic.
     fn shape(&self, topic: &str) -> Option<(Uuid, i32)>;
-    /// The name of a topic.
+    /// Returns the name of a topic.
     fn name_of(&self, topic: Uuid) -> Option<StrBytes>;
-    /// The racks that have a replica of each partition of a topic, sorted.
+    /// Returns, for each partition of a topic, the sorted racks of its replicas.
     fn racks(&self, topic: &str) -> Vec<Vec<String>>;
-    /// The topics whose names pass a test.
+    /// Returns the topics whose names pass a test.
     fn topics_where(&self, test: &dyn Fn(&str) -> bool) -> BTreeSet<StrBytes>;
-    /// How many topics there are.
+    /// Returns the number of topics.
     fn topic_count(&self) -> usize;
-    /// The cluster as it is now, to be looked at elsewhere.
+    /// Returns a snapshot that another thread can use.
     fn snapshot(&self) -> Box<dyn Cluster + Send>;
-    /// A setting of a group, in its own right.
+    /// Returns a setting of the group itself.
     fn group_setting(&self, group: &str, name: &str) -> Option<i64>;
-    /// A setting of the broker that was changed while it runs.
+    /// Returns a broker setting that was changed dynamically.
     fn changed_setting(&self, name: &str) -> Option<i64>;
 }
 
-/// The cluster of a broker: its metadata.
+/// The cluster metadata of a broker.
 pub struct MetadataView {
     pub(crate) image: Arc<Image>,
     pub(crate) node: NodeId,
@@ -142,7 +142,7 @@ impl Cluster for MetadataView {
 
 #[cfg(test)]
 pub(super) mod fake {
-    //! A cluster for tests: topics by name, with an id made from the name.
+    //! A cluster for tests: topics by name, with ids derived from the names.
 
     use super::{BTreeMap, BTreeSet, Cluster, StrBytes, TopicId, Topics, Uuid};
 
@@ -153,7 +153,7 @@ pub(super) mod fake {
         pub(crate) group_settings: BTreeMap<String, i64>,
     }
 
-    /// The id of a topic of that name.
+    /// Returns the id of the topic with this name.
     pub(crate) fn id_of(name: &str) -> Uuid {
         let bits = name
             .bytes()

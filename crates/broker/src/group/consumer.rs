@@ -1,16 +1,17 @@
-//! One consumer group (KIP-848): members, what each is to have, what each has.
+//! One consumer group (KIP-848): its members, the target assignment and the current assignment of
+//! each.
 //!
-//! Everything durable is a record, and the group is the latest version of each: a decision
-//! ([`ConsumerGroup::heartbeat`] and the others) reads the group and returns records,
-//! [`ConsumerGroup::stage`] takes them in as "on their way", [`ConsumerGroup::settle`] as written or
-//! never written. Three epochs: the group's grows when members or topics change; the target
-//! assignment's says for which group epoch it was made; a member's says which target it has arrived
-//! at. A group is `Assigning` while the second is behind the first, `Reconciling` while a member is
-//! behind the second.
+//! Every durable part is a record, and the group is the latest version of each record. A decision
+//! ([`ConsumerGroup::heartbeat`] and the others) reads the group and returns records;
+//! [`ConsumerGroup::stage`] takes them in as being appended, [`ConsumerGroup::settle`] as written
+//! or never written. There are three epochs: the group epoch grows when members or topics change;
+//! the target epoch is the group epoch that the target assignment was computed for; a member epoch
+//! is the target epoch that the member has reached. A group is `Assigning` while the target epoch
+//! is behind the group epoch, and `Reconciling` while a member epoch is behind the target epoch.
 //!
-//! Invariants: a partition is held (assigned, or being revoked) by at most one member; a member is
-//! told of a partition only when nobody else holds it; the group's epoch never goes back. Timers
-//! are not durable: after a load every member has a whole session. It reads no clock.
+//! Invariants: at most one member holds a partition (assigned, or being revoked); a member gets a
+//! partition only when no other member holds it; the group epoch never decreases. Timers are not
+//! durable: after a load every member has a whole session. It reads no clock.
 
 mod ahead;
 mod classic_side;
@@ -40,32 +41,34 @@ use wire::types::Uuid;
 use super::assignor::Partitions;
 use super::versioned::{Sequence, Versioned};
 use ahead::Ahead;
-pub use ahead::{Done, Job};
+pub use ahead::{Job, JobResult};
 pub use classic_side::ClassicJoin;
 pub use convert::upgrade;
-pub use decision::{Ask, Bounded, ConsumerOptions, Decision, MigrationPolicy, Refused, Settings};
-pub use heartbeat::{Answer, Heartbeat};
+pub use decision::{
+    Ask, BoundedValue, ConsumerOptions, Decision, GroupRefusal, MigrationPolicy, Settings,
+};
+pub use heartbeat::{Heartbeat, HeartbeatAnswer};
 pub use leave::Leave;
 use member::{Member, Progress};
-use record::{ConsumerRecord, Epoch, Matched, TargetEpoch};
+use record::{ConsumerRecord, Epoch, ResolvedRegex, TargetEpoch};
 pub use timer_change::TimerChange;
 use timers::Timers;
 
-/// Where a group stands.
+/// State of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum ConsumerGroupState {
     /// No members.
     Empty,
-    /// The members are to have a new assignment, which is not made yet.
+    /// The members need a new target assignment, which is not computed yet.
     Assigning,
-    /// Some member is not where it is to be.
+    /// Some member has not reached its target.
     Reconciling,
-    /// Everybody has what they are to have.
+    /// Every member has reached its target.
     Stable,
 }
 
-impl State {
-    /// The name that tools print.
+impl ConsumerGroupState {
+    /// Returns the name that tools print.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Empty => "Empty",
@@ -81,24 +84,27 @@ impl State {
 pub struct ConsumerGroup {
     epoch: Versioned<Epoch>,
     target_epoch: Versioned<TargetEpoch>,
-    /// Set while the log has topics as old releases kept them.
+    /// Set while the log has topics in the format of old releases.
     old_topics: Versioned<()>,
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, and `group.consumer.max.size`.
     seats: BTreeMap<StrBytes, Seat>,
-    // Bounded: `groups::consumers::PATTERNS_MAX` expressions, and `groups::weight::GROUP_BYTES_MAX`.
-    matched: BTreeMap<StrBytes, Versioned<Matched>>,
+    // Bounded: `groups::consumers::PATTERNS_MAX` expressions, and
+    // `groups::weight::GROUP_BYTES_MAX`.
+    matched: BTreeMap<StrBytes, Versioned<ResolvedRegex>>,
     index: Index,
     timers: Timers,
-    /// The version of the cluster that the group's topics were last compared with, and the group's
-    /// epoch then: topics of an epoch that was never written have not been compared.
+    /// The cluster version that the group's topics were last compared with, and the group epoch
+    /// then.
+    ///
+    /// If that epoch was never written, the topics count as not compared.
     compared: Option<(i64, i32)>,
-    /// The version of the cluster that regular expressions were last looked up in, and when.
+    /// The cluster version in which expressions were last looked up, and the wall time then.
     looked: Option<(i64, i64)>,
-    /// What takes long to find out.
+    /// Long computations and their results.
     ahead: Ahead,
 }
 
-/// What there is of one member id.
+/// All records of one member id.
 #[derive(Debug, Default)]
 struct Seat {
     member: Versioned<Member>,
@@ -112,31 +118,33 @@ impl Seat {
     }
 }
 
-/// What follows from the latest versions.
+/// State derived from the latest versions.
 #[derive(Debug, Default, PartialEq)]
 struct Index {
-    /// How many members there are.
+    /// Number of members.
     members: usize,
-    /// How many of them speak the classic protocol.
+    /// Number of members with the classic protocol.
     classic: usize,
     /// Member id by instance id.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as the members.
     statics: BTreeMap<StrBytes, StrBytes>,
-    /// Who holds a partition.
+    /// The member that holds a partition.
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, as what members hold.
     holders: BTreeMap<(Uuid, i32), StrBytes>,
-    /// Bytes of all of it, about.
+    /// Approximate bytes of the whole group.
     bytes: usize,
-    /// How many members subscribe by each regular expression.
+    /// How many members subscribe by each expression.
     // Bounded: `groups::consumers::PATTERNS_MAX`.
     patterns: BTreeMap<StrBytes, usize>,
 }
 
-/// The epoch of a group before anything of it is written. Not 0, which is what a member says to join:
-/// one who is answered so, because it subscribes to nothing yet, would never be in.
+/// The epoch of a group before any of its records is written.
+///
+/// It is not 0, which a member sends to join: a member that gets 0 in its answer, because it
+/// subscribes to nothing yet, would never become a member.
 const FIRST_EPOCH: i32 = 1;
 
-/// A member that has just come.
+/// The progress of a member that has just joined.
 static NEWCOMER: Progress = Progress {
     epoch: member::JOIN,
     previous_epoch: -1,
@@ -147,14 +155,14 @@ static NEWCOMER: Progress = Progress {
 static NOTHING: Partitions = Partitions::new();
 
 impl ConsumerGroup {
-    /// True when there is anything of it.
+    /// Returns true when the group has a member or an epoch.
     pub fn exists(&self) -> bool {
         self.index.members > 0
             || self.epoch.latest().is_some()
             || self.target_epoch.latest().is_some()
     }
 
-    /// True when nothing is left of it, nor on its way.
+    /// Returns true when nothing of the group is in the log or being appended.
     pub fn is_vacant(&self) -> bool {
         self.epoch.is_vacant()
             && self.target_epoch.is_vacant()
@@ -163,39 +171,39 @@ impl ConsumerGroup {
             && self.matched.is_empty()
     }
 
-    /// True when nobody is in it.
+    /// Returns true when the group has no members.
     pub fn is_empty(&self) -> bool {
         self.index.members == 0
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     pub fn size(&self) -> usize {
         self.index.members
     }
 
-    /// Where it stands.
-    pub fn state(&self) -> State {
+    /// Returns the state.
+    pub fn state(&self) -> ConsumerGroupState {
         let target = self.target_epoch();
         if self.is_empty() {
-            State::Empty
+            ConsumerGroupState::Empty
         } else if self.epoch() > target {
-            State::Assigning
+            ConsumerGroupState::Assigning
         } else if self
             .members()
             .all(|(id, _)| self.progress(id).is_at(target))
         {
-            State::Stable
+            ConsumerGroupState::Stable
         } else {
-            State::Reconciling
+            ConsumerGroupState::Reconciling
         }
     }
 
-    /// The group's epoch.
+    /// Returns the group epoch.
     pub fn epoch(&self) -> i32 {
         self.epoch.latest().map_or(FIRST_EPOCH, |value| value.epoch)
     }
 
-    /// The group epoch that the target assignment was made for.
+    /// Returns the group epoch that the target assignment was computed for.
     pub fn target_epoch(&self) -> i32 {
         self.target_epoch.latest().map_or(0, |value| value.epoch)
     }
@@ -204,40 +212,40 @@ impl ConsumerGroup {
         self.epoch.latest().map_or(0, |value| value.metadata_hash)
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn members(&self) -> impl Iterator<Item = (&StrBytes, &Member)> {
         let seats = self.seats.iter();
         seats.filter_map(|(id, seat)| Some((id, seat.member.latest()?)))
     }
 
-    /// A member.
+    /// Returns a member.
     pub fn member(&self, id: &StrBytes) -> Option<&Member> {
         self.seats.get(id)?.member.latest()
     }
 
-    /// What a member has.
+    /// Returns a member's epoch and current assignment.
     pub fn progress(&self, id: &StrBytes) -> &Progress {
         let progress = self.seats.get(id).and_then(|seat| seat.progress.latest());
         progress.unwrap_or(&NEWCOMER)
     }
 
-    /// What a member is to have.
+    /// Returns a member's target assignment.
     pub fn target(&self, id: &StrBytes) -> &Partitions {
         let target = self.seats.get(id).and_then(|seat| seat.target.latest());
         target.unwrap_or(&NOTHING)
     }
 
-    /// Who has an instance id.
+    /// Returns the member id that has an instance id.
     pub fn static_member(&self, instance: &StrBytes) -> Option<&StrBytes> {
         self.index.statics.get(instance)
     }
 
-    /// What a regular expression matched.
-    fn matched(&self, regex: &StrBytes) -> Option<&Matched> {
+    /// Returns the topics that an expression matched.
+    fn matched(&self, regex: &StrBytes) -> Option<&ResolvedRegex> {
         self.matched.get(regex)?.latest()
     }
 
-    /// The topics that members read.
+    /// Returns the topics that the members read.
     pub fn topics(&self) -> BTreeSet<StrBytes> {
         let names = self.members().flat_map(|(_, member)| &member.topics);
         let matched = self.index.patterns.keys();
@@ -248,7 +256,7 @@ impl ConsumerGroup {
             .collect()
     }
 
-    /// True when a member reads `topic`.
+    /// Returns true when a member reads `topic`.
     pub fn is_subscribed_to(&self, topic: &StrBytes) -> bool {
         let by_name = self
             .members()
@@ -261,12 +269,12 @@ impl ConsumerGroup {
             })
     }
 
-    /// Bytes of what it keeps, about.
+    /// Returns the approximate bytes that the group takes.
     pub fn bytes(&self) -> usize {
         self.index.bytes
     }
 
-    /// By how much a heartbeat would make it larger.
+    /// Returns by how many bytes a heartbeat enlarges the group.
     pub fn growth(&self, beat: &Heartbeat) -> usize {
         let before = self.member(&beat.member_id);
         let names = beat.topics.as_ref().map_or(0, record::bytes_of);
@@ -288,13 +296,13 @@ impl ConsumerGroup {
         }
     }
 
-    /// True when a member subscribes by an expression that has not been looked up.
+    /// Returns true when a member subscribes by an expression that has not been looked up.
     fn has_unknown_patterns(&self) -> bool {
         let mut patterns = self.index.patterns.keys();
         patterns.any(|regex| self.matched(regex).is_none())
     }
 
-    /// How many regular expressions its members subscribe by, with that of one more.
+    /// Returns the number of different expressions of the members, including `regex`.
     pub fn patterns_with(&self, regex: &StrBytes) -> usize {
         let is_new = !regex.is_empty() && !self.index.patterns.contains_key(regex);
         self.index.patterns.len() + usize::from(is_new)
@@ -335,8 +343,10 @@ impl ConsumerGroup {
         }
     }
 
-    /// Ends a record's append: it is in the log, or never will be; then [`Self::reindex`] has to follow, once for all
-    /// records of the append.
+    /// Ends the append of a record: it is in the log, or never will be.
+    ///
+    /// If it failed, the caller calls [`Self::reindex`] afterwards, once for all records of the
+    /// append.
     pub fn settle(&mut self, sequence: Sequence, record: &ConsumerRecord, appended: bool) {
         if !appended {
             self.ahead.forget();
@@ -368,7 +378,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Makes the index anew, after versions were dropped or records came in another order.
+    /// Rebuilds the index after versions were dropped or after a load.
     pub fn reindex(&mut self) {
         let mut index = Index::default();
         for (id, seat) in &self.seats {
@@ -388,9 +398,9 @@ const _: () = assert!(
     "who joins has no epoch of the group"
 );
 
-/// What a member takes beside what it says: places in maps.
+/// Bytes that a member takes beside its own texts: entries in maps.
 const SEAT_BYTES: usize = 1024;
-/// What a partition takes that somebody is to have, or has.
+/// Bytes that a partition takes in a current or a target assignment.
 const PARTITION_BYTES: usize = 32;
 
 fn member_bytes(id: &StrBytes, member: &Member) -> usize {
@@ -408,7 +418,7 @@ fn target_bytes(target: Option<&Partitions>) -> usize {
     })
 }
 
-fn matched_bytes(matched: Option<&Matched>) -> usize {
+fn matched_bytes(matched: Option<&ResolvedRegex>) -> usize {
     matched.map_or(0, |matched| record::bytes_of(&matched.topics))
 }
 

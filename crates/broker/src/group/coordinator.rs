@@ -1,14 +1,16 @@
-//! The groups of one shard: requests come in, wait if they must, and are answered.
+//! The groups of one shard: receives requests, lets them wait if they must, and answers them.
 //!
-//! Per partition of `__consumer_offsets` that this shard owns there is a slot: its groups, and the
-//! queue of what is to be appended. One append of a slot is in flight at a time, the next gathers
-//! what comes meanwhile; records settle in the order of the log. One background task sleeps until
-//! the nearest deadline of all groups. Invariants: a request for a partition that is being loaded
-//! is told so, for one that is not here as well; when a slot goes, everybody who waits in it is
-//! told; no borrow lives across an await; what the log has taken stays in flight until it is known to
-//! be committed. While that takes longer than clients wait, the slot stands still: who asks for a
-//! change is told to come back, who only asks is answered, and no member's time runs out. A slot of
-//! which nobody knows what the log has is loaded anew, when the log takes appends.
+//! Each partition of `__consumer_offsets` that this shard owns has a slot with its groups and the
+//! queue of records to append. A slot has one append in flight; records that arrive meanwhile form
+//! the next one; records settle in the order of the log. One background task sleeps until the
+//! nearest deadline of all groups.
+//!
+//! Invariants: a request for a partition that is loading, or not on this shard, gets an error that
+//! says so; when a slot is removed, every request that waits in it is answered; no borrow lives
+//! across an await; records that the log has accepted stay in flight until they are known to be
+//! committed. If that takes longer than clients wait, the slot stalls: requests for changes get an
+//! error to retry, reads are answered, and no member times out. A slot whose append has an unknown
+//! outcome is reloaded as soon as the log accepts appends.
 
 mod append;
 mod jobs;
@@ -31,118 +33,123 @@ use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset};
 
-use super::classic::{Departed, Join, Leaver, Reply, Sync, Token, join_refused, sync_refused};
+use super::classic::{Join, LeaveResult, Leaver, Reply, Sync, Token, join_refused, sync_refused};
 use super::cluster::Cluster;
-use super::consumer::Refused;
-use super::groups::{Append, Decided, Groups, Kind, Outcome, Shares};
+use super::consumer::GroupRefusal;
+use super::groups::{Append, GroupDecision, GroupOutcome, GroupRef, Groups, Shares};
 use super::metrics::Metrics;
 use super::offsets::GoneTopics;
-pub use super::open::{OpenTransactions, Written};
+pub use super::open::{LoggedRecord, OpenTransactions};
 use super::records::GroupRecord;
 use super::{Now, partition_for};
 use crate::lines::Lines;
 use crate::options::GroupOptions;
 use crate::queues::Queues;
 use crate::seldom::Seldom;
-use append::{Done, Queue};
+use append::{AppendReceiver, Queue};
 use positions::Committer;
 pub(crate) use positions::InLine;
 
-/// Groups that are looked at before others have their turn.
+/// Most groups visited before other tasks have their turn.
 const VISITED_AT_ONCE: usize = 512;
 
-/// Where groups are written.
+/// The log of `__consumer_offsets` and the cluster around it.
 pub trait OffsetsLog: 'static {
-    /// The cluster around the log.
+    /// The cluster as groups see it.
     type View: Cluster;
-    /// The cluster as it is now.
+    /// Returns the current state of the cluster.
     fn cluster(&self) -> Self::View;
-    /// How many partitions `__consumer_offsets` has; `None` while there is no such topic.
+    /// Returns the partition count of `__consumer_offsets`, or `None` while the topic does not
+    /// exist.
     fn partition_count(&self) -> Option<i32>;
-    /// True when this shard leads the partition.
+    /// Returns true when this shard leads the partition.
     fn owns(&self, partition: i32) -> bool;
-    /// Largest batch that the partition takes.
+    /// Returns the largest batch that the partition accepts, in bytes.
     fn batch_bytes_max(&self, partition: i32) -> usize;
-    /// Appends records as one batch. Completes when their fate is known, however long that takes.
+    /// Appends records as one batch; completes when the outcome is known, however long that takes.
     fn append(
         &self,
         partition: i32,
         records: Vec<(Bytes, Option<Bytes>)>,
         now_ms: i64,
-    ) -> impl Future<Output = Result<(), Unwritten>>;
-    /// The groups of a partition are not served: has them loaded anew in a while, longer with every attempt, unless the
-    /// partition goes.
+    ) -> impl Future<Output = Result<(), GroupAppendError>>;
+    /// Schedules a reload of a partition whose groups are not served.
+    ///
+    /// The delay grows with every attempt; the reload is dropped if the partition is unloaded.
     fn serve_again(&self, partition: i32, attempt: u32);
 }
 
 /// Why records are not committed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unwritten {
-    /// They are not in the log, and will not be.
+pub enum GroupAppendError {
+    /// Records are not in the log and never will be.
     Refused(ErrorCode),
-    /// The log failed for good, or is not led here any more: its next reader will see.
+    /// The log failed, or is no longer led here: its next reader sees the outcome.
     Unknown,
 }
 
-/// The groups whose partition this shard owns.
+/// The coordinator of the groups whose partitions this shard owns.
 pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     me: Weak<Self>,
     platform: P,
     options: GroupOptions,
     log: L,
     // Bounded: one for each of `offsets.topic.num.partitions`.
-    slots: RefCell<BTreeMap<i32, Slot>>,
+    slots: RefCell<BTreeMap<i32, GroupSlot>>,
     // Bounded: one for each request in flight, `queued.max.request.bytes`.
     waiting: RefCell<BTreeMap<Token, oneshot::Sender<Reply>>>,
     next_token: Cell<u64>,
-    /// Tells slots of one partition, before and after an unload, apart.
+    /// Distinguishes slots of one partition before and after an unload.
     next_incarnation: Cell<u64>,
-    /// When the timer task wakes; `None` while it does not run.
+    /// When the timer task wakes; `None` while no task runs.
     wakes_at: Cell<Option<Instant>>,
     wake: Rc<Notify>,
     metrics: Metrics,
-    /// What this shard last added to the gauge of bytes.
+    /// The bytes that this shard last added to the gauge.
     counted_bytes: Cell<i64>,
-    /// What addresses pay for, of the groups of all its partitions.
+    /// The bytes that each address pays for, over all partitions of the shard.
     shares: Rc<Shares>,
-    /// How often in a row the groups of a partition could not be served.
+    /// How often in a row serving a partition's groups has failed; a completed load resets the
+    /// count.
     // Bounded: one for each of `offsets.topic.num.partitions`.
     failures: RefCell<BTreeMap<i32, u32>>,
-    /// Who waits for a job to be done elsewhere.
+    /// Jobs that wait for their turn on another thread.
     elsewhere: Queues<StrBytes>,
-    /// Records that the log refused, as it does what is too large for it: clients come again.
+    /// Limits the log lines about refused records: clients repeat requests that are too large for
+    /// the log.
     unwritten: Seldom,
-    /// Commits that rest while they are looked through, and those behind them, by group and by whose they are.
+    /// Commits that are checked in pieces, and the commits behind them, by group and network.
     lines: Lines<Committer>,
 }
 
-struct Slot {
-    phase: Phase,
-    /// Nobody knows yet whether what was appended is committed, and for longer than clients wait.
+struct GroupSlot {
+    phase: GroupSlotPhase,
+    /// True while the outcome of an append is unknown for longer than clients wait.
     stalled: bool,
     groups: Groups,
     queue: Queue,
     incarnation: u64,
-    /// While loading: how many records are of types that are not ours (share groups, streams groups).
+    /// While loading: number of records of unknown types (share groups, streams groups).
     foreign: u64,
-    /// While loading: where the last record of each key was.
-    // Bounded: while loading, one for each key that the log holds, whose sizes `groups::weight::check_growth` let in.
+    /// While loading: the offset of the last record of each key.
+    // Bounded: while loading, one for each key in the log, whose sizes
+    // `groups::weight::check_growth` admitted.
     positions: BTreeMap<Bytes, Offset>,
-    /// While loading, once all records are there: behind which group the next is made from them, and what came of those
-    /// before.
-    made: (Option<StrBytes>, Outcome),
+    /// While loading, after all records are read: the last group built from them, and the outcome
+    /// so far.
+    made: (Option<StrBytes>, GroupOutcome),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum GroupSlotPhase {
     Loading,
     Active,
-    /// Its log failed, cannot be read, or holds something that cannot be understood.
+    /// Its log failed or is unreadable, or a record cannot be decoded.
     Failed,
 }
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// A coordinator without groups.
+    /// Creates a coordinator without groups.
     pub fn new(platform: P, options: GroupOptions, log: L, metrics: Metrics) -> Rc<Self> {
         Rc::new_cyclic(|me| Self {
             me: me.clone(),
@@ -165,18 +172,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         })
     }
 
-    /// What it was told at start.
+    /// Returns the options from the start.
     pub fn options(&self) -> &GroupOptions {
         &self.options
     }
 
-    /// Sixty-four random bits.
+    /// Returns 64 random bits.
     pub fn random_u64(&self) -> u64 {
         self.platform.random_u64()
     }
 
-    /// The partition of `__consumer_offsets` that holds a group. Nobody's, while there is no such topic: whoever looks for
-    /// the coordinator then has it made.
+    /// Returns the partition of `__consumer_offsets` that holds a group.
+    ///
+    /// Fails while the topic does not exist; a client's search for the coordinator creates it.
     pub fn partition_of(&self, group: &str) -> Result<i32, ErrorCode> {
         let count = self
             .log
@@ -199,7 +207,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Waits for an assignment.
+    /// Waits for a member's assignment.
     pub async fn sync(&self, group: &StrBytes, sync: Sync) -> SyncGroupResponse {
         let cluster = self.log.cluster();
         let waited = self.wait_for(group, |groups, token, now| {
@@ -212,7 +220,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Keeps a member alive.
+    /// Handles a heartbeat.
     pub fn heartbeat(
         &self,
         group: &StrBytes,
@@ -229,12 +237,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         answer
     }
 
-    /// Removes members. The answer waits until what follows is in the log.
+    /// Removes members; answers when the resulting records are in the log.
     pub async fn leave(
         &self,
         group: &StrBytes,
         leavers: &[Leaver],
-    ) -> Result<Vec<Departed>, ErrorCode> {
+    ) -> Result<Vec<LeaveResult>, ErrorCode> {
         let cluster = self.log.cluster();
         let leave = |groups: &mut Groups, now| groups.leave(group, leavers, now, &cluster);
         let (partition, (departed, outcome)) = self.moving(group, leave)?;
@@ -246,13 +254,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(departed)
     }
 
-    /// Decides on a request of the new protocol, and answers when what was decided, and what that
-    /// rests on, is in the log.
+    /// Decides on a request of the new protocol.
+    ///
+    /// Answers when the resulting records, and those that the decision is based on, are in the log.
     pub async fn decide_and_write<R>(
         &self,
         group: &StrBytes,
-        decide: impl FnOnce(&mut Groups, (Now, &dyn Cluster)) -> Result<Decided<R>, Refused>,
-    ) -> Result<R, Refused> {
+        decide: impl FnOnce(&mut Groups, (Now, &dyn Cluster)) -> Result<GroupDecision<R>, GroupRefusal>,
+    ) -> Result<R, GroupRefusal> {
         let cluster = self.log.cluster();
         let decided = self.moving(group, |groups, now| decide(groups, (now, &cluster)));
         let (partition, decided) = decided.map_err(told)?;
@@ -267,7 +276,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer)
     }
 
-    /// Looks at the groups of one partition and at the cluster.
+    /// Reads the groups of one partition and the cluster.
     pub fn look<R>(
         &self,
         group: &str,
@@ -277,13 +286,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(self.active(group, |groups, _| look(groups, &cluster))?.1)
     }
 
-    /// Looks at the groups of one partition.
+    /// Reads the groups of one partition.
     pub fn read<R>(&self, group: &str, look: impl FnOnce(&Groups) -> R) -> Result<R, ErrorCode> {
         Ok(self.active(group, |groups, _| look(groups))?.1)
     }
 
-    /// Decides, and answers when what was decided is in the log, at once when nothing is to be
-    /// written.
+    /// Decides, and answers when the resulting records are in the log.
+    ///
+    /// Without records it answers immediately.
     pub async fn write<R>(
         &self,
         group: &str,
@@ -296,7 +306,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer)
     }
 
-    /// Decides, and leaves it to the caller to write what was decided.
+    /// Decides; the caller writes the resulting records.
     pub fn decide<R>(
         &self,
         group: &str,
@@ -305,11 +315,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(self.moving(group, decide)?.1)
     }
 
-    /// Visits the groups of every partition that is here, some at a time; an error while one of them is being loaded.
-    /// Groups that come or go meanwhile may be visited or not.
+    /// Visits the groups of every partition on this shard, a few at a time.
+    ///
+    /// Fails while a partition is loading. Groups that are added or removed meanwhile may or may
+    /// not be visited.
     pub async fn visit_all(
         &self,
-        mut look: impl FnMut(&StrBytes, Kind<'_>),
+        mut look: impl FnMut(&StrBytes, GroupRef<'_>),
     ) -> Result<(), ErrorCode> {
         let partitions: Vec<i32> = self.slots.borrow().keys().copied().collect();
         for partition in partitions {
@@ -317,11 +329,15 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             loop {
                 {
                     let slots = self.slots.borrow();
-                    if slots.values().any(|slot| slot.phase == Phase::Loading) {
+                    if slots
+                        .values()
+                        .any(|slot| slot.phase == GroupSlotPhase::Loading)
+                    {
                         return Err(ErrorCode::CoordinatorLoadInProgress);
                     }
                     let slot = slots.get(&partition);
-                    let Some(slot) = slot.filter(|slot| slot.phase == Phase::Active) else {
+                    let Some(slot) = slot.filter(|slot| slot.phase == GroupSlotPhase::Active)
+                    else {
                         break;
                     };
                     after = slot
@@ -337,7 +353,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(())
     }
 
-    /// Forgets the offsets of topics that are gone, of some groups at a time. Does not wait.
+    /// Deletes the offsets of deleted topics, a few groups at a time; does not wait.
     pub fn topics_deleted(&self, gone: GoneTopics) {
         let slots: Vec<(i32, u64)> = {
             let slots = self.slots.borrow();
@@ -363,7 +379,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         });
     }
 
-    /// The same in some groups behind one. Gives the last of them, if there may be more.
+    /// Does this for some groups after `after`; returns the last of them if there may be more.
     fn forget_topics(
         &self,
         (partition, incarnation): (i32, u64),
@@ -371,12 +387,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         after: Option<&StrBytes>,
     ) -> Option<StrBytes> {
         let looked = self.slot(partition, incarnation, |slot| {
-            let active = slot.phase == Phase::Active;
+            let active = slot.phase == GroupSlotPhase::Active;
             active.then(|| slot.groups.topics_deleted(gone, after, VISITED_AT_ONCE))
         });
         let (lost, after) = looked.flatten()?;
         for records in lost {
-            self.enqueue(partition, Append::of(records), Done::Nobody);
+            self.enqueue(partition, Append::of(records), AppendReceiver::Nobody);
         }
         after
     }
@@ -391,7 +407,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Runs `decide` on the groups of `group`'s partition, if they are here and loaded.
+    /// Runs `decide` on the groups of `group`'s partition, if they are on this shard and loaded.
     fn active<R>(
         &self,
         group: &str,
@@ -410,13 +426,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition).ok_or(ErrorCode::NotCoordinator)?;
         match slot.phase {
-            Phase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
-            Phase::Active if self.log.owns(partition) => Ok(decide(&mut slot.groups, now)),
-            Phase::Active | Phase::Failed => Err(ErrorCode::NotCoordinator),
+            GroupSlotPhase::Loading => Err(ErrorCode::CoordinatorLoadInProgress),
+            GroupSlotPhase::Active if self.log.owns(partition) => Ok(decide(&mut slot.groups, now)),
+            GroupSlotPhase::Active | GroupSlotPhase::Failed => Err(ErrorCode::NotCoordinator),
         }
     }
 
-    /// As [`Self::active`], for what may lead to a change: not while the log is behind.
+    /// As [`Self::active`], for requests that may change a group: refused while the slot is
+    /// stalled.
     fn moving<R>(
         &self,
         group: &str,
@@ -442,7 +459,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     async fn wait_for(
         &self,
         group: &StrBytes,
-        decide: impl FnOnce(&mut Groups, Token, Now) -> Outcome,
+        decide: impl FnOnce(&mut Groups, Token, Now) -> GroupOutcome,
     ) -> Result<Reply, ErrorCode> {
         let token = Token(self.next_token.get());
         self.next_token.set(token.0 + 1);
@@ -453,11 +470,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         receiver.await.map_err(|_| ErrorCode::NotCoordinator)
     }
 
-    /// Sends the answers, queues the appends, sees to the timer.
-    fn carry_out(&self, partition: i32, outcome: Outcome) {
+    /// Sends the answers, queues the appends, begins the jobs and sets the timer.
+    fn carry_out(&self, partition: i32, outcome: GroupOutcome) {
         self.tell(outcome.replies);
         for append in outcome.appends {
-            self.enqueue(partition, append, Done::Nobody);
+            self.enqueue(partition, append, AppendReceiver::Nobody);
         }
         self.begin_jobs(partition);
         self.rearm();
@@ -467,16 +484,16 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         for (token, reply) in replies {
             let waiting = self.waiting.borrow_mut().remove(&token);
             if let Some(sender) = waiting {
-                // Whoever has hung up does not want the answer.
+                // A closed receiver belongs to a client that no longer waits.
                 let _ = sender.send(reply);
             }
         }
     }
 
-    fn enqueue(&self, partition: i32, append: Append, done: Done) {
+    fn enqueue(&self, partition: i32, append: Append, done: AppendReceiver) {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
-        // Without a slot the sender is dropped, which is an answer.
+        // Without a slot the sender is dropped, and its receiver gets an error.
         let Some(slot) = slots.get_mut(&partition) else {
             return;
         };
@@ -495,9 +512,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 }
 
-/// An error of the coordinator itself.
-fn told(error: ErrorCode) -> Refused {
-    Refused::new(error, error.to_string())
+/// Converts an error of the coordinator itself to a refusal.
+fn told(error: ErrorCode) -> GroupRefusal {
+    GroupRefusal::new(error, error.to_string())
 }
 
 #[cfg(test)]

@@ -1,44 +1,44 @@
-//! The consumers' own protocol inside the classic one: subscriptions and assignments, which the
-//! coordinator has to understand when members of both protocols are in one group.
+//! The consumers' own protocol within the classic one: subscriptions and assignments, which the
+//! coordinator has to decode while a group has members of both protocols.
 //!
 //! Subscription: version (16 bits), topics, user data; from version 1 on the partitions that the
 //! member owns, from 2 its generation, from 3 its rack. Assignment: version, partitions by topic,
-//! user data. Numbers are big-endian, arrays have a 32-bit count, text a 16-bit length. What comes
-//! after the last known field is not read.
+//! user data. Numbers are big-endian, arrays have a 32-bit count, text a 16-bit length. Bytes after
+//! the last known field are ignored.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use wire::protocol::StrBytes;
 
-/// Latest versions that are understood.
+/// The latest version that is known.
 const VERSION_MAX: i16 = 3;
 
-/// Topics and partitions of a subscription or an assignment; one with more is not understood.
+/// Most topics and partitions of a subscription or an assignment; one with more is not decoded.
 const PARTS_MAX: usize = 100_000;
 
 /// Partitions by topic name.
-pub(super) type Named = Vec<(String, Vec<i32>)>;
+pub(super) type NamedPartitions = Vec<(String, Vec<i32>)>;
 
-/// What a classic member subscribes to.
+/// The subscription of a classic member.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Subscription {
     pub(super) version: i16,
     // Bounded: lives with one subscription, `join_group::METADATA_BYTES_MAX`.
     pub(super) topics: BTreeSet<StrBytes>,
-    pub(super) owned: Named,
+    pub(super) owned: NamedPartitions,
     pub(super) rack: Option<StrBytes>,
 }
 
-/// What a classic member was assigned.
+/// The assignment of a classic member.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Assigned {
-    pub(super) partitions: Named,
+pub(super) struct ClassicAssignment {
+    pub(super) partitions: NamedPartitions,
     pub(super) has_user_data: bool,
 }
 
 impl Subscription {
-    /// `None` when the bytes are not a subscription.
+    /// Decodes a subscription; returns `None` if the bytes are not one.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         let input = &mut bytes;
         let version = number(input)?;
@@ -69,8 +69,10 @@ impl Subscription {
     }
 }
 
-impl Assigned {
-    /// `None` when the bytes are not an assignment. No bytes are an assignment of nothing.
+impl ClassicAssignment {
+    /// Decodes an assignment; returns `None` if the bytes are not one.
+    ///
+    /// Empty bytes are an empty assignment.
     pub(super) fn decode(mut bytes: &[u8]) -> Option<Self> {
         if bytes.is_empty() {
             return Some(Self::default());
@@ -88,9 +90,11 @@ impl Assigned {
     }
 }
 
-/// An assignment as bytes, without user data. A topic whose name is longer than these bytes can say, which only a foreign log of
-/// metadata has, is left out: what comes behind it could not be read.
-pub(super) fn encode_assignment(version: i16, partitions: &Named) -> Bytes {
+/// Encodes an assignment without user data.
+///
+/// A topic whose name is too long for the 16-bit length, which only a foreign metadata log has, is
+/// left out: the bytes after it could not be decoded.
+pub(super) fn encode_assignment(version: i16, partitions: &NamedPartitions) -> Bytes {
     let sayable = partitions.iter().filter_map(|(topic, partitions)| {
         let bytes = i16::try_from(topic.len()).ok()?;
         Some((bytes, topic, partitions))
@@ -112,8 +116,8 @@ fn length(count: usize) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-fn named(input: &mut &[u8]) -> Option<Named> {
-    let mut all = Named::new();
+fn named(input: &mut &[u8]) -> Option<NamedPartitions> {
+    let mut all = NamedPartitions::new();
     let mut left = PARTS_MAX;
     for _ in 0..within(&mut left, count(input)?)? {
         let topic = text(input)?;
@@ -134,7 +138,7 @@ fn count(input: &mut &[u8]) -> Option<u32> {
     u32::try_from(i32::from_be_bytes(take(input)?)).ok()
 }
 
-/// The count, if so many are left.
+/// Returns the count if at most that many parts are left.
 fn within(left: &mut usize, count: u32) -> Option<u32> {
     *left = left.checked_sub(usize::try_from(count).ok()?)?;
     Some(count)
@@ -157,7 +161,7 @@ fn maybe_text(input: &mut &[u8]) -> Option<Option<String>> {
     Some(Some(std::str::from_utf8(text).ok()?.to_owned()))
 }
 
-/// Passes over user data and returns its length.
+/// Skips user data and returns its length.
 fn user_data(input: &mut &[u8]) -> Option<usize> {
     let length = usize::try_from(i32::from_be_bytes(take(input)?)).unwrap_or(0);
     let (_, rest) = input.split_at_checked(length)?;
@@ -194,19 +198,23 @@ mod tests {
     fn assignments_round_trip_and_user_data_is_noticed() {
         let partitions = vec![("t".to_owned(), vec![1, 2]), ("u".to_owned(), vec![])];
         let bytes = encode_assignment(1, &partitions);
-        let read = Assigned::decode(&bytes).unwrap();
+        let read = ClassicAssignment::decode(&bytes).unwrap();
         assert_eq!((read.partitions, read.has_user_data), (partitions, false));
-        let custom = Assigned::decode(b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01x").unwrap();
+        let custom =
+            ClassicAssignment::decode(b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01x").unwrap();
         assert!(custom.has_user_data);
-        assert_eq!(Assigned::decode(b""), Some(Assigned::default()));
-        assert_eq!(Assigned::decode(b"\x00\x00\x7f\xff\xff\xff"), None);
+        assert_eq!(
+            ClassicAssignment::decode(b""),
+            Some(ClassicAssignment::default())
+        );
+        assert_eq!(ClassicAssignment::decode(b"\x00\x00\x7f\xff\xff\xff"), None);
     }
 
     #[test]
     fn an_assignment_with_a_topic_whose_name_is_too_long_to_be_said_is_read_without_it() {
         let long = ("a".repeat(40_000), vec![0]);
         let bytes = encode_assignment(1, &vec![long, ("t".to_owned(), vec![3])]);
-        let read = Assigned::decode(&bytes).unwrap();
+        let read = ClassicAssignment::decode(&bytes).unwrap();
         assert_eq!(read.partitions, [("t".to_owned(), vec![3])]);
     }
 }

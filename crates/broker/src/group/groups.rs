@@ -1,10 +1,10 @@
-//! All groups of one partition of `__consumer_offsets`: their machines and what the log has, or
-//! will have, of them. A group is classic or a consumer group, never both at once.
+//! All groups of one partition of `__consumer_offsets`: their state machines, and their records in
+//! the log or in flight. A group is either a classic or a consumer group.
 //!
-//! A group exists when something of it is in the log or on its way there, or when somebody is in
-//! it. Requests decide on the latest state and return records; [`Groups::stage`] takes them in as
-//! "on their way", [`Groups::settle`] as committed or as never written. Reads of offsets see what
-//! is committed. Not here: the order of appends and who waits for them ([`super::coordinator`]).
+//! A group exists when a record of it is in the log or in flight, or when it has a member. Requests
+//! decide on the latest state and return records; [`Groups::stage`] takes them in as in flight,
+//! [`Groups::settle`] as committed or as never written. Reads of offsets return committed ones. Not
+//! here: the order of appends, and the requests that wait for them ([`super::coordinator`]).
 
 mod consumers;
 mod pieces;
@@ -21,8 +21,8 @@ use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::ErrorCode;
 
 use super::classic::{
-    ClassicGroup, Departed, Effects, Join, Leaver, Limits, Reply, Sync, Then, Token, join_refused,
-    sync_refused,
+    ClassicGroup, Effects, Join, LeaveResult, Leaver, Limits, Reply, Sync, Then, Token,
+    join_refused, sync_refused,
 };
 use super::cluster::Cluster;
 use super::consumer::{ConsumerGroup, ConsumerOptions, Job};
@@ -30,25 +30,25 @@ use super::open::OpenTransactions;
 use super::records::GroupRecord;
 use super::versioned::{Sequence, Versioned};
 use super::{Now, Since};
-pub use consumers::Decided;
+pub use consumers::GroupDecision;
 pub(super) use consumers::of_group;
 use weight::offset_bytes;
 pub(super) use weight::{GROUP_BYTES, OFFSET_BYTES, Shares};
 
-/// What is to be found out for a group.
+/// A job for a group.
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) group: StrBytes,
-    /// The address that asked for what needs it.
+    /// The address whose request needs the job.
     pub(super) host: StrBytes,
     pub(super) job: Job,
 }
 
-/// Groups in one partition of `__consumer_offsets`.
+/// Most groups in one partition of `__consumer_offsets`.
 const GROUPS_MAX: usize = 1_000_000;
-/// Groups whose deadlines are seen to before others get their turn.
+/// Most groups whose deadlines are handled before other tasks have their turn.
 const EXPIRED_AT_ONCE_MAX: usize = 100;
-/// The least time between two looks at the deadlines of one group.
+/// Least time between two checks of one group's deadlines.
 const MOMENT: Duration = Duration::from_millis(1);
 
 const _: () = assert!(EXPIRED_AT_ONCE_MAX < GROUPS_MAX, "others get their turn");
@@ -62,38 +62,38 @@ const _: () = assert!(
 pub struct GroupsOptions {
     /// Limits of a group.
     pub classic: Limits,
-    /// Largest note beside an offset, in UTF-16 units.
+    /// Longest metadata of an offset, in UTF-16 units.
     pub offset_metadata_max: usize,
-    /// How long offsets of a group without members are kept, in milliseconds.
+    /// How long the offsets of a group without members are retained, in milliseconds.
     pub offsets_retention_ms: i64,
     /// Limits of consumer groups.
     pub consumer: ConsumerOptions,
-    /// Bytes that the groups of a shard may take, about.
+    /// Approximate bytes that the groups of a shard may take.
     pub state_bytes_max: usize,
 }
 
-/// What a request or a timer leads to.
+/// The consequences of a request or a timer.
 #[derive(Default, Debug)]
-pub struct Outcome {
-    /// Answers.
+pub struct GroupOutcome {
+    /// Answers to send.
     pub replies: Vec<(Token, Reply)>,
-    /// What to append, each atomically, in order.
+    /// Appends in order, each atomic.
     pub appends: Vec<Append>,
 }
 
-/// Records that belong together.
+/// Records to append atomically.
 #[derive(Debug)]
 pub struct Append {
     /// The records.
     pub records: Vec<GroupRecord>,
-    /// Whose machine is to be told, and of what.
+    /// The group whose machine continues after the append, and the continuation.
     pub then: Option<(StrBytes, Then)>,
-    /// Who is answered when they are in the log; else they are told of the error.
+    /// Answers to send when the records are in the log; if the append fails they become refusals.
     pub answers: Vec<(Token, Reply)>,
 }
 
 impl Append {
-    /// Records that nobody waits for.
+    /// Creates an append without a continuation and answers.
     pub fn of(records: Vec<GroupRecord>) -> Self {
         Self {
             records,
@@ -105,7 +105,7 @@ impl Append {
 
 /// A group of either kind.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind<'a> {
+pub enum GroupRef<'a> {
     /// A classic group.
     Classic(&'a ClassicGroup),
     /// A consumer group.
@@ -119,7 +119,7 @@ pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<Position>>>
 #[derive(Clone, Debug)]
 pub(super) struct Position {
     pub(super) value: OffsetCommitValue,
-    /// When it was committed.
+    /// Its age since the commit.
     pub(super) since: Since,
 }
 
@@ -138,15 +138,15 @@ pub(super) struct Group {
     consumer: Option<Box<ConsumerGroup>>,
     metadata: Versioned<GroupMetadataValue>,
     pub(super) offsets: Offsets,
-    /// Its entry among the deadlines.
+    /// Its entry in `Groups::deadlines`.
     armed: Option<Instant>,
-    /// Bytes of its offsets, about.
+    /// Approximate bytes of its offsets.
     offsets_bytes: usize,
-    /// What of it is in the sum of all groups.
+    /// Its part of `Groups::bytes`.
     counted: usize,
-    /// Who pays for it.
-    paid: Option<weight::Paid>,
-    /// When positions of it that were on their way were refused last, in [`Groups::refusals`].
+    /// The address that pays for it.
+    paid: Option<weight::PaidBytes>,
+    /// [`Groups::refusals`] when an append of its offsets last failed.
     refused_at: u64,
 }
 
@@ -188,15 +188,15 @@ impl Group {
             && consumer.is_none_or(|consumer| consumer.is_vacant())
     }
 
-    /// The group, if it is a consumer group.
+    /// Returns the consumer group, if it is one.
     pub(super) fn consumer(&self) -> Option<&ConsumerGroup> {
         let consumer = self.consumer.as_deref();
         consumer.filter(|consumer| consumer.exists())
     }
 
-    fn kind(&self) -> Kind<'_> {
+    fn kind(&self) -> GroupRef<'_> {
         self.consumer()
-            .map_or(Kind::Classic(&self.machine), Kind::Consumer)
+            .map_or(GroupRef::Classic(&self.machine), GroupRef::Consumer)
     }
 
     fn next_deadline(&self) -> Option<Instant> {
@@ -214,32 +214,34 @@ impl Group {
 #[derive(Debug)]
 pub struct Groups {
     pub(super) options: GroupsOptions,
-    /// Offsets that transactions have written that have not ended.
+    /// Offsets in transactions that have not ended.
     pub(super) open: OpenTransactions,
     // Bounded: `GROUPS_MAX`, and `groups::weight::check_growth` in bytes.
     by_id: BTreeMap<StrBytes, Group>,
     // Bounded: one for each group, `GROUPS_MAX`.
     deadlines: BTreeSet<(Instant, StrBytes)>,
-    /// Nothing is due earlier than this: a moment after the time that [`Groups::expire`] last dealt with,
-    /// so that no machine can ask for the same time again and again.
+    /// Earliest time for which a deadline is set: one moment after the time that [`Groups::expire`]
+    /// last handled.
+    ///
+    /// No machine can therefore set a deadline for the same time again.
     not_before: Option<Instant>,
-    /// Bytes of all groups, about.
+    /// Approximate bytes of all groups.
     bytes: usize,
-    /// Bytes of the groups of the shard's other partitions.
+    /// Bytes of the groups in the shard's other partitions.
     pub(super) bytes_elsewhere: usize,
-    /// What addresses pay for, on this shard.
+    /// The bytes that each address pays for, on this shard.
     pub(super) shares: Rc<Shares>,
-    /// The address that asks for what is done next, if anybody does.
+    /// The address whose request is being decided, if a request is.
     pub(super) asker: Option<StrBytes>,
-    /// What the last decisions left to be found out elsewhere.
+    /// Jobs that the last decisions left.
     // Bounded: the coordinator takes it after each decision.
     pub(super) jobs: Vec<Work>,
-    /// Appends that were refused so far.
+    /// Number of appends that failed so far.
     refusals: u64,
 }
 
 impl Groups {
-    /// No groups.
+    /// Creates an empty set of groups.
     pub fn new(options: GroupsOptions) -> Self {
         Self {
             options,
@@ -256,23 +258,24 @@ impl Groups {
         }
     }
 
-    /// Appends that were refused so far.
+    /// Returns the number of appends that failed so far.
     pub(super) fn refusals(&self) -> u64 {
         self.refusals
     }
 
-    /// Whether positions of a group that were on their way may have been refused since there had been so many refusals.
+    /// Returns whether an append of the group's offsets may have failed since [`Groups::refusals`]
+    /// was `refusals`.
     pub(super) fn was_refused_since(&self, id: &StrBytes, refusals: u64) -> bool {
         let group = self.by_id.get(id);
         group.is_none_or(|group| group.refused_at > refusals)
     }
 
-    /// A group.
-    pub fn get(&self, id: &StrBytes) -> Option<Kind<'_>> {
+    /// Returns a group.
+    pub fn get(&self, id: &StrBytes) -> Option<GroupRef<'_>> {
         self.existing_group(id).map(Group::kind)
     }
 
-    /// All that there is, by id, from behind `after`.
+    /// Returns all groups after `after`, by id.
     pub(super) fn all_after(
         &self,
         after: Option<&StrBytes>,
@@ -285,7 +288,7 @@ impl Groups {
         self.by_id.get(id).filter(|group| group.exists())
     }
 
-    /// A group as readers of the log see it, also one that is about to go.
+    /// Returns a group with its records in the log, even if it is being deleted.
     pub(super) fn recorded_group(&self, id: &StrBytes) -> Option<&Group> {
         self.by_id.get(id)
     }
@@ -306,13 +309,13 @@ impl Groups {
         token: Token,
         now: Now,
         cluster: &dyn Cluster,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         self.asked_by(&join.client_host);
         let consumer = self.existing_group(id).and_then(Group::consumer);
         if consumer.is_some_and(|group| !group.is_empty()) {
             return self.join_consumer_group(id, &join, token, (now, cluster));
         }
-        // A consumer group without members gives way.
+        // A consumer group without members is replaced.
         let replaced = consumer.map(|group| of_group(id, group.removal()));
         let is_new = replaced.is_some() || self.existing_group(id).is_none();
         let refusal = if is_new && !join.member_id.is_empty() {
@@ -333,9 +336,9 @@ impl Groups {
         };
         if let Some(error) = refusal {
             let answer = Reply::Join(join_refused(join.member_id, error));
-            return Outcome {
+            return GroupOutcome {
                 replies: vec![(token, answer)],
-                ..Outcome::default()
+                ..GroupOutcome::default()
             };
         }
         let limits = self.options.classic;
@@ -359,23 +362,23 @@ impl Groups {
         token: Token,
         now: Now,
         cluster: &dyn Cluster,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         if self.is_consumer(id) {
             return self.sync_consumer_group(id, &sync, token, (now, cluster));
         }
         let Some(machine) = self.machine(id) else {
             let answer = Reply::Sync(sync_refused(ErrorCode::UnknownMemberId));
             let replies = vec![(token, answer)];
-            return Outcome {
+            return GroupOutcome {
                 replies,
-                ..Outcome::default()
+                ..GroupOutcome::default()
             };
         };
         let effects = machine.sync(sync, token, now);
         self.carry(id, effects)
     }
 
-    /// Handles a heartbeat. It only puts deadlines off, so none has to be brought forward.
+    /// Handles a heartbeat; it only postpones deadlines, so none has to be set earlier.
     pub fn heartbeat(
         &mut self,
         id: &StrBytes,
@@ -399,31 +402,33 @@ impl Groups {
         leavers: &[Leaver],
         now: Now,
         cluster: &dyn Cluster,
-    ) -> (Vec<Departed>, Outcome) {
+    ) -> (Vec<LeaveResult>, GroupOutcome) {
         if self.is_consumer(id) {
             return self.leave_consumer_group(id, leavers, (now, cluster));
         }
         let Some(machine) = self.machine(id) else {
-            let departed = leavers.iter().map(|leaver| Departed {
+            let departed = leavers.iter().map(|leaver| LeaveResult {
                 member_id: leaver.member_id.clone(),
                 instance_id: leaver.instance_id.clone(),
                 error: Some(ErrorCode::UnknownMemberId),
             });
-            return (departed.collect(), Outcome::default());
+            return (departed.collect(), GroupOutcome::default());
         };
         let (departed, effects) = machine.leave(leavers, now);
         (departed, self.carry(id, effects))
     }
 
-    /// When [`Groups::expire`] has something to do next.
+    /// Returns when [`Groups::expire`] has work next.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Does what is due, for some groups at a time: what is left is still due. Every group that was seen
-    /// to is due later than `now`, so this ends, whatever the machines say.
-    pub fn expire(&mut self, now: Now, cluster: &dyn Cluster) -> Outcome {
-        let mut outcome = Outcome::default();
+    /// Handles what is due, for some groups at a time: the rest stays due.
+    ///
+    /// A group that was handled is due later than `now`, so this ends whatever deadlines the
+    /// machines set.
+    pub fn expire(&mut self, now: Now, cluster: &dyn Cluster) -> GroupOutcome {
+        let mut outcome = GroupOutcome::default();
         self.not_before = Some(now.at + MOMENT);
         for _ in 0..EXPIRED_AT_ONCE_MAX {
             if self.next_deadline().is_none_or(|at| at > now.at) {
@@ -476,9 +481,13 @@ impl Groups {
         }
     }
 
-    /// It takes too long to know what becomes of an append: whoever waits for it is told; its records are still on their
-    /// way.
-    pub fn stop_waiting(&mut self, append: &mut Append, error: ErrorCode, now: Now) -> Outcome {
+    /// Answers the requests that wait for an append of unknown outcome; its records stay in flight.
+    pub fn stop_waiting(
+        &mut self,
+        append: &mut Append,
+        error: ErrorCode,
+        now: Now,
+    ) -> GroupOutcome {
         let told = append.then.take().and_then(|(id, then)| {
             let machine = &mut self.by_id.get_mut(&id)?.machine;
             let effects = machine.stored(then, Err(error), now);
@@ -491,7 +500,8 @@ impl Groups {
         told
     }
 
-    /// After a time in which nobody could be heard: every member has a whole session, and every rebalance its time.
+    /// Gives every member a whole session and every rebalance its whole timeout, after a time
+    /// without heartbeats.
     pub fn resume(&mut self, now: Now) {
         let session = self.options.consumer.session_timeout_ms.value;
         for group in self.by_id.values_mut() {
@@ -502,8 +512,8 @@ impl Groups {
         }
     }
 
-    /// Ends an append: `appended` says whether the records are in the log, `outcome` what their
-    /// group is told.
+    /// Ends an append: `appended` means that its records are in the log; `outcome` goes to the
+    /// group and the requests.
     pub fn settle(
         &mut self,
         sequence: Sequence,
@@ -511,7 +521,7 @@ impl Groups {
         appended: bool,
         outcome: Result<(), ErrorCode>,
         now: Now,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         if !appended {
             self.refusals = self.refusals.saturating_add(1);
         }
@@ -544,7 +554,8 @@ impl Groups {
         told
     }
 
-    /// Versions of these records were dropped: what follows from the versions is made anew, once per group.
+    /// Rebuilds the indexes of the groups in these records, whose versions were dropped, once per
+    /// group.
     fn reindex(&mut self, records: &[GroupRecord]) {
         let consumers = records
             .iter()
@@ -614,8 +625,11 @@ impl Groups {
         }
     }
 
-    /// Takes in an offset of a transaction that has been committed. Nothing else of a group is written in a transaction by a
-    /// coordinator, Kafka's or ours: what somebody else put there is passed over, for the group may have gone on since.
+    /// Takes in an offset of a committed transaction.
+    ///
+    /// No coordinator, neither Kafka's nor this one, writes any other group record in a
+    /// transaction. Such a record of another writer is skipped, because the group may have changed
+    /// since.
     pub fn commit_record(&mut self, record: &GroupRecord, now: Now) {
         let GroupRecord::Offset {
             group,
@@ -641,21 +655,22 @@ impl Groups {
         self.sweep(group);
     }
 
-    /// Takes in a record that is in the log. Machines follow in [`Groups::finish_load`].
+    /// Takes in a record from the log; [`Groups::finish_load`] then builds the machines.
     pub fn load(&mut self, record: &GroupRecord, now: Now) {
         self.stage(0, std::slice::from_ref(record), now);
         self.settle_record(0, record, true, now);
         self.sweep(record.group());
     }
 
-    /// All groups, which are not here any more.
+    /// Removes and returns all groups.
     #[must_use]
     pub fn take(&mut self) -> Self {
         let none = Self::new(self.options);
         std::mem::replace(self, none)
     }
 
-    /// Forgets some groups: the answers for everybody who waits in them. `None` when there are no more.
+    /// Removes `count` groups and returns the answers for requests that wait in them; `None` when
+    /// none is left.
     pub fn abandon(&mut self, count: usize, error: ErrorCode) -> Option<Vec<(Token, Reply)>> {
         let mut replies = Vec::new();
         for _ in 0..count {
@@ -668,8 +683,8 @@ impl Groups {
         Some(replies)
     }
 
-    /// Makes a machine's effects those of the partition, and notes its deadline.
-    pub(super) fn carry(&mut self, id: &StrBytes, effects: Effects) -> Outcome {
+    /// Turns a machine's effects into an outcome, and notes the group's deadline.
+    pub(super) fn carry(&mut self, id: &StrBytes, effects: Effects) -> GroupOutcome {
         self.arm(id);
         let appends = effects.stores.into_iter().map(|store| {
             let record = GroupRecord::Metadata {
@@ -681,7 +696,7 @@ impl Groups {
                 ..Append::of(vec![record])
             }
         });
-        Outcome {
+        GroupOutcome {
             replies: effects.replies,
             appends: appends.collect(),
         }
@@ -703,7 +718,7 @@ impl Groups {
             return;
         };
         let next = self.not_before.map_or(next, |moment| next.max(moment));
-        // A deadline that was put off is found out when the earlier one passes.
+        // A deadline that was postponed is noticed when the earlier one passes.
         if group.armed.is_some_and(|armed| armed <= next) {
             return;
         }
@@ -713,7 +728,7 @@ impl Groups {
         self.deadlines.insert((next, id.clone()));
     }
 
-    /// Forgets a group that does not exist any more.
+    /// Removes a group that no longer exists.
     fn sweep(&mut self, id: &StrBytes) {
         self.weigh(id);
         let Some(group) = self.by_id.get(id).filter(|group| group.is_vacant()) else {
@@ -729,8 +744,8 @@ impl Groups {
     }
 }
 
-impl Outcome {
-    /// Takes in what another came to.
+impl GroupOutcome {
+    /// Appends the consequences of another outcome.
     pub(super) fn extend(&mut self, other: Self) {
         self.replies.extend(other.replies);
         self.appends.extend(other.appends);

@@ -1,9 +1,9 @@
-//! Which partition of `__consumer_offsets` a group lives in: Java's `String.hashCode` without its
-//! sign, modulo the count.
+//! The partition of `__consumer_offsets` of a group: the absolute value of Java's
+//! `String.hashCode`, modulo the partition count.
 
-/// The partition of `__consumer_offsets`, of `count`, that holds a group.
+/// Returns the partition of `__consumer_offsets`, of `count`, that holds a group.
 ///
-/// The hash is over UTF-16 units; the one hash without a positive counterpart counts as 0.
+/// The hash is over UTF-16 units; the minimum hash, which has no positive counterpart, counts as 0.
 pub fn partition_for(group: &str, count: i32) -> i32 {
     let hash = group.encode_utf16().fold(0_i32, |hash, unit| {
         hash.wrapping_mul(31).wrapping_add(i32::from(unit))
@@ -20,8 +20,7 @@ mod tests {
         assert_eq!(partition_for("", 50), 0);
         assert_eq!(partition_for("hello", i32::MAX), 99_162_322);
         assert_eq!(partition_for("Hello", i32::MAX), 69_609_650);
-        // This one's hash is the least number there is, which has no positive counterpart.
-        // Units beyond the basic plane count twice: U+1F600 is d83d de00.
+        // A character beyond the basic plane counts as two units: U+1F600 is d83d de00.
         assert_eq!(partition_for("\u{1f600}", i32::MAX), 0xd83d * 31 + 0xde00);
     }
 

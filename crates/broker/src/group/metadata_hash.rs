@@ -1,9 +1,10 @@
-//! The hash by which a consumer group notices that the topics it reads have changed.
+//! The hash by which a consumer group notices that the topics that it reads have changed.
 //!
-//! It is written to the log, and a broker that takes the group over compares it with its own, so it
-//! is Kafka's to the bit: XXH3 (64 bits) of each topic over a byte 0, the id, the name, and for
-//! every partition its number and its racks; then XXH3 over the hashes of the topics by name.
-//! Numbers are little-endian; text is UTF-16, followed by its length.
+//! It is written to the log, and the next coordinator of the group compares it with its own hash,
+//! so it equals Kafka's to the bit: XXH3 (64 bits) of each topic over a byte 0, the id, the name,
+//! the partition count, and for every partition its number and its racks; then XXH3 over the hashes
+//! of the topics in the order of their names. Numbers are little-endian; text is UTF-16, followed
+//! by its length, and a rack also has its length before it.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use wire::types::Uuid;
 
 use super::cluster::Cluster;
 
-/// The hash of the topics, of those that exist; 0 for none.
+/// Returns the hash of the topics that exist; 0 for none.
 pub(super) fn of(topics: &BTreeSet<StrBytes>, cluster: &dyn Cluster) -> i64 {
     let hashes = topics.iter().filter_map(|topic| {
         let name = topic.as_str();
@@ -64,7 +65,8 @@ mod tests {
 
     use super::*;
 
-    /// What Kafka 4.3.0 wrote for a group that read a topic of two partitions, without racks.
+    /// The hash that Kafka 4.3.0 wrote for a group that read a topic of two partitions without
+    /// racks.
     #[test]
     fn the_hash_is_that_of_kafka() {
         let id = uuid_from_base64("6hoJXaU4RjqGEhqtfp8V9w").unwrap();

@@ -1,4 +1,4 @@
-//! What the group coordinators of all shards count, added up.
+//! Metrics of the group coordinators, added up over all shards.
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -6,16 +6,18 @@ use prometheus_client::registry::Registry;
 /// Gauges, shared by all shards.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
-    /// Partitions of `__consumer_offsets` whose groups are not served, because they could not be read or their log failed.
+    /// Partitions of `__consumer_offsets` whose groups are not served: they are unreadable or their
+    /// log failed.
     pub failed_partitions: Gauge,
-    /// Partitions of `__consumer_offsets` whose groups change nothing, because what they have written is not in the log yet.
+    /// Partitions of `__consumer_offsets` whose groups cannot change while earlier records are not
+    /// committed.
     pub stalled_partitions: Gauge,
-    /// Bytes of what groups keep, about.
+    /// Approximate bytes of the groups.
     pub state_bytes: Gauge,
 }
 
 impl Metrics {
-    /// Makes and registers them.
+    /// Creates and registers the gauges.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();

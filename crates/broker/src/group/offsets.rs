@@ -1,7 +1,7 @@
 //! Committed offsets: commit ([`commit`]), fetch ([`fetch`]), delete ([`delete`]), expiry.
 //!
-//! Which topics and partitions exist is the caller's knowledge: it is asked for with every request
-//! and is not kept here.
+//! The caller passes in which topics and partitions exist with every request; they are not kept
+//! here.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ mod delete;
 mod fetch;
 
 pub(crate) use by_id::{COMMIT_BY_ID, commit_answer, unknown_to};
-pub(crate) use commit::{Commit, Readied, Verdict, is_long};
-pub(crate) use delete::Going;
-pub(crate) use fetch::Fetched;
+pub(crate) use commit::{CheckedCommit, Commit, Verdict, is_long};
+pub(crate) use delete::OffsetDeletion;
+pub(crate) use fetch::OffsetFetchAnswer;
 
-use super::classic::State;
+use super::classic::ClassicGroupState;
 use super::consumer::ConsumerGroup;
 use super::groups::{Group, Groups, Position};
 use super::open::Unstable;
@@ -26,7 +26,10 @@ use super::records::GroupRecord;
 use super::{Now, Since, owned};
 
 impl Groups {
-    /// Handles a deletion of a group. What an open transaction has written goes too: its end would bring the group back.
+    /// Handles a deletion of a group.
+    ///
+    /// Offsets in open transactions are deleted too: otherwise the end of the transaction would
+    /// restore the group.
     pub fn delete_group(&self, id: &StrBytes) -> Result<Vec<GroupRecord>, ErrorCode> {
         let id = &owned(id);
         let unstable = self.open.of_group(id);
@@ -43,7 +46,8 @@ impl Groups {
                 .ok_or(ErrorCode::GroupIdNotFound);
         };
         let consumer = group.consumer();
-        if group.machine.state() != State::Empty || consumer.is_some_and(|group| !group.is_empty())
+        if group.machine.state() != ClassicGroupState::Empty
+            || consumer.is_some_and(|group| !group.is_empty())
         {
             return Err(ErrorCode::NonEmptyGroup);
         }
@@ -55,9 +59,11 @@ impl Groups {
         Ok(records)
     }
 
-    /// Offsets that nobody has needed for too long, and groups that nothing is left of; each group's records apart. What an
-    /// open transaction is about to move stays, and so does its group. Looks at `count` groups `after` one, and says
-    /// after which to go on, if there are more.
+    /// Returns the tombstones of expired offsets and of groups with nothing left, separately for
+    /// each group.
+    ///
+    /// An offset that an open transaction is about to change does not expire, nor does its group.
+    /// Checks `count` groups after `after`, and returns where to continue if there are more.
     pub fn expire_offsets(
         &self,
         after: Option<&StrBytes>,
@@ -89,15 +95,15 @@ impl Groups {
             return self.expire_consumer_group(id, (group, consumer), unstable, now);
         }
         let machine = &group.machine;
-        let empty = machine.state() == State::Empty;
-        // What the time of an offset is counted from: a group of members that has been left, its
-        // last change.
+        let empty = machine.state() == ClassicGroupState::Empty;
+        // Offsets of a group whose members have all left age from that change; others from their
+        // commit.
         let left = machine
             .state_since()
             .filter(|_| empty && machine.has_protocol_type());
         let reading = machine.is_consumer()
             && machine.knows_subscriptions()
-            && machine.state() == State::Stable;
+            && machine.state() == ClassicGroupState::Stable;
         let mut records = Vec::new();
         if empty || reading {
             let retention = self.options.offsets_retention_ms;
@@ -114,8 +120,8 @@ impl Groups {
         records
     }
 
-    /// Offsets of a consumer group expire a while after they were committed, unless the group reads
-    /// the topic.
+    /// Expires offsets of a consumer group after the retention time, unless the group reads the
+    /// topic.
     fn expire_consumer_group(
         &self,
         id: &StrBytes,
@@ -137,8 +143,10 @@ impl Groups {
         records
     }
 
-    /// Offsets of topics that are gone, also of those in open transactions; each group's records apart. Looks at `count` groups
-    /// `after` one, and says after which to go on, if there may be more.
+    /// Returns the tombstones of offsets of deleted topics, including those in open transactions,
+    /// separately for each group.
+    ///
+    /// Checks `count` groups after `after`, and returns where to continue if there may be more.
     pub fn topics_deleted(
         &self,
         gone: &GoneTopics,
@@ -157,7 +165,7 @@ impl Groups {
             });
             lost.insert(id, records);
         }
-        // What is open is little, and comes with the first.
+        // There are few open transactions: all are handled with the first groups.
         let open = after.is_none().then(|| self.open.by_group());
         for (id, unstable) in open.into_iter().flatten() {
             let records = lost.entry(id).or_default();
@@ -178,12 +186,13 @@ impl Groups {
     }
 }
 
-/// Topics that are gone: the ids that they had, by name.
-// Bounded: lives while their offsets are looked for; those of one change of the metadata, `controller::RECORDS_PER_REQUEST_MAX`.
+/// Deleted topics: their ids, by name.
+// Bounded: lives while the offsets are deleted; the topics of one metadata change,
+// `controller::RECORDS_PER_REQUEST_MAX`.
 pub struct GoneTopics(BTreeMap<StrBytes, Vec<Uuid>>);
 
 impl GoneTopics {
-    /// These.
+    /// Creates the set of these topics.
     pub fn of(gone: impl IntoIterator<Item = (StrBytes, TopicId)>) -> Self {
         let mut by_name: BTreeMap<StrBytes, Vec<Uuid>> = BTreeMap::new();
         for (name, id) in gone {
@@ -192,15 +201,18 @@ impl GoneTopics {
         Self(by_name)
     }
 
-    /// True for what was said of one of them, and not of a successor.
+    /// Returns true for an offset of one of the deleted topics, and false for one of a new topic
+    /// with the same name.
     fn had(&self, topic: &StrBytes, id: Uuid) -> bool {
         let ids = self.0.get(topic);
         ids.is_some_and(|ids| id.is_nil() || ids.contains(&id))
     }
 }
 
-/// By the time that has passed, whatever the wall clock shows. A client of old versions names the time at which its
-/// offset expires: so long after its commit.
+/// Returns true when an offset has expired, by elapsed time and not by the wall clock.
+///
+/// An old client sends the time when its offset expires, which is converted to a time after the
+/// commit.
 fn is_expired(position: &Position, since: Since, retention: i64, now: Now) -> bool {
     let value = &position.value;
     if value.expire_timestamp == -1 {
@@ -217,7 +229,7 @@ fn offsets_of(group: &Group) -> usize {
     offsets.filter(|offset| offset.latest().is_some()).count()
 }
 
-/// The tombstones of a group without members, beside those of its offsets.
+/// Returns the tombstones of a group without members, except those of its offsets.
 fn end_of_group(id: &StrBytes, group: &Group) -> Vec<GroupRecord> {
     let id = owned(id);
     match group.consumer() {
@@ -247,7 +259,7 @@ fn delete_where(
     }
 }
 
-/// Of names that are the groups' own, so that many tombstones of a group share them.
+/// Returns the tombstone of an offset; `group` and `topic` are copies that many tombstones share.
 fn tombstone(group: &StrBytes, topic: &StrBytes, partition: i32) -> GroupRecord {
     GroupRecord::Offset {
         group: group.clone(),

@@ -1,8 +1,8 @@
-//! Offsets that transactions have written and that do not count yet.
+//! Offsets of transactions that have not taken effect yet.
 //!
-//! They take effect when the transaction's commit marker is there, in the place of the log where they were written: an
-//! offset that was committed without a transaction after them stands. Until then a reader that asks for stable offsets
-//! is told to come back, and neither the offset nor its group expires.
+//! They take effect when the transaction's commit marker is committed, but keep their place in the
+//! log: an offset that was committed later without a transaction stands. Until then a reader of
+//! stable offsets gets an error to retry, and neither the offset nor its group expires.
 
 use std::collections::BTreeMap;
 
@@ -12,61 +12,63 @@ use wire::types::{Offset, ProducerId, TimestampMs, Uuid};
 
 use super::records::GroupRecord;
 
-/// Partitions, by their topic's name, and the id that the topic had.
+/// Partitions by topic name and index, with the topic's id.
 pub(crate) type Unstable = BTreeMap<(StrBytes, i32), Uuid>;
 
-/// A record as it lies in the log.
+/// A record in the log.
 #[derive(Clone, Debug)]
-pub struct Written {
-    /// Its key.
+pub struct LoggedRecord {
+    /// The key.
     pub key: Bytes,
-    /// Its value; none for a tombstone.
+    /// The value; `None` for a tombstone.
     pub value: Option<Bytes>,
-    /// Where it is.
+    /// The offset in the log.
     pub offset: Offset,
-    /// Its time.
+    /// The timestamp.
     pub timestamp: TimestampMs,
 }
 
-/// Records of transactions that are open in one partition, by producer, and found by what they are about: no question
-/// about one group, and no commit, looks at those of others.
+/// Records of open transactions in one partition, by producer, with an index by group.
+///
+/// With the index, neither a question about one group nor a commit looks at records of other
+/// groups.
 #[derive(Default, Debug)]
 pub struct OpenTransactions {
-    // Bounded: by `groups::weight::check_growth`, which counts its bytes.
-    by_producer: BTreeMap<i64, BTreeMap<Serial, Written>>,
-    /// Invariant: every entry is a record of `by_producer` or `closed` that is an offset.
-    // Bounded: `groups::weight::check_growth`, as what it points to.
+    // Bounded: `groups::weight::check_growth`, which counts its bytes.
+    by_producer: BTreeMap<i64, BTreeMap<Serial, LoggedRecord>>,
+    /// Invariant: every entry is an offset record in `by_producer` or `closed`.
+    // Bounded: `groups::weight::check_growth`, as the records.
     by_group: BTreeMap<StrBytes, OfGroup>,
-    /// Records of transactions that ended and are about to count, by when that was.
-    // Bounded: by `groups::weight::check_growth`, which counts its bytes.
-    closed: BTreeMap<Closed, BTreeMap<Serial, Written>>,
+    /// Records of committed transactions that are about to take effect, by transaction.
+    // Bounded: `groups::weight::check_growth`, which counts its bytes.
+    closed: BTreeMap<ClosedTransaction, BTreeMap<Serial, LoggedRecord>>,
     next: Serial,
     /// Bytes of keys and values.
     bytes: usize,
 }
 
-/// What is open of one group, by topic and partition.
+/// Open records of one group, by topic and partition.
 pub(super) type OfGroup = BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>;
 
-/// The order in which records were added.
+/// Numbers records in the order in which they were added.
 pub(super) type Serial = u64;
 
-/// A transaction that ended: its producer, and what had been added then.
-pub(super) type Closed = (i64, Serial);
+/// A transaction that ended: its producer, and the next serial at that time.
+pub(super) type ClosedTransaction = (i64, Serial);
 
-/// Where an offset comes from.
+/// The origin of an open offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source {
     producer: i64,
     topic_id: Uuid,
 }
 
-/// What a record is about: the group, the partition, and the id that its topic had.
+/// The subject of a record: the group, the partition, and the topic's id.
 type About = (StrBytes, (StrBytes, i32), Uuid);
 
 impl OpenTransactions {
     /// Keeps a record until its transaction ends.
-    pub fn add(&mut self, producer: ProducerId, record: Written) {
+    pub fn add(&mut self, producer: ProducerId, record: LoggedRecord) {
         let (producer, serial) = (producer.0, self.next);
         self.next += 1;
         self.bytes = self.bytes.saturating_add(size(&record));
@@ -80,8 +82,9 @@ impl OpenTransactions {
         assert!(taken.is_none(), "a number is one record's");
     }
 
-    /// The records of a transaction that ended; to be replayed if it was committed.
-    pub fn end(&mut self, producer: ProducerId) -> Vec<Written> {
+    /// Removes and returns the records of a transaction that ended; the caller replays them if it
+    /// was committed.
+    pub fn end(&mut self, producer: ProducerId) -> Vec<LoggedRecord> {
         let ended = self.by_producer.remove(&producer.0).unwrap_or_default();
         for (serial, record) in &ended {
             self.forget(*serial, record);
@@ -90,7 +93,7 @@ impl OpenTransactions {
         ended.into_values().collect()
     }
 
-    /// What holds between calls.
+    /// Asserts what holds between calls.
     fn check(&self) {
         if self.is_empty() {
             assert_eq!(self.bytes, 0, "the sum of the records that are open");
@@ -101,18 +104,21 @@ impl OpenTransactions {
         }
     }
 
-    /// A transaction was committed, and is about to count: its records stay until [`Self::take_closed`], and what its producer
-    /// adds from now on is not of it.
-    pub(super) fn close(&mut self, producer: ProducerId) -> Option<Closed> {
+    /// Marks a transaction as committed and about to take effect.
+    ///
+    /// Its records stay until [`Self::take_closed`]; records that its producer adds later are not
+    /// part of it.
+    pub(super) fn close(&mut self, producer: ProducerId) -> Option<ClosedTransaction> {
         let records = self.by_producer.remove(&producer.0)?;
         let closed = (producer.0, self.next);
-        // Two that end without a record between them: the first has them all.
+        // Two transactions that end without a record between them share one entry, and the first to
+        // be taken has all records.
         self.closed.entry(closed).or_default().extend(records);
         Some(closed)
     }
 
-    /// What is left of the records of a transaction that ended.
-    pub(super) fn take_closed(&mut self, closed: Closed) -> Vec<Written> {
+    /// Removes and returns the remaining records of a transaction that was closed.
+    pub(super) fn take_closed(&mut self, closed: ClosedTransaction) -> Vec<LoggedRecord> {
         let ended = self.closed.remove(&closed).unwrap_or_default();
         for (serial, record) in &ended {
             self.forget(*serial, record);
@@ -121,12 +127,12 @@ impl OpenTransactions {
         ended.into_values().collect()
     }
 
-    /// Everything that is added from now on comes after what has been added so far.
+    /// Returns a mark: records added later are not before it.
     pub(super) fn mark(&self) -> Serial {
         self.next
     }
 
-    /// Forgets what was written under a key before the mark: something newer stands.
+    /// Drops the records of a key from before the mark, because a newer one stands.
     pub(super) fn supersede(&mut self, key: &[u8], mark: Serial) {
         let Some((group, partition, _)) = about(key, None) else {
             return;
@@ -144,7 +150,7 @@ impl OpenTransactions {
         }
     }
 
-    /// Takes one record out, wherever it is found.
+    /// Removes one record from an open or a closed transaction.
     fn remove(&mut self, (producer, serial): (i64, Serial)) {
         let open = self.by_producer.get_mut(&producer);
         let mut record = open.and_then(|records| records.remove(&serial));
@@ -156,7 +162,8 @@ impl OpenTransactions {
             self.by_producer.remove(&producer);
         }
         if record.is_none() {
-            // Of the transactions that ended behind it the first is its own.
+            // The first transaction of the producer that ended after this record is the record's
+            // own.
             let mut ended = self
                 .closed
                 .range_mut((producer, serial.saturating_add(1))..);
@@ -170,8 +177,8 @@ impl OpenTransactions {
         self.check();
     }
 
-    /// A record is not in `by_producer` any more.
-    fn forget(&mut self, serial: Serial, record: &Written) {
+    /// Updates the index and the bytes for a record that was removed.
+    fn forget(&mut self, serial: Serial, record: &LoggedRecord) {
         assert!(self.bytes >= size(record), "it was weighed as it came");
         self.bytes = self.bytes.saturating_sub(size(record));
         let Some((group, partition, _)) = about(&record.key, None) else {
@@ -191,9 +198,9 @@ impl OpenTransactions {
         }
     }
 
-    /// Forgets what is older than the last plain record of its key.
+    /// Drops records that are older than the last plain record of their key.
     pub(super) fn without_older(mut self, positions: &BTreeMap<Bytes, Offset>) -> Self {
-        let is_older = |record: &Written| {
+        let is_older = |record: &LoggedRecord| {
             let plain = positions.get(&record.key);
             plain.is_some_and(|plain| *plain >= record.offset)
         };
@@ -209,18 +216,18 @@ impl OpenTransactions {
         self
     }
 
-    /// The groups that any of it is about, and what.
+    /// Returns the groups with open offsets, and these offsets.
     pub(super) fn by_group(&self) -> impl Iterator<Item = (&StrBytes, Unstable)> {
         let all = self.by_group.iter();
         all.map(|(group, mine)| (group, unstable(mine)))
     }
 
-    /// What of one group is open.
+    /// Returns a copy of the open offsets of one group.
     pub(super) fn of_group(&self, group: &StrBytes) -> Unstable {
         self.by_group.get(group).map(unstable).unwrap_or_default()
     }
 
-    /// The same without a copy.
+    /// Returns the open offsets of one group without a copy.
     pub(super) fn all_of(&self, group: &StrBytes) -> Option<&OfGroup> {
         self.by_group.get(group)
     }
@@ -229,13 +236,13 @@ impl OpenTransactions {
         self.by_producer.is_empty() && self.closed.is_empty()
     }
 
-    /// Bytes of the records.
+    /// Returns the bytes of the records.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
-fn size(record: &Written) -> usize {
+fn size(record: &LoggedRecord) -> usize {
     let value = record.value.as_ref().map_or(0, Bytes::len);
     record.key.len().saturating_add(value)
 }
@@ -267,7 +274,7 @@ fn about(key: &[u8], value: Option<&[u8]>) -> Option<About> {
 mod tests {
     use super::*;
 
-    fn offset(group: &str, partition: i32, at: i64) -> Written {
+    fn offset(group: &str, partition: i32, at: i64) -> LoggedRecord {
         let text = |text: &str| StrBytes::from_string(text.to_owned());
         let record = GroupRecord::Offset {
             group: text(group),
@@ -276,7 +283,7 @@ mod tests {
             value: None,
         };
         let (key, value) = record.encode();
-        Written {
+        LoggedRecord {
             key,
             value,
             offset: Offset(at),
@@ -284,8 +291,8 @@ mod tests {
         }
     }
 
-    /// Fifty thousand groups, each asked about and each with something newer: looking through all of the others for
-    /// each would not end in an hour.
+    /// Queries and supersedes each of fifty thousand groups: a scan of all others for each one
+    /// would take more than an hour.
     #[test]
     fn what_is_open_of_one_group_is_found_without_looking_at_the_others() {
         let mut open = OpenTransactions::default();

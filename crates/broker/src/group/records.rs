@@ -1,4 +1,4 @@
-//! What a group decision writes: one record of `__consumer_offsets`, as a value.
+//! The records of group decisions in `__consumer_offsets`, as values.
 
 use bytes::Bytes;
 use wire::protocol::StrBytes;
@@ -9,7 +9,7 @@ use wire::records::offsets::{
 
 use super::consumer::record::ConsumerRecord;
 
-/// Key and value as they are appended; without a value it is a tombstone.
+/// Key and value to append; a record without a value is a tombstone.
 pub type RawRecord = (Bytes, Option<Bytes>);
 
 /// A record of a group; without a value it is a tombstone.
@@ -43,7 +43,7 @@ pub enum GroupRecord {
 }
 
 impl GroupRecord {
-    /// The group it belongs to.
+    /// Returns the group.
     pub fn group(&self) -> &StrBytes {
         match self {
             Self::Offset { group, .. }
@@ -52,7 +52,7 @@ impl GroupRecord {
         }
     }
 
-    /// Bytes that it takes at least, in the log as in memory.
+    /// Returns a lower bound of its bytes, in the log and in memory.
     pub fn size(&self) -> usize {
         let value = match self {
             Self::Offset { topic, value, .. } => {
@@ -75,7 +75,8 @@ impl GroupRecord {
         self.group().len().saturating_add(value)
     }
 
-    /// Bytes that a record of an offset takes in a batch of the log at least: with its numbers, and the lengths of its texts.
+    /// Returns a lower bound of the bytes that an offset record takes in a batch, with its numbers
+    /// and the lengths of its texts.
     pub fn log_bytes(&self) -> usize {
         const KEY: usize = 10;
         const VALUE: usize = 24;
@@ -87,7 +88,7 @@ impl GroupRecord {
         self.size().saturating_add(KEY + value + IN_BATCH)
     }
 
-    /// As bytes.
+    /// Encodes the record.
     pub fn encode(&self) -> RawRecord {
         match self {
             Self::Offset {
@@ -113,7 +114,7 @@ impl GroupRecord {
         }
     }
 
-    /// From bytes; `None` for a type of record that is not ours.
+    /// Decodes a record; returns `None` for an unknown type.
     pub fn decode(key: &[u8], value: Option<&[u8]>) -> Result<Option<Self>, DecodeError> {
         Ok(Some(match Key::decode(key)? {
             Key::LegacyOffsetCommit(key) | Key::OffsetCommit(key) => Self::Offset {

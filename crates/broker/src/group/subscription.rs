@@ -5,12 +5,15 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-/// Names that are read of all members of a group: a group with more has topics that nobody knows. They are read whenever
-/// the group rebalances, in one piece.
+/// Most topic names read from all members of a group; with more, the topics are unknown.
+///
+/// They are read in every rebalance, without a pause.
 const NAMES_MAX: usize = 200_000;
 
-/// Topics of the subscriptions of a group's members; `None` when one of them is none, or there are too many. Members of
-/// one group mostly say the same: that is read once.
+/// Returns the topics of the members' subscriptions; `None` when one cannot be read or there are
+/// too many names.
+///
+/// Members mostly have equal subscriptions; equal ones are read once.
 pub(super) fn of_all<'a>(members: impl Iterator<Item = &'a [u8]>) -> Option<BTreeSet<String>> {
     let (mut seen, mut all) = (HashSet::new(), BTreeSet::new());
     let mut left = NAMES_MAX;

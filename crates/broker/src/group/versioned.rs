@@ -1,15 +1,14 @@
-//! A value that may have newer versions on their way to the log.
+//! A value with newer versions that may be on their way to the log.
 //!
-//! Decisions look at the latest version, readers are shown the committed one; a version whose
-//! append failed is dropped as if it had never been. Versions that are committed settle in the order
-//! in which they were staged.
+//! Decisions use the latest version, readers get the committed one; a version whose append failed
+//! is dropped without a trace. Committed versions settle in the order in which they were staged.
 
 use std::collections::VecDeque;
 
-/// Position of an append in the order of one partition's appends.
+/// Number of an append in the order of one partition's appends.
 pub(super) type Sequence = u64;
 
-/// A committed value (or none) and the versions after it.
+/// A committed value (or none) and the staged versions after it.
 #[derive(Clone, Debug)]
 pub(super) struct Versioned<T> {
     committed: Option<T>,
@@ -27,12 +26,12 @@ impl<T> Default for Versioned<T> {
 }
 
 impl<T> Versioned<T> {
-    /// What is known to be in the log.
+    /// Returns the value that is known to be in the log.
     pub(super) fn committed(&self) -> Option<&T> {
         self.committed.as_ref()
     }
 
-    /// What will be in the log once all appends are through.
+    /// Returns the value that will be in the log when all appends succeed.
     pub(super) fn latest(&self) -> Option<&T> {
         match self.staged.back() {
             Some((_, value)) => value.as_ref(),
@@ -40,7 +39,7 @@ impl<T> Versioned<T> {
         }
     }
 
-    /// True when the latest version is on its way.
+    /// Returns true when a staged version exists.
     pub(super) fn is_staged(&self) -> bool {
         !self.staged.is_empty()
     }
@@ -50,8 +49,10 @@ impl<T> Versioned<T> {
         self.staged.push_back((sequence, value));
     }
 
-    /// Ends the versions of an append: in the log, or not. Those that are in the log end in their order; what never will
-    /// be may go before what is still on its way.
+    /// Ends the versions of an append, which succeeded or failed.
+    ///
+    /// Successful appends settle in order; a failed one may settle before earlier ones that are in
+    /// flight.
     pub(super) fn settle(&mut self, sequence: Sequence, appended: bool) {
         if !appended {
             self.staged.retain(|(staged, _)| *staged != sequence);
@@ -67,12 +68,12 @@ impl<T> Versioned<T> {
         }
     }
 
-    /// Takes in a version that is in the log already, before all that are on their way.
+    /// Sets the committed value, under all staged versions.
     pub(super) fn commit(&mut self, value: Option<T>) {
         self.committed = value;
     }
 
-    /// True when nothing is committed and nothing is on its way.
+    /// Returns true when no version is committed or staged.
     pub(super) fn is_vacant(&self) -> bool {
         self.committed.is_none() && self.staged.is_empty()
     }
@@ -98,7 +99,7 @@ mod tests {
             (value.committed(), value.latest()),
             (Some(&"a"), Some(&"a"))
         );
-        // A later one is given up while an earlier one is on its way.
+        // A later version is dropped while an earlier one is in flight.
         value.stage(4, None);
         value.stage(5, Some("c"));
         value.settle(5, false);

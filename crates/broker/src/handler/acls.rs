@@ -1,9 +1,9 @@
-//! `DescribeAcls` (key 29), `CreateAcls` (key 30), `DeleteAcls` (key 31), versions 1-3: without an authorizer, as a Kafka
-//! without one answers them.
+//! `DescribeAcls` (key 29), `CreateAcls` (key 30), `DeleteAcls` (key 31), versions 1-3: answered as
+//! a Kafka broker without an authorizer answers them.
 //!
-//! Nobody is asked who he is, so nobody may do less than everything: there are no ACLs to show, and none are kept that
-//! nobody would heed. The answer says so before it looks at what is asked. Version 1 brought patterns, 3 users as a
-//! resource.
+//! There is no authentication yet, so every client may do everything: there are no ACLs to show,
+//! and the broker stores none that it would not enforce. The error does not depend on the content
+//! of the request. Version 1 added patterns, 3 users as a resource.
 
 use wire::StrBytes;
 use wire::messages::create_acls_response::AclCreationResult;

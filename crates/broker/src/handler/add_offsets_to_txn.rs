@@ -1,6 +1,7 @@
-//! `AddOffsetsToTxn` (key 25), versions 0-4: takes the offsets of a group into a transaction, by the partition of
-//! `__consumer_offsets` that they go to. The topic is made if nobody has looked for a group before. Version 2 brought
-//! `PRODUCER_FENCED`.
+//! `AddOffsetsToTxn` (key 25), versions 0-4: adds a group's offsets to a transaction, as the
+//! partition of `__consumer_offsets` that holds them.
+//!
+//! Creates that topic if no client has looked up a group before. Version 2 added `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 

@@ -1,8 +1,9 @@
-//! `AddPartitionsToTxn` (key 24), versions 0-5: takes partitions into a transaction.
+//! `AddPartitionsToTxn` (key 24), versions 0-5: adds partitions to a transaction.
 //!
-//! To version 3 from producers, one transaction at a time; from 4 on from brokers, several, which may also only ask
-//! whether the partitions are in it. Nothing is added when one of the partitions does not exist. Version 2 brought
-//! `PRODUCER_FENCED`; version 5 says that the client uses version 2 of the transaction protocol.
+//! Up to version 3 producers send it, with one transaction; from 4 on brokers send it, with
+//! several, and may only ask whether the partitions are in the transaction. Nothing is added if one
+//! of the partitions does not exist. Version 2 added `PRODUCER_FENCED`; version 5 means that the
+//! client uses version 2 of the transaction protocol.
 
 use std::rc::Rc;
 
@@ -17,21 +18,21 @@ use wire::types::{ErrorCode, ProducerId};
 use crate::Broker;
 use crate::transaction::state::PartitionName;
 
-/// One transaction and the partitions that are to be in it.
+/// One transaction and the partitions to add or verify.
 #[derive(Clone)]
-pub(crate) struct Asked {
+pub(crate) struct TxnPartitions {
     pub(crate) id: TransactionalId,
     pub(crate) producer: (ProducerId, i16),
     pub(crate) verify_only: bool,
     pub(crate) topics: Vec<AddPartitionsToTxnTopic>,
-    /// Version of the transaction protocol that the client uses.
+    /// The client's version of the transaction protocol.
     pub(crate) client_version: i16,
 }
 
-/// What each partition is told, where the transactional id lives.
+/// Answers for each partition, on the shard of the transactional id.
 pub(crate) async fn handle<P: Platform>(
     broker: Rc<Broker<P>>,
-    asked: Asked,
+    asked: TxnPartitions,
     knows_fencing: bool,
 ) -> AddPartitionsToTxnResult {
     let names: Vec<PartitionName> = names(&asked.topics);
@@ -52,7 +53,7 @@ pub(crate) async fn handle<P: Platform>(
 async fn decide<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: String,
-    asked: &Asked,
+    asked: &TxnPartitions,
     names: &[PartitionName],
 ) -> Vec<Result<(), ErrorCode>> {
     let coordinator = &broker.transactions;
@@ -66,7 +67,7 @@ async fn decide<P: Platform>(
     all(crate::transaction::change(added).await)
 }
 
-/// The answers when a partition does not exist.
+/// Returns the results if a partition does not exist.
 fn missing<P: Platform>(
     broker: &Broker<P>,
     names: &[PartitionName],
@@ -97,7 +98,7 @@ fn names(topics: &[AddPartitionsToTxnTopic]) -> Vec<PartitionName> {
     each.collect()
 }
 
-/// Clients from before `PRODUCER_FENCED` know that error by another name.
+/// Replaces `PRODUCER_FENCED` for clients that are older than that error.
 pub(crate) fn known_to<T>(
     answer: Result<T, ErrorCode>,
     knows_fencing: bool,
@@ -108,7 +109,7 @@ pub(crate) fn known_to<T>(
     }
 }
 
-fn result(asked: &Asked, errors: Vec<Result<(), ErrorCode>>) -> AddPartitionsToTxnResult {
+fn result(asked: &TxnPartitions, errors: Vec<Result<(), ErrorCode>>) -> AddPartitionsToTxnResult {
     let mut errors = errors.into_iter();
     let topics = asked.topics.iter().map(|topic| {
         let partitions = topic.partitions.iter().zip(errors.by_ref());
@@ -126,8 +127,8 @@ fn result(asked: &Asked, errors: Vec<Result<(), ErrorCode>>) -> AddPartitionsToT
         .with_topic_results(topics.collect())
 }
 
-/// Every partition with the same error.
-pub(crate) fn refused(asked: &Asked, code: ErrorCode) -> AddPartitionsToTxnResult {
+/// Returns the same error for every partition.
+pub(crate) fn refused(asked: &TxnPartitions, code: ErrorCode) -> AddPartitionsToTxnResult {
     let count = asked
         .topics
         .iter()

@@ -1,11 +1,13 @@
-//! `AlterReplicaLogDirs` (key 34), versions 1-2: moves partitions' logs between log directories and tiers.
+//! `AlterReplicaLogDirs` (key 34), versions 1-2: moves partitions' logs between log directories and
+//! tiers.
 //!
-//! Answered when the move has begun; `DescribeLogDirs` shows how far it is. The directory that a log lies in ends a move
-//! that is under way. A path of a lower tier asks for the sealed segments to be moved to that tier, a path of the first
-//! tier for all of the log to get there. A partition that is named again goes where it is named last, as in Kafka, which
-//! answers once. Kafka's codes: `LOG_DIR_NOT_FOUND` for a path that is no log directory,
-//! `KAFKA_STORAGE_ERROR` for a failed one, `INVALID_TOPIC_EXCEPTION` for a name that leaves no room for the copy's,
-//! `INVALID_REPLICA_ASSIGNMENT` for a directory that is cordoned.
+//! The response is sent when the move has begun; `DescribeLogDirs` shows the progress. Naming the
+//! log's current directory cancels a move in progress. A path of a lower tier moves the sealed
+//! segments to that tier, a path of the first tier moves the whole log there. If a request names a
+//! partition several times, the last one counts, and there is one result, as in Kafka. Kafka's
+//! errors: `LOG_DIR_NOT_FOUND` for a path that is not a log directory, `KAFKA_STORAGE_ERROR` for a
+//! failed one, `INVALID_TOPIC_EXCEPTION` for a topic name that is too long to add the suffix of the
+//! copy's folder, `INVALID_REPLICA_ASSIGNMENT` for a cordoned directory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -22,16 +24,16 @@ use wire::types::ErrorCode;
 
 use crate::Broker;
 use crate::fetch_session::TopicKey;
-use crate::many::Place;
+use crate::many::RequestPlace;
 use crate::partition::Partition;
 use crate::rests::{Rests, each};
 use crate::route::at_partitions;
 
-/// What a copy's name has more than the topic's and a hyphen with the partition's number.
+/// Bytes that the name of a copy's folder adds to that of the log's folder.
 const COPY_SUFFIX_BYTES: usize = ".".len() + 32 + "-future".len();
 const NAME_BYTES_MAX: usize = 255;
 
-/// Where a log is to go.
+/// The destination of a log.
 #[derive(Clone)]
 enum Target {
     /// A log directory.
@@ -43,9 +45,9 @@ enum Target {
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: AlterReplicaLogDirsRequest,
-    place_of_many: Option<Place>,
+    place_of_many: Option<RequestPlace>,
 ) -> AlterReplicaLogDirsResponse {
-    // Places among the items.
+    // Index of each partition in `items`.
     let mut known: HashMap<(TopicName, i32), usize> = HashMap::new();
     let mut names = Vec::new();
     let mut items = Vec::new();
@@ -72,7 +74,7 @@ pub(crate) async fn handle<P: Platform>(
     }
     let to_home = |(_, to): &(_, Option<Target>)| matches!(to, Some(Target::Home(_)));
     let may_move = items.iter().any(to_home);
-    // What is left are names, and what takes long now are disks.
+    // From here only names take memory, and the request waits for disks, so it gives up its place.
     drop(place_of_many);
     let may_move = may_move && broker.may_move_logs().await;
     let moved = at_partitions(broker, items, move |broker, partition, to| async move {
@@ -83,7 +85,8 @@ pub(crate) async fn handle<P: Platform>(
     });
     let mut topics: BTreeMap<TopicName, Vec<AlterReplicaLogDirPartitionResult>> = BTreeMap::new();
     for ((topic, partition), outcome) in names.into_iter().zip(moved.await) {
-        // A partition without a replica is called that here, as before there was another word for it.
+        // This request reports a partition without a replica by the error from before
+        // `NOT_LEADER_OR_FOLLOWER`.
         let code = match outcome {
             Ok(()) => 0,
             Err(ErrorCode::NotLeaderOrFollower) => ErrorCode::ReplicaNotAvailable.code(),
@@ -103,7 +106,7 @@ pub(crate) async fn handle<P: Platform>(
     AlterReplicaLogDirsResponse::default().with_results(results.await)
 }
 
-/// The log directory or tier path that is called so.
+/// Returns the log directory or tier path with this path.
 fn target<P: Platform>(broker: &Broker<P>, path: &Path) -> Result<Target, ErrorCode> {
     let tiers = broker.store.tiers();
     let mut paths = tiers.into_iter().flat_map(|tiers| tiers.paths());

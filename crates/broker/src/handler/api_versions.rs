@@ -1,10 +1,12 @@
-//! `ApiVersions` (key 18), versions 0-4: what this broker serves, and the cluster's finalized features.
+//! `ApiVersions` (key 18), versions 0-4: the APIs that this broker serves, and the cluster's
+//! finalized features.
 //!
-//! A version we do not know is answered in version 0 with `UNSUPPORTED_VERSION` and the table, so that the client can
-//! try again. The two requests of telemetry are named only while somebody asks for metrics, as Kafka names them only with a
-//! receiver: clients that are told of them ask every five minutes for ever, and some say so to their users. They are
-//! answered all the same, for those who learned of them before. Version 3 brought the client's software name (checked), features and tagged fields; version 4 lists
-//! features whose minimum is 0.
+//! An unknown version gets a response in version 0 with `UNSUPPORTED_VERSION` and the table, so
+//! that the client can retry. The two telemetry requests are listed only while there is a client
+//! metrics subscription, as Kafka lists them only with a receiver: clients that see them ask every
+//! five minutes without end, and some log that. They are served even when unlisted, for clients
+//! that saw them before. Version 3 added the client's software name (checked), features and tagged
+//! fields; version 4 lists features whose minimum is 0.
 
 use std::cell::RefCell;
 
@@ -20,10 +22,10 @@ use crate::handler::ClientSoftware;
 use crate::image::Image;
 use crate::{Broker, client_metrics};
 
-/// Bytes that are kept of the name and of the version of a client's software.
+/// Maximum stored length of the client software's name, and of its version.
 const SOFTWARE_BYTES_MAX: usize = 256;
 
-/// Answers a request of a version that is served.
+/// Answers a request of a supported version.
 pub(crate) fn handle<P: Platform>(
     broker: &Broker<P>,
     software: &RefCell<ClientSoftware>,
@@ -50,7 +52,7 @@ pub(crate) fn handle<P: Platform>(
     }
 }
 
-/// Answers a request of a version that is not served, in version 0.
+/// Answers a request of an unsupported version, in version 0.
 pub(crate) fn unsupported(image: &Image) -> ApiVersionsResponse {
     let code = ErrorCode::UnsupportedVersion.code();
     ApiVersionsResponse::default()
@@ -102,7 +104,8 @@ fn with_features(
         .with_finalized_features_epoch(image.last_applied_offset().0)
 }
 
-/// Letters, digits, dots and dashes, neither first nor last a dot or a dash (KIP-511).
+/// Returns true for a valid software name: letters, digits, dots and dashes, with neither a dot nor
+/// a dash first or last (KIP-511).
 fn is_software_name(name: &str) -> bool {
     let word = |c: u8| c.is_ascii_alphanumeric();
     let bytes = name.as_bytes();

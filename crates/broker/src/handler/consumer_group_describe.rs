@@ -1,7 +1,7 @@
 //! `ConsumerGroupDescribe` (key 69), versions 0-1: state, members and assignments of consumer
-//! groups. Version 1 says which protocol each member speaks.
+//! groups. Version 1 added the protocol of each member.
 //!
-//! The groups of a request may live on several shards: [`handle_group`] answers one.
+//! The groups of a request may be on several shards: [`handle_group`] answers for one.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use wire::types::ErrorCode;
 use super::describe_groups::ALL_OPERATIONS;
 use crate::group::{GroupCoordinator, OffsetsLog};
 
-/// One group.
+/// Describes one group.
 pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     group: &GroupId,
@@ -26,7 +26,7 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     let default = coordinator.options().consumer.default_assignor();
     let described = coordinator.look(group, |groups, cluster| {
         let group = groups.consumer_group(group)?;
-        Ok::<_, crate::group::consumer::Refused>(group.describe(default, cluster))
+        Ok::<_, crate::group::consumer::GroupRefusal>(group.describe(default, cluster))
     });
     match described {
         Ok(Ok(answer)) => {
@@ -42,7 +42,7 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     }
 }
 
-/// A group that cannot be described.
+/// Returns the error for a group that cannot be described.
 pub(crate) fn refused(
     group: &GroupId,
     error: ErrorCode,

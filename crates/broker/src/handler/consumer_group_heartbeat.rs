@@ -1,7 +1,7 @@
-//! `ConsumerGroupHeartbeat` (key 68), versions 0-1: a member of a consumer group lives, and learns
-//! what it has.
+//! `ConsumerGroupHeartbeat` (key 68), versions 0-1: keeps a member of a consumer group alive, and
+//! returns its assignment.
 //!
-//! Version 1 brought regular expressions, and member ids that the client makes itself.
+//! Version 1 added regular expressions, and member ids that the client generates.
 
 use std::rc::Rc;
 
@@ -13,10 +13,10 @@ use wire::types::{ErrorCode, Uuid, uuid_to_base64};
 
 use crate::group::assignor::Partitions;
 use crate::group::consumer::member::{JOIN, LEAVE, LEAVE_STATIC};
-use crate::group::consumer::{Answer, Heartbeat, Leave, Refused};
+use crate::group::consumer::{GroupRefusal, Heartbeat, HeartbeatAnswer, Leave};
 use crate::group::{Client, GroupCoordinator, OffsetsLog, owned};
 
-/// The first version whose clients make their member ids.
+/// The first version whose clients generate their member ids.
 const OWN_IDS: i16 = 1;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
@@ -27,7 +27,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     served: bool,
 ) -> ConsumerGroupHeartbeatResponse {
     if !served {
-        return refused(Refused::new(ErrorCode::UnsupportedVersion, ""));
+        return refused(GroupRefusal::new(ErrorCode::UnsupportedVersion, ""));
     }
     if let Err(error) = check(coordinator, request, version) {
         return refused(error);
@@ -61,8 +61,8 @@ fn check<P: Platform, L: OffsetsLog>(
     coordinator: &GroupCoordinator<P, L>,
     request: &ConsumerGroupHeartbeatRequest,
     version: i16,
-) -> Result<(), Refused> {
-    let refuse = |message: &str| Err(Refused::new(ErrorCode::InvalidRequest, message));
+) -> Result<(), GroupRefusal> {
+    let refuse = |message: &str| Err(GroupRefusal::new(ErrorCode::InvalidRequest, message));
     let is_blank = |text: &StrBytes| text.trim().is_empty();
     let epoch = request.member_epoch;
     let names_itself = version >= OWN_IDS || epoch > JOIN || epoch == LEAVE;
@@ -109,7 +109,7 @@ fn check<P: Platform, L: OffsetsLog>(
                 "ServerAssignor {asked} is not supported. Supported assignors: {}.",
                 all.join(", ")
             );
-            Err(Refused::new(ErrorCode::UnsupportedAssignor, message))
+            Err(GroupRefusal::new(ErrorCode::UnsupportedAssignor, message))
         }
         _ => Ok(()),
     }
@@ -151,7 +151,7 @@ fn heartbeat(
     }
 }
 
-fn respond(answer: Answer) -> ConsumerGroupHeartbeatResponse {
+fn respond(answer: HeartbeatAnswer) -> ConsumerGroupHeartbeatResponse {
     let assignment = answer.assignment.map(|partitions| {
         let topics = partitions.into_iter().map(|(topic, partitions)| {
             TopicPartitions::default()
@@ -167,7 +167,7 @@ fn respond(answer: Answer) -> ConsumerGroupHeartbeatResponse {
         .with_assignment(assignment)
 }
 
-fn refused(refused: Refused) -> ConsumerGroupHeartbeatResponse {
+fn refused(refused: GroupRefusal) -> ConsumerGroupHeartbeatResponse {
     let message = Some(refused.message).filter(|message| !message.is_empty());
     ConsumerGroupHeartbeatResponse::default()
         .with_error_code(refused.code.code())

@@ -1,8 +1,9 @@
 //! `CreateDelegationToken` (key 38), `RenewDelegationToken` (39), `ExpireDelegationToken` (40) and
-//! `DescribeDelegationToken` (41): refused, as Kafka does on a connection that has not logged in.
+//! `DescribeDelegationToken` (41): refused, as Kafka does on an unauthenticated connection.
 //!
-//! A token stands for who made it, and over PLAINTEXT nobody has shown who he is. Version 3 of the first says for whom the
-//! token was to be, and who asked.
+//! A token represents the user that created it, and on a PLAINTEXT listener no client has
+//! authenticated. From version 3 of the first one, the response names the token's owner and its
+//! requester.
 
 use wire::StrBytes;
 use wire::messages::{

@@ -1,6 +1,6 @@
-//! `DeleteGroups` (key 42), versions 0-2: removes groups without members, and their positions.
+//! `DeleteGroups` (key 42), versions 0-2: removes groups without members, and their offsets.
 //!
-//! The groups of a request may live on several shards: [`handle_group`] deletes one.
+//! The groups of a request may be on several shards: [`handle_group`] deletes one.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use wire::types::ErrorCode;
 
 use crate::group::{GroupCoordinator, OffsetsLog};
 
-/// One group.
+/// Deletes one group.
 pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     group: &GroupId,
@@ -24,7 +24,7 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     result(group, deleted.err())
 }
 
-/// The answer for one group.
+/// Returns the result for one group.
 pub(crate) fn result(group: &GroupId, error: Option<ErrorCode>) -> DeletableGroupResult {
     DeletableGroupResult::default()
         .with_group_id(group.clone())

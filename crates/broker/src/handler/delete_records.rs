@@ -1,7 +1,8 @@
-//! `DeleteRecords` (key 21), versions 0-2: raises a partition's log start offset; -1 means up to the high watermark.
+//! `DeleteRecords` (key 21), versions 0-2: raises a partition's log start offset; -1 means up to
+//! the high watermark.
 //!
-//! Answered when the new log start is durable, so that deleted records do not come back after a crash. What other directories, and
-//! other logs, have to wait for is nothing to it.
+//! The response is sent when the new log start offset is durable, so that deleted records do not
+//! come back after a crash. It does not wait for other directories or other logs.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
 use wire::types::{ErrorCode, Offset, TopicPartition};
 
 use crate::Broker;
-use crate::checkpoints::Checkpointed;
+use crate::checkpoints::CheckpointStates;
 use crate::fetch_session::TopicKey;
 use crate::names::is_internal;
 use crate::partition::Partition;
@@ -42,14 +43,15 @@ pub(crate) async fn handle<P: Platform>(
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = broker.platform.clock().after(timeout);
     let starts = at_partitions(broker, items, move |broker, partition, offset| async move {
-        // What was acknowledged before may be deleted, also where readers may not see it yet.
+        // Acknowledged records may be deleted even if they are not visible to readers yet, so the
+        // high watermark has to settle first.
         partition.settled(deadline).await;
         let start = delete_before(&partition, offset)?;
-        // One that moves is where it goes to, too.
+        // A log that is moving needs the new start in the directory that it moves to as well.
         let moves_to = broker.moves.of(&partition);
         let moves_to = moves_to.iter().map(|moving| moving.dir());
         let dirs = std::iter::once(partition.log.dir()).chain(moves_to);
-        Ok(Deleted {
+        Ok(RaisedLogStart {
             start,
             log: partition.name.clone(),
             dirs: dirs.map(Into::into).collect(),
@@ -79,17 +81,17 @@ pub(crate) async fn handle<P: Platform>(
 }
 
 /// A log whose start was raised.
-struct Deleted {
+struct RaisedLogStart {
     start: Offset,
     log: TopicPartition,
-    /// Whose checkpoints must say so.
+    /// The directories whose checkpoints must contain the new start.
     dirs: Vec<PathBuf>,
 }
 
-/// The log starts that no crash takes back.
+/// Returns the log start offsets that survive a crash.
 async fn durable<P: Platform>(
     broker: &Broker<P>,
-    deleted: Vec<Result<Deleted, ErrorCode>>,
+    deleted: Vec<Result<RaisedLogStart, ErrorCode>>,
 ) -> Vec<Result<Offset, ErrorCode>> {
     let mut dirs = BTreeSet::new();
     let mut rests = Rests::new();
@@ -98,12 +100,12 @@ async fn durable<P: Platform>(
         rests.item().await;
     }
     let written = if dirs.is_empty() {
-        Checkpointed::default()
+        CheckpointStates::default()
     } else {
         broker.checkpoint_in(dirs).await
     };
-    let durable = |deleted: Result<Deleted, ErrorCode>| {
-        let Deleted { start, log, dirs } = deleted?;
+    let durable = |deleted: Result<RaisedLogStart, ErrorCode>| {
+        let RaisedLogStart { start, log, dirs } = deleted?;
         let is_durable = dirs.iter().all(|dir| written.holds(dir, &log));
         is_durable
             .then_some(start)
@@ -116,7 +118,7 @@ fn delete_before<P: Platform>(
     partition: &Partition<P>,
     asked: Offset,
 ) -> Result<Offset, ErrorCode> {
-    // It was waited for, and may be led elsewhere by now, or be gone.
+    // During the wait, the partition may have lost its leader here, or may have been deleted.
     if partition.is_closed() {
         return Err(ErrorCode::NotLeaderOrFollower);
     }

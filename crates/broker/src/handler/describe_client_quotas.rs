@@ -1,5 +1,4 @@
-//! `DescribeClientQuotas` (key 48), versions 0-1: the quotas of the entities that a filter lets
-//! pass.
+//! `DescribeClientQuotas` (key 48), versions 0-1: the quotas of the entities that pass a filter.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,8 @@ const EXACT: i8 = 0;
 const DEFAULT: i8 = 1;
 const SPECIFIED: i8 = 2;
 
-/// What an entity must have: a kind of name, and which one; `None` is any.
+/// The entity types that an entity must have, each with its name: `None` for any, `Some(None)` for
+/// the default entity.
 type Filter<'a> = BTreeMap<&'a str, Option<Option<&'a str>>>;
 
 /// Answers from the image.

@@ -1,7 +1,7 @@
 //! `DescribeCluster` (key 60), versions 0-2: the nodes that serve clients of the listener.
 //!
-//! Version 1 brought the kind of endpoint (brokers are 1, controllers 2), version 2 fenced brokers
-//! on demand.
+//! Version 1 added the endpoint type (brokers are 1, controllers 2), version 2 fenced brokers on
+//! demand.
 
 use wire::StrBytes;
 use wire::messages::describe_cluster_response::DescribeClusterBroker;
@@ -12,12 +12,11 @@ use crate::image::Image;
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
-/// Everything one may do to a cluster, as bits of Kafka's operations; without an authorizer
-/// everybody may.
+/// All operations on a cluster, as bits; without an authorizer every client has them.
 pub(crate) const CLUSTER_OPERATIONS: i32 =
     1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
-/// Answers a client that came through `listener`.
+/// Answers a client that connected to `listener`.
 pub(crate) fn handle(
     image: &Image,
     listener: &str,

@@ -1,9 +1,10 @@
-//! `DescribeConfigs` (key 32), versions 1-4: settings of topics, brokers, groups and subscriptions
-//! to client metrics, with where each comes from.
+//! `DescribeConfigs` (key 32), versions 1-4: settings of topics, brokers, groups and client metrics
+//! subscriptions, with their sources.
 //!
-//! Version 1 brought synonyms (every place that has a value, the strongest first), version 3 kinds
-//! and documentation. Values of sensitive settings are never shown. This broker has no loggers that
-//! clients could set. Ours: an answer holds so many settings at most; what does not fit is refused, to be asked for alone.
+//! Version 1 added synonyms (every source that has a value, the strongest first), version 3 types
+//! and documentation. Values of sensitive settings are never returned. This broker has no loggers
+//! that clients could set. Unlike Kafka, a response holds a bounded number of settings; resources
+//! beyond that are refused, and the client can request them separately.
 
 use std::collections::HashSet;
 
@@ -23,11 +24,12 @@ use crate::options::ConfigKind;
 use crate::rests::Rests;
 use crate::room::Room;
 use crate::topic_config::{
-    BrokerSettings, DEFINITIONS, Definition, Source, Sourced, canonical, of_listener, topic_sources,
+    BrokerSettings, DEFINITIONS, Definition, Source, SourcedValue, canonical, of_listener,
+    topic_sources,
 };
 
-/// Settings in one answer: those of more topics than one node has. A resource takes a few bytes to name, and kilobytes to
-/// describe.
+/// Maximum settings in one response: more than the topics of one node have. A resource takes a few
+/// bytes to name, and kilobytes to describe.
 const SETTINGS_MAX: usize = 400_000;
 
 /// Answers from the image.
@@ -64,7 +66,7 @@ pub(crate) async fn handle(
     DescribeConfigsResponse::default().with_results(results)
 }
 
-/// Why nothing is told of what an answer has no room for.
+/// Returns the refusal for a resource that does not fit into the response.
 fn no_room(room: &Room) -> Refusal {
     let code = room.refusal();
     Refusal {
@@ -73,7 +75,7 @@ fn no_room(room: &Room) -> Refusal {
     }
 }
 
-/// What a resource is answered.
+/// Returns the result for a resource.
 fn result(
     resource: &DescribeConfigsResource,
     described: Result<Vec<DescribeConfigsResourceResult>, Refusal>,
@@ -96,7 +98,7 @@ fn result(
         .with_configs(configs)
 }
 
-/// The settings of a resource that a request asks for; empty for all.
+/// The keys of a resource that a request names; empty for all.
 // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
 struct Keys<'a>(HashSet<&'a str>);
 
@@ -111,12 +113,12 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// One setting as it will be shown.
+/// One setting for the response.
 struct Setting {
     name: String,
     value: Option<String>,
     kind: Option<ConfigKind>,
-    sources: Vec<Sourced>,
+    sources: Vec<SourcedValue>,
     doc: Option<&'static str>,
     read_only: bool,
     sensitive: bool,
@@ -232,7 +234,8 @@ fn subscription_setting(
     }
 }
 
-/// A setting of the table, or what somebody set whose meaning nobody knows: it might be a secret.
+/// Returns a setting of the table, or an unknown key that a client set, which counts as sensitive
+/// because it might be a secret.
 fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
     let (key, row) = (broker.key(name), broker.row(name));
     let shown = |text: &str| key.and_then(|key| canonical(key.kind, text));
@@ -249,7 +252,7 @@ fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
     }
 }
 
-/// What was set for all brokers at run time.
+/// Returns the settings of the cluster default that were set at run time.
 fn cluster_settings(broker: BrokerSettings<'_>, keys: &Keys<'_>) -> Vec<Setting> {
     let set = broker.image.settings(ResourceType::BROKER, "");
     let setting = |(name, value): (&String, &String)| {
@@ -263,7 +266,7 @@ fn cluster_settings(broker: BrokerSettings<'_>, keys: &Keys<'_>) -> Vec<Setting>
                 .into_iter()
                 .flatten()
                 .filter_map(|name| {
-                    Some(Sourced {
+                    Some(SourcedValue {
                         name: name.to_owned(),
                         value: broker.at(name, source)?.to_owned(),
                         source,

@@ -1,8 +1,8 @@
 //! `DescribeGroups` (key 15), versions 0-6: state, members and assignments of classic groups.
 //!
-//! Version 3 brought authorized operations, 4 static members, 6 an error (with a message) for a
-//! group that is not there, which is "Dead" before. The groups of a request may live on several
-//! shards: [`handle_group`] answers one.
+//! Version 3 added authorized operations, 4 static members, 6 an error (with a message) for an
+//! unknown group, which is "Dead" before. The groups of a request may be on several shards:
+//! [`handle_group`] answers for one.
 
 use std::rc::Rc;
 
@@ -12,15 +12,15 @@ use wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMem
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use crate::group::classic::{ClassicGroup, State};
-use crate::group::groups::Kind;
+use crate::group::classic::{ClassicGroup, ClassicGroupState};
+use crate::group::groups::GroupRef;
 use crate::group::{GroupCoordinator, OffsetsLog};
 
-/// Read, delete, describe, describe configs, alter configs: all that can be done to a group, as
-/// nothing is forbidden.
+/// Read, delete, describe, describe configs, alter configs: all operations on a group, because
+/// without an authorizer every client has them.
 pub(super) const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// One group.
+/// Describes one group.
 pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     group: &GroupId,
@@ -28,8 +28,8 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     version: i16,
 ) -> DescribedGroup {
     let described = coordinator.read(group, |groups| match groups.get(group) {
-        Some(Kind::Classic(machine)) => describe(machine),
-        Some(Kind::Consumer(_)) => missing(group, "is not a classic group", version),
+        Some(GroupRef::Classic(machine)) => describe(machine),
+        Some(GroupRef::Consumer(_)) => missing(group, "is not a classic group", version),
         None => missing(group, "not found", version),
     });
     let answer = match described {
@@ -44,7 +44,7 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     }
 }
 
-/// A group that cannot be asked.
+/// Returns the error for a group that cannot be read.
 pub(crate) fn refused(group: &GroupId, error: ErrorCode) -> DescribedGroup {
     DescribedGroup::default()
         .with_group_id(group.clone())
@@ -62,8 +62,10 @@ fn missing(group: &GroupId, why: &str, version: i16) -> DescribedGroup {
 }
 
 fn describe(group: &ClassicGroup) -> DescribedGroup {
-    // What members offer and were told means something once they all have it.
-    let protocol = group.protocol().filter(|_| group.state() == State::Stable);
+    // Metadata and assignments are consistent only in a stable group.
+    let protocol = group
+        .protocol()
+        .filter(|_| group.state() == ClassicGroupState::Stable);
     let members = group.members().map(|(id, member)| {
         let metadata = protocol
             .map(|protocol| member.metadata(protocol))

@@ -1,11 +1,13 @@
-//! `DescribeLogDirs` (key 35), versions 1-5: what lies in each log directory, and the room on its file system.
+//! `DescribeLogDirs` (key 35), versions 1-5: the partitions in each log directory, and the space on
+//! its file system.
 //!
-//! Sizes are bytes of records, indexes not counted. Version 4 brought total and usable bytes; unknown ones are -1.
-//! Version 5 says which directories are closed to new partitions, by setting, by an operator or because they are drained.
-//! A directory that a write or sync failed in carries `KAFKA_STORAGE_ERROR`, as in Kafka; what lies in it is still listed,
-//! because it is still read from. With tiers, every path of every tier is a directory, and a partition is listed in each
-//! that has segments of it. A log on its way to another directory is listed there as a future one, with what has been
-//! copied.
+//! Sizes are bytes of records, without indexes. Version 4 added total and usable bytes; unknown
+//! values are -1. Version 5 added which directories are cordoned: by setting, by an operator or
+//! because they are being drained. A directory in which a write or fsync failed has
+//! `KAFKA_STORAGE_ERROR`, as in Kafka; its partitions are still listed, because they can still be
+//! read. With tiers, every path of every tier is a directory, and a partition is listed in each
+//! that has segments of it. A log that is moving to another directory is listed there as a future
+//! log, with the bytes copied so far.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,17 +25,17 @@ use wire::types::ErrorCode;
 use crate::Broker;
 use crate::rests::Rests;
 
-/// A log, or some of it, in a directory.
+/// A log, or a part of it, in a directory.
 #[derive(Clone, Copy)]
-struct Listed {
+struct ReplicaInfo {
     partition: i32,
     bytes: u64,
-    /// On its way there: records that it is behind by.
+    /// For a future log: the number of records by which the copy is behind.
     behind: Option<i64>,
 }
 
-/// What lies where, by directory and topic.
-type Sizes = Vec<(PathBuf, String, Listed)>;
+/// The logs of each directory and topic.
+type Sizes = Vec<(PathBuf, String, ReplicaInfo)>;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
@@ -45,9 +47,9 @@ pub(crate) async fn handle<P: Platform>(
         .await;
     let (sizes, failed): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
     let failed: BTreeSet<PathBuf> = failed.into_iter().flatten().collect();
-    let wanted = Wanted::of(&request);
+    let wanted = RequestedPartitions::of(&request);
     let mut rests = Rests::new();
-    let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<Listed>>> = BTreeMap::new();
+    let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<ReplicaInfo>>> = BTreeMap::new();
     for (dir, topic, listed) in sizes.into_iter().flatten() {
         if wanted
             .as_ref()
@@ -98,7 +100,7 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// The log directories, and the paths of the tiers below them.
+/// Returns the log directories, and the paths of the lower tiers.
 fn dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
     let home = broker.log_dirs.dirs.iter().map(|dir| dir.path.clone());
     let lower = broker
@@ -116,7 +118,7 @@ fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
         let log = &partition.log;
         let row = |dir: &Path, bytes, behind| {
             let partition_index = partition.name.partition;
-            let listed = Listed {
+            let listed = ReplicaInfo {
                 partition: partition_index,
                 bytes,
                 behind,
@@ -145,7 +147,7 @@ fn sizes<P: Platform>(broker: &Broker<P>) -> Sizes {
     .collect()
 }
 
-/// The directories that a shard can no longer write to.
+/// Returns the directories that a shard can no longer write to.
 fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
     let paths = broker
         .store
@@ -160,12 +162,12 @@ fn failed_dirs<P: Platform>(broker: &Broker<P>) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The partitions that a request asks for.
+/// The partitions that a request names.
 // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
-struct Wanted<'a>(BTreeMap<&'a str, BTreeSet<i32>>);
+struct RequestedPartitions<'a>(BTreeMap<&'a str, BTreeSet<i32>>);
 
-impl<'a> Wanted<'a> {
-    /// `None`: all of them.
+impl<'a> RequestedPartitions<'a> {
+    /// Returns the named partitions; `None` for all.
     fn of(request: &'a DescribeLogDirsRequest) -> Option<Self> {
         let mut wanted: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
         for topic in request.topics.as_ref()? {
@@ -181,7 +183,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-fn topic_sizes((topic, partitions): (String, Vec<Listed>)) -> DescribeLogDirsTopic {
+fn topic_sizes((topic, partitions): (String, Vec<ReplicaInfo>)) -> DescribeLogDirsTopic {
     let partitions = partitions.into_iter().map(|listed| {
         DescribeLogDirsPartition::default()
             .with_partition_index(listed.partition)

@@ -1,7 +1,8 @@
 //! `DescribeProducers` (key 61), version 0: the idempotent producers whose state a partition keeps.
 //!
-//! Ours: a partition is told of once, however often it is named, and an answer holds so many producers; the partitions
-//! that come after them are refused with `POLICY_VIOLATION`, to be asked for again. The protocol has no pages.
+//! Unlike Kafka, a partition is answered once, however often the request names it, and a response
+//! holds a bounded number of producers; the partitions after that get `POLICY_VIOLATION`, and the
+//! client can request them again. The protocol has no pages.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -22,12 +23,13 @@ use crate::image::Image;
 use crate::rests::Rests;
 use crate::route::{Target, at_partitions_abandoned};
 
-/// Producers in one answer, save that those of a partition are told whole: some 10 MB.
+/// Maximum producers in one response, about 10 MB; the last partition may exceed it, because a
+/// partition is not split.
 const PRODUCERS_MAX: usize = 200_000;
-/// Partitions that are asked at once.
+/// Partitions that are read at the same time.
 const AT_ONCE: usize = 16;
 
-type Known = Result<Vec<ProducerSnapshot>, ErrorCode>;
+type ProducersResult = Result<Vec<ProducerSnapshot>, ErrorCode>;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
@@ -77,11 +79,11 @@ pub(crate) async fn handle<P: Platform>(
     DescribeProducersResponse::default().with_topics(topics)
 }
 
-/// What the partitions know, as far as it has room in an answer.
+/// Returns the producers of the partitions, as far as the response has room.
 async fn known<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: Vec<(Result<Target, ErrorCode>, ())>,
-) -> Vec<Known> {
+) -> Vec<ProducersResult> {
     let (mut known, mut room) = (Vec::with_capacity(items.len()), PRODUCERS_MAX);
     let mut items = items.into_iter();
     while room > 0 {
@@ -102,7 +104,7 @@ async fn known<P: Platform>(
     known
 }
 
-/// What is wrong with the topic itself; its partitions are refused with a code alone.
+/// Returns the error of the topic itself. An error of a single partition has a code but no message.
 fn no_topic(image: &Image, name: &str) -> Option<Refusal> {
     if let Some(reason) = topic_name::invalid(name) {
         return Some(Refusal::new(ErrorCode::InvalidTopicException, reason));

@@ -1,7 +1,8 @@
-//! `DescribeQuorum` (key 55), versions 0-2: who holds the metadata log, and how far.
+//! `DescribeQuorum` (key 55), versions 0-2: the voters of the metadata log, and their progress.
 //!
-//! This node is the only voter and the leader. Version 1 brought the times, version 2 directories
-//! and endpoints of controllers: ours has none, because nothing but the broker talks to it.
+//! This node is the only voter and the leader. Version 1 added the times, version 2 the directories
+//! and the endpoints of controllers: this controller has no endpoint, because only the broker talks
+//! to it.
 
 use wire::StrBytes;
 use wire::messages::describe_quorum_response::{Node, PartitionData, ReplicaState, TopicData};
@@ -11,7 +12,7 @@ use wire::types::ErrorCode;
 use crate::controller::quorum::Quorum;
 use crate::names::METADATA_TOPIC;
 
-/// Answers for the metadata log; anything else has no quorum.
+/// Answers for the metadata log; no other topic has a quorum.
 pub(crate) fn handle(
     quorum: Quorum,
     request: &DescribeQuorumRequest,

@@ -1,7 +1,7 @@
 //! `DescribeTopicPartitions` (key 75), version 0: topics in pages, by name.
 //!
-//! A page holds a bounded number of partitions; the cursor says where the next one begins. Cursor
-//! and topic names are compared as text. All topics are meant when none is named.
+//! A page holds a bounded number of partitions; the cursor is the start of the next page. Cursor
+//! and topic names are compared as text. A request that names no topic means all topics.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,11 @@ use crate::rests::Rests;
 
 use super::metadata::TOPIC_OPERATIONS;
 
-/// Partitions in one response, whatever the client asks for (`max.request.partition.size.limit`).
+/// Maximum partitions in one response, whatever the client asks for
+/// (`max.request.partition.size.limit`).
 const PARTITIONS_MAX: i32 = 2000;
 
-/// Answers a client that came through `listener`. `Err` fails the request as a whole.
+/// Answers a client that connected to `listener`. `Err` fails the whole request.
 pub(crate) async fn handle(
     image: &Image,
     listener: &str,
@@ -34,7 +35,8 @@ pub(crate) async fn handle(
     let mut rests = Rests::new();
     let mut names = BTreeSet::new();
     if all {
-        // More topics than a page has partitions do not fit into it; one more is where the next page begins.
+        // A page holds at most as many topics as partitions; the next topic is where the next page
+        // begins.
         let page = usize::try_from(PARTITIONS_MAX).unwrap_or(usize::MAX);
         let topics = image.topics_from(from).take(page.saturating_add(1));
         names.extend(topics.map(|topic| topic.name.as_ref()));
@@ -135,7 +137,8 @@ fn partition_of(
         .with_offline_replicas(ids(&state.offline_replicas(image, listener)))
 }
 
-/// The answer to a request that is refused as a whole: the protocol has codes for topics only.
+/// Returns the response to a request that is refused as a whole: the protocol has error codes for
+/// topics only.
 pub(crate) fn refuse(
     request: &DescribeTopicPartitionsRequest,
     code: ErrorCode,

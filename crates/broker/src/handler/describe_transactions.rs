@@ -1,4 +1,4 @@
-//! `DescribeTransactions` (key 65), version 0: where transactional ids stand.
+//! `DescribeTransactions` (key 65), version 0: the state of transactional ids.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use wire::types::ErrorCode;
 use crate::Broker;
 use crate::transaction::state::Entry;
 
-/// One id, where it lives.
+/// Describes one id, on its shard.
 pub(crate) fn handle_id<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &TransactionalId,
@@ -46,7 +46,7 @@ fn described(id: &TransactionalId, entry: &Entry) -> TransactionState {
         .with_topics(topics.collect())
 }
 
-/// An id with an error.
+/// Returns the error for an id.
 pub(crate) fn refused(id: &TransactionalId, code: ErrorCode) -> TransactionState {
     TransactionState::default()
         .with_transactional_id(id.clone())

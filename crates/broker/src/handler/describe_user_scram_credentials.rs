@@ -1,7 +1,7 @@
-//! `DescribeUserScramCredentials` (key 50), version 0: who has SCRAM credentials, of all or of some
-//! users. The credentials themselves are never shown.
+//! `DescribeUserScramCredentials` (key 50), version 0: which of all or some users have SCRAM
+//! credentials. The credentials themselves are never returned.
 //!
-//! A broker without SASL has none, unless its directory was a Kafka's that had.
+//! A broker without SASL has none, unless its directory belonged to a Kafka broker that had.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) async fn handle(
     image: &Image,
     request: &DescribeUserScramCredentialsRequest,
 ) -> DescribeUserScramCredentialsResponse {
-    // Each user, and how often it is asked for.
+    // Each user, and how often the request names it.
     let mut users = BTreeMap::<&str, usize>::new();
     let mut rests = Rests::new();
     match &request.users {

@@ -1,8 +1,8 @@
 //! `ElectLeaders` (key 43), versions 0-2: makes the preferred replica the leader, or any replica of
-//! a partition that has none.
+//! a partition without a leader.
 //!
-//! Version 1 brought the second kind. A node on its own leads every partition that it has a replica
-//! of since its start, so there is nothing to elect, and nobody to be elected in its place.
+//! Version 1 added the second kind. Since its start, a standalone node leads every partition of
+//! which it has a replica, so there is no election to hold, and no other candidate.
 
 use wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use wire::messages::{ElectLeadersRequest, ElectLeadersResponse, TopicName};
@@ -39,7 +39,8 @@ pub(crate) fn handle(image: &Image, request: &ElectLeadersRequest) -> ElectLeade
     ElectLeadersResponse::default().with_replica_election_results(results)
 }
 
-/// An election that there is not, of nobody if nobody is named.
+/// Returns the error for an unknown election type; for an empty list of partitions only an empty
+/// result.
 fn refused(request: &ElectLeadersRequest) -> ElectLeadersResponse {
     let code = ErrorCode::InvalidRequest;
     let named = request.topic_partitions.as_deref().unwrap_or_default();
@@ -58,7 +59,8 @@ fn refused(request: &ElectLeadersRequest) -> ElectLeadersResponse {
         .with_replica_election_results(results.collect())
 }
 
-/// Of a topic, what could not be elected; what need not be is left out.
+/// Returns the partitions of a topic that could not be elected, without those that need no
+/// election.
 fn all_of(topic: &crate::image::TopicImage, kind: i8) -> ReplicaElectionResult {
     let judged = topic
         .partitions

@@ -1,7 +1,8 @@
-//! `EndTxn` (key 26), versions 0-5: commits or aborts a transaction; answered when that is decided, for good.
+//! `EndTxn` (key 26), versions 0-5: commits or aborts a transaction; answers when that decision is
+//! durable.
 //!
-//! Version 2 brought `PRODUCER_FENCED`; version 5 is that of transaction protocol 2: the answer carries the identity to
-//! go on with.
+//! Version 2 added `PRODUCER_FENCED`; version 5 belongs to transaction protocol 2: the response
+//! contains the producer id and epoch for the next transaction.
 
 use std::rc::Rc;
 

@@ -1,11 +1,14 @@
-//! `Fetch` (key 1), versions 4-18: records from partitions, as stored, as soon as there are enough of them.
+//! `Fetch` (key 1), versions 4-18: records from partitions, as stored, as soon as there are enough
+//! of them.
 //!
-//! The session is resolved first ([`crate::fetch_session`]), then the partitions are read where they live
-//! ([`crate::fetching`]). Version 7 brought sessions, 11 rack and preferred replica, 12 diverging epochs, 13 topic ids.
-//! Followers of this node do not exist yet; a fetch that claims to be one is refused by partition.
+//! The session is resolved first ([`crate::fetch_session`]), then the partitions are read on their
+//! shards ([`crate::fetching`]). Version 7 added sessions, 11 rack and preferred replica, 12
+//! diverging epochs, 13 topic ids. This node has no followers yet; a fetch from a follower gets an
+//! error for each partition.
 //!
-//! As in Kafka, a partition that is named again is read once, at its first place, as it was named last. Unlike Kafka's,
-//! a wait has a bound: who may wait for days is forgotten by everybody but us.
+//! As in Kafka, a partition that a request names several times is read once, at its first position,
+//! with the parameters of its last. Unlike in Kafka, the wait has a bound (`WAIT_MAX`): after days
+//! of waiting, only the broker would still know the request.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -21,31 +24,35 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId, Offset, TopicId};
 
 use crate::Broker;
-use crate::fetch_session::{self, Asked, Key, Resolved, SessionClaim, Told, TopicKey, Wanted};
-use crate::fetching::{FetchLimits, Fetched, fetch_all, slices_bytes};
-use crate::many::Place;
+use crate::fetch_session::{
+    self, AnswerState, Key, PartitionFetch, ResolvedFetch, SessionClaim, SessionRequest, TopicKey,
+};
+use crate::fetching::{FetchLimits, FetchedPartition, fetch_all, slices_bytes};
+use crate::many::RequestPlace;
 use crate::partition::Isolation;
 use crate::rests::{PIECE, Rests, each};
 
-/// Longest wait for `min_bytes`, whatever the client asks for.
+/// Maximum wait for `min_bytes`, whatever the client asks for.
 const WAIT_MAX: Duration = Duration::from_mins(5);
-/// Partitions among which one that is named again is looked for one by one.
+/// Up to this number of partitions, repeated ones are searched for by comparison.
 const FEW: usize = 16;
 
-/// `peer` pays for the memory; `bytes_max` is what the client's quota leaves at most; one about very many partitions takes a
-/// `place`; `may_send` is asked once the size of the
-/// answer is known.
+/// Answers a fetch.
+///
+/// `peer` is charged for the memory; `bytes_max` is the maximum that the client's quota leaves; a
+/// request about very many partitions takes a `place`; `may_send` is called once the size of the
+/// response is known.
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: FetchRequest,
     version: i16,
     (peer, bytes_max): (IpAddr, usize),
-    place: &mut Option<Place>,
+    place: &mut Option<RequestPlace>,
     may_send: impl AsyncFnOnce(usize) -> bool,
 ) -> FetchResponse {
     let limits = limits(broker, &request, bytes_max, peer);
     let from_follower = request.replica_id >= NodeId(0);
-    // A small request may continue a large session, each of whose partitions is listed.
+    // A small request may continue a large session, whose partitions all take memory.
     let remembered = broker.sessions.borrow().partitions(request.session_id);
     broker.place_for(remembered, peer, place).await;
     let mut resolved = match resolve(broker, request, version).await {
@@ -57,10 +64,10 @@ pub(crate) async fn handle<P: Platform>(
             };
         }
     };
-    // What a session has gained since.
+    // The request may have added partitions to the session.
     let count = resolved.partitions.len();
     broker.place_for(count, peer, place).await;
-    let target = |((topic, partition), wanted): &(Key, Wanted)| {
+    let target = |((topic, partition), wanted): &(Key, PartitionFetch)| {
         let target = if from_follower {
             Err(ErrorCode::NotLeaderOrFollower)
         } else {
@@ -77,7 +84,7 @@ pub(crate) async fn handle<P: Platform>(
     };
     let told = each(&fetched, tell).await;
     if !may_send(size).await {
-        // The client asks again, and is told then what it would have been told now.
+        // The client fetches again, and gets then what it would have got now.
         let session_id = broker.sessions.borrow_mut().withhold(&resolved);
         return FetchResponse {
             session_id,
@@ -104,8 +111,8 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// Bytes of an answer's part, as far as they differ from one to the other.
-fn size_bytes(fetched: &Result<Fetched, ErrorCode>) -> usize {
+/// Returns the variable size of a partition in the response.
+fn size_bytes(fetched: &Result<FetchedPartition, ErrorCode>) -> usize {
     const FIELDS_BYTES: usize = 50;
     fetched.as_ref().map_or(0, |fetched| {
         slices_bytes(&fetched.records).saturating_add(FIELDS_BYTES)
@@ -136,7 +143,7 @@ async fn resolve<P: Platform>(
     broker: &Broker<P>,
     request: FetchRequest,
     version: i16,
-) -> Result<Resolved, ErrorCode> {
+) -> Result<ResolvedFetch, ErrorCode> {
     let by_id = version >= 13;
     let mut rests = Rests::new();
     let mut named = Vec::new();
@@ -145,7 +152,7 @@ async fn resolve<P: Platform>(
         named.reserve(topic.partitions.len());
         for piece in topic.partitions.chunks(PIECE) {
             named.extend(piece.iter().map(|partition| {
-                let wanted = Wanted {
+                let wanted = PartitionFetch {
                     current_leader_epoch: partition.current_leader_epoch,
                     fetch_offset: partition.fetch_offset,
                     last_fetched_epoch: partition.last_fetched_epoch,
@@ -172,7 +179,7 @@ async fn resolve<P: Platform>(
     };
     let now = broker.platform.clock().now();
     let random = broker.platform.random_u64();
-    let asked = Asked {
+    let asked = SessionRequest {
         claim,
         by_id,
         named,
@@ -181,13 +188,13 @@ async fn resolve<P: Platform>(
     fetch_session::resolve(&broker.sessions, asked, now, random).await
 }
 
-/// Each partition once.
-async fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
+/// Removes repeated partitions.
+async fn once_each(named: Vec<(Key, PartitionFetch)>) -> Vec<(Key, PartitionFetch)> {
     if named.len() <= FEW {
         let mut after = named.iter();
-        let again = |(key, _): &(Key, Wanted)| {
+        let again = |(key, _): &(Key, PartitionFetch)| {
             after.next();
-            // The index is the same more seldom, and cheaper to compare.
+            // The index differs more often, and is cheaper to compare.
             let mut after = after.clone();
             after.any(|(other, _)| other.1 == key.1 && other.0 == key.0)
         };
@@ -196,7 +203,7 @@ async fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
         }
     }
     let mut places = HashMap::with_capacity(named.len());
-    let mut once: Vec<(Key, Wanted)> = Vec::with_capacity(named.len());
+    let mut once: Vec<(Key, PartitionFetch)> = Vec::with_capacity(named.len());
     let mut rests = Rests::new();
     for (key, wanted) in named {
         let place = *places.entry(key.clone()).or_insert(once.len());
@@ -209,14 +216,14 @@ async fn once_each(named: Vec<(Key, Wanted)>) -> Vec<(Key, Wanted)> {
     once
 }
 
-fn told(fetched: &Result<Fetched, ErrorCode>) -> Told {
+fn told(fetched: &Result<FetchedPartition, ErrorCode>) -> AnswerState {
     match fetched {
-        Ok(fetched) => Told {
+        Ok(fetched) => AnswerState {
             high_watermark: fetched.high_watermark,
             log_start_offset: fetched.log_start_offset,
             urgent: !fetched.records.is_empty() || fetched.diverging.is_some(),
         },
-        Err(_) => Told {
+        Err(_) => AnswerState {
             high_watermark: Offset(-1),
             log_start_offset: Offset(-1),
             urgent: true,
@@ -224,7 +231,10 @@ fn told(fetched: &Result<Fetched, ErrorCode>) -> Told {
     }
 }
 
-fn partition_response(index: i32, fetched: Result<Fetched, ErrorCode>) -> FetchPartitionResponse {
+fn partition_response(
+    index: i32,
+    fetched: Result<FetchedPartition, ErrorCode>,
+) -> FetchPartitionResponse {
     let fetched = match fetched {
         Ok(fetched) => fetched,
         Err(code) => return refused(index, code),
@@ -255,7 +265,9 @@ fn partition_response(index: i32, fetched: Result<Fetched, ErrorCode>) -> FetchP
     }
 }
 
-/// Of what is not there, nothing is aborted; of what was not read, it is not known.
+/// Returns the response for a partition that cannot be read.
+///
+/// `aborted_transactions` is empty for a missing partition, and null if the read failed.
 fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
     let missing = matches!(
         code,
@@ -267,9 +279,11 @@ fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
     }
 }
 
-/// Of an answer of very many partitions, how many of the same topic follow each other: making room again and again as they
-/// come would copy megabytes at a time.
-async fn runs(partitions: &[(Key, Wanted)], mentioned: &[bool]) -> Vec<usize> {
+/// Returns the numbers of consecutive partitions of the same topic in a response of very many
+/// partitions.
+///
+/// With them, each vector is allocated once; growing it would copy megabytes at a time.
+async fn runs(partitions: &[(Key, PartitionFetch)], mentioned: &[bool]) -> Vec<usize> {
     let mut runs: Vec<usize> = Vec::new();
     if partitions.len() <= PIECE {
         return runs;
@@ -290,9 +304,14 @@ async fn runs(partitions: &[(Key, Wanted)], mentioned: &[bool]) -> Vec<usize> {
     runs
 }
 
-/// Gathers answers of the same topic that follow each other, of those that are mentioned.
+/// Groups consecutive mentioned partitions of the same topic.
 async fn by_topic(
-    answers: impl Iterator<Item = (((Key, Wanted), Result<Fetched, ErrorCode>), bool)>,
+    answers: impl Iterator<
+        Item = (
+            ((Key, PartitionFetch), Result<FetchedPartition, ErrorCode>),
+            bool,
+        ),
+    >,
     runs: Vec<usize>,
 ) -> Vec<FetchTopicResponse> {
     let mut topics: Vec<(TopicKey, Vec<FetchPartitionResponse>)> = Vec::new();

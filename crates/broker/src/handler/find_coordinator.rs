@@ -1,8 +1,8 @@
-//! `FindCoordinator` (key 10), versions 0-6: which broker coordinates a group or a transactional id.
+//! `FindCoordinator` (key 10), versions 0-6: the broker that coordinates a group or a transactional
+//! id.
 //!
-//! Version 1 brought key types, 4 several keys at once. Share groups have no coordinator yet: their
-//! keys are answered with an error. Who leads a partition is the caller's
-//! knowledge.
+//! Version 1 added key types, 4 several keys in one request. Share groups have no coordinator yet:
+//! their keys get an error. The caller knows which broker leads a partition.
 
 use wire::messages::find_coordinator_response::Coordinator;
 use wire::messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
@@ -15,21 +15,21 @@ use crate::rests::each;
 pub(crate) const GROUP: i8 = 0;
 /// The key type of transactional ids.
 pub(crate) const TRANSACTION: i8 = 1;
-/// The key type of share groups, which are not there yet.
+/// The key type of share groups, which do not exist yet.
 const SHARE: i8 = 2;
 
-/// A broker as a client is told of it.
+/// A broker as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Which.
+    /// Node id.
     pub(crate) id: NodeId,
-    /// Where.
+    /// Host name.
     pub(crate) host: String,
-    /// Where.
+    /// Port.
     pub(crate) port: u16,
 }
 
-/// The keys that a request asks for.
+/// Returns the keys of a request.
 pub(crate) fn keys(request: &FindCoordinatorRequest, version: i16) -> Vec<StrBytes> {
     if version >= 4 {
         request.coordinator_keys.clone()
@@ -38,7 +38,7 @@ pub(crate) fn keys(request: &FindCoordinatorRequest, version: i16) -> Vec<StrByt
     }
 }
 
-/// Answers with what `find` says of each key.
+/// Answers with the result of `find` for each key.
 pub(crate) async fn handle(
     request: &FindCoordinatorRequest,
     version: i16,
@@ -48,7 +48,7 @@ pub(crate) async fn handle(
         let node = match request.key_type {
             GROUP | TRANSACTION => find(&key),
             SHARE => Err(ErrorCode::InvalidRequest),
-            // No kind of key at all: the one answer that comes with words in every version.
+            // An unknown key type: the only error that has a message in every version.
             _ => {
                 let answer = answer(key, Err(ErrorCode::InvalidRequest));
                 return answer.with_error_message(Some(message(ErrorCode::InvalidRequest)));
@@ -63,7 +63,7 @@ pub(crate) async fn handle(
     let Some(only) = found.pop() else {
         unreachable!("before version 4 one key is asked for");
     };
-    // The one-key form has always said "NONE" for success.
+    // In versions with a single key, the message for a success is "NONE".
     let message = match ErrorCode::try_from_code(only.error_code) {
         None => StrBytes::from_static_str("NONE"),
         Some(error) => message(error),

@@ -1,7 +1,8 @@
-//! `GetTelemetrySubscriptions` (key 71), version 0: a client learns its instance id, and which metrics it is to send.
+//! `GetTelemetrySubscriptions` (key 71), version 0: assigns a client its instance id, and returns
+//! which metrics it is to send.
 //!
-//! The zero id asks for a new one. A client that no subscription matches is told an empty list, and to ask again after
-//! the default interval.
+//! The zero id requests a new id. A client that no subscription matches gets an empty list, and the
+//! default interval after which to ask again.
 
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use crate::Broker;
 use crate::handler::Context;
 use crate::log_dirs;
 
-/// The codecs that a push may have, the best first: zstd, lz4, gzip, snappy.
+/// The codecs that a push may use, the best first: zstd, lz4, gzip, snappy.
 const CODECS: [i8; 4] = [4, 3, 1, 2];
 
 pub(crate) async fn handle<P: Platform>(

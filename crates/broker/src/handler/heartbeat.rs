@@ -1,7 +1,7 @@
-//! `Heartbeat` (key 12), versions 0-4: keeps a member alive and tells it of rebalances. Version 3
-//! brought static members.
+//! `Heartbeat` (key 12), versions 0-4: keeps a member alive and informs it of rebalances. Version 3
+//! added static members.
 //!
-//! While the group is being loaded the answer is "all is well": the member is in no danger, and an
+//! While the group is being loaded, the response is a success: the member cannot expire, and an
 //! error would make it look for another coordinator.
 
 use std::rc::Rc;

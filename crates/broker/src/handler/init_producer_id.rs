@@ -1,8 +1,10 @@
-//! `InitProducerId` (key 22), versions 0-5: an identity for an idempotent or a transactional producer.
+//! `InitProducerId` (key 22), versions 0-5: a producer id and epoch for an idempotent or a
+//! transactional producer.
 //!
-//! A producer without a transactional id gets a new identity each time, as from Kafka. One with it gets the identity of
-//! the id, with the next epoch, which shuts its predecessor out; a transaction of the predecessor is aborted first.
-//! Version 3 brought the identity that a producer goes on with after an error, 4 `PRODUCER_FENCED`.
+//! As in Kafka, a producer without a transactional id gets a new producer id each time. A producer
+//! with one gets the producer id of that transactional id, with the next epoch, which fences its
+//! predecessor; a transaction of the predecessor is aborted first. Version 3 added the id and epoch
+//! with which a producer continues after an error, 4 `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 
@@ -24,7 +26,7 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// As [`handle`], for a transactional id, where it lives.
+/// Like [`handle`], for a transactional id, on its shard.
 pub(crate) async fn handle_transactional<P: Platform>(
     broker: Rc<Broker<P>>,
     request: InitProducerIdRequest,

@@ -1,7 +1,7 @@
-//! `JoinGroup` (key 11), versions 0-9: enters a rebalance and waits for it to end.
+//! `JoinGroup` (key 11), versions 0-9: joins a rebalance and waits for its end.
 //!
-//! Version 1 brought a rebalance timeout of its own, 4 the round trip for a member id, 5 static
-//! members, 7 the protocol type in answers, 9 assignments that need not be computed again.
+//! Version 1 added a separate rebalance timeout, 4 the round trip for a member id, 5 static
+//! members, 7 the protocol type in responses, 9 assignments that need not be computed again.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use wire::types::ErrorCode;
 use crate::group::classic::{Join, join_refused};
 use crate::group::{Client, GroupCoordinator, OffsetsLog, owned};
 
-/// Largest metadata of one member over all its protocols with their names, in bytes.
+/// Maximum metadata of one member over all its protocols with their names, in bytes.
 const METADATA_BYTES_MAX: usize = 8 << 20;
 
-/// Protocols of one member.
+/// Maximum protocols of one member.
 const PROTOCOLS_MAX: usize = 1_000;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
@@ -97,7 +97,7 @@ fn join(request: &JoinGroupRequest, version: i16, client: &Client, random: (u64,
     }
 }
 
-/// A random (version 4) UUID.
+/// Returns a random (version 4) UUID.
 fn unique_id((high, low): (u64, u64)) -> uuid::Uuid {
     let bits = (u128::from(high) << 64) | u128::from(low);
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()

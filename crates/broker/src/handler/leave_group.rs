@@ -1,5 +1,5 @@
-//! `LeaveGroup` (key 13), versions 0-5: removes members. Version 3 brought several at once and
-//! static ones by name.
+//! `LeaveGroup` (key 13), versions 0-5: removes members. Version 3 added several members in one
+//! request, and static ones by name.
 
 use std::rc::Rc;
 

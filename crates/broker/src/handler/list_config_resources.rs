@@ -1,8 +1,8 @@
-//! `ListConfigResources` (key 74), versions 0-1: what has settings, or can: topics, brokers, their
-//! loggers, subscriptions to client metrics, groups.
+//! `ListConfigResources` (key 74), versions 0-1: the resources that have settings, or can have
+//! them: topics, brokers, their loggers, client metrics subscriptions, groups.
 //!
-//! Version 0 asked for subscriptions only; version 1 brought the kinds. Groups and subscriptions
-//! are those that have settings of their own.
+//! Version 0 lists subscriptions only; version 1 added the resource types. Only groups and
+//! subscriptions that have their own settings are listed.
 
 use wire::StrBytes;
 use wire::messages::list_config_resources_response::ConfigResource;

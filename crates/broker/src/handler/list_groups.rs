@@ -1,8 +1,9 @@
-//! `ListGroups` (key 16), versions 0-5: all groups, by state (version 4) and type (version 5) if
-//! asked.
+//! `ListGroups` (key 16), versions 0-5: all groups, filtered by state (version 4) and type (version
+//! 5).
 //!
-//! Groups live on every shard: [`handle`] answers for one, [`gather`] puts the answers together. Ours: more groups than an answer
-//! has room for are refused as a whole; whoever has so many asks by state or type.
+//! Groups are on every shard: [`handle`] answers for one shard, [`gather`] combines the responses.
+//! Unlike Kafka, the request is refused as a whole if the groups do not fit into a response; a
+//! client with more groups filters by state or type.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -12,11 +13,11 @@ use wire::messages::list_groups_response::ListedGroup;
 use wire::messages::{GroupId, ListGroupsRequest, ListGroupsResponse};
 use wire::protocol::StrBytes;
 
-use crate::group::groups::Kind;
+use crate::group::groups::GroupRef;
 use crate::group::{GroupCoordinator, OffsetsLog};
 use crate::room::Room;
 
-/// What a group takes in an answer beside its names, while the answer is made.
+/// Memory of a group in a response in addition to its names, while the response is built.
 const GROUP_BYTES: usize = 64;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
@@ -24,7 +25,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     request: &ListGroupsRequest,
     room: &Room,
 ) -> ListGroupsResponse {
-    // Once, not for each group: a request may name anything any number of times.
+    // Done once, not for each group: a request may repeat its filters any number of times.
     let states = request.states_filter.iter().map(|state| state.trim());
     let states: BTreeSet<String> = states.map(str::to_ascii_lowercase).collect();
     let in_state = |state: &str| states.is_empty() || states.contains(&state.to_ascii_lowercase());
@@ -36,11 +37,11 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     let (mut listed, mut fits) = (Vec::new(), true);
     let looked = coordinator.visit_all(|id, group| {
         let (wanted, kind, state, protocol_type) = match group {
-            Kind::Classic(group) => {
+            GroupRef::Classic(group) => {
                 let state = group.state().name();
                 (classic, "classic", state, group.protocol_type())
             }
-            Kind::Consumer(group) => {
+            GroupRef::Consumer(group) => {
                 let protocol_type = StrBytes::from_static_str("consumer");
                 (consumer, "consumer", group.state().name(), protocol_type)
             }
@@ -69,7 +70,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     }
 }
 
-/// The answers of all shards as one; an error of one of them is the answer.
+/// Combines the responses of all shards; an error of one shard is the response.
 pub(crate) fn gather(answers: impl IntoIterator<Item = ListGroupsResponse>) -> ListGroupsResponse {
     let mut all = ListGroupsResponse::default();
     for answer in answers {

@@ -1,18 +1,19 @@
-//! `ListOffsets` (key 2), versions 1-11: offsets by time or by name.
+//! `ListOffsets` (key 2), versions 1-11: offsets by timestamp or by name.
 //!
-//! Special timestamps: -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the record
-//! with the largest timestamp (v7), -4 earliest local (v8; the log start while no log has an object tier),
-//! -5 last tiered (v9; none), -6 the first that is still to go to the object tier (v11; none). Version 4 brought the
-//! leader epoch of request and answer.
+//! Special timestamps: -1 latest (high watermark, or last stable offset for read committed), -2
+//! earliest, -3 the record with the largest timestamp (v7), -4 earliest local (v8; the log start
+//! offset while no log has an object tier), -5 last tiered (v9; none), -6 the first offset not yet
+//! in the object tier (v11; none). Version 4 added the leader epoch to request and response.
 //!
-//! What was acknowledged before the question is counted: the answer waits for the high watermark to come that far.
+//! Records that were acknowledged before the request count: the handler waits until the high
+//! watermark covers them.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
-use storage::Found;
+use storage::TimestampAndOffset;
 use wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
@@ -37,13 +38,14 @@ const _: () = assert!(
     "no special time is a time"
 );
 
-/// How long the high watermark may take to come as far as the log; then it is told as it is.
+/// Maximum wait for the high watermark to reach the log end offset; after it, the current one is
+/// returned.
 const SETTLES: Duration = Duration::from_secs(5);
 
-/// Answer for one partition: offset, its timestamp, its leader epoch.
-type Answer = (Offset, TimestampMs, LeaderEpoch);
+/// Result for one partition: offset, its timestamp, its leader epoch.
+type OffsetAnswer = (Offset, TimestampMs, LeaderEpoch);
 
-const NOTHING: Answer = (Offset(-1), TimestampMs::NONE, LeaderEpoch::NONE);
+const NOTHING: OffsetAnswer = (Offset(-1), TimestampMs::NONE, LeaderEpoch::NONE);
 
 #[derive(Clone, Copy)]
 struct Question {
@@ -88,7 +90,7 @@ pub(crate) async fn handle<P: Platform>(
             answer(&partition, question, version).await
         });
     let mut answers = answers.await.into_iter();
-    // Refused once, however often it was named.
+    // One error, however often the request names the partition.
     let mut refused = twice.clone();
     let topics = request.topics.into_iter().map(|topic| {
         let partitions = topic.partitions.iter().zip(answers.by_ref());
@@ -122,7 +124,7 @@ pub(crate) async fn handle<P: Platform>(
     ListOffsetsResponse::default().with_topics(topics)
 }
 
-/// Partitions that the request names more than once: which question would an answer be to?
+/// Returns the partitions that the request names more than once: their results would be ambiguous.
 async fn named_twice(request: &ListOffsetsRequest) -> BTreeSet<(TopicName, i32)> {
     let mut named = BTreeSet::new();
     let all = request.topics.iter().flat_map(|topic| {
@@ -144,12 +146,12 @@ async fn answer<P: Platform>(
     partition: &Partition<P>,
     question: Question,
     version: i16,
-) -> Result<Answer, ErrorCode> {
+) -> Result<OffsetAnswer, ErrorCode> {
     partition.check_epoch(question.claimed_epoch)?;
     let end = partition.readable_end(question.isolation);
     let epoch_at = |offset: Offset| partition.log.epoch_at(offset).unwrap_or(LeaderEpoch::NONE);
     let failed = |error: storage::Error| partition.storage_error(&error);
-    let found = |found: Found| (found.offset, found.timestamp, found.leader_epoch);
+    let found = |found: TimestampAndOffset| (found.offset, found.timestamp, found.leader_epoch);
     let answer = match question.timestamp {
         LATEST => Some((end, TimestampMs::NONE, partition.leader_epoch())),
         EARLIEST => {

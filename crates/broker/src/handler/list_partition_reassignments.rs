@@ -1,5 +1,6 @@
-//! `ListPartitionReassignments` (key 46), version 0: partitions that are on their way from one set of
-//! replicas to another. On one node there are some only in a directory that was a cluster's.
+//! `ListPartitionReassignments` (key 46), version 0: partitions with a reassignment in progress.
+//!
+//! On a standalone node, only a directory that belonged to a cluster has any.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +34,7 @@ pub(crate) async fn handle(
         let Some(topic) = image.topic_by_name(wanted.name.as_str()) else {
             continue;
         };
-        // From what is asked for, not from all that there is: a topic may be named again and again.
+        // Iterates over the request, not over the topic: a request may name a topic many times.
         let mut asked = BTreeMap::new();
         for index in &wanted.partition_indexes {
             asked.extend(topic.partitions.get_key_value(index));
@@ -50,7 +51,7 @@ fn told(topics: Vec<OngoingTopicReassignment>) -> ListPartitionReassignmentsResp
         .with_topics(topics)
 }
 
-/// Those of the partitions that are on their way.
+/// Returns the partitions with a reassignment in progress.
 fn ongoing<'a>(
     topic: &TopicImage,
     partitions: impl Iterator<Item = (&'a i32, &'a PartitionImage)>,

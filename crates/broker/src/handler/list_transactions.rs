@@ -1,8 +1,9 @@
-//! `ListTransactions` (key 66), versions 0-2: all transactional ids, of some states, producers or ages.
+//! `ListTransactions` (key 66), versions 0-2: transactional ids, filtered by state, producer or
+//! age.
 //!
-//! Version 1 brought the filter by how long a transaction has been running, version 2 the expression (RE2) that
-//! ids have to match. Ours: more ids than an answer has room for are refused as a whole; whoever has so many asks by
-//! expression, state or producer.
+//! Version 1 added the filter by transaction duration, version 2 the expression (RE2) that ids have
+//! to match. Unlike Kafka, the request is refused as a whole if the ids do not fit into a response;
+//! a client with more ids filters by expression, state or producer.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,12 +17,12 @@ use wire::types::ErrorCode;
 use crate::Broker;
 use crate::group::Pattern;
 use crate::room::Room;
-use crate::transaction::state::State;
+use crate::transaction::state;
 
-/// What an id takes in an answer beside its text, while the answer is made.
+/// Memory of an id in a response in addition to its text, while the response is built.
 const ID_BYTES: usize = 64;
 
-/// The ids of one shard.
+/// Returns the ids of one shard.
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &ListTransactionsRequest,
@@ -29,7 +30,7 @@ pub(crate) async fn handle<P: Platform>(
     room: &Room,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
-    // Found at once, however many a request names.
+    // Sets, because a request may name any number of them.
     let states: BTreeSet<&str> = request.state_filters.iter().map(StrBytes::as_str).collect();
     let producers: BTreeSet<i64> = request.producer_id_filters.iter().map(|id| id.0).collect();
     let longer_than = request.duration_filter;
@@ -57,7 +58,7 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// The expression of a request; none is the empty one.
+/// Compiles the expression of a request; an empty one is none.
 pub(crate) fn pattern(request: &ListTransactionsRequest) -> Result<Option<Pattern>, ErrorCode> {
     let text = request.transactional_id_pattern.as_ref();
     let text = text.filter(|text| !text.is_empty());
@@ -67,13 +68,13 @@ pub(crate) fn pattern(request: &ListTransactionsRequest) -> Result<Option<Patter
         .map_err(|_| ErrorCode::InvalidRegularExpression)
 }
 
-/// The ids of all shards; names of states that do not exist are given back.
+/// Combines the ids of all shards; returns names of unknown states to the client.
 pub(crate) fn gather(
     request_states: &[StrBytes],
     shards: Vec<Result<Vec<TransactionState>, ErrorCode>>,
 ) -> ListTransactionsResponse {
     let unknown = request_states.iter();
-    let unknown = unknown.filter(|name| !State::is_name(name.as_str()));
+    let unknown = unknown.filter(|name| !state::TransactionState::is_name(name.as_str()));
     let mut all = Vec::new();
     for ids in shards {
         match ids {

@@ -1,9 +1,9 @@
-//! `Metadata` (key 3), versions 0-13: topics, their partitions, and where the brokers listen.
+//! `Metadata` (key 3), versions 0-13: topics, their partitions, and the addresses of the brokers.
 //!
-//! No topics mean all of them: an empty list in version 0, null from version 1 on, where an empty
-//! list means none. Version 4 brought the client's leave to create missing topics, 8 authorized
-//! operations, 10 topic ids in the answer, 12 topics asked for by id, 13 an error for the whole
-//! request. Addresses are those of the listener that the client came through.
+//! No topics means all topics: an empty list in version 0, null from version 1 on, where an empty
+//! list means none. Version 4 added the client's permission to create missing topics, 8 authorized
+//! operations, 10 topic ids in the response, 12 topics requested by id, 13 an error for the whole
+//! request. Addresses are those of the listener that the client connected to.
 
 use std::collections::BTreeSet;
 
@@ -22,15 +22,14 @@ use crate::rests::{Rests, each};
 
 use super::describe_cluster::CLUSTER_OPERATIONS;
 
-/// Everything one may do to a topic, as bits of Kafka's operations; without an authorizer everybody
-/// may.
+/// All operations on a topic, as bits; without an authorizer every client has them.
 pub(crate) const TOPIC_OPERATIONS: i32 =
     1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
-/// Who asks, and whom.
+/// The parameters of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
-    /// Name of the listener that the client came through.
+pub(crate) struct MetadataQuery<'a> {
+    /// Name of the listener that the client connected to.
     pub(crate) listener: &'a str,
     /// Id of the cluster.
     pub(crate) cluster_id: &'a str,
@@ -40,12 +39,14 @@ pub(crate) struct Asked<'a> {
     pub(crate) version: i16,
 }
 
-/// So many topics that are missing are not created for one request.
+/// Too many missing topics to create for one request; the field is their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TooMany(pub(crate) usize);
 
-/// Topics that the client asked for by name and leave to create, and that are not there. The caller
-/// creates them where `auto.create.topics.enable` says so, and then answers from the newest image.
+/// Returns the missing topics that the client requested by name, with permission to create them.
+///
+/// The caller creates them if `auto.create.topics.enable` is set, and then answers from the newest
+/// image.
 pub(crate) async fn missing(
     rules: Rules<'_>,
     request: &MetadataRequest,
@@ -71,7 +72,8 @@ pub(crate) async fn missing(
         }
         rests.item().await;
     }
-    // As many partitions as a client may create at once when it says so; of more, none.
+    // At most as many partitions as a creation request may ask for; if there are more, none are
+    // created.
     let partitions = names.len().saturating_mul(partitions_of_each(rules));
     check_count(partitions).map_err(|_| TooMany(names.len()))?;
     Ok(names.into_iter().map(str::to_owned).collect())
@@ -80,7 +82,7 @@ pub(crate) async fn missing(
 /// Answers from `image`.
 pub(crate) async fn handle(
     image: &Image,
-    asked: Asked<'_>,
+    asked: MetadataQuery<'_>,
     request: &MetadataRequest,
 ) -> MetadataResponse {
     let wanted = match wanted(image, request, asked.version).await {
@@ -117,8 +119,8 @@ pub(crate) async fn handle(
         .with_cluster_authorized_operations(if tell { CLUSTER_OPERATIONS } else { i32::MIN })
 }
 
-/// One entry of the answer.
-enum Wanted<'a> {
+/// One entry of the response.
+enum TopicEntry<'a> {
     Known(&'a TopicImage),
     UnknownName(&'a str),
     UnknownId(TopicId),
@@ -128,11 +130,19 @@ async fn wanted<'a>(
     image: &'a Image,
     request: &'a MetadataRequest,
     version: i16,
-) -> Result<Vec<Wanted<'a>>, ErrorCode> {
+) -> Result<Vec<TopicEntry<'a>>, ErrorCode> {
     let topics = match &request.topics {
-        None => return Ok(image.topics().map(|topic| Wanted::Known(topic)).collect()),
+        None => {
+            return Ok(image
+                .topics()
+                .map(|topic| TopicEntry::Known(topic))
+                .collect());
+        }
         Some(topics) if topics.is_empty() && version == 0 => {
-            return Ok(image.topics().map(|topic| Wanted::Known(topic)).collect());
+            return Ok(image
+                .topics()
+                .map(|topic| TopicEntry::Known(topic))
+                .collect());
         }
         Some(topics) => topics,
     };
@@ -155,23 +165,23 @@ async fn wanted<'a>(
     }
     if !ids.is_empty() {
         let known = |id| match image.topic_by_id(id) {
-            Some(topic) => Wanted::Known(topic),
-            None => Wanted::UnknownId(id),
+            Some(topic) => TopicEntry::Known(topic),
+            None => TopicEntry::UnknownId(id),
         };
         return Ok(each(ids, known).await);
     }
     let known = |name| match image.topic_by_name(name) {
-        Some(topic) => Wanted::Known(topic),
-        None => Wanted::UnknownName(name),
+        Some(topic) => TopicEntry::Known(topic),
+        None => TopicEntry::UnknownName(name),
     };
     Ok(each(names, known).await)
 }
 
-impl Wanted<'_> {
+impl TopicEntry<'_> {
     fn answer(
         self,
         image: &Image,
-        asked: Asked<'_>,
+        asked: MetadataQuery<'_>,
         request: &MetadataRequest,
     ) -> MetadataResponseTopic {
         let topic = MetadataResponseTopic::default();
@@ -200,7 +210,7 @@ impl Wanted<'_> {
 
 fn topic_of(
     image: &Image,
-    asked: Asked<'_>,
+    asked: MetadataQuery<'_>,
     request: &MetadataRequest,
     topic: &TopicImage,
 ) -> MetadataResponseTopic {
@@ -216,12 +226,12 @@ fn topic_of(
 
 fn partition_of(
     image: &Image,
-    asked: Asked<'_>,
+    asked: MetadataQuery<'_>,
     index: i32,
     state: &PartitionImage,
 ) -> MetadataResponsePartition {
     let reachable = |id: i32| image.is_alive(id, asked.listener);
-    // Version 0 leaves out brokers that cannot be reached and says so.
+    // Version 0 leaves out unavailable brokers and returns an error for the partition.
     let shown = |ids: &[i32]| -> Vec<i32> {
         ids.iter()
             .copied()
@@ -269,10 +279,10 @@ fn operations(version: i16, request: &MetadataRequest) -> i32 {
     if tell { TOPIC_OPERATIONS } else { i32::MIN }
 }
 
-/// Every topic of the request gets the error.
+/// Returns the same error for every topic of the request.
 fn refuse(request: &MetadataRequest, code: ErrorCode) -> MetadataResponse {
     let topics = request.topics.iter().flatten().map(|topic| {
-        // A topic without a name cannot be written in versions that have no ids.
+        // A topic without a name cannot be encoded in versions without ids.
         let name = topic.name.clone().unwrap_or_default();
         MetadataResponseTopic::default()
             .with_error_code(code.code())

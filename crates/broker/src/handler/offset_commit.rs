@@ -1,7 +1,8 @@
-//! `OffsetCommit` (key 8), versions 2-10: stores positions, answered when they are in the log.
+//! `OffsetCommit` (key 8), versions 2-10: stores committed offsets; answers when they are in the
+//! log.
 //!
-//! Versions 2-4 carry a retention time, 6 brought the leader epoch, 7 static members, 9 the error
-//! for a group that is not there, 10 topics by id.
+//! Versions 2-4 carry a retention time, 6 added the leader epoch, 7 static members, 9 the error for
+//! an unknown group, 10 topics by id.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -12,11 +13,13 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId};
 
 use crate::group::coordinator::InLine;
-use crate::group::{COMMIT_BY_ID, Commit, GroupCoordinator, OffsetsLog, Readied, Topics, Verdict};
+use crate::group::{
+    COMMIT_BY_ID, CheckedCommit, Commit, GroupCoordinator, OffsetsLog, Topics, Verdict,
+};
 use crate::image::Image;
 use crate::rests::Rests;
 
-/// Gives topics that are named by id their names; one that is not there has none.
+/// Sets the names of topics that are given by id; an unknown id leaves the name empty.
 pub(crate) async fn name(request: &mut OffsetCommitRequest, version: i16, image: &Image) {
     if version < COMMIT_BY_ID {
         return;
@@ -29,7 +32,10 @@ pub(crate) async fn name(request: &mut OffsetCommitRequest, version: i16, image:
     }
 }
 
-/// A request that was named by `seen`, and has its place among the commits to its group. `topics` are those of the moment.
+/// Commits a request whose topics were named with `seen`, and that has its place in the line of
+/// commits to its group.
+///
+/// `topics` returns the current topics.
 pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetCommitRequest,
@@ -38,13 +44,14 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     (seen, topics): (Arc<T>, impl Fn() -> Arc<T>),
 ) -> OffsetCommitResponse {
     let how = Commit::plain(version);
-    let mut readied = Readied::of(request, how, &*seen, coordinator.commit_rules()).await;
+    let mut readied = CheckedCommit::of(request, how, &*seen, coordinator.commit_rules()).await;
     let place = in_turn(place).await;
     let verdict = match coordinator.fits_log(&request.group_id, readied.log_bytes()) {
         Err(error) => Verdict::Refused(error),
         Ok(false) => Verdict::NoRoom(ErrorCode::UnknownServerError),
         Ok(true) => {
-            // Only of what fits, which is little: it is done in one piece with the decision.
+            // Only a request that fits is checked again, which is little work: it runs without a
+            // yield, together with the decision.
             let now = topics();
             if !Arc::ptr_eq(&seen, &now) {
                 readied.check_again(request, &*now);
@@ -56,7 +63,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     readied.told(request, verdict).await
 }
 
-/// The place, when those before it have theirs in the log.
+/// Returns the place once the commits before it are in the log.
 pub(crate) async fn in_turn(mut place: InLine) -> InLine {
     if let Some(place) = &mut place {
         place.turn().await;
@@ -67,7 +74,7 @@ pub(crate) async fn in_turn(mut place: InLine) -> InLine {
 async fn decide<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetCommitRequest,
-    readied: &mut Readied,
+    readied: &mut CheckedCommit,
     host: &StrBytes,
     place: InLine,
 ) -> Result<Verdict, ErrorCode> {

@@ -1,4 +1,5 @@
-//! `OffsetDelete` (key 47), version 0: forgets positions of topics that the group does not read.
+//! `OffsetDelete` (key 47), version 0: deletes committed offsets of topics to which the group is
+//! not subscribed.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use crate::group::{Going, GroupCoordinator, OffsetsLog, Topics};
+use crate::group::{GroupCoordinator, OffsetDeletion, OffsetsLog, Topics};
 use crate::rests::Rests;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
@@ -25,7 +26,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     deleted.unwrap_or_else(|error| OffsetDeleteResponse::default().with_error_code(error.code()))
 }
 
-/// What may go is found with rests, and decided on in one.
+/// Finds the offsets that may be deleted, yielding in between, and then decides in one piece.
 async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetDeleteRequest,
@@ -37,8 +38,8 @@ async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
     }
     coordinator.read(id, |groups| groups.check_delete_offsets(id))??;
     let topics = topics();
-    let mut going = Going::default();
-    // A topic without partitions is looked at as well: one item stands for the topic itself.
+    let mut going = OffsetDeletion::default();
+    // Topics without partitions count too: one item stands for the topic itself.
     let items = request.topics.iter().flat_map(|topic| {
         let partitions = topic.partitions.iter().map(|one| Some(one.partition_index));
         [None]
@@ -70,7 +71,10 @@ async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
     Ok(answer(&request.topics, told, &read).await)
 }
 
-/// `told`: for each topic a place of its own, then its partitions. `read`: what the group began to read meanwhile.
+/// Builds the response.
+///
+/// `told` has an entry for each topic, followed by those of its partitions. `read` holds the topics
+/// to which the group subscribed meanwhile.
 async fn answer(
     topics: &[OffsetDeleteRequestTopic],
     told: Vec<Option<i16>>,

@@ -1,10 +1,10 @@
-//! `OffsetFetch` (key 9), versions 1-10: reads a group's positions.
+//! `OffsetFetch` (key 9), versions 1-10: reads a group's committed offsets.
 //!
-//! Version 2 brought "all of them" and an error for the whole group, 7 `require_stable`, 8 several
-//! groups at once, 10 topics by id. The groups of a request may live on several shards: [`split`]
-//! takes a request apart, [`handle_group`] answers one group where it lives, [`gather`] puts the
-//! answer together. Ids are turned into names before ([`name`]) and names into ids after
-//! ([`identify`]): a group keeps positions by the names of topics.
+//! Version 2 added "all offsets" and an error for the whole group, 7 `require_stable`, 8 several
+//! groups in one request, 10 topics by id. The groups of a request may be on several shards:
+//! [`split`] splits a request, [`handle_group`] answers for one group on its shard, [`gather`]
+//! builds the response. A group keeps offsets by topic name, so ids are turned into names before
+//! ([`name`]) and names into ids after ([`identify`]).
 
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ use crate::image::Image;
 use crate::rests::Rests;
 use crate::room::Room;
 
-/// The groups that a request asks for.
+/// Returns the groups of a request.
 pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetchRequestGroup> {
     if version >= 8 {
         return request.groups;
@@ -46,7 +46,7 @@ pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetc
 /// The first version that names topics by id.
 pub(crate) const BY_ID: i16 = 10;
 
-/// Gives the topics that a group is asked about their names. The topics that there are not, apart.
+/// Sets the names of a group's topics, and returns the results of unknown ids separately.
 pub(crate) async fn name(
     group: &mut OffsetFetchRequestGroup,
     image: &Image,
@@ -70,8 +70,10 @@ pub(crate) async fn name(
     unknown
 }
 
-/// Gives the topics of an answer their ids. Those without one are not told of: who asked for all positions would not know
-/// whose they are.
+/// Sets the ids of a response's topics.
+///
+/// Topics without an id are left out: a client that requested all offsets could not tell which
+/// topics they belong to.
 pub(crate) async fn identify(group: &mut OffsetFetchResponseGroup, image: &Image) {
     let mut known = Vec::with_capacity(group.topics.len());
     let mut rests = Rests::new();
@@ -89,7 +91,7 @@ pub(crate) async fn identify(group: &mut OffsetFetchResponseGroup, image: &Image
     group.topics = known;
 }
 
-/// One group's positions, as far as there is room for them.
+/// Returns one group's offsets, as far as there is room for them.
 pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetFetchRequestGroup,
@@ -102,7 +104,7 @@ pub(crate) async fn handle_group<P: Platform, L: OffsetsLog>(
     }
 }
 
-/// A group that cannot be asked.
+/// Returns the error for a group that cannot be read.
 pub(crate) async fn refused(
     request: &OffsetFetchRequestGroup,
     error: ErrorCode,
@@ -139,7 +141,7 @@ fn without_positions(
         .with_partitions(partitions.collect())
 }
 
-/// The answers of all groups as one response. From version 2 on, a group's error stands for all its
+/// Combines the groups into one response. From version 2 on, a group's error replaces its
 /// partitions.
 pub(crate) async fn gather(
     mut groups: Vec<OffsetFetchResponseGroup>,

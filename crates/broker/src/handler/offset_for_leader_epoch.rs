@@ -1,5 +1,6 @@
-//! `OffsetForLeaderEpoch` (key 23), versions 2-4: where a leader epoch ends, for clients and followers that look for
-//! the point up to which their log agrees with ours (KIP-101, KIP-320).
+//! `OffsetForLeaderEpoch` (key 23), versions 2-4: the end offset of a leader epoch, for clients and
+//! followers that look for the offset up to which their log matches the leader's (KIP-101,
+//! KIP-320).
 
 use std::rc::Rc;
 

@@ -1,11 +1,14 @@
-//! `Produce` (key 0), versions 3-13: appends batches and answers when they are as safe as the producer asked.
+//! `Produce` (key 0), versions 3-13: appends batches and answers when they are as durable as the
+//! producer asked.
 //!
-//! All appends of a request are begun before anything waits, in the order of the request, so that requests that
-//! overlap on a connection keep their order. Where they are so many, or so much when decompressed, that others must have
-//! their turn in between, the requests behind wait until they have begun ([`crate::lines`]). `acks=0` is not answered (a failure ends the connection), `acks=1` waits for the write, `acks=all` for the
-//! high watermark. A request of a transaction runs alone, because its first batches in a partition wait for the
-//! coordinator. Topics of the coordinators are closed to clients. Version 8 brought errors by record, 10 the current
-//! leader, 13 topic ids.
+//! All appends of a request begin before any of them waits, in the order of the request, so that
+//! overlapping requests of a connection keep their order. If there are many batches, or they are
+//! large when decompressed, the shard yields in between, and the later requests of the connection
+//! wait until all of them have begun ([`crate::lines`]). `acks=0` gets no response (a failure
+//! closes the connection), `acks=1` waits for the write, `acks=all` for the high watermark. A
+//! transactional request does not overlap, because its first batches in a partition wait for the
+//! coordinator. Clients cannot write to the coordinators' topics. Version 8 added errors by record,
+//! 10 the current leader, 13 topic ids.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -27,33 +30,34 @@ use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
 use crate::network::network;
-use crate::partition::{Accepted, Acks, Partition, Unjudged, Verified};
-use crate::route::{Begun, at_partitions_in_line};
+use crate::partition::{AcceptedAppend, Acks, JudgingError, Partition, TransactionProof};
+use crate::route::{ItemStart, at_partitions_in_line};
 use crate::transaction::admit;
 
-/// Bytes of records, decompressed, that take as long as another item of a request.
+/// Bytes of decompressed records that take as long as one item of a request.
 const ITEM_BYTES: usize = 16 << 10;
 
 mod kept;
 
-use kept::{Kept, Left};
+use kept::{ReadBudget, TopicReader};
 
-/// What one partition answers.
-type Appended = Result<(Accepted, Offset), Refused>;
+/// The result of one partition.
+type AppendResult = Result<(AcceptedAppend, Offset), ProduceRefusal>;
 
-/// Why an append was refused, and who leads the partition now.
-struct Refused {
+/// Why an append was refused, and the partition's current leader epoch.
+struct ProduceRefusal {
     error: AppendError,
     leader_epoch: LeaderEpoch,
 }
 
-/// What a producer gets.
-pub(crate) enum Outcome {
-    /// An answer.
+/// The reply to a producer.
+pub(crate) enum ProduceReply {
+    /// A response.
     Answer(ProduceResponse),
-    /// Nothing, as it asked (`acks=0`).
+    /// No response, as the producer asked (`acks=0`).
     Silence,
-    /// The end of the connection: of a failure that is not answered it learns in no other way.
+    /// The connection is closed: a producer without responses cannot learn of a failure in another
+    /// way.
     Hangup(ErrorCode),
 }
 
@@ -62,11 +66,11 @@ pub(crate) async fn handle<P: Platform>(
     request: ProduceRequest,
     version: i16,
     (client, peer): (&str, SocketAddr),
-) -> Outcome {
+) -> ProduceReply {
     let acks = acks_of(request.acks);
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let now = broker.platform.clock().now();
-    // A timeout that no clock can hold is over at once.
+    // A timeout that the clock cannot represent has expired.
     let after = |wait| now.checked_add(wait).unwrap_or(now);
     let (deadline, judged_until) = (after(timeout), after(JUDGED_MAX));
     let ProduceRequest {
@@ -75,10 +79,10 @@ pub(crate) async fn handle<P: Platform>(
         ..
     } = request;
     let mut named = Vec::with_capacity(topics.len());
-    let (mut items, mut left) = (Vec::new(), Left::default());
+    let (mut items, mut left) = (Vec::new(), ReadBudget::default());
     for topic in topics {
         let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
-        let kept = Kept::of(broker, &key, client);
+        let kept = TopicReader::of(broker, &key, client);
         let mut indexes = Vec::with_capacity(topic.partitions.len());
         for partition in topic.partitions {
             indexes.push(partition.index);
@@ -86,12 +90,12 @@ pub(crate) async fn handle<P: Platform>(
             let records = partition.records.unwrap_or_default();
             let open = kept.and_then(|kept| kept.check(&records, &mut left));
             let target = target.and_then(|target| open.map(|()| target));
-            items.push((target, (records, Verified::Unasked)));
+            items.push((target, (records, TransactionProof::Unasked)));
         }
         named.push((topic.name, topic.topic_id, indexes));
     }
     if let Some(id) = &transactional_id {
-        // Boxed, so that requests without a transaction do not grow by what this needs.
+        // Boxed, so that this does not enlarge the futures of requests without a transaction.
         Box::pin(admit(broker, id.as_str(), version, &mut items)).await;
     }
     let in_transaction = transactional_id.is_some();
@@ -101,7 +105,7 @@ pub(crate) async fn handle<P: Platform>(
         Some(peer),
         items,
         move |broker, partition, (records, verified)| {
-            // Outside the future: begun now, in order.
+            // Outside the future, so that the appends begin in the order of the request.
             let terms = Terms {
                 judged_until,
                 peer: peer.ip(),
@@ -117,18 +121,18 @@ pub(crate) async fn handle<P: Platform>(
         return appended
             .iter()
             .find_map(failure)
-            .map_or(Outcome::Silence, Outcome::Hangup);
+            .map_or(ProduceReply::Silence, ProduceReply::Hangup);
     }
-    Outcome::Answer(answered(broker, named, appended))
+    ProduceReply::Answer(answered(broker, named, appended))
 }
 
 /// The topics of a request, each with its partitions.
-type Named = Vec<(StrBytes, TopicId, Vec<i32>)>;
+type ProduceTopics = Vec<(StrBytes, TopicId, Vec<i32>)>;
 
 fn answered<P: Platform>(
     broker: &Broker<P>,
-    named: Named,
-    appended: Vec<Result<Appended, ErrorCode>>,
+    named: ProduceTopics,
+    appended: Vec<Result<AppendResult, ErrorCode>>,
 ) -> ProduceResponse {
     let mut appended = appended.into_iter();
     let topics = named.into_iter().map(|(name, topic_id, indexes)| {
@@ -155,7 +159,7 @@ fn acks_of(number: i16) -> Result<Acks, ErrorCode> {
     }
 }
 
-fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {
+fn failure(appended: &Result<AppendResult, ErrorCode>) -> Option<ErrorCode> {
     match appended {
         Ok(Ok(_)) => None,
         Ok(Err(refused)) => Some(refused.error.code),
@@ -163,23 +167,24 @@ fn failure(appended: &Result<Appended, ErrorCode>) -> Option<ErrorCode> {
     }
 }
 
-/// How long batches of one request that take long to judge are judged, whatever timeout the client gives: it may be gone.
+/// Time limit for judging the slow batches of one request, whatever timeout the client gives: the
+/// client may have disconnected.
 const JUDGED_MAX: Duration = Duration::from_secs(30);
 
-/// What a batch comes with.
+/// The parameters of a batch.
 #[derive(Clone, Copy)]
 struct Terms {
-    /// It is not judged after this, if that takes long.
+    /// A slow batch is not judged after this.
     judged_until: Instant,
-    /// Whose turn it takes then.
+    /// The address whose turn a slow batch takes.
     peer: IpAddr,
-    verified: Verified,
-    /// The request may carry this codec.
+    verified: TransactionProof,
+    /// True if the request may use this codec.
     zstd: bool,
     in_transaction: bool,
 }
 
-/// Begins an append: now, or when it has been judged elsewhere.
+/// Begins an append: now, or after another thread has judged the batch.
 #[allow(
     clippy::async_yields_async,
     reason = "the append has begun by then, and is waited for when those behind it have"
@@ -190,29 +195,29 @@ fn start<P: Platform>(
     records: &Bytes,
     terms: Terms,
     (acks, deadline): (Acks, Instant),
-) -> Begun<impl Future<Output = Result<Appended, ErrorCode>> + use<P>> {
+) -> ItemStart<impl Future<Output = Result<AppendResult, ErrorCode>> + use<P>> {
     let bytes = records.len();
     let batch = WholeBatch::of_produced(records, terms.zstd);
     let extent = Extent::of(bytes, batch.as_ref().ok());
     let is_transactional = match &batch {
         Ok(batch) => batch.header().is_transactional(),
-        // That it is refused for that comes before what else is wrong with it.
+        // This error takes precedence over other defects of the batch.
         Err(_) => WholeBatch::claims_transaction(records),
     };
     if is_transactional && !terms.in_transaction {
-        // Nobody would ever end it: the request names no transactional id.
+        // The request names no transactional id, so no producer would ever end the transaction.
         let begun = Err(ErrorCode::TransactionalIdAuthorizationFailed.into());
         count(&partition, extent, &begun);
         let worth = worth(&begun, extent);
-        return Begun::Now(worth, finish(partition, begun, acks, deadline));
+        return ItemStart::Now(worth, finish(partition, begun, acks, deadline));
     }
     match begin(&broker, &partition, batch, terms) {
-        Begins::Done(begun) => {
+        AppendStart::Done(begun) => {
             count(&partition, extent, &begun);
             let worth = worth(&begun, extent);
-            Begun::Now(worth, finish(partition, begun, acks, deadline))
+            ItemStart::Now(worth, finish(partition, begun, acks, deadline))
         }
-        Begins::Heavy(batch) => Begun::Later(Box::pin(async move {
+        AppendStart::Heavy(batch) => ItemStart::Later(Box::pin(async move {
             let begun = begin_heavy(&broker, &partition, batch, terms).await;
             count(&partition, extent, &begun);
             finish(partition, begun, acks, deadline)
@@ -220,7 +225,7 @@ fn start<P: Platform>(
     }
 }
 
-/// What of a batch is counted.
+/// The metrics of a batch.
 #[derive(Clone, Copy)]
 struct Extent {
     bytes: usize,
@@ -229,27 +234,27 @@ struct Extent {
 }
 
 impl Extent {
-    /// Of bytes that a client sent, which are this batch, or none.
+    /// Returns the extent of the bytes that a client sent, with their batch if they are one.
     fn of(bytes: usize, batch: Option<&WholeBatch>) -> Self {
         let header = batch.map(WholeBatch::header);
         Self {
             bytes,
-            // It is not judged yet: there may be fewer than none.
+            // The batch is not judged yet, so the count may be negative.
             records: header.map_or(0, |header| header.record_count.unsigned_abs()),
             is_compressed: header.is_some_and(|header| header.compression_code() != 0),
         }
     }
 }
 
-/// How far an append has come at once.
+/// The outcome of beginning an append.
 #[allow(
     clippy::large_enum_variant,
     reason = "it is taken apart where it is made"
 )]
-enum Begins {
-    /// It has begun, or was refused.
-    Done(Result<Accepted, AppendError>),
-    /// Judging it takes long: see [`begin_heavy`].
+enum AppendStart {
+    /// The append has begun, or was refused.
+    Done(Result<AcceptedAppend, AppendError>),
+    /// The batch is slow to judge: see [`begin_heavy`].
     Heavy(WholeBatch),
 }
 
@@ -259,31 +264,31 @@ fn begin<P: Platform>(
     partition: &Partition<P>,
     batch: Result<WholeBatch, BatchError>,
     terms: Terms,
-) -> Begins {
+) -> AppendStart {
     let now_ms = broker.platform.clock().wall_ms();
     let judge = match partition.judge(now_ms) {
         Ok(judge) => judge,
-        Err(error) => return Begins::Done(Err(error)),
+        Err(error) => return AppendStart::Done(Err(error)),
     };
     let batch = match batch {
         Ok(batch) => batch,
-        Err(error) => return Begins::Done(Err(error.into())),
+        Err(error) => return AppendStart::Done(Err(error.into())),
     };
     match judge.little(&batch) {
-        Ok(judged) => Begins::Done(partition.take(judged, terms.verified, now_ms)),
-        Err(Unjudged::Refused(error)) => Begins::Done(Err(error.into())),
-        Err(Unjudged::Heavy) => Begins::Heavy(batch),
+        Ok(judged) => AppendStart::Done(partition.take(judged, terms.verified, now_ms)),
+        Err(JudgingError::Refused(error)) => AppendStart::Done(Err(error.into())),
+        Err(JudgingError::Heavy) => AppendStart::Heavy(batch),
     }
 }
 
-/// The same for a batch that takes long to judge: on another thread, one at a time, and of the batches of an address one
-/// after the other.
+/// Judges a slow batch on another thread, one at a time, and appends it. The batches of one address
+/// take turns.
 async fn begin_heavy<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
     batch: WholeBatch,
     terms: Terms,
-) -> Result<Accepted, AppendError> {
+) -> Result<AcceptedAppend, AppendError> {
     let clock = broker.platform.clock();
     let turn = broker.judging.turn_of(&network(terms.peer)).await;
     if clock.now() > terms.judged_until {
@@ -291,7 +296,7 @@ async fn begin_heavy<P: Platform>(
     }
     let judge = partition.judge(clock.wall_ms())?;
     let judged = elsewhere(move || {
-        // Held until it is done, also if nobody waits for it any more.
+        // Held until the batch is judged, even if the request is dropped.
         let _turn = turn;
         judge.whole(&batch)
     });
@@ -302,7 +307,7 @@ async fn begin_heavy<P: Platform>(
 fn count<P: Platform>(
     partition: &Partition<P>,
     extent: Extent,
-    begun: &Result<Accepted, AppendError>,
+    begun: &Result<AcceptedAppend, AppendError>,
 ) {
     let metrics = &partition.metrics;
     metrics.produce_requests.add(1);
@@ -320,8 +325,9 @@ fn count<P: Platform>(
     }
 }
 
-/// What an append was worth, in items of a request. What was refused may have been decompressed to whatever it is.
-fn worth(begun: &Result<Accepted, AppendError>, extent: Extent) -> usize {
+/// Returns the cost of an append, in items of a request. A refused batch may have been decompressed
+/// to any size.
+fn worth(begun: &Result<AcceptedAppend, AppendError>, extent: Extent) -> usize {
     let bytes = match begun {
         Ok(accepted) => accepted.work_bytes,
         Err(_) if extent.is_compressed => usize::MAX,
@@ -332,20 +338,20 @@ fn worth(begun: &Result<Accepted, AppendError>, extent: Extent) -> usize {
 
 async fn finish<P: Platform>(
     partition: Rc<Partition<P>>,
-    begun: Result<Accepted, AppendError>,
+    begun: Result<AcceptedAppend, AppendError>,
     acks: Acks,
     deadline: Instant,
-) -> Result<Appended, ErrorCode> {
+) -> Result<AppendResult, ErrorCode> {
     Ok(finished(&partition, begun, acks, deadline).await)
 }
 
 async fn finished<P: Platform>(
     partition: &Partition<P>,
-    begun: Result<Accepted, AppendError>,
+    begun: Result<AcceptedAppend, AppendError>,
     acks: Acks,
     deadline: Instant,
-) -> Appended {
-    let refused = |error| Refused {
+) -> AppendResult {
+    let refused = |error| ProduceRefusal {
         error,
         leader_epoch: partition.leader_epoch(),
     };
@@ -361,7 +367,7 @@ async fn finished<P: Platform>(
 fn partition_response<P: Platform>(
     broker: &Broker<P>,
     index: i32,
-    answer: Result<Appended, ErrorCode>,
+    answer: Result<AppendResult, ErrorCode>,
 ) -> ProducePartitionResponse {
     let refused = match answer {
         Ok(Ok((accepted, log_start_offset))) => {
@@ -377,12 +383,12 @@ fn partition_response<P: Platform>(
             };
         }
         Ok(Err(refused)) => refused,
-        Err(code) => Refused {
+        Err(code) => ProduceRefusal {
             error: code.into(),
             leader_epoch: LeaderEpoch::NONE,
         },
     };
-    let Refused {
+    let ProduceRefusal {
         error,
         leader_epoch,
     } = refused;

@@ -1,7 +1,8 @@
-//! `PushTelemetry` (key 72), version 0: a client sends what it measured, as OpenTelemetry metrics.
+//! `PushTelemetry` (key 72), version 0: receives a client's metrics in OpenTelemetry format.
 //!
-//! Judged before it is decompressed, which is done beside the shard; what is in it and was asked for becomes metrics of this broker. Bytes that are no
-//! metrics, or come to more than a push may, are `INVALID_RECORD`, as when Kafka's receiver fails.
+//! The request is judged before it is decompressed, which happens off the shard; the requested
+//! metrics in it become metrics of this broker. Bytes that are not metrics, or that exceed the
+//! limit of a push, are `INVALID_RECORD`, as when Kafka's receiver fails.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -15,15 +16,15 @@ use wire::types::{ErrorCode, Uuid};
 use crate::Broker;
 use crate::handler::Context;
 use crate::rests::{PIECE, Rests};
-use crate::telemetry::{Client, Push, Received, Subscription};
+use crate::telemetry::{Client, Push, ReceivedMetrics, Subscription};
 
-/// A push may decompress to so many times `telemetry.max.bytes`.
+/// Maximum decompressed size of a push, as a multiple of `telemetry.max.bytes`.
 const DECOMPRESSED_TIMES_MAX: usize = 4;
-/// A push of so many bytes, not compressed, is read at once.
+/// An uncompressed push up to this size is decoded on the shard.
 const SMALL_BYTES: usize = 16 << 10;
-/// Samples that are kept without letting others have their turn: each has texts to be escaped and looked up.
+/// Samples that are stored between two yields: each has texts to escape and look up.
 const KEPT_AT_ONCE: usize = 128;
-/// Ids below this one have a meaning of their own.
+/// Ids below this one are reserved.
 const RESERVED_IDS: u128 = 100;
 
 pub(crate) async fn handle<P: Platform>(
@@ -61,7 +62,7 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// Takes what was pushed: read beside the shard if that may take long, and kept in pieces.
+/// Decodes a push, off the shard if that may take long, and stores it in pieces.
 async fn take<P: Platform>(
     broker: &Rc<Broker<P>>,
     (client, peer): (&Client, IpAddr),
@@ -75,9 +76,9 @@ async fn take<P: Platform>(
     let plain_max = broker.options.telemetry_bytes_max;
     let plain_max = plain_max.saturating_mul(DECOMPRESSED_TIMES_MAX);
     let samples = if codec == Compression::None && pushed.len() <= SMALL_BYTES {
-        Received::read(codec, &pushed, plain_max)
+        ReceivedMetrics::read(codec, &pushed, plain_max)
     } else {
-        let read = move || Received::read(codec, &pushed, plain_max);
+        let read = move || ReceivedMetrics::read(codec, &pushed, plain_max);
         let read = broker.beside(peer, read).await;
         read.ok_or(ErrorCode::UnknownServerError)?
     };
@@ -85,7 +86,7 @@ async fn take<P: Platform>(
     let mut left = received.readable(samples)?.into_iter();
     loop {
         let some: Vec<_> = left.by_ref().take(KEPT_AT_ONCE).collect();
-        // Nobody would forget what is kept of a client that was forgotten meanwhile.
+        // If the client was removed meanwhile, what is stored for it would never be removed.
         if some.is_empty() || !broker.telemetry.knows(client.id) {
             return Ok(());
         }

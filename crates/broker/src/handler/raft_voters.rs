@@ -1,7 +1,8 @@
-//! `AddRaftVoter` (key 80), versions 0-1, and `RemoveRaftVoter` (key 81), version 0: other voters of the metadata log.
+//! `AddRaftVoter` (key 80), versions 0-1, and `RemoveRaftVoter` (key 81), version 0: changes the
+//! voters of the metadata log.
 //!
-//! There is one, this node, for good: it talks to no other controller. A change is refused with the code that Kafka has for
-//! a quorum that cannot change, after the checks that it makes before.
+//! This node is always the only voter: it talks to no other controller. A change is refused with
+//! Kafka's error for a quorum that cannot change, after the checks that Kafka makes first.
 
 use wire::StrBytes;
 use wire::messages::{
@@ -39,7 +40,7 @@ pub(crate) fn remove(
         .with_error_message(said(&refusal))
 }
 
-/// Somebody else's cluster.
+/// Refuses a request for another cluster.
 fn cluster(asked: Option<&StrBytes>, cluster_id: &str) -> Option<Refusal> {
     let asked = asked.filter(|asked| asked.as_str() != cluster_id)?;
     let message = format!("The given id \"{asked}\" doesn't match the cluster id \"{cluster_id}\"");

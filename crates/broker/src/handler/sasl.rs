@@ -1,5 +1,5 @@
-//! `SaslHandshake` (key 17), versions 0-1, and `SaslAuthenticate` (key 36), versions 0-2: out of place on a listener that
-//! does not ask who its clients are, and answered so.
+//! `SaslHandshake` (key 17), versions 0-1, and `SaslAuthenticate` (key 36), versions 0-2: refused,
+//! because listeners have no authentication.
 
 use wire::StrBytes;
 use wire::messages::{SaslAuthenticateResponse, SaslHandshakeResponse};

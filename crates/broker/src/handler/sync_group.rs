@@ -1,6 +1,7 @@
-//! `SyncGroup` (key 14), versions 0-5: hands in the leader's assignments, waits for one's own.
+//! `SyncGroup` (key 14), versions 0-5: submits the leader's assignments, and waits for the member's
+//! own.
 //!
-//! Version 3 brought static members, 5 the protocol type and name, which must be the group's.
+//! Version 3 added static members, 5 the protocol type and name, which must be the group's.
 
 use std::rc::Rc;
 

@@ -1,8 +1,10 @@
-//! `TxnOffsetCommit` (key 28), versions 0-5: a group's positions that count when the transaction is committed.
+//! `TxnOffsetCommit` (key 28), versions 0-5: a group's offsets that take effect when the
+//! transaction commits.
 //!
-//! Version 3 brought the member, so that one that has been left out of the group cannot commit; version 5 is that of
-//! transaction protocol 2: the group's partition of `__consumer_offsets` is taken into the transaction with it. The
-//! positions are written as a batch of the producer, which the transaction's marker ends.
+//! Version 3 added the member, so that a member that was removed from the group cannot commit;
+//! version 5 belongs to transaction protocol 2: it adds the group's partition of
+//! `__consumer_offsets` to the transaction. The offsets are written as a batch of the producer,
+//! which the transaction's marker ends.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,21 +25,21 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
 
 use crate::Broker;
-use crate::group::coordinator::{InLine, Written};
+use crate::group::coordinator::{InLine, LoggedRecord};
 use crate::group::records::GroupRecord;
-use crate::group::{Commit, Readied, Verdict, is_long};
+use crate::group::{CheckedCommit, Commit, Verdict, is_long};
 use crate::handler::offset_commit::in_turn;
 use crate::image::Image;
 use crate::names::OFFSETS_TOPIC;
-use crate::partition::{Acks, Verified};
+use crate::partition::{Acks, TransactionProof};
 use crate::rests::Rests;
 use crate::transaction::{admit_offsets, told_of_admission};
 
-/// A commit that has been looked through.
-struct Asked {
+/// A commit whose topics and offsets were checked.
+struct CheckedTxnCommit {
     plain: OffsetCommitRequest,
-    readied: Readied,
-    /// By which the topics were looked up.
+    readied: CheckedCommit,
+    /// The image with which the topics were looked up.
     seen: Arc<Image>,
     place: InLine,
 }
@@ -56,19 +58,19 @@ pub(crate) async fn handle<P: Platform>(
         Ok(partition) => partition,
         Err(code) => return refused(&request, code).await,
     };
-    // Before the first rest: commits to a group are decided in the order in which they came.
+    // Before the first yield, so that commits to a group are decided in order of arrival.
     let topics = request.topics.iter();
     let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
     let place = broker
         .groups
         .in_line(&request.group_id, &host, is_long(notes));
-    // The same rules as for a plain commit, and the same records. What rests comes first: a producer is admitted for the
-    // moment.
+    // The rules and records are those of a plain commit. The steps that yield come first, because a
+    // producer's admission holds only for the moment.
     let plain = as_plain(&request).await;
     let seen = broker.image();
     let (how, rules) = (Commit::in_transaction(), broker.groups.commit_rules());
-    let readied = Readied::of(&plain, how, &*seen, rules).await;
-    let mut asked = Asked {
+    let readied = CheckedCommit::of(&plain, how, &*seen, rules).await;
+    let mut asked = CheckedTxnCommit {
         plain,
         readied,
         seen,
@@ -80,11 +82,11 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// What becomes of it; an error is told of every partition, also of those that are not there.
+/// Commits the offsets; an error applies to every partition, also to unknown ones.
 async fn commit<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &TxnOffsetCommitRequest,
-    asked: &mut Asked,
+    asked: &mut CheckedTxnCommit,
     partition: i32,
     (version, host): (i16, &StrBytes),
 ) -> Result<Verdict, ErrorCode> {
@@ -96,11 +98,11 @@ async fn commit<P: Platform>(
         Ok(verified) => verified,
         Err(code) => return Ok(Verdict::Refused(told_of_admission(code, version))),
     };
-    // The topic may have been made anew meanwhile, with another number of partitions.
+    // The topic may have been recreated meanwhile, with another number of partitions.
     if groups.partition_of(group) != Ok(partition) {
         return Err(ErrorCode::NotCoordinator);
     }
-    // First: all of it is looked at again in one piece.
+    // Checked first, because `check_again` looks at the whole request in one piece.
     if !groups.fits_log(group, asked.readied.log_bytes())? {
         return Ok(Verdict::NoRoom(told_of_append(ErrorCode::MessageTooLarge)));
     }
@@ -132,7 +134,7 @@ async fn store<P: Platform>(
     broker: &Rc<Broker<P>>,
     partition: i32,
     (producer_id, epoch): (ProducerId, i16),
-    (verified, place): (Verified, InLine),
+    (verified, place): (TransactionProof, InLine),
     records: &[GroupRecord],
 ) -> Result<(), ErrorCode> {
     let topic = broker.image().topic_by_name(OFFSETS_TOPIC).map(|it| it.id);
@@ -158,7 +160,7 @@ async fn store<P: Platform>(
     let written = raw
         .into_iter()
         .zip(0..)
-        .map(|((key, value), index)| Written {
+        .map(|((key, value), index)| LoggedRecord {
             key,
             value,
             offset: accepted.base_offset.plus(index),
@@ -208,7 +210,7 @@ async fn as_plain(request: &TxnOffsetCommitRequest) -> OffsetCommitRequest {
         .with_topics(topics)
 }
 
-/// The answer to a plain commit, as one to a commit in a transaction.
+/// Converts the response of a plain commit into one of a commit in a transaction.
 async fn told(plain: OffsetCommitResponse) -> TxnOffsetCommitResponse {
     let mut topics = Vec::with_capacity(plain.topics.len());
     let mut rests = Rests::new();
@@ -225,7 +227,7 @@ async fn told(plain: OffsetCommitResponse) -> TxnOffsetCommitResponse {
     TxnOffsetCommitResponse::default().with_topics(topics)
 }
 
-/// Every partition with the same error.
+/// Returns the same error for every partition.
 pub(crate) async fn refused(
     request: &TxnOffsetCommitRequest,
     code: ErrorCode,

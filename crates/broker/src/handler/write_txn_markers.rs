@@ -1,13 +1,13 @@
-//! `WriteTxnMarkers` (key 27), versions 1-2: ends transactions in their partitions, for a coordinator elsewhere or for the
-//! tool that ends a hanging one.
+//! `WriteTxnMarkers` (key 27), versions 1-2: ends transactions in their partitions, for a
+//! coordinator on another broker or for the tool that ends a hanging transaction.
 //!
-//! Version 2 says the version of the transaction protocol: from 2 on, an end raises the producer's epoch, so a marker in
-//! the epoch of the open transaction is not its coordinator's.
+//! Version 2 added the version of the transaction protocol: from 2 on, an end raises the producer's
+//! epoch, so a marker with the epoch of the open transaction is not from its coordinator.
 
 use std::rc::Rc;
 
 use platform::Platform;
-use storage::log::producer_state::{EndMarker, Outcome};
+use storage::log::producer_state::{EndMarker, TransactionOutcome};
 use wire::kafka::Newest;
 use wire::messages::write_txn_markers_request::WritableTxnMarker;
 use wire::messages::write_txn_markers_response::{
@@ -21,7 +21,8 @@ use crate::fetch_session::TopicKey;
 use crate::rests::Rests;
 use crate::transaction::{Ending, end_at};
 
-/// The first version of the transaction protocol in which the end of a transaction raises its producer's epoch.
+/// The first version of the transaction protocol in which the end of a transaction raises its
+/// producer's epoch.
 const RAISES_EPOCH: i8 = 2;
 
 pub(crate) async fn handle<P: Platform>(
@@ -38,7 +39,7 @@ pub(crate) async fn handle<P: Platform>(
             let key = TopicKey::Name(topic.name.as_str().into());
             for &index in &topic.partition_indexes {
                 let target = broker.target(&key, index);
-                // Below any version that there is; asked of a partition that is there.
+                // A negative version does not exist; the error is for partitions that exist.
                 let target = match version {
                     ..0 => target.and(Err(ErrorCode::UnknownServerError)),
                     _ => target,
@@ -49,7 +50,8 @@ pub(crate) async fn handle<P: Platform>(
         }
         rests.item().await;
     }
-    // All at once: each marker waits until the log has it, and a request may have thousands.
+    // All at the same time: each marker waits until it is in the log, and a request may have
+    // thousands.
     let mut ended = end_at(broker, items).await.into_iter();
     let mut results = Vec::with_capacity(markers.len());
     for marker in markers {
@@ -77,9 +79,9 @@ pub(crate) async fn handle<P: Platform>(
 
 fn ending_of(marker: &WritableTxnMarker, version: i8) -> Ending {
     let outcome = if marker.transaction_result {
-        Outcome::Commit
+        TransactionOutcome::Commit
     } else {
-        Outcome::Abort
+        TransactionOutcome::Abort
     };
     Ending {
         producer_id: ProducerId(marker.producer_id.0),

@@ -1,14 +1,14 @@
-//! Who can be reached: brokers as clients of one listener see them.
+//! Which brokers the clients of a listener can reach.
 //!
-//! A broker is alive when it is registered and not fenced; it is reachable on a listener when it
-//! announced it.
+//! A broker is alive if it is registered and not fenced; it is reachable on a listener if it has
+//! registered an endpoint for it.
 
 use wire::records::metadata::EndpointEntry;
 
 use super::{BrokerRegistration, Image, PartitionImage};
 
 impl BrokerRegistration {
-    /// Where it listens under this name.
+    /// Returns the broker's endpoint on this listener.
     pub fn endpoint(&self, listener: &str) -> Option<&EndpointEntry> {
         self.endpoints
             .iter()
@@ -17,7 +17,7 @@ impl BrokerRegistration {
 }
 
 impl Image {
-    /// The brokers that serve clients of `listener`, by id.
+    /// Returns the brokers that serve clients of `listener`, by id.
     pub fn alive_brokers<'a>(
         &'a self,
         listener: &'a str,
@@ -26,7 +26,7 @@ impl Image {
         alive.filter_map(move |broker| Some((broker.as_ref(), broker.endpoint(listener)?)))
     }
 
-    /// True when the broker serves clients of `listener`.
+    /// Returns true if the broker serves clients of `listener`.
     pub fn is_alive(&self, broker: i32, listener: &str) -> bool {
         let found = self.brokers.get(&broker);
         found.is_some_and(|broker| !broker.fenced && broker.endpoint(listener).is_some())
@@ -34,7 +34,7 @@ impl Image {
 }
 
 impl PartitionImage {
-    /// Replicas that clients of `listener` cannot reach.
+    /// Returns the replicas that clients of `listener` cannot reach.
     pub fn offline_replicas(&self, image: &Image, listener: &str) -> Vec<i32> {
         let offline = |id: &&i32| !image.is_alive(**id, listener);
         self.replicas.iter().filter(offline).copied().collect()

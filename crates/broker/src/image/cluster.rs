@@ -1,7 +1,7 @@
-//! The nodes of the cluster, as they registered.
+//! The nodes of the cluster, as registered.
 //!
-//! A registration is replaced as a whole by the next start of the node; in between only its
-//! fencing, its shutdown and its directories change, and only by records that name its epoch.
+//! The next start of a node replaces its registration as a whole; in between, only its fencing, its
+//! shutdown and its directories change, and only by records that name its epoch.
 
 use wire::records::metadata::{
     BrokerRegistrationChangeRecord, EndpointEntry, FeatureEntry, RegisterBrokerRecord,
@@ -16,26 +16,26 @@ pub struct BrokerRegistration {
     pub id: i32,
     /// Random for each start of the process.
     pub incarnation: Uuid,
-    /// Version of the registration: the log offset at which it was decided.
+    /// Version of the registration: its offset in the log.
     pub epoch: i64,
-    /// Where it listens.
+    /// Its endpoints, by listener.
     pub endpoints: Vec<EndpointEntry>,
-    /// What it supports.
+    /// The features that it supports.
     pub features: Vec<FeatureEntry>,
     /// Its rack.
     pub rack: Option<String>,
-    /// True until it serves.
+    /// True until it serves clients.
     pub fenced: bool,
-    /// True while it shuts down in order.
+    /// True during a controlled shutdown.
     pub in_controlled_shutdown: bool,
     /// Its usable log directories.
     pub directories: Vec<Uuid>,
-    /// Its log directories that take no new partitions; `None` before it said so.
+    /// Its cordoned log directories, which take no new partitions; `None` before it reported them.
     pub cordoned: Option<Vec<Uuid>>,
 }
 
 impl BrokerRegistration {
-    /// True when partitions may be placed on it and led by it.
+    /// Returns true if the broker may get and lead partitions.
     pub fn is_active(&self) -> bool {
         !self.fenced && !self.in_controlled_shutdown
     }

@@ -1,8 +1,8 @@
-//! Quotas of clients, as the metadata log has them: by entity and by name.
+//! Client quotas in the metadata log, by entity and by name.
 //!
-//! An entity is what a quota is for: a user, a client id, both, or an address, each by its name or
-//! for all that have none of their own. Not here: what is a good quota (`controller/quotas.rs`) and
-//! what comes of it (`quota`).
+//! A quota applies to an entity: a user, a client id, both, or an address, each by its name or as
+//! the default for all without their own quota. Not here: which quotas are valid
+//! (`controller/quotas.rs`) and how they are enforced (`quota`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use wire::records::metadata::{ClientQuotaRecord, MetadataRecord, QuotaEntityEntr
 
 use super::Image;
 
-/// Kind of name (`user`, `client-id`, `ip`) and name; `None` stands for all without a quota of
-/// their own.
+/// Entity type (`user`, `client-id`, `ip`) and name; `None` is the default for all without their
+/// own quota.
 pub type QuotaEntity = BTreeMap<String, Option<String>>;
 
-/// The quotas of every entity. No entity is without any.
+/// The quotas of every entity; an entity without quotas is removed.
 pub type QuotaTable = BTreeMap<QuotaEntity, BTreeMap<String, f64>>;
 
 impl Image {
@@ -51,7 +51,7 @@ impl Image {
     }
 }
 
-/// An entity as records have it.
+/// Returns an entity in the form of the records.
 pub(crate) fn entity_entries(entity: &QuotaEntity) -> Vec<QuotaEntityEntry> {
     let entry = |(kind, name): (&String, &Option<String>)| QuotaEntityEntry {
         entity_type: kind.clone(),

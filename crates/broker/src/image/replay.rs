@@ -1,4 +1,4 @@
-//! Applying one record to an image: the only way in which an image changes.
+//! Applies one record to an image: the only way in which the content of an image changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,21 @@ use wire::records::metadata::{
 use wire::types::TopicId;
 
 use super::{
-    Applied, BrokerRegistration, ControllerRegistration, Image, PartitionImage, ResourceType,
+    BrokerRegistration, ControllerRegistration, Image, ImagePosition, PartitionImage, ResourceType,
     TopicImage,
 };
 
 const NO_LEADER_CHANGE: i32 = -2;
 
-/// A record that does not fit the image. It has changed nothing, or only what the variant says; those after it go on.
+/// A record that does not fit the image.
+///
+/// It changed nothing, or only what the variant describes; replay continues with the next record.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// A topic that is there already, with its partitions.
+    /// A topic that already exists, with its partitions.
     #[error("a metadata record creates topic id {0}, which exists: skipped")]
     TopicExists(TopicId),
-    /// Another topic of the same name: the later one stands, the earlier one is gone.
+    /// A new topic with the name of another: the new one replaces the old one.
     #[error(
         "a metadata record creates topic {name} anew, without a removal of topic id {before}: that one is gone"
     )]
@@ -32,24 +34,24 @@ pub enum ReplayError {
         /// The topic that had it.
         before: TopicId,
     },
-    /// An impossible number of a partition.
+    /// An impossible partition index.
     #[error("a metadata record names partition {1} of topic id {0}, which cannot be: skipped")]
     BadPartition(TopicId, i32),
-    /// Producer ids that were handed out before, or cannot be.
+    /// Producer ids that were given out before, or are impossible.
     #[error("a metadata record goes back to producer id {next}, from {known}: skipped")]
     ProducerIds {
-        /// What it says is next.
+        /// The record's next producer id.
         next: i64,
-        /// What was next before.
+        /// The image's next producer id.
         known: i64,
     },
-    /// A topic that is not there.
+    /// An unknown topic.
     #[error("a metadata record names topic id {0}, which does not exist: skipped")]
     Topic(TopicId),
-    /// A partition that is not there.
+    /// An unknown partition.
     #[error("a metadata record names partition {1} of topic id {0}, which does not exist: skipped")]
     Partition(TopicId, i32),
-    /// A broker that is not there, or not in this epoch.
+    /// A broker that is unknown, or has another epoch.
     #[error(
         "a metadata record names broker {id} in epoch {epoch}, which is not registered: skipped"
     )]
@@ -59,7 +61,8 @@ pub enum ReplayError {
         /// The epoch.
         epoch: i64,
     },
-    /// Replicas and directories of a partition differ in number: it is there, in no known directory.
+    /// Replicas and directories of a partition differ in number: the partition is added, without
+    /// directories.
     #[error(
         "a metadata record gives partition {1} of topic id {0} another number of directories than \
          replicas: the directories are left out"
@@ -68,7 +71,9 @@ pub enum ReplayError {
 }
 
 impl Image {
-    /// Applies one record; says so when it does not fit. Transaction records do nothing here: see [`super::Replayer`].
+    /// Applies one record, or returns why it does not fit.
+    ///
+    /// Transaction records have no effect here: see [`super::Replayer`].
     pub fn replay(&mut self, record: MetadataRecord) -> Result<(), ReplayError> {
         match record {
             MetadataRecord::Topic(record) => self.create_topic(&record)?,
@@ -119,8 +124,8 @@ impl Image {
         Ok(())
     }
 
-    /// Notes how far the log was applied.
-    pub fn advance(&mut self, applied: Applied) {
+    /// Sets the position in the log.
+    pub fn advance(&mut self, applied: ImagePosition) {
         self.applied = applied;
     }
 
@@ -148,7 +153,7 @@ impl Image {
         }
     }
 
-    /// An id is given out once, ever: what is next never goes back.
+    /// Sets the next producer id, which never decreases: an id is given out only once.
     fn hand_out(&mut self, next: i64) -> Result<(), ReplayError> {
         let known = self.next_producer_id;
         if next < known {
@@ -179,7 +184,7 @@ impl Image {
         Ok(())
     }
 
-    /// Topics are found by name and by id.
+    /// Checks that every topic has one name and one id.
     fn check_names(&self) {
         let (names, topics) = (self.names.len(), self.topics.len());
         assert_eq!(names, topics, "a topic has one name and one id");
@@ -202,7 +207,7 @@ impl Image {
         let directories = partition.directories.len();
         let differs = directories != 0 && directories != partition.replicas.len();
         if differs {
-            // Without the partition its records would be out of sight.
+            // The partition is kept: without it, its records could not be read.
             partition.directories.clear();
         }
         let topic = self.topic_mut(id)?;
@@ -329,7 +334,7 @@ impl PartitionImage {
     }
 }
 
-/// What a setting counts for.
+/// Returns the bytes that a setting counts.
 fn setting_bytes(resource: &str, name: &str, value: &str) -> usize {
     let names = resource.len().saturating_add(name.len());
     names.saturating_add(value.len())

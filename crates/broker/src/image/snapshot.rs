@@ -1,5 +1,5 @@
-//! An image as the records that make it again, in the order in which Kafka writes them: features
-//! first, because they decide the versions of the rest.
+//! An image as the records that rebuild it, in the order in which Kafka writes them: features
+//! first, because they decide the versions of the others.
 
 use wire::records::metadata::{
     ConfigRecord, FeatureLevelRecord, MetadataRecord, MetadataVersion, PartitionRecord,
@@ -9,7 +9,7 @@ use wire::records::metadata::{
 use super::{Image, PartitionImage, TopicImage};
 
 impl Image {
-    /// The records of a snapshot. Replayed on [`Image::empty`] they give this image.
+    /// Returns the records of a snapshot. Replayed on [`Image::empty`], they rebuild this image.
     pub fn records(&self) -> Vec<MetadataRecord> {
         let mut records = self.feature_records();
         for broker in self.brokers.values() {

@@ -303,7 +303,7 @@ fn a_clone_does_not_see_later_changes() {
 
 #[test]
 fn a_transaction_is_seen_at_its_end_or_never() {
-    let at = |offset| Applied {
+    let at = |offset| ImagePosition {
         offset: Offset(offset),
         epoch: LeaderEpoch(1),
         timestamp: TimestampMs(0),

@@ -1,14 +1,14 @@
-//! Replaying a log with metadata transactions: between begin and end nothing may be seen, and an
-//! abort undoes it.
+//! Replays a log with metadata transactions: the records of an open transaction are not visible,
+//! and an abort undoes them.
 //!
-//! States: outside (`before` is `None`) and inside a transaction (`before` is the image as it was
-//! at its begin).
+//! States: outside (`before` is `None`) and inside a transaction (`before` is the image at its
+//! begin).
 
 use wire::records::metadata::MetadataRecord;
 
-use super::{Applied, Image, ReplayError};
+use super::{Image, ImagePosition, ReplayError};
 
-/// An image being made from a log.
+/// An image that is being built from a log.
 #[derive(Clone, Debug)]
 pub struct Replayer {
     current: Image,
@@ -24,19 +24,21 @@ impl Replayer {
         }
     }
 
-    /// Applies the records of one batch, of which `applied` is the last. Publish only what
-    /// [`Self::image`] gives. Records that do not fit are passed over, at run time as at a start; `unfit` is told which
-    /// (its place in the batch) and why.
+    /// Applies the records of one batch, of which `applied` is the last. Publish only
+    /// [`Self::image`].
+    ///
+    /// Records that do not fit are skipped, at run time as at a start; `unfit` gets the index in
+    /// the batch and the error of each.
     pub fn replay(
         &mut self,
         records: impl IntoIterator<Item = MetadataRecord>,
-        applied: Applied,
+        applied: ImagePosition,
         mut unfit: impl FnMut(usize, ReplayError),
     ) {
         for (place, record) in records.into_iter().enumerate() {
             match record {
                 MetadataRecord::BeginTransaction(_) => {
-                    // One that was begun and never ended did not take effect.
+                    // A transaction that was begun and never ended did not take effect.
                     let before = self.before.take().unwrap_or_else(|| self.current.clone());
                     self.current = before.clone();
                     self.before = Some(before);
@@ -57,20 +59,20 @@ impl Replayer {
         self.advance(applied);
     }
 
-    /// Notes how far the log was applied.
-    pub fn advance(&mut self, applied: Applied) {
+    /// Sets the position in the log.
+    pub fn advance(&mut self, applied: ImagePosition) {
         self.current.advance(applied);
         if let Some(before) = &mut self.before {
             before.advance(applied);
         }
     }
 
-    /// What may be seen: without the transaction that is open, if one is.
+    /// Returns the visible image, without an open transaction.
     pub fn image(&self) -> &Image {
         self.before.as_ref().unwrap_or(&self.current)
     }
 
-    /// True inside a transaction.
+    /// Returns true inside a transaction.
     pub const fn in_transaction(&self) -> bool {
         self.before.is_some()
     }

@@ -1,8 +1,9 @@
-//! Names of logs that a disk has something to do with just now: a log is opened or deleted under it.
+//! Names of logs that are in use: a log is being opened or deleted under them.
 //!
-//! Invariant: a log is opened under a name that nobody else uses, on whichever shard. A disk that hangs may have a deletion go
-//! on long after the metadata have forgotten the topic; a log of the same name must not begin, in whichever directory, while
-//! that one's folders still have to be renamed.
+//! Invariant: a log is opened only under a name that no other operation uses, on any shard. On a
+//! disk that hangs, a deletion may continue long after the metadata have forgotten the topic; a log
+//! of the same name must not be created, in any directory, while the deletion still has to rename
+//! its folders.
 
 #![allow(
     clippy::disallowed_types,
@@ -17,10 +18,10 @@ use wire::types::TopicPartition;
 
 /// The names in use; clones share them.
 #[derive(Clone, Default, Debug)]
-// Unbounded: logs that are opened or deleted just now, each of which has a folder.
+// Unbounded: logs that are being opened or deleted, each of which has a folder.
 pub(crate) struct Claims(Arc<Mutex<BTreeMap<TopicPartition, usize>>>);
 
-/// A name is in use until this is dropped.
+/// Keeps a name in use until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     of: Claims,
@@ -28,13 +29,14 @@ pub(crate) struct Claim {
 }
 
 impl Claims {
-    /// Claims a name; none while another has it.
+    /// Claims a name; `None` while another operation uses it.
     pub(crate) fn claim(&self, name: &TopicPartition) -> Option<Claim> {
         let mut names = self.names();
         (!names.contains_key(name)).then(|| self.used(&mut names, name))
     }
 
-    /// Uses a name whoever else does: for what takes it away from a folder.
+    /// Uses a name even if other operations do: for a deletion, which takes the name away from a
+    /// folder.
     pub(crate) fn hold(&self, name: &TopicPartition) -> Claim {
         self.used(&mut self.names(), name)
     }
@@ -49,7 +51,7 @@ impl Claims {
     }
 
     fn names(&self) -> MutexGuard<'_, BTreeMap<TopicPartition, usize>> {
-        // A panic elsewhere leaves the counts whole: each is changed in one piece.
+        // A panic elsewhere leaves the counts consistent: each is changed in one step.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,26 +1,26 @@
-//! Why the log directories cannot be used, in words that name the place and the remedy.
+//! Why the log directories cannot be used, in messages that name the place and the remedy.
 
 use std::path::PathBuf;
 
-use storage::checkpoint::Malformed;
+use storage::checkpoint::MalformedFileError;
 
 /// Why the log directories cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogDirsError {
-    /// The file system refused.
+    /// A file system operation failed.
     #[error("cannot {action} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On what.
+        /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A file is not what its name says.
+    /// A file does not have the format of its name.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedFileError),
     /// A directory of another cluster.
     #[error("{path} belongs to cluster {found}, not {expected}")]
     OtherCluster {
@@ -43,7 +43,7 @@ pub enum LogDirsError {
         /// Node id configured.
         expected: i32,
     },
-    /// A directory that is nobody's beside others that are ours.
+    /// A directory without an owner beside directories of this node.
     #[error(
         "no meta.properties found in {path}, and other directories of log.dirs have one: is its file system mounted? \
          If it is a new directory, start once with --format-new-log-dirs"
@@ -52,7 +52,7 @@ pub enum LogDirsError {
         /// The directory.
         path: PathBuf,
     },
-    /// A directory that there was.
+    /// A directory of an earlier start is missing.
     #[error(
         "log directory {id}, last at {path}, is not among log.dirs: is its file system mounted, and is it named? If it \
          is gone for good, with what was in it, start once with --forget-missing-log-dirs"
@@ -60,7 +60,7 @@ pub enum LogDirsError {
     Missing {
         /// Its id.
         id: String,
-        /// Where it was.
+        /// Its last path.
         path: PathBuf,
     },
     /// A directory and a copy of it.
@@ -69,9 +69,9 @@ pub enum LogDirsError {
          of the settings"
     )]
     Twice {
-        /// One.
+        /// The first directory.
         one: PathBuf,
-        /// The other.
+        /// The second directory.
         other: PathBuf,
         /// The id of both.
         id: String,
@@ -85,7 +85,7 @@ pub enum LogDirsError {
         /// The directory.
         path: PathBuf,
     },
-    /// A directory with logs that says no more whose it is.
+    /// A directory with logs but without `meta.properties`.
     #[error(
         "there are logs in {path}, and no meta.properties: nobody knows whose they are. Restore that file; or start once \
          with --format-new-log-dirs, and with cluster.id={{the id of the cluster}}, to make it anew"
@@ -94,7 +94,7 @@ pub enum LogDirsError {
         /// The directory.
         path: PathBuf,
     },
-    /// A repair that a crash ended between its steps.
+    /// A repair that a crash interrupted.
     #[error(
         "a repair of the metadata log in {path} was cut short; `forebay metadata repair {path}` finishes it"
     )]
@@ -102,7 +102,7 @@ pub enum LogDirsError {
         /// The directory.
         path: PathBuf,
     },
-    /// Logs, and nothing that says whose they are.
+    /// Logs without a metadata log.
     #[error(
         "there are logs in {path}, and the metadata log is in none of log.dirs: is a directory missing? If it is gone for \
          good, start once with --forget-missing-log-dirs"

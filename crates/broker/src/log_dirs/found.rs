@@ -1,27 +1,29 @@
-//! The logs that lie in the directories, as a start finds them: who they are is their name and the id of their topic.
+//! The logs that a start finds in the directories, identified by their name and the id of their
+//! topic.
 //!
-//! A folder may be of a topic that is no more, whose name another has taken since: its deletion failed, or was cut short.
-//! Invariant: such a folder neither takes the place of the other topic's log, nor says anything of it. A folder that does not say whose
-//! it is may be that of any topic, where no other folder says that it is.
+//! A folder may belong to a deleted topic whose name another topic has taken since: its deletion
+//! failed, or was interrupted. Invariant: such a folder neither replaces the other topic's log, nor
+//! affects it. A folder without a topic id may belong to any topic, unless another folder has that
+//! topic's id.
 
 use std::collections::BTreeMap;
 
 use wire::types::{TopicId, TopicPartition};
 
-/// Where a log was found, and of which topic it is, if that could be read.
+/// Where a log was found, and its topic, if that could be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Log {
-    /// Position of the directory.
+    /// Index of the directory.
     pub(super) index: usize,
     pub(super) id: Option<TopicId>,
 }
 
-/// All of them: by name, in the order of the directories.
+/// All logs, by name, in the order of the directories.
 #[derive(Default, Debug)]
 // Unbounded: the folders of the log directories, found once at the start.
-pub(super) struct Found(BTreeMap<TopicPartition, Vec<Log>>);
+pub(super) struct FoundLogs(BTreeMap<TopicPartition, Vec<Log>>);
 
-impl Found {
+impl FoundLogs {
     pub(super) fn note(&mut self, name: TopicPartition, log: Log) {
         self.0.entry(name).or_default().push(log);
     }
@@ -32,7 +34,7 @@ impl Found {
         }
     }
 
-    /// True for one that counts still.
+    /// Returns true if the log is still listed.
     pub(super) fn has(&self, name: &TopicPartition, log: Log) -> bool {
         let logs = self.0.get(name);
         logs.is_some_and(|logs| logs.contains(&log))
@@ -43,7 +45,7 @@ impl Found {
         all.flat_map(|(name, logs)| logs.iter().map(move |log| (name, *log)))
     }
 
-    /// The log of a topic.
+    /// Returns the log of a topic.
     pub(super) fn of(&self, topic_id: TopicId, name: &TopicPartition) -> Option<Log> {
         let logs = || self.0.get(name).into_iter().flatten();
         let its = logs().find(|log| log.id == Some(topic_id));
@@ -54,7 +56,8 @@ impl Found {
         self.0.get(name)?.first().copied()
     }
 
-    /// Each two that lie in different directories and may be the same: of one topic, or one of them, or both, of no known one.
+    /// Returns each pair in different directories that may be the same log: of one topic, or with
+    /// one or both of unknown topic.
     pub(super) fn twins(&self) -> Vec<(TopicPartition, Log, Log)> {
         let mut twins = Vec::new();
         for (name, logs) in &self.0 {
@@ -85,7 +88,7 @@ mod tests {
         };
         let id = |id| TopicId(wire::types::Uuid::from_u128(id));
         let log = |index, id| Log { index, id };
-        let mut found = Found::default();
+        let mut found = FoundLogs::default();
         found.note(name.clone(), log(0, Some(id(1))));
         assert_eq!(found.of(id(2), &name), None);
         found.note(name.clone(), log(1, Some(id(2))));

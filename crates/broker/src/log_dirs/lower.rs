@@ -1,9 +1,10 @@
-//! The paths of lower tiers: whose they are, and whether they are there at all.
+//! The paths of lower tiers: which node they belong to, and whether they are mounted.
 //!
-//! A file system that is not mounted looks like a new, empty directory. So the log directories remember the lower paths
-//! that were used (`tier-paths`) and who was there; one of them that is empty now is offline, not new, unless who was
-//! there is on another path; and nothing is concluded from what is not found on it. A path is who it says it is,
-//! wherever it is mounted. It does not lock them: the server does.
+//! A file system that is not mounted looks like a new, empty directory. So the log directories
+//! remember the lower paths that were used and their directory ids (`tier-paths`). A remembered
+//! path that is empty now is offline, not new, unless its directory id is on another path, and
+//! nothing is concluded from what is missing on it. A path is identified by its directory id,
+//! wherever it is mounted. This module does not lock the paths: the server does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,27 +20,30 @@ use super::{LogDirs, LogDirsError, failed, optional, read_identity};
 /// Name of the file in a log directory.
 pub(super) const FILE: &str = "tier-paths";
 
-/// Marks a folder of a topic that metadata did not know which were older than it.
+/// Marks a folder of a topic that is unknown to metadata older than the folder.
 const KEPT: &str = "unknown-topic.aside";
 
-type Known = BTreeMap<PathBuf, Uuid>;
+type DirIds = BTreeMap<PathBuf, Uuid>;
 
 impl LogDirs {
-    /// Reads the paths of lower tiers, and formats those that are new: they are this node's or the start is refused.
-    /// One that cannot be used, or is not there, is marked as failed and its segments are offline; the rest goes on.
+    /// Reads the paths of lower tiers, and formats new ones; refuses the start if one belongs to
+    /// another node.
+    ///
+    /// A path that is unusable or not mounted is marked as failed and its segments are offline; the
+    /// rest continues.
     pub async fn open_lower_tiers<P: Platform>(
         &self,
         platform: &P,
         tiers: &TierTable,
     ) -> Result<(), LogDirsError> {
-        let mut known = Known::new();
+        let mut known = DirIds::new();
         for dir in &self.dirs {
             known.extend(read_known(platform, &dir.path).await?);
         }
         let before = known.clone();
         let home = self.dirs.iter().map(|dir| (dir.path.clone(), dir.id));
-        let at_home: Known = home.collect();
-        // What was known before this start: that is what old notes speak of.
+        let at_home: DirIds = home.collect();
+        // The paths known before this start, which old notes refer to.
         tiers.learn(
             before
                 .iter()
@@ -98,8 +102,12 @@ impl LogDirs {
         self.remember(platform, &known).await
     }
 
-    /// Notes the paths that were used in every log directory.
-    async fn remember<P: Platform>(&self, platform: &P, known: &Known) -> Result<(), LogDirsError> {
+    /// Writes the used paths into every log directory.
+    async fn remember<P: Platform>(
+        &self,
+        platform: &P,
+        known: &DirIds,
+    ) -> Result<(), LogDirsError> {
         let bytes = encode(known);
         for dir in &self.dirs {
             let file = dir.path.join(FILE);
@@ -109,10 +117,14 @@ impl LogDirs {
         Ok(())
     }
 
-    /// Removes from the paths of lower tiers the folders of topics that are no more: they were deleted while the path was
-    /// away. A folder of which home still has a part, or that names no topic, is left alone. So is one that came after
-    /// `known_until`, the time of the last record of the metadata: metadata that are older (a backup) know as little of the
-    /// making of its topic as of its end. It is marked, so that no later start takes it for one that was deleted.
+    /// Removes from the paths of lower tiers the folders of topics that were deleted while the path
+    /// was not mounted.
+    ///
+    /// It leaves a folder alone if a home directory still has a part of it, or if it names no
+    /// topic. The same applies to a folder newer than `known_until`, the time of the last metadata
+    /// record: metadata that are older (a backup) contain neither the creation of its topic nor its
+    /// deletion. Such a folder is marked, so that a later start does not take its topic for a
+    /// deleted one.
     pub async fn remove_orphans<P: Platform>(
         &self,
         platform: &P,
@@ -175,7 +187,7 @@ impl LogDirs {
             return Err(failed("use", path)(std::io::Error::other(reason)));
         }
         if self.told.forget_missing {
-            // It was one of log.dirs: `places` refuses it otherwise.
+            // The path was one of log.dirs: `places` refuses it otherwise.
             let file = path.join(super::roster::FILE);
             if optional(platform, &file).await?.is_some() {
                 let removed = platform.disk().remove_file(&file).await;
@@ -186,7 +198,8 @@ impl LogDirs {
     }
 }
 
-/// True for a folder that was made before the last metadata record, and that no start before had to keep.
+/// Returns true for a folder that was created before the last metadata record, and that no earlier
+/// start marked.
 async fn is_older<P: Platform>(platform: &P, folder: &Path, known_until: TimestampMs) -> bool {
     let Ok(entries) = platform.disk().list(folder).await else {
         return false;
@@ -198,7 +211,7 @@ async fn is_older<P: Platform>(platform: &P, folder: &Path, known_until: Timesta
     !is_kept && made.all(|entry| entry.modified_ms <= known_until.0)
 }
 
-/// Leaves a folder alone, now and at later starts, which have newer metadata.
+/// Marks a folder so that this start and later ones, which have newer metadata, leave it alone.
 async fn keep<P: Platform>(platform: &P, folder: &Path, id: TopicId) {
     let mark = folder.join(KEPT);
     let marked = platform.disk().replace_file(&mark, b"").await;
@@ -208,7 +221,7 @@ async fn keep<P: Platform>(platform: &P, folder: &Path, id: TopicId) {
          a backup? They are left alone; remove them if they are not wanted");
 }
 
-/// The topic whose segments a folder says it holds.
+/// Returns the topic to which a folder's segments belong, as its file says.
 async fn owner<P: Platform>(platform: &P, folder: &Path) -> Option<TopicId> {
     let file = folder.join(partition_metadata::PART_FILE);
     let bytes = platform.disk().read_file(&file).await.ok()?;
@@ -232,8 +245,8 @@ fn take_offline(path: &TierPath, reason: &str, was_here: Option<Uuid>) {
     path.fail(reason);
 }
 
-/// Names directories that were used and are none of the paths. Segments that are on them are named by their logs.
-fn warn_of_missing(tiers: &TierTable, known: &Known) {
+/// Logs directories that were used and are no longer paths. Their logs report the segments on them.
+fn warn_of_missing(tiers: &TierTable, known: &DirIds) {
     let is_path = |id: Uuid| tiers.paths().iter().any(|path| path.identity() == Some(id));
     for (last, id) in known.iter().filter(|(_, id)| !is_path(**id)) {
         let id = uuid_to_base64(*id);
@@ -243,11 +256,11 @@ fn warn_of_missing(tiers: &TierTable, known: &Known) {
     }
 }
 
-/// The paths that a log directory remembers. A line that makes no sense is named and forgotten.
-async fn read_known<P: Platform>(platform: &P, dir: &Path) -> Result<Known, LogDirsError> {
+/// Reads the paths that a log directory remembers. An invalid line is logged and dropped.
+async fn read_known<P: Platform>(platform: &P, dir: &Path) -> Result<DirIds, LogDirsError> {
     let file = dir.join(FILE);
     let bytes = optional(platform, &file).await?.unwrap_or_default();
-    let mut known = Known::new();
+    let mut known = DirIds::new();
     for line in String::from_utf8_lossy(&bytes).lines() {
         let parsed = line.split_once(' ');
         let parsed = parsed.and_then(|(id, path)| Some((uuid_from_base64(id)?, path)));
@@ -260,7 +273,7 @@ async fn read_known<P: Platform>(platform: &P, dir: &Path) -> Result<Known, LogD
     Ok(known)
 }
 
-fn encode(known: &Known) -> Vec<u8> {
+fn encode(known: &DirIds) -> Vec<u8> {
     let lines = known
         .iter()
         .map(|(path, id)| format!("{} {}\n", uuid_to_base64(*id), path.display()));

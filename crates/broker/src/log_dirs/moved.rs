@@ -1,8 +1,9 @@
-//! What a stop left of logs that were moving from one log directory to another.
+//! Logs that were moving from one log directory to another when the process ended.
 //!
-//! A log (the same topic, the same partition) that lies in two directories is in the one whose folder has the note of where it came from; the other folder is
-//! the old copy and goes. Without such a note both stay, the larger is served, and an error names them. A copy that had not become the log is
-//! listed, for whoever removes it and begins again.
+//! A log (the same topic, the same partition) that is in two directories is the one whose folder
+//! has the note of where it came from; the other folder is the old copy and is removed. Without
+//! such a note both stay, the larger is served, and an error names them. A copy that had not yet
+//! replaced the log is listed, for the caller that removes it and starts again.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -17,28 +18,29 @@ use super::{LogDir, LogDirs, LogDirsError, failed, optional, random_uuid};
 
 /// A log that came from another directory.
 #[derive(Debug)]
-pub(super) struct Arrived {
+pub(super) struct ArrivedLog {
     pub(super) name: TopicPartition,
-    /// Position of the directory that it is in now.
+    /// Index of its current directory.
     pub(super) index: usize,
     pub(super) moved: MovedLog,
 }
 
-/// A copy that had not become the log.
+/// A copy that had not yet replaced the log.
 #[derive(Clone, Debug)]
-pub(crate) struct Unfinished {
+pub(crate) struct UnfinishedMove {
     pub(crate) name: TopicPartition,
     pub(crate) topic_id: Option<TopicId>,
-    /// Position of the directory that the log was on its way to.
+    /// Index of the directory that the log was moving to.
     pub(crate) index: usize,
     pub(crate) folder: PathBuf,
 }
 
-/// How many bytes a log has in a folder. One that cannot be listed is named: how large it is, nobody knows.
+/// Returns the bytes of a log in a folder; `None`, with an error in the log, if the folder cannot
+/// be listed.
 async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> Option<u64> {
     let entries = match platform.disk().list(folder).await {
         Ok(entries) => entries,
-        // Nothing is there any more.
+        // The folder is gone.
         Err(error) if error.kind() == ErrorKind::NotFound => return Some(0),
         Err(error) => {
             tracing::error!(log = %folder.display(), %error, "a log's folder cannot be listed");
@@ -49,7 +51,7 @@ async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> Option<u64> {
     Some(lens.fold(0, u64::saturating_add))
 }
 
-/// The note in a partition's folder, if there is one.
+/// Returns the note in a partition's folder, if there is one.
 pub(super) async fn read_note<P: Platform>(
     platform: &P,
     folder: &Path,
@@ -62,12 +64,13 @@ pub(super) async fn read_note<P: Platform>(
 }
 
 impl LogDirs {
-    /// Of two that may be the same log, the one that came from the other's directory, and the other.
+    /// Of two folders that may be the same log, returns the one that came from the other's
+    /// directory, and the other.
     fn new_and_old(&self, name: &TopicPartition, one: Log, other: Log) -> Option<(Log, Log)> {
         let came = |to: Log, from: Log| {
             let id = self.at(from.index).id;
             let mut arrived = self.arrived.iter();
-            let is_it = |log: &Arrived| log.name == *name && log.index == to.index;
+            let is_it = |log: &ArrivedLog| log.name == *name && log.index == to.index;
             arrived.any(|log| is_it(log) && log.moved.from == id)
         };
         match (came(one, other), came(other, one)) {
@@ -77,18 +80,19 @@ impl LogDirs {
         }
     }
 
-    /// Takes the names from the old copies of logs that have moved, and chooses among those that nothing is noted of: last, for
-    /// what a note calls old is no log to choose.
+    /// Renames the old copies of moved logs, and then chooses between duplicates without a note.
+    ///
+    /// The order matters, because what a note identifies as old is not a candidate.
     pub(super) async fn finish_moves<P: Platform>(
         &mut self,
         platform: &P,
     ) -> Result<(), LogDirsError> {
         self.finish_noted(platform).await?;
         for (name, one, other) in self.found.twins() {
-            // Of three, one may have been left alone by now.
+            // Of three folders, one may be dropped already.
             let are_there = self.found.has(&name, one) && self.found.has(&name, other);
-            // Of one that says nothing and one that says whose it is nobody knows whether they are the same: each topic
-            // gets its own, and neither is touched.
+            // It is unknown whether a folder with a topic id and one without are the same log: each
+            // topic gets its own, and neither is touched.
             if are_there && one.id == other.id && self.new_and_old(&name, one, other).is_none() {
                 self.choose(platform, name, one, other).await;
             }
@@ -105,7 +109,8 @@ impl LogDirs {
                 continue;
             }
             if new.id != old.id {
-                // Nobody knows whether they are the same; but what has arrived is the log, even where it cannot be read.
+                // It is unknown whether the two are the same log; but the folder that arrived is
+                // the log, even if it cannot be read.
                 if new.id.is_none() {
                     self.found.forget(&name, old);
                 }
@@ -124,8 +129,10 @@ impl LogDirs {
         Ok(())
     }
 
-    /// Serves the larger of two logs of a topic that nothing says more of, and touches neither. One that cannot be listed
-    /// may be the larger: the other does not take its place, for what is written there would part from it.
+    /// Serves the larger of two logs of a topic without a note, and touches neither.
+    ///
+    /// A folder that cannot be listed may be the larger, so the other one does not replace it: new
+    /// records there would diverge from it.
     async fn choose<P: Platform>(
         &mut self,
         platform: &P,
@@ -157,11 +164,11 @@ impl LogDirs {
         self.found.forget(&name, not_served);
     }
 
-    /// What a log's note adds to the checkpoints, which may be older than its arrival.
+    /// Merges a log's note into the checkpoints, which may be older than its arrival.
     pub(super) fn since_arrival(&self, dir: &LogDir, name: &TopicPartition, how: OpenAs) -> OpenAs {
         let mut here = self.arrived.iter();
         let here = here.find(|log| log.name == *name && self.at(log.index).id == dir.id);
-        let Some(Arrived { moved, .. }) = here else {
+        let Some(ArrivedLog { moved, .. }) = here else {
             return how;
         };
         OpenAs {
@@ -172,8 +179,10 @@ impl LogDirs {
         }
     }
 
-    /// Removes the notes of logs that have arrived: for when the checkpoints have what is in them. While the directory that
-    /// a log came from is not here, its old copy may be in it: that part of its note stays.
+    /// Removes the notes of logs that have arrived, once the checkpoints contain them.
+    ///
+    /// While the directory that a log came from is missing, it may hold the old copy: that part of
+    /// the note stays.
     pub(crate) async fn forget_arrivals<P: Platform>(&self, platform: &P) {
         for log in &self.arrived {
             let dir = self.at(log.index);
@@ -198,8 +207,8 @@ impl LogDirs {
         }
     }
 
-    /// Copies of logs that were on their way to another directory.
-    pub(crate) fn unfinished(&self) -> &[Unfinished] {
+    /// Returns the copies of logs that were moving to another directory.
+    pub(crate) fn unfinished(&self) -> &[UnfinishedMove] {
         &self.unfinished
     }
 }

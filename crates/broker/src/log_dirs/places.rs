@@ -1,9 +1,11 @@
-//! What the configured directories are, before anything is written to one of them.
+//! Checks the configured directories before anything is written to one of them.
 //!
-//! A path is who its `meta.properties` says it is. Two that say the same are a directory and a copy of it, of which nobody
-//! can tell which one is right. A log directory that is named as a path of a lower tier is one of two that were exchanged in
-//! the settings: its logs would be taken for parts of others, and for those of topics that are no more.
-//! Invariant: only reads. What cannot be read is the business of whoever opens the directory.
+//! A path is identified by its `meta.properties`. Two paths with the same identity are a directory
+//! and a copy of it, and it is unknown which one is right. A log directory that is named as a path
+//! of a lower tier was exchanged with another in the settings: its logs would be taken for parts of
+//! other logs, and for logs of deleted topics.
+//!
+//! Invariant: only reads. Files that cannot be read are left to the code that opens the directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,16 +14,16 @@ use platform::Platform;
 use storage::checkpoint::partition_metadata;
 use wire::types::{Uuid, uuid_to_base64};
 
-use super::{LogDirs, LogDirsError, Told, is_part, optional, read_identity, roster};
+use super::{LogDirs, LogDirsError, OperatorConsent, is_part, optional, read_identity, roster};
 use crate::names::METADATA_TOPIC;
 
 impl LogDirs {
-    /// Refuses directories that are given twice, and log directories among the `lower` ones.
+    /// Refuses directories that are configured twice, and log directories among the `lower` ones.
     pub async fn check_places<P: Platform>(
         platform: &P,
         homes: &[PathBuf],
         lower: &[PathBuf],
-        told: Told,
+        told: OperatorConsent,
     ) -> Result<(), LogDirsError> {
         let mut seen: BTreeMap<Uuid, &Path> = BTreeMap::new();
         for path in homes.iter().chain(lower) {
@@ -46,13 +48,16 @@ impl LogDirs {
     }
 }
 
-/// True for a directory that is, or was, one of log.dirs: it lists them all, or has the metadata log. When directories are
-/// to be forgotten, one of them may become a path of a lower tier; with the metadata log in it, it may not.
-async fn is_home<P: Platform>(platform: &P, path: &Path, told: Told) -> bool {
+/// Returns true for a directory that is or was one of log.dirs: it has the list of them, or the
+/// metadata log.
+///
+/// If the operator forgets missing directories, one of them may become a path of a lower tier, but
+/// not if it has the metadata log.
+async fn is_home<P: Platform>(platform: &P, path: &Path, told: OperatorConsent) -> bool {
     let has = async |file: PathBuf| matches!(optional(platform, &file).await, Ok(Some(_)));
     let metadata = path.join(format!("{METADATA_TOPIC}-0"));
     let has_metadata = has(metadata.join(partition_metadata::FILE)).await
-        // One that cannot be read counts as home: it is refused.
+        // If the note of a part cannot be read, the directory counts as home, and is refused.
         && !is_part(platform, &metadata).await.unwrap_or(false);
     has_metadata || (!told.forget_missing && has(path.join(roster::FILE)).await)
 }

@@ -1,9 +1,13 @@
-//! Which log directories there are: each of them has a list of all (`log-dirs`), so that one that is missing is noticed.
+//! The list of log directories: each directory has a list of all (`log-dirs`), so that a missing
+//! one is noticed.
 //!
-//! A file system that is not mounted looks like a new directory, and one that is not named looks like none: logs that
-//! are there would be made anew, empty. So neither is taken for what it seems unless the operator says so.
-//! Invariants: the list is in every directory before the first of them is formatted, so that a first start that was cut
-//! short can be told from a directory that is not mounted; directories are known by id, paths are for people.
+//! A file system that is not mounted looks like a new directory, and the start does not see a
+//! directory that is not configured: logs in either would be created again, empty. So the start
+//! accepts neither unless the operator confirms it.
+//!
+//! Invariants: every directory has the list before the first of them is formatted, so that an
+//! interrupted first start differs from a directory that is not mounted; directories are identified
+//! by id, the paths are for people.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,28 +16,28 @@ use platform::{Disk, Platform};
 use storage::checkpoint::meta_properties::MetaProperties;
 use wire::types::{Uuid, uuid_from_base64, uuid_to_base64};
 
-use super::{LogDirsError, Told, failed, optional, random_uuid};
+use super::{LogDirsError, OperatorConsent, failed, optional, random_uuid};
 
 /// Name of the file in a log directory.
 pub(super) const FILE: &str = "log-dirs";
 
 type Roster = BTreeMap<Uuid, PathBuf>;
 
-/// The directories, checked: what each is to list.
-pub(super) struct Checked {
+/// The checked directories, and their list.
+pub(super) struct CheckedDirs {
     /// The id of each directory.
     pub(super) ids: Vec<Uuid>,
-    /// What each lists now.
+    /// The current list in each directory.
     before: Vec<Option<Roster>>,
 }
 
-/// Checks that the directories are all that there were, and no more. Writes nothing.
+/// Checks that the directories are exactly those of the last start. Writes nothing.
 pub(super) async fn check<P: Platform>(
     platform: &P,
     paths: &[PathBuf],
     identities: &[Option<MetaProperties>],
-    told: Told,
-) -> Result<Checked, LogDirsError> {
+    told: OperatorConsent,
+) -> Result<CheckedDirs, LogDirsError> {
     let is_new = identities.iter().all(Option::is_none);
     let mut known = Roster::new();
     let (mut ids, mut before) = (Vec::new(), Vec::new());
@@ -60,11 +64,11 @@ pub(super) async fn check<P: Platform>(
         }
         tracing::warn!(%id, last = %path.display(), "a log directory is forgotten, with what was in it");
     }
-    Ok(Checked { ids, before })
+    Ok(CheckedDirs { ids, before })
 }
 
-impl Checked {
-    /// Has each directory list them all.
+impl CheckedDirs {
+    /// Writes the list into each directory.
     pub(super) async fn write<P: Platform>(
         &self,
         platform: &P,
@@ -83,7 +87,7 @@ impl Checked {
     }
 }
 
-/// The directories that a log directory lists. A line that makes no sense is named and forgotten.
+/// Reads the list in a log directory. An invalid line is logged and dropped.
 async fn read<P: Platform>(platform: &P, dir: &Path) -> Result<Option<Roster>, LogDirsError> {
     let file = dir.join(FILE);
     let Some(bytes) = optional(platform, &file).await? else {

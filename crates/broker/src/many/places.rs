@@ -1,32 +1,35 @@
-//! How a request gets a place, and how work of a shard is done on another thread.
+//! How a request gets a place, and how work of a shard runs on another thread.
 //!
-//! Invariant: a turn is held until the work is done, also if nobody waits for it any more. It does not: know what a request is about.
+//! Invariant: a turn is held until the work is done, even if the request is dropped. It does not
+//! know what a request is about.
 
 use std::net::IpAddr;
 
 use platform::Platform;
 use platform::task::elsewhere;
 
-use super::{LARGE_BYTES, MANY, Place};
+use super::{LARGE_BYTES, MANY, RequestPlace};
 use crate::Broker;
 use crate::network::network;
 
 impl<P: Platform> Broker<P> {
-    /// A place for a request from `peer`, as soon as there is one.
-    pub(crate) async fn place(&self, peer: IpAddr) -> Place {
+    /// Waits for a place for a request from `peer`.
+    pub(crate) async fn place(&self, peer: IpAddr) -> RequestPlace {
         self.many.turn_of(&network(peer)).await
     }
 
-    /// A place for a request of so many bytes, if it needs one.
-    pub(crate) async fn place_for_bytes(&self, bytes: usize, peer: IpAddr) -> Option<Place> {
+    /// Waits for a place for a request of this many bytes, if it needs one.
+    pub(crate) async fn place_for_bytes(&self, bytes: usize, peer: IpAddr) -> Option<RequestPlace> {
         if bytes > LARGE_BYTES {
             return Some(Box::pin(self.place(peer)).await);
         }
         None
     }
 
-    /// Has what takes long, and needs nothing of the shard, done on another thread for `peer`, one at a time and by turns. `None`
-    /// while the broker stops.
+    /// Runs slow work that needs nothing of the shard on another thread for `peer`, one at a time
+    /// and by turns.
+    ///
+    /// `None` while the broker stops.
     pub(crate) async fn beside<R: Send + 'static>(
         &self,
         peer: IpAddr,
@@ -34,15 +37,21 @@ impl<P: Platform> Broker<P> {
     ) -> Option<R> {
         let turn = self.elsewhere.turn_of(&network(peer)).await;
         let work = move || {
-            // Held until it is done, also if nobody waits for it any more.
+            // Held until the work is done, even if the request is dropped.
             let _turn = turn;
             work()
         };
         elsewhere(work).await
     }
 
-    /// The same for one that turns out to be about so many things, if it has no place yet.
-    pub(crate) async fn place_for(&self, things: usize, peer: IpAddr, place: &mut Option<Place>) {
+    /// Waits for a place for a request that turns out to be about this many things, if it needs one
+    /// and has none.
+    pub(crate) async fn place_for(
+        &self,
+        things: usize,
+        peer: IpAddr,
+        place: &mut Option<RequestPlace>,
+    ) {
         if things > MANY && place.is_none() {
             *place = Some(Box::pin(self.place(peer)).await);
         }

@@ -1,4 +1,4 @@
-//! What the settings of a node come to, and what a change of them does.
+//! How the settings of a node are resolved, and what a change of them does.
 
 use super::*;
 use crate::controller::tests::{apply, options, started};
@@ -36,7 +36,7 @@ fn nothing_is_limited_before_somebody_says_so() {
         (config.connections.rate, config.move_bytes_per_second),
         (None, None)
     );
-    assert_eq!(config.cordoned, Cordoned::Only(Vec::new()));
+    assert_eq!(config.cordoned, CordonedDirs::Only(Vec::new()));
 }
 
 #[test]

@@ -1,24 +1,30 @@
-//! What is judged of a batch without the log: whether the topic takes it, and the codec that it gets.
+//! The checks of a batch that do not need the log: whether the topic accepts it, and the codec that
+//! it gets.
 //!
-//! A batch of some kilobytes may decompress to hundreds of megabytes, and compressing anew takes longer still. What is little
-//! is judged at once, on the shard; all else is [`Unjudged::Heavy`], and judged once more on another thread, where nobody
-//! waits for it but its own connection. Records that would be large when decompressed keep the codec of their producer, unlike
-//! in Kafka: readers read both, and compressing them would hold up the shard. Pure, save that it knows the topic's settings as
-//! they were.
+//! A batch of some kilobytes may decompress to hundreds of megabytes, and recompressing takes even
+//! longer. Small batches are judged immediately, on the shard; all others are
+//! [`JudgingError::Heavy`], and are judged again on another thread, where only their own connection
+//! waits for them. Unlike in Kafka, records that would be large when decompressed keep their
+//! producer's codec: readers understand both, and compressing them would block the shard. Pure,
+//! except that it holds the topic's settings of the time.
 
 use std::sync::Arc;
 
 use wire::batch::compression::Compression;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
-use wire::batch::{BatchError, BatchHeader, Produced, WholeBatch, recompress};
+use wire::batch::{BatchError, BatchHeader, ValidatedBatch, WholeBatch, recompress};
 
 use crate::topic_config::TopicConfig;
 
-/// Bytes of records, decompressed, that are judged on the shard: some milliseconds, tens of them with the slowest codec.
+/// Bytes of decompressed records that are judged on the shard: some milliseconds, tens of them with
+/// the slowest codec.
 const LITTLE_BYTES: usize = 4 << 20;
-/// The same for records that get another codec, by how fast its level is: some milliseconds each. From level 13 on, zstd
-/// searches for the best way to write each byte, at one or two megabytes a second.
+/// Returns the bytes of decompressed records that are recompressed on the shard, by the speed of
+/// the codec's level: some milliseconds each.
+///
+/// From level 13 on, zstd searches for the best encoding of each byte, at one or two megabytes a
+/// second.
 const fn little_recoded_bytes(codec: Compression, level: i32) -> usize {
     match (codec, level) {
         (Compression::Zstd, 13..) => 4 << 10,
@@ -27,25 +33,25 @@ const fn little_recoded_bytes(codec: Compression, level: i32) -> usize {
     }
 }
 
-/// How a partition judges now; may leave the shard.
+/// The current rules of a partition; may leave the shard.
 #[derive(Clone)]
 pub(crate) struct Judge {
     config: Arc<TopicConfig>,
     limits: ValidateLimits,
 }
 
-/// A batch that the topic takes.
-pub(crate) struct Judged {
-    produced: Produced,
-    /// With the topic's codec, and what that took, if it has been done.
-    recoded: Option<(Produced, usize)>,
+/// A batch that the topic accepts.
+pub(crate) struct AcceptedBatch {
+    produced: ValidatedBatch,
+    /// The batch with the topic's codec, and the cost of that, if it was recompressed.
+    recoded: Option<(ValidatedBatch, usize)>,
 }
 
 /// Why a batch is not judged.
-pub(crate) enum Unjudged {
-    /// It may be much when decompressed: to be judged elsewhere.
+pub(crate) enum JudgingError {
+    /// It may be large when decompressed, and must be judged elsewhere.
     Heavy,
-    /// The topic does not take it.
+    /// The topic refuses it.
     Refused(BatchError),
 }
 
@@ -63,20 +69,20 @@ impl Judge {
         Self { config, limits }
     }
 
-    /// Judges what is little.
-    pub(crate) fn little(&self, batch: &WholeBatch) -> Result<Judged, Unjudged> {
+    /// Judges a small batch.
+    pub(crate) fn little(&self, batch: &WholeBatch) -> Result<AcceptedBatch, JudgingError> {
         let bytes = batch.size_bytes();
         if bytes > LITTLE_BYTES && bytes <= self.limits.max_batch_bytes {
-            return Err(Unjudged::Heavy);
+            return Err(JudgingError::Heavy);
         }
         let limits = ValidateLimits {
             decompressed_bytes_max: LITTLE_BYTES,
             ..self.limits
         };
         let produced = validate_produced(batch, &limits).map_err(|error| match error {
-            // Broken or too much: that is seen when it is judged as a whole.
-            BatchError::Decompress { .. } => Unjudged::Heavy,
-            error => Unjudged::Refused(error),
+            // Damaged or too large: judging the whole batch finds out which.
+            BatchError::Decompress { .. } => JudgingError::Heavy,
+            error => JudgingError::Refused(error),
         })?;
         let other = |(codec, _): &(Compression, i32)| {
             codec.code() != produced.batch.header().compression_code()
@@ -84,41 +90,44 @@ impl Judge {
         if let Some((codec, level)) = self.config.compression.filter(other)
             && produced.walked_bytes > little_recoded_bytes(codec, level)
         {
-            return Err(Unjudged::Heavy);
+            return Err(JudgingError::Heavy);
         }
-        Ok(Judged {
+        Ok(AcceptedBatch {
             produced,
             recoded: None,
         })
     }
 
-    /// Judges whatever it is, however long that takes, and gives it its codec.
-    pub(crate) fn whole(&self, batch: &WholeBatch) -> Result<Judged, BatchError> {
+    /// Judges any batch, however long that takes, and recompresses it with the topic's codec.
+    pub(crate) fn whole(&self, batch: &WholeBatch) -> Result<AcceptedBatch, BatchError> {
         let produced = validate_produced(batch, &self.limits)?;
         let recoded = recoded(produced.clone(), &self.config)?;
-        Ok(Judged {
+        Ok(AcceptedBatch {
             produced,
             recoded: Some(recoded),
         })
     }
 }
 
-impl Judged {
+impl AcceptedBatch {
     pub(super) fn header(&self) -> &BatchHeader {
         self.produced.batch.header()
     }
 
-    /// Bytes of records that it took to judge it.
+    /// Returns the bytes of records that judging it took on this shard.
     pub(super) fn walked_bytes(&self) -> usize {
         if self.recoded.is_some() {
-            // Not on this shard.
+            // It was judged on another thread.
             return 0;
         }
         self.produced.walked_bytes
     }
 
-    /// With the topic's codec, and what all that took here.
-    pub(super) fn recoded(self, config: &TopicConfig) -> Result<(Produced, usize), BatchError> {
+    /// Returns the batch with the topic's codec, and the total cost on this shard.
+    pub(super) fn recoded(
+        self,
+        config: &TopicConfig,
+    ) -> Result<(ValidatedBatch, usize), BatchError> {
         match self.recoded {
             Some((recoded, _elsewhere)) => Ok((recoded, 0)),
             None => recoded(self.produced, config),
@@ -126,8 +135,11 @@ impl Judged {
     }
 }
 
-/// Records of more bytes than this, decompressed, stay as they are: what takes a second or two to compress. From level 13 on,
-/// zstd searches for the best way to write each byte, at one or two megabytes a second.
+/// Returns the bytes of decompressed records above which a batch keeps its codec: as many as take a
+/// second or two to compress.
+///
+/// From level 13 on, zstd searches for the best encoding of each byte, at one or two megabytes a
+/// second.
 const fn recoded_bytes_max(codec: Compression, level: i32) -> usize {
     match (codec, level) {
         (Compression::Zstd, 13..) => 2 << 20,
@@ -135,11 +147,15 @@ const fn recoded_bytes_max(codec: Compression, level: i32) -> usize {
     }
 }
 
-/// Compressing takes so many times as long as decompressing.
+/// The time of compressing, as a multiple of that of decompressing.
 const RECODING: usize = 16;
 
-/// The batch with the codec that the topic asks for, and what that took, in bytes. It may be too large for the topic then.
-fn recoded(produced: Produced, config: &TopicConfig) -> Result<(Produced, usize), BatchError> {
+/// Returns the batch with the topic's codec, and the cost of that, in bytes; an error if it is too
+/// large for the topic then.
+fn recoded(
+    produced: ValidatedBatch,
+    config: &TopicConfig,
+) -> Result<(ValidatedBatch, usize), BatchError> {
     let walked_bytes = produced.walked_bytes;
     let Some((codec, level)) = config.compression else {
         return Ok((produced, walked_bytes));
@@ -187,7 +203,7 @@ mod tests {
     }
 
     fn is_heavy(judge: &Judge, batch: &WholeBatch) -> bool {
-        matches!(judge.little(batch), Err(Unjudged::Heavy))
+        matches!(judge.little(batch), Err(JudgingError::Heavy))
     }
 
     #[test]

@@ -1,37 +1,38 @@
-//! Which producers are being asked for at the coordinator, before their first batch of a transaction is appended here
-//! (Kafka's verification guards, KIP-890).
+//! The producers about which the coordinator is being asked before their first batch of a
+//! transaction is appended here (Kafka's verification guards, KIP-890).
 //!
-//! Between the coordinator's answer and the append the transaction may end: its marker is then in the log already, and a
-//! batch behind it would open a transaction that nobody knows of and nobody ends. So whoever asks takes a guard first; the
-//! marker clears it; and a batch that would open a transaction is appended only under a guard that stands. Invariant: a
-//! guard that stands was taken after the last marker of its producer. Bounded: the oldest guard goes when there are too
-//! many, and its batch is refused.
+//! Between the coordinator's answer and the append, the transaction may end: its marker is then
+//! already in the log, and a batch after it would open a transaction that the coordinator does not
+//! know and never ends. So the append takes a guard before it asks; the marker invalidates the
+//! guard; and a batch that would open a transaction is appended only with a valid guard. Invariant:
+//! a valid guard was taken after the last marker of its producer. Bounded: if there are too many
+//! guards, the oldest becomes invalid, and its batch is refused.
 
 use std::collections::BTreeMap;
 
 use wire::types::ProducerId;
 
-/// Producers that are asked for at the same time, in one partition.
+/// Maximum producers about which the coordinator is being asked, in one partition.
 const ASKED_MAX: usize = 1024;
 
-/// What says that nothing has ended a transaction since it was taken.
+/// Proves that no marker ended a transaction of the producer since the guard was taken.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Guard(u64);
 
-/// What a batch of a transaction rests on.
+/// Why a transactional batch may be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verified {
-    /// Nothing: it is not asked for, by the settings.
+pub(crate) enum TransactionProof {
+    /// No check is required, by the settings.
     Unasked,
-    /// Its transaction was open here when it came in.
+    /// Its transaction was open here when the batch arrived.
     Open,
-    /// The coordinator knows the transaction, as far as this guard stands.
+    /// The coordinator knows the transaction, as long as this guard is valid.
     By(Guard),
 }
 
 /// The guards of one partition.
 #[derive(Debug, Default)]
-pub(super) struct Verifying {
+pub(super) struct VerificationGuards {
     next: u64,
     // Bounded: `ASKED_MAX`.
     asked: BTreeMap<ProducerId, (i16, Guard)>,
@@ -39,8 +40,8 @@ pub(super) struct Verifying {
     by_age: BTreeMap<Guard, ProducerId>,
 }
 
-impl Verifying {
-    /// Begins to ask for a producer; who asks for the same one meanwhile shares the guard.
+impl VerificationGuards {
+    /// Takes a guard for a producer; concurrent requests of the same producer share it.
     pub(super) fn ask(&mut self, producer: ProducerId, epoch: i16) -> Guard {
         match self.asked.get(&producer) {
             Some((known, guard)) if *known == epoch => return *guard,
@@ -59,7 +60,8 @@ impl Verifying {
         guard
     }
 
-    /// A marker of the producer is in the log, or its transaction is open now: no guard of it stands any more.
+    /// Invalidates the guard of a producer, because its marker is in the log, or its transaction is
+    /// open now.
     pub(super) fn end(&mut self, producer: ProducerId) {
         if let Some((_, guard)) = self.asked.remove(&producer) {
             self.by_age.remove(&guard);
@@ -67,14 +69,14 @@ impl Verifying {
         self.check();
     }
 
-    /// What holds between calls.
+    /// Checks the invariants that hold between calls.
     fn check(&self) {
         let (asked, aged) = (self.asked.len(), self.by_age.len());
         assert_eq!(asked, aged, "each producer that is asked for has an age");
         assert!(asked <= ASKED_MAX, "the oldest guard has gone");
     }
 
-    /// True when nothing has come between the asking and now.
+    /// Returns true if the guard is still valid.
     pub(super) fn stands(&self, producer: ProducerId, epoch: i16, guard: Guard) -> bool {
         self.asked.get(&producer) == Some(&(epoch, guard))
     }
@@ -86,12 +88,13 @@ mod tests {
 
     const ID: ProducerId = ProducerId(7);
 
-    /// A coordinator, a partition and a producer that has two batches on their way, in every order of their steps.
+    /// A coordinator, a partition and a producer with two batches in flight, in every order of
+    /// their steps.
     #[derive(Clone, Debug, Default)]
     struct World {
         /// The coordinator has the partition in an open transaction.
         coordinated: bool,
-        /// The marker that is decided and not written.
+        /// A marker is decided but not written.
         marker: bool,
         /// The partition has a transaction open.
         open: bool,
@@ -101,7 +104,7 @@ mod tests {
 
     #[derive(Clone, Copy, Debug, Default)]
     struct Batch {
-        verified: Option<Verified>,
+        verified: Option<TransactionProof>,
         answered: Option<bool>,
         appended: bool,
     }
@@ -116,32 +119,33 @@ mod tests {
         Mark,
     }
 
-    /// Makes the step, where it is possible; the guards are those of the partition.
-    fn step(world: &mut World, guards: &mut Verifying, step: Step) -> bool {
+    /// Makes the step, if it is possible; the guards are those of the partition.
+    fn step(world: &mut World, guards: &mut VerificationGuards, step: Step) -> bool {
         match step {
             Step::Come(at) if world.batches[at].verified.is_none() => {
                 let verified = if world.open {
-                    Verified::Open
+                    TransactionProof::Open
                 } else {
-                    Verified::By(guards.ask(ID, 0))
+                    TransactionProof::By(guards.ask(ID, 0))
                 };
                 world.batches[at].verified = Some(verified);
             }
             Step::Verify(at)
-                if matches!(world.batches[at].verified, Some(Verified::By(_)))
+                if matches!(world.batches[at].verified, Some(TransactionProof::By(_)))
                     && world.batches[at].answered.is_none() =>
             {
                 world.batches[at].answered = Some(world.coordinated && !world.marker);
             }
             Step::Append(at) => {
                 let batch = &mut world.batches[at];
-                let asked = batch.answered == Some(true) || batch.verified == Some(Verified::Open);
+                let asked =
+                    batch.answered == Some(true) || batch.verified == Some(TransactionProof::Open);
                 if !asked || batch.appended {
                     return false;
                 }
                 batch.appended = true;
                 let stands = match batch.verified {
-                    Some(Verified::By(guard)) => guards.stands(ID, 0, guard),
+                    Some(TransactionProof::By(guard)) => guards.stands(ID, 0, guard),
                     _ => false,
                 };
                 if world.open || stands {
@@ -176,7 +180,7 @@ mod tests {
     fn in_no_order_of_steps_does_a_transaction_open_that_the_coordinator_does_not_know() {
         let mut rng = 0x9e37_79b9_7f4a_7c15_u64;
         for _ in 0..20_000 {
-            let (mut world, mut guards) = (World::default(), Verifying::default());
+            let (mut world, mut guards) = (World::default(), VerificationGuards::default());
             for _ in 0..24 {
                 rng = rng.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let chosen = usize::try_from(rng >> 33).unwrap() % STEPS.len();
@@ -190,7 +194,7 @@ mod tests {
 
     #[test]
     fn a_batch_whose_transaction_goes_on_is_appended() {
-        let mut guards = Verifying::default();
+        let mut guards = VerificationGuards::default();
         let guard = guards.ask(ID, 3);
         assert_eq!(guards.ask(ID, 3), guard, "shared by those who ask at once");
         assert!(guards.stands(ID, 3, guard));
@@ -200,7 +204,7 @@ mod tests {
 
     #[test]
     fn guards_are_bounded_and_the_oldest_goes() {
-        let mut guards = Verifying::default();
+        let mut guards = VerificationGuards::default();
         let first = guards.ask(ProducerId(0), 0);
         let all: Vec<_> = (1..5000).map(|id| guards.ask(ProducerId(id), 0)).collect();
         assert_eq!(

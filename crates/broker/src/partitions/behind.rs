@@ -1,8 +1,10 @@
-//! Logs that come late and know more than the metadata do: of later leader epochs, of producer ids that nobody has given out.
+//! Logs that are opened late and are ahead of the metadata: with later leader epochs, or producer
+//! ids that the metadata have not given out.
 //!
-//! Metadata that were restored from a backup are behind their logs. A start raises them above the logs that it has opened; one whose
-//! disk did not answer then is seen to here, before it is led: batches of a lower epoch would be refused, and those of producers whose
-//! ids are given out twice be taken for repetitions.
+//! Metadata that were restored from a backup are behind their logs. A start raises them above the
+//! logs that it has opened. This file does the same for a log whose disk did not answer then,
+//! before it is led: otherwise batches of a lower epoch would be refused, and those of producer ids
+//! that are given out twice would be taken for duplicates.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,10 +17,10 @@ use crate::Broker;
 use crate::lifecycle::PRODUCER_IDS_RAISED_MAX;
 use crate::names::CONTROLLER_SHARD;
 
-/// How long after the metadata could not be changed it is tried again.
+/// Pause before a failed change of the metadata is retried.
 const RAISE_AGAIN: Duration = Duration::from_secs(5);
 
-/// What a log knows that the metadata do not.
+/// By what a log is ahead of the metadata.
 #[derive(Debug)]
 struct Behind {
     epoch: Option<(TopicPartition, i32)>,
@@ -26,7 +28,8 @@ struct Behind {
 }
 
 impl<P: Platform> Broker<P> {
-    /// Has the metadata raised above a log, if they are behind it; ends when they are, or when the partition is no more.
+    /// Raises the metadata above a log, if they are behind it; returns when they are, or when the
+    /// partition is gone.
     pub(super) async fn raise_behind(
         &self,
         key: (TopicId, i32),
@@ -56,7 +59,7 @@ impl<P: Platform> Broker<P> {
             Ok(controller.image().next_producer_id())
         };
         let next = self.shards.call(CONTROLLER_SHARD, next).await;
-        // The controller's shard ends: it is tried again, unless this one does, too.
+        // The controller's shard is stopping: retried, unless this shard stops too.
         let next: i64 = next.unwrap_or(Err(ErrorCode::NotController))?;
         let limit = ProducerId(next.saturating_add(PRODUCER_IDS_RAISED_MAX));
         let known = log.producer_states().largest_producer_below(limit);

@@ -1,7 +1,9 @@
-//! Deleting a log until it is deleted: a disk that refuses once (an error of its own, no room) must not leave its folder.
+//! Deletes a log, with retries: a disk that fails once (an I/O error, no space) must not leave its
+//! folder behind.
 //!
-//! Invariant: as long as it is tried, nobody opens a log of the same name. A directory that has failed takes no more: then the
-//! folder stays, which the next start tells from the log of another topic by its id.
+//! Invariant: during the retries, no log of the same name is opened. In a directory that has failed
+//! there are no retries: the folder stays, and the next start distinguishes it from the log of
+//! another topic by its id.
 
 use std::io::ErrorKind;
 use std::rc::Rc;
@@ -11,7 +13,7 @@ use platform::{Platform, task};
 use storage::{Error, Log, Store};
 use wire::types::TopicPartition;
 
-/// How long after it failed a deletion is tried again, and how long at most between two tries.
+/// Pause before a failed deletion is retried, and its maximum.
 const DELETE_AGAIN: Duration = Duration::from_secs(5);
 const DELETE_AGAIN_MAX: Duration = Duration::from_mins(1);
 
@@ -20,7 +22,7 @@ const _: () = assert!(
     "a pause grows"
 );
 
-/// Deletes a log, with the claim to its name in hand; where that fails, more tries are made by a task of their own.
+/// Deletes a log while holding the claim to its name; if that fails, a separate task retries.
 pub(super) async fn delete_for_good<P: Platform>(
     platform: P,
     store: Store<P>,
@@ -44,12 +46,12 @@ pub(super) async fn delete_for_good<P: Platform>(
     });
 }
 
-/// Tries once; true when there is nothing left to try.
+/// Tries once; returns true if there is nothing left to try.
 async fn is_settled<P: Platform>(store: &Store<P>, log: &Log<P>, name: &TopicPartition) -> bool {
     let Err(error) = log.delete().await else {
         return true;
     };
-    // An earlier try has renamed it, and failed behind that; or somebody else has taken it.
+    // An earlier try renamed it, and failed after that; or another program removed it.
     if matches!(&error, Error::Io { source, .. } if source.kind() == ErrorKind::NotFound) {
         return true;
     }

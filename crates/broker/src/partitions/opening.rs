@@ -1,8 +1,9 @@
-//! Opening and deleting logs, by tasks of their own: an image does not wait for a directory that hangs.
+//! Opens and deletes logs in separate tasks: an image does not wait for a directory that hangs.
 //!
-//! A log in a directory that hangs is opened, or deleted, as soon as the disk answers; until then its partition is offline
-//! (`KAFKA_STORAGE_ERROR`). Invariants: what comes late is looked at anew, for the image may be another one by then: a log whose
-//! partition is no more is deleted; while the log of one topic is on its way, none of the same name is opened.
+//! A log in a directory that hangs is opened, or deleted, as soon as the disk answers; until then
+//! its partition is offline (`KAFKA_STORAGE_ERROR`). Invariants: a late log is checked against the
+//! current image, which may be another one by then: if its partition is gone, the log is deleted;
+//! while the log of one topic is being opened or deleted, no log of the same name is opened.
 
 use std::path::Path;
 use std::rc::{Rc, Weak};
@@ -15,17 +16,17 @@ use storage::Log;
 use wire::types::{ErrorCode, LeaderEpoch, TopicId, TopicPartition};
 
 use super::deleting::delete_for_good;
-use super::{DELETING_MAX, Gone, Missing, OPENING_MAX};
+use super::{DELETING_MAX, MissingPartition, OPENING_MAX, RemovedPartition};
 use crate::Broker;
-use crate::broker::Slot;
-use crate::hanging::Begun;
+use crate::broker::AssignedPartition;
+use crate::hanging::DirOutcome;
 use crate::log_dirs::Claim;
 use crate::partition::Partition;
 use crate::queues::turn_at;
 use crate::topic_config::TopicConfigs;
-use crate::unopened::Unopened;
+use crate::unopened::UnopenedLog;
 
-/// How long after a log could not be opened it is tried again, and how long at most between two tries.
+/// Pause before a log that could not be opened is tried again, and its maximum.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 const OPEN_AGAIN_MAX: Duration = Duration::from_mins(1);
 
@@ -34,10 +35,10 @@ const _: () = assert!(
     "a pause grows"
 );
 
-/// A log, and its name, which nobody else takes before the log is led.
-pub(crate) type Opened<P> = storage::Result<(Rc<Log<P>>, Claim)>;
+/// A log with the claim to its name, which no other log can take before this one is led.
+pub(crate) type OpenedLog<P> = storage::Result<(Rc<Log<P>>, Claim)>;
 
-/// Opens a log that there was no room for, or no descriptor, as soon as there is.
+/// Retries a log that could not be opened for lack of space or descriptors, until it can.
 async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, name: TopicPartition) {
     let mut pause = OPEN_AGAIN;
     loop {
@@ -53,7 +54,8 @@ async fn open_later<P: Platform>(broker: Weak<Broker<P>>, topic_id: TopicId, nam
     }
 }
 
-/// How many logs of a directory are opened, and deleted, at once: many may have waited for it when a disk answers again.
+/// Limits how many logs of a directory are opened, and deleted, at the same time: many may have
+/// waited for a disk when it answers again.
 #[derive(Debug)]
 pub(crate) struct Turns {
     opening: Semaphore,
@@ -76,11 +78,11 @@ impl<P: Platform> Broker<P> {
         Rc::clone(turns.or_insert_with(|| Rc::new(Turns::new())))
     }
 
-    pub(super) async fn delete_partition(&self, (key, partition): &Gone<P>) {
+    pub(super) async fn delete_partition(&self, (key, partition): &RemovedPartition<P>) {
         let Some(partition) = partition else { return };
         self.resign(partition, key.1);
         let claim = self.log_dirs.claims.hold(&partition.name);
-        // At once: when it is through, a new topic may have the name.
+        // Now, because a new topic may have the name once the deletion is done.
         self.metrics.forget(&partition.name.topic);
         let turns = self.turns_in(partition.log.dir());
         let (platform, store) = (self.platform.clone(), self.store.clone());
@@ -89,16 +91,18 @@ impl<P: Platform> Broker<P> {
             let _turn = turn_at(&turns.deleting).await;
             delete_for_good(platform, store, log, name, claim).await;
         };
-        if let Begun::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
+        if let DirOutcome::Hangs(_) = self.begin_in(partition.log.dir(), deletion).await {
             let dir = self.waits_for(partition.log.dir());
             tracing::warn!(partition = %partition.name, dir = %dir.display(),
                 "the disk does not answer: the log is deleted as soon as it does");
         }
     }
 
-    /// Opens the log of a partition, or makes it. While the broker stops it does not: nobody would close it, and the next start opens
-    /// it, or makes it.
-    pub(super) async fn open_partition(self: &Rc<Self>, missing: Missing) {
+    /// Opens the log of a partition, or creates it.
+    ///
+    /// Does nothing while the broker stops, because no code would close the log; the next start
+    /// opens or creates it.
+    pub(super) async fn open_partition(self: &Rc<Self>, missing: MissingPartition) {
         if self.stopping_since.get().is_some() {
             return;
         }
@@ -123,22 +127,22 @@ impl<P: Platform> Broker<P> {
         };
         let opening = Rc::clone(self).open_as(missing.clone(), at.clone(), claim);
         match self.begin_in(&at.dir, opening).await {
-            Begun::Done(Ok((log, _claim))) if self.stopping_since.get().is_some() => {
-                // The logs that the stop closes were looked up before.
+            DirOutcome::Done(Ok((log, _claim))) if self.stopping_since.get().is_some() => {
+                // The stop collected the logs that it closes before this one was opened.
                 if let Err(error) = log.close().await {
                     tracing::error!(partition = %name, %error, "cannot close the log");
                 }
             }
-            Begun::Done(Ok((log, _claim))) => {
+            DirOutcome::Done(Ok((log, _claim))) => {
                 let led = self.lead(&missing, log);
                 self.install(key.0, key.1, Ok(led));
             }
-            Begun::Done(Err(error)) => {
+            DirOutcome::Done(Err(error)) => {
                 let code = self.cannot_open(key.0, at, &error);
                 self.install(key.0, key.1, Err(code));
             }
-            Begun::Stopping => {}
-            Begun::Hangs(opening) => {
+            DirOutcome::Stopping => {}
+            DirOutcome::Hangs(opening) => {
                 let dir = self.waits_for(&at.dir);
                 tracing::error!(partition = %name, dir = %dir.display(),
                     "the disk does not answer: the partition is offline until the log could be opened");
@@ -153,17 +157,17 @@ impl<P: Platform> Broker<P> {
         self.recovery.opened();
     }
 
-    /// Has a partition offline, and keeps what is known of its log.
-    pub(crate) fn keep_unopened(self: &Rc<Self>, key: (TopicId, i32), at: Unopened) {
+    /// Marks a partition as offline, and keeps the state of its log.
+    pub(crate) fn keep_unopened(self: &Rc<Self>, key: (TopicId, i32), at: UnopenedLog) {
         self.unopened.borrow_mut().insert(key, at);
         self.install(key.0, key.1, Err(ErrorCode::KafkaStorageError));
     }
 
-    /// Says that a log cannot be opened where it is, keeps what is known of it, and has it tried again if that may help.
+    /// Logs that a log cannot be opened, keeps its state, and schedules a retry if that may help.
     pub(crate) fn cannot_open(
         self: &Rc<Self>,
         topic_id: TopicId,
-        at: Unopened,
+        at: UnopenedLog,
         error: &storage::Error,
     ) -> ErrorCode {
         let name = at.name.clone();
@@ -176,15 +180,20 @@ impl<P: Platform> Broker<P> {
         ErrorCode::KafkaStorageError
     }
 
-    async fn open_as(self: Rc<Self>, missing: Missing, at: Unopened, claim: Claim) -> Opened<P> {
+    async fn open_as(
+        self: Rc<Self>,
+        missing: MissingPartition,
+        at: UnopenedLog,
+        claim: Claim,
+    ) -> OpenedLog<P> {
         let turns = self.turns_in(&at.dir);
         let _turn = turn_at(&turns.opening).await;
         let opened = self.open_log(missing.topic_id, &at, &missing.config).await;
         opened.map(|log| (log, claim))
     }
 
-    fn lead(&self, missing: &Missing, log: Rc<Log<P>>) -> Rc<Partition<P>> {
-        let Missing {
+    fn lead(&self, missing: &MissingPartition, log: Rc<Log<P>>) -> Rc<Partition<P>> {
+        let MissingPartition {
             topic_id,
             name,
             epoch,
@@ -195,7 +204,7 @@ impl<P: Platform> Broker<P> {
         Partition::lead(*topic_id, name, log, *epoch, config, &self.metrics)
     }
 
-    /// Tries once more to open a log that could not be opened; true when there is nothing left to try.
+    /// Tries to open a log again; returns true if there is nothing left to try.
     async fn open_again(self: &Rc<Self>, topic_id: TopicId, name: &TopicPartition) -> bool {
         let key = (topic_id, name.partition);
         let at = self.unopened.borrow().get(&key).cloned();
@@ -209,13 +218,18 @@ impl<P: Platform> Broker<P> {
         self.lead_late(topic_id, name, opened).await
     }
 
-    /// What is to be known of a partition that is offline, as the image has it now; none if it is not offline any more, or gone.
-    fn still_missing(&self, key: (TopicId, i32), name: &TopicPartition) -> Option<Missing> {
-        let is_offline = |slot: &Slot<P>| slot.is_err();
+    /// Returns an offline partition according to the current image; `None` if it is no longer
+    /// offline, or gone.
+    fn still_missing(
+        &self,
+        key: (TopicId, i32),
+        name: &TopicPartition,
+    ) -> Option<MissingPartition> {
+        let is_offline = |slot: &AssignedPartition<P>| slot.is_err();
         let known = self.partitions.borrow().get(&key).is_some_and(is_offline);
         let image = self.image();
         let state = image.topic_by_id(key.0)?.partitions.get(&key.1)?;
-        known.then(|| Missing {
+        known.then(|| MissingPartition {
             topic_id: key.0,
             name: name.clone(),
             epoch: LeaderEpoch(state.leader_epoch),
@@ -224,35 +238,38 @@ impl<P: Platform> Broker<P> {
         })
     }
 
-    /// The same once no image is being applied: before, the one that has the partition may not be there yet.
+    /// Returns an offline partition once no image is being applied: before that, the image that has
+    /// the partition may not be published.
     pub(super) async fn missing_now(
         &self,
         key: (TopicId, i32),
         name: &TopicPartition,
-    ) -> Option<Missing> {
+    ) -> Option<MissingPartition> {
         let _turn = turn_at(&self.image_turn).await;
         self.still_missing(key, name)
     }
 
-    /// The same, as often as it takes.
+    /// Leads a partition whose log was opened late, or schedules a retry.
     pub(crate) async fn lead_or_retry(
         self: &Rc<Self>,
         topic_id: TopicId,
         name: TopicPartition,
-        opened: Opened<P>,
+        opened: OpenedLog<P>,
     ) {
         if !self.lead_late(topic_id, &name, opened).await {
             task::spawn(open_later(Rc::downgrade(self), topic_id, name));
         }
     }
 
-    /// Leads a partition whose log has come late, as the image has it by now; deletes the log of one that is gone. True when
-    /// there is nothing left to try.
+    /// Leads a partition whose log was opened late, according to the current image; deletes the log
+    /// of a partition that is gone.
+    ///
+    /// Returns true if there is nothing left to try.
     async fn lead_late(
         self: &Rc<Self>,
         topic_id: TopicId,
         name: &TopicPartition,
-        opened: Opened<P>,
+        opened: OpenedLog<P>,
     ) -> bool {
         let (log, claim) = match opened {
             Ok(opened) => opened,
@@ -265,10 +282,11 @@ impl<P: Platform> Broker<P> {
         let key = (topic_id, name.partition);
         self.raise_behind(key, name, &log).await;
         if self.stopping_since.get().is_some() {
-            // Its directory is left unclean: the next start looks at the log.
+            // The directory is left without its clean shutdown marker: the next start recovers the
+            // log.
             return true;
         }
-        // No image is applied meanwhile: the partition stays what it is.
+        // While the turn is held, no image is applied, so the partition does not change.
         let turn = turn_at(&self.image_turn).await;
         if let Some(now) = self.still_missing(key, name) {
             log.set_options(now.config.log_options());

@@ -1,6 +1,7 @@
-//! How a shard comes by a new id: from its block, or from a new one of the controller.
+//! How a shard gets a new producer id: from its block, or from a new block of the controller.
 //!
-//! Invariant: one question is under way at a time. It does not: allot blocks (the controller does).
+//! Invariant: a shard requests one block at a time. It does not allocate blocks (the controller
+//! does).
 
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use crate::Broker;
 use crate::names::CONTROLLER_SHARD;
 use crate::queues::turn_at;
 
-/// A new id; asks the controller for a block when this shard's is used up.
+/// Returns a new id; requests a block from the controller if this shard's is used up.
 pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<ProducerId, ErrorCode> {
     loop {
         if let Some(id) = broker.producer_ids.take() {
@@ -30,7 +31,7 @@ pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<Producer
     }
 }
 
-/// What a producer is told, so that it asks again, where the controller cannot write just now.
+/// Returns the error for the producer: one that makes it retry if the controller cannot write now.
 fn told(code: ErrorCode) -> ErrorCode {
     match code {
         ErrorCode::KafkaStorageError | ErrorCode::RequestTimedOut | ErrorCode::NotController => {

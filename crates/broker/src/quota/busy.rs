@@ -1,7 +1,7 @@
-//! The time a request takes of the thread that serves its connection.
+//! The time that a request takes of the thread that serves its connection.
 //!
-//! Counted is every poll of the request, as far as it has come; waiting is free. The work that
-//! other shards do for it is not in it.
+//! Every poll of the request so far counts; waiting does not. Work of other shards for the request
+//! does not count.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -11,28 +11,28 @@ use std::time::Duration;
 
 use platform::clock::{Clock, Instant};
 
-/// The time one request has taken, if it is taken at all.
+/// The time that one request has taken; `None` when it is not measured.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Busy(Option<Rc<Taken>>);
+pub(crate) struct Busy(Option<Rc<BusyTime>>);
 
 #[derive(Debug)]
-struct Taken {
+struct BusyTime {
     clock: Clock,
     spent: Cell<Duration>,
     since: Cell<Option<Instant>>,
 }
 
 impl Busy {
-    /// Takes time from now on.
+    /// Measures the time from now on.
     pub(crate) fn with(clock: Clock) -> Self {
-        Self(Some(Rc::new(Taken {
+        Self(Some(Rc::new(BusyTime {
             clock,
             spent: Cell::default(),
             since: Cell::default(),
         })))
     }
 
-    /// Hundredths of a second of one thread.
+    /// Returns the time in hundredths of a second of one thread.
     pub(crate) fn percent(&self) -> f64 {
         let Some(taken) = &self.0 else {
             return 0.0;
@@ -44,7 +44,7 @@ impl Busy {
     }
 }
 
-/// The same future, with its time counted.
+/// Runs the future and measures its time.
 pub(crate) async fn timed<F: Future + Unpin>(busy: &Busy, mut future: F) -> F::Output {
     let Some(taken) = &busy.0 else {
         return future.await;

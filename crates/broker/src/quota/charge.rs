@@ -1,25 +1,28 @@
-//! How a shard charges a client: it asks the shard that counts the client, and notes how long was said.
+//! Charging of a client: the shard asks the shard that counts the client, and notes the throttle
+//! time.
 //!
-//! Invariant: who is not limited costs one look at a table, and no message. It does not: count (`quota/meters.rs`).
+//! Invariant: a client without a quota costs one table lookup and no message. Not here: the
+//! counting (`quota/meters.rs`).
 
 use std::time::Duration;
 
 use platform::Platform;
 
-use super::{Bucket, Charge, Kind};
+use super::{Bucket, Charge, QuotaKind};
 use crate::Broker;
 use crate::names::ANONYMOUS;
 
 impl<P: Platform> Broker<P> {
-    /// True when somebody's share of the time is limited: time is taken only then.
+    /// Returns true when any client has a request quota: time is measured only then.
     pub(crate) fn limits_time(&self) -> bool {
-        self.quotas.limits().has(Kind::Request)
+        self.quotas.limits().has(QuotaKind::Request)
     }
 
-    /// Most bytes that a client can fetch at once without being held back for certain.
+    /// Returns the most bytes that a client can fetch in one request without being throttled for
+    /// certain.
     pub(crate) fn fetch_bytes_max(&self, client_id: &str) -> usize {
         let limits = self.quotas.limits();
-        let Some((_, limit)) = limits.find(Kind::Fetch, ANONYMOUS, client_id) else {
+        let Some((_, limit)) = limits.find(QuotaKind::Fetch, ANONYMOUS, client_id) else {
             return usize::MAX;
         };
         let windows = self.options.quota.rates;
@@ -27,10 +30,10 @@ impl<P: Platform> Broker<P> {
         whole(limit * seconds)
     }
 
-    /// Charges a client, and says how long it must be left alone.
+    /// Charges a client and returns how long it is throttled.
     pub(crate) async fn charge(
         &self,
-        kind: Kind,
+        kind: QuotaKind,
         client_id: &str,
         amount: f64,
         charge: Charge,
@@ -40,13 +43,13 @@ impl<P: Platform> Broker<P> {
             return Duration::ZERO;
         };
         drop(limits);
-        // Boxed: the requests of those who are not limited stay small.
+        // Boxed, so that requests of clients without a quota stay small.
         Box::pin(self.charge_at_owner(kind, bucket, limit, amount, charge)).await
     }
 
     async fn charge_at_owner(
         &self,
-        kind: Kind,
+        kind: QuotaKind,
         bucket: Bucket,
         limit: f64,
         amount: f64,
@@ -62,9 +65,9 @@ impl<P: Platform> Broker<P> {
             broker.metrics.quotas.kept(before, meters.bytes());
             pause
         });
-        // A shard that is shutting down holds nobody back.
+        // A shard that is shutting down throttles no client.
         let mut pause = charged.await.unwrap_or_default();
-        if kind == Kind::Request {
+        if kind == QuotaKind::Request {
             pause = pause.min(self.options.quota.rates.window);
         }
         self.metrics.quotas.throttled(kind, pause);
@@ -72,7 +75,7 @@ impl<P: Platform> Broker<P> {
     }
 }
 
-/// A number of bytes; more than there can be is as many as there can be.
+/// Converts a number of bytes; one that is too large becomes `usize::MAX`.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

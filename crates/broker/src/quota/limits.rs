@@ -1,8 +1,9 @@
-//! Which quota is whose: the most specific one, in Kafka's order.
+//! Which quota applies to a client: the most specific one, in Kafka's order.
 //!
-//! User and client id, user and all client ids, user; the same for all users; client id; all
-//! client ids. Who shares a quota shares a [`Bucket`]: a quota of a user is one for all its client
-//! ids, a quota of "all client ids" is one for each of them.
+//! User and client id; user and default client id; user; the same three for the default user;
+//! client id; default client id. Clients that share a quota share a [`Bucket`]: a quota of a user
+//! is shared by all its client ids; a quota of the default client id applies to each of them
+//! separately.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,23 +12,23 @@ use crate::image::QuotaTable;
 
 const KINDS: usize = 4;
 
-/// What is limited.
+/// The resource that a quota limits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(crate) enum Kind {
-    /// Bytes produced, a second.
+pub(crate) enum QuotaKind {
+    /// Bytes produced per second.
     Produce,
-    /// Bytes fetched, a second.
+    /// Bytes fetched per second.
     Fetch,
-    /// Time spent on requests, in hundredths of one thread.
+    /// Time of requests, in hundredths of one thread.
     Request,
-    /// Partitions created and deleted, a second.
+    /// Partitions created and deleted per second.
     Mutation,
 }
 
-impl Kind {
+impl QuotaKind {
     const ALL: [Self; KINDS] = [Self::Produce, Self::Fetch, Self::Request, Self::Mutation];
 
-    /// Name of the quota.
+    /// Returns the name of the quota.
     pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Produce => "producer_byte_rate",
@@ -38,25 +39,25 @@ impl Kind {
     }
 }
 
-/// Those who use up one quota together.
+/// The clients that share one quota.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(crate) struct Bucket {
-    kind: Kind,
-    /// Empty when the quota does not ask for it.
+    kind: QuotaKind,
+    /// The user; empty when the quota applies to all users together.
     user: String,
-    /// Empty when the quota does not ask for it.
+    /// The client id; empty when the quota applies to all client ids together.
     client_id: String,
 }
 
 impl Bucket {
-    /// What it takes, in bytes.
+    /// Returns the bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>()
             .saturating_add(self.user.len())
             .saturating_add(self.client_id.len())
     }
 
-    /// The shard that counts for it.
+    /// Returns the shard that counts it.
     pub(crate) fn owner(&self, shards: usize) -> usize {
         let mut hasher = DefaultHasher::new();
         self.hash(&mut hasher);
@@ -67,7 +68,7 @@ impl Bucket {
 
 type Values = [Option<f64>; KINDS];
 
-/// Quotas of one user, of all users, or of nobody in particular.
+/// The quotas of one user, of the default user, or without a user.
 #[derive(Default, Debug)]
 struct ByClient {
     // Bounded: the quotas in the metadata, `controller::bounds::ENTITIES_MAX`.
@@ -76,7 +77,7 @@ struct ByClient {
     whole: Values,
 }
 
-/// Every quota, to be looked up by who asks.
+/// All quotas, indexed for the lookup by client.
 #[derive(Default, Debug)]
 pub(crate) struct Limits {
     // Bounded: the quotas in the metadata, `controller::bounds::ENTITIES_MAX`.
@@ -87,7 +88,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Arranges what the metadata says. Quotas of addresses are not for here.
+    /// Indexes the quotas of the metadata, without those of addresses.
     pub(crate) fn new(table: &QuotaTable) -> Self {
         let mut limits = Self::default();
         for (entity, quotas) in table {
@@ -104,8 +105,8 @@ impl Limits {
                 Some(None) => &mut by_client.any_client,
                 Some(Some(id)) => by_client.clients.entry(id.clone()).or_default(),
             };
-            for kind in Kind::ALL {
-                // What was written before it was refused: nobody can keep to it.
+            for kind in QuotaKind::ALL {
+                // A quota that was written before such values were refused: no client can keep it.
                 let sensible = |limit: &&f64| **limit > 0.0;
                 if let Some(limit) = quotas.get(kind.key()).filter(sensible) {
                     values[kind as usize] = Some(*limit);
@@ -116,13 +117,18 @@ impl Limits {
         limits
     }
 
-    /// True when anybody is limited in this.
-    pub(crate) fn has(&self, kind: Kind) -> bool {
+    /// Returns true when any client has a quota of this kind.
+    pub(crate) fn has(&self, kind: QuotaKind) -> bool {
         self.present[kind as usize]
     }
 
-    /// The quota of this client, and with whom it shares it.
-    pub(crate) fn find(&self, kind: Kind, user: &str, client_id: &str) -> Option<(Bucket, f64)> {
+    /// Returns the quota of a client and the bucket that it shares.
+    pub(crate) fn find(
+        &self,
+        kind: QuotaKind,
+        user: &str,
+        client_id: &str,
+    ) -> Option<(Bucket, f64)> {
         if !self.has(kind) {
             return None;
         }
@@ -163,7 +169,7 @@ impl Limits {
 mod tests {
     use super::*;
 
-    /// Entity as `user/client-id`: `-` is absent, `*` is everybody.
+    /// Entities are `user/client-id`: `-` is absent, `*` is the default.
     fn limits(rows: &[(&str, f64)]) -> Limits {
         let mut table = QuotaTable::new();
         for (entity, value) in rows {
@@ -172,7 +178,7 @@ mod tests {
             let names = names.into_iter().filter(|(_, name)| *name != "-");
             let names =
                 names.map(|(kind, name)| (kind.to_owned(), (name != "*").then(|| name.to_owned())));
-            let quotas = [(Kind::Produce.key().to_owned(), *value)];
+            let quotas = [(QuotaKind::Produce.key().to_owned(), *value)];
             table.insert(names.collect(), quotas.into());
         }
         Limits::new(&table)
@@ -190,20 +196,20 @@ mod tests {
             ("-/c", 7.0),
             ("-/*", 8.0),
         ];
-        // Kafka's order: take the strongest away, and the next one holds.
+        // Kafka's order: without the strongest quota, the next one applies.
         for from in 0..rows.len() {
-            let found = limits(&rows[from..]).find(Kind::Produce, "u", "c");
+            let found = limits(&rows[from..]).find(QuotaKind::Produce, "u", "c");
             assert_eq!(found.map(|(_, limit)| limit), Some(rows[from].1), "{from}");
         }
-        assert!(limits(&[]).find(Kind::Produce, "u", "c").is_none());
-        assert!(limits(&rows).find(Kind::Fetch, "u", "c").is_none());
+        assert!(limits(&[]).find(QuotaKind::Produce, "u", "c").is_none());
+        assert!(limits(&rows).find(QuotaKind::Fetch, "u", "c").is_none());
     }
 
     #[test]
     fn a_user_shares_its_quota_and_client_ids_do_not() {
         let bucket = |rows: &[(&str, f64)], client: &str| {
             limits(rows)
-                .find(Kind::Produce, "u", client)
+                .find(QuotaKind::Produce, "u", client)
                 .map(|(bucket, _)| bucket)
         };
         let shared = [("u/-", 1.0)];

@@ -1,9 +1,9 @@
-//! What clients have used, for those that this shard counts for.
+//! The usage of clients that this shard counts.
 //!
-//! Bounded: who has used nothing for as long as usage is remembered is forgotten, whenever the
-//! table has doubled since it was last looked through. Clients call themselves what they like: at the bound in bytes the
-//! half that has used nothing for longest is forgotten, too. That costs the quotas nothing, for who comes under a new name
-//! has not used anything anyhow.
+//! Bounded: a client that has used nothing for as long as usage is remembered is removed, whenever
+//! the table has doubled since the last sweep. Clients choose their names, so at the bound in bytes
+//! the half that was idle the longest is removed, too. That does not weaken the quotas, because a
+//! client under a new name has no usage anyway.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,13 +14,13 @@ use platform::clock::Instant;
 use super::limits::Bucket;
 use super::rate::{Rate, Windows};
 
-/// Entries below which nobody is looked for to be forgotten.
+/// Number of entries below which no sweep runs.
 const SWEEP_MIN: usize = 1024;
 
-/// What the meters of a shard may take.
+/// Most bytes of the meters of a shard.
 const BYTES_MAX: usize = 8 << 20;
 
-/// What a meter takes beside its name: windows, and its place in the table.
+/// Bytes that a meter takes beside its name: windows, and its entry in the table.
 const METER_BYTES: usize = 768;
 
 const _: () = assert!(
@@ -28,14 +28,14 @@ const _: () = assert!(
     "few meters are never looked through"
 );
 
-/// What is done with an amount.
+/// How an amount is charged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Charge {
-    /// It was used, whatever the quota says.
+    /// It was used, whether or not the quota allows it.
     Used,
     /// It is used only if the quota allows it.
     IfAllowed,
-    /// It is not going to be used: what would it have cost?
+    /// It is not used: only the throttle time is wanted.
     Never,
 }
 
@@ -44,13 +44,13 @@ pub(crate) enum Charge {
 pub(crate) struct Meters {
     // Bounded: `BYTES_MAX`, by `sweep`.
     rates: HashMap<Bucket, Rate>,
-    /// What they take.
+    /// The bytes that they take.
     bytes: usize,
     sweep_at: usize,
 }
 
 impl Meters {
-    /// Charges an amount, and says how long to wait.
+    /// Charges an amount and returns how long to wait.
     pub(crate) fn charge(
         &mut self,
         bucket: Bucket,
@@ -81,7 +81,7 @@ impl Meters {
         pause
     }
 
-    /// What they take.
+    /// Returns the bytes that the meters take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -127,7 +127,7 @@ fn bytes_of(bucket: &Bucket) -> usize {
 mod tests {
     use super::*;
     use crate::image::QuotaTable;
-    use crate::quota::{Kind, Limits};
+    use crate::quota::{Limits, QuotaKind};
 
     const WINDOWS: Windows = Windows {
         samples: 11,
@@ -136,9 +136,9 @@ mod tests {
 
     fn bucket(client: &str) -> Bucket {
         let entity = [("client-id".to_owned(), None)].into();
-        let quotas = [(Kind::Produce.key().to_owned(), 1.0)].into();
+        let quotas = [(QuotaKind::Produce.key().to_owned(), 1.0)].into();
         let limits = Limits::new(&QuotaTable::from([(entity, quotas)]));
-        limits.find(Kind::Produce, "u", client).unwrap().0
+        limits.find(QuotaKind::Produce, "u", client).unwrap().0
     }
 
     #[test]

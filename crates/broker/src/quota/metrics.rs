@@ -1,4 +1,4 @@
-//! How often and for how long clients are held back, by quota.
+//! How often and for how long clients are throttled, by quota.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use super::Kind;
+use super::QuotaKind;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QuotaLabel {
@@ -24,7 +24,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Makes and registers them.
+    /// Creates and registers the metrics.
     pub(crate) fn register(registry: &mut Registry) -> Self {
         let bytes = Gauge::default();
         let help = "Bytes that it takes to know what clients with quotas have used, about";
@@ -47,7 +47,7 @@ impl Metrics {
         }
     }
 
-    /// What is kept of clients takes other memory than before.
+    /// Updates the gauge of the meters' bytes.
     pub(crate) fn kept(&self, before: usize, after: usize) {
         if before != after {
             let bytes = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -56,8 +56,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a pause, unless there is none.
-    pub(crate) fn throttled(&self, kind: Kind, pause: Duration) {
+    /// Counts a throttle time, unless it is zero.
+    pub(crate) fn throttled(&self, kind: QuotaKind, pause: Duration) {
         if pause.is_zero() {
             return;
         }

@@ -1,31 +1,31 @@
-//! How much was used lately, as a rate over sliding samples: Kafka's measure.
+//! Recent usage as a rate over sliding samples: Kafka's measure.
 //!
-//! Usage falls into samples of one window each; those that are older than all windows together are
-//! forgotten. The rate is the sum over the time since the oldest sample began, but never over less
-//! than all windows save one: a client that begins is not held back for its first burst.
+//! Usage is added to samples of one window each; samples older than all windows together are
+//! dropped. The rate is the sum divided by the time since the oldest sample began, but at least by
+//! all windows but one, so that a new client is not throttled for its first burst.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use platform::clock::Instant;
 
-/// How long usage is remembered: so many samples of one window each.
+/// How long usage is remembered: a number of samples of one window each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Windows {
-    /// Samples, at least 1.
+    /// Number of samples, at least 1.
     pub samples: u32,
-    /// Time of one sample.
+    /// Length of one sample.
     pub window: Duration,
 }
 
 impl Windows {
-    /// After this time without usage nothing is remembered.
+    /// Returns the time without usage after which nothing is remembered.
     pub fn span(self) -> Duration {
         self.window * self.samples
     }
 }
 
-/// What one client has used.
+/// The usage of one client.
 #[derive(Default, Debug)]
 pub struct Rate {
     // Bounded: `forget` keeps those of the windows, `quota.window.num`.
@@ -40,7 +40,7 @@ struct Sample {
 }
 
 impl Rate {
-    /// Adds to what was used; a negative amount takes it back.
+    /// Adds to the usage; a negative amount takes it back.
     pub fn add(&mut self, windows: Windows, amount: f64, now: Instant) {
         let current = self.samples.back_mut();
         match current.filter(|last| now.saturating_duration_since(last.began) < windows.window) {
@@ -57,7 +57,7 @@ impl Rate {
         self.forget(windows, now);
     }
 
-    /// How long nothing more may be used until the rate is down to `limit` a second.
+    /// Returns how long nothing may be used until the rate is down to `limit` per second.
     pub fn pause(&mut self, windows: Windows, limit: f64, now: Instant) -> Duration {
         self.forget(windows, now);
         let began = self.samples.front().map_or(now, |sample| sample.began);
@@ -68,12 +68,12 @@ impl Rate {
             return Duration::ZERO;
         }
         let ms = ((rate - limit) / limit * elapsed.as_secs_f64() * 1000.0).round();
-        // No client waits for longer than a number of milliseconds can say.
-        // Bounded: positive, as `rate` is above `limit`; the lesser of a NaN and a number is the number.
+        // The protocol's throttle time is at most `i32::MAX` milliseconds.
+        // Bounded: positive, as `rate` is above `limit`; `min` of a NaN and a number is the number.
         Duration::from_secs_f64(ms.min(f64::from(i32::MAX)) / 1000.0)
     }
 
-    /// When it was last added to.
+    /// Returns when usage was last added.
     pub fn touched(&self) -> Option<Instant> {
         self.samples.back().map(|sample| sample.touched)
     }
@@ -87,7 +87,7 @@ impl Rate {
     }
 }
 
-/// The time that the sum is spread over.
+/// Returns the time that the usage is divided by.
 fn elapsed(windows: Windows, since: Duration) -> Duration {
     let window = windows.window.max(Duration::from_millis(1));
     let full = u32::try_from(since.as_nanos() / window.as_nanos()).unwrap_or(u32::MAX);
@@ -111,7 +111,7 @@ mod tests {
         rate.add(KAFKA, 1000.0, start);
         assert_eq!(rate.pause(KAFKA, 100.0, start), Duration::ZERO);
         rate.add(KAFKA, 500.0, start);
-        // 150 a second over ten seconds, where 100 are allowed: half as long again.
+        // 150 per second over ten seconds, where 100 are allowed: half as long again.
         assert_eq!(rate.pause(KAFKA, 100.0, start), Duration::from_secs(5));
     }
 

@@ -1,7 +1,7 @@
-//! A bucket of tokens: changes to the metadata take tokens, which come back at the rate of the
-//! quota, up to what all windows together hold.
+//! A token bucket: metadata changes take tokens, which return at the rate of the quota, up to the
+//! amount for all windows together.
 //!
-//! It may be overdrawn by one request, and gives nothing more until that is made good.
+//! One request may overdraw it; it then gives no tokens until the deficit is refilled.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(crate) fn full(limit: f64, windows: Windows, now: Instant) -> Self {
         Self {
             tokens: limit * windows.span().as_secs_f64(),
@@ -25,7 +25,7 @@ impl TokenBucket {
         }
     }
 
-    /// What is there now.
+    /// Adds the tokens since the last refill.
     fn refill(&mut self, limit: f64, windows: Windows, now: Instant) {
         let since = now.saturating_duration_since(self.filled).as_secs_f64();
         let room = limit * windows.span().as_secs_f64();
@@ -33,29 +33,29 @@ impl TokenBucket {
         self.filled = now;
     }
 
-    /// How long until it is not overdrawn any more.
+    /// Returns how long until the bucket is not overdrawn.
     pub(crate) fn pause(&mut self, limit: f64, windows: Windows, now: Instant) -> Duration {
         self.refill(limit, windows, now);
         if self.tokens >= 0.0 || limit <= 0.0 {
             return Duration::ZERO;
         }
         let ms = (-self.tokens / limit * 1000.0).round();
-        // Bounded: positive, as the tokens are overdrawn; the lesser of a NaN and a number is the number.
+        // Bounded: positive, as tokens are overdrawn; `min` of a NaN and a number is the number.
         Duration::from_secs_f64(ms.min(f64::from(i32::MAX)) / 1000.0)
     }
 
-    /// Takes tokens, also those that are not there.
+    /// Takes tokens, even more than there are.
     pub(crate) fn take(&mut self, count: f64, limit: f64, windows: Windows, now: Instant) {
         self.refill(limit, windows, now);
         self.tokens -= count;
     }
 
-    /// What was there when it was last looked at; less than nothing when it is overdrawn.
+    /// Returns the tokens at the last refill; negative when overdrawn.
     pub(crate) fn left(&self) -> f64 {
         self.tokens
     }
 
-    /// True when it is full: nothing is lost by forgetting it.
+    /// Returns true when the bucket is full, so that dropping it loses nothing.
     pub(crate) fn is_full(&self, limit: f64, windows: Windows, now: Instant) -> bool {
         let mut later = *self;
         later.refill(limit, windows, now);

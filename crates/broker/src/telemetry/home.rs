@@ -1,6 +1,7 @@
-//! Where a client of telemetry is known: the shard that its instance id names.
+//! The shard that knows a telemetry client: the one that its instance id selects.
 //!
-//! Invariant: an id names one shard as long as the process runs. It does not: know clients (`telemetry.rs`).
+//! Invariant: an id selects the same shard as long as the process runs. It does not know clients
+//! (`telemetry.rs`).
 
 use std::future::Future;
 use std::rc::Rc;

@@ -1,24 +1,27 @@
-//! Who holds how much of something that is bounded, and who is to give way when there is no more: of the address that
-//! holds the most, the client that was not heard for longest.
+//! Tracks how much of a bounded resource each client holds, and which client gives way at the
+//! bound: of the address that holds the most, the client that was silent for longest.
 //!
-//! So one address cannot push out the clients of the others, however many clients it makes up. Clients of IPv6 are held
-//! together by network (64 bits), which is what one host is given. Every step costs the logarithm of the clients known.
+//! So one address cannot displace the clients of others, however many clients it invents. IPv6
+//! clients are grouped by network (64 bits), which is what one host gets. Every operation takes
+//! time logarithmic in the number of clients.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use wire::types::Uuid;
 
-/// Who answers for a client.
+/// The address or network that is charged for a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Holder(u64);
 
 impl Holder {
-    /// The address, or its network.
+    /// Returns the address, or its network.
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(u64::from(address.to_bits())),
-            // No network in use begins with 64 zeros, so these are no IPv4 addresses.
+            // A prefix that begins with 32 zero bits would collide with an IPv4 address. Of the
+            // networks in use only loopback does, and its value, 0, is not the address of an IPv4
+            // client.
             IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments();
                 let bits = [a, b, c, d].into_iter();
@@ -34,17 +37,17 @@ struct Entry {
     amount: usize,
 }
 
-/// What clients hold.
+/// What the clients hold.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    // Bounded: by who keeps it, `telemetry::INSTANCES_MAX` and `telemetry::received::SERIES_MAX`.
+    // Bounded: by the owner, `telemetry::INSTANCES_MAX` and `telemetry::received::SERIES_MAX`.
     clients: HashMap<Uuid, Entry>,
-    /// The clients of each holder, those not heard for longest first.
+    /// The clients of each holder, the one that was silent for longest first.
     // Bounded: one for each client, `telemetry::INSTANCES_MAX`.
     order: BTreeMap<(Holder, u64), Uuid>,
     // Bounded: no more than clients, `telemetry::INSTANCES_MAX`.
     held: HashMap<Holder, usize>,
-    /// The holders by what they hold.
+    /// The holders by the amount that they hold.
     // Bounded: no more than clients, `telemetry::INSTANCES_MAX`.
     ranked: BTreeSet<(usize, Holder)>,
     total: usize,
@@ -52,7 +55,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A client was heard, and holds `more` than before. Whose it is was said the first time.
+    /// Records that a client was heard, and holds `more` in addition. The first call sets its
+    /// holder.
     pub(crate) fn heard(&mut self, id: Uuid, holder: Holder, more: usize) {
         self.heard = self.heard.saturating_add(1);
         let entry = self.clients.entry(id).or_insert(Entry {
@@ -75,7 +79,7 @@ impl Ledger {
         self.set_held(holder, self.held_by(holder).saturating_add(more));
     }
 
-    /// Forgets a client; what it held is free.
+    /// Removes a client, and frees what it held.
     pub(crate) fn remove(&mut self, id: Uuid) {
         let Some(entry) = self.clients.remove(&id) else {
             return;
@@ -88,29 +92,32 @@ impl Ledger {
         self.set_held(entry.holder, held.saturating_sub(entry.amount));
     }
 
-    /// All that is held.
+    /// Returns the total amount.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// What one client holds.
+    /// Returns the amount of one client.
     pub(crate) fn held_by_client(&self, id: Uuid) -> usize {
         self.clients.get(&id).map_or(0, |entry| entry.amount)
     }
 
-    /// The clients that hold something.
+    /// Returns the number of clients that hold something.
     pub(crate) fn len(&self) -> usize {
         self.clients.len()
     }
 
-    /// The client to give way, whoever it is.
+    /// Returns the client that gives way to any other.
     pub(crate) fn first_to_go(&self) -> Option<Uuid> {
         let (_, holder) = self.ranked.last()?;
         self.oldest_of(*holder)
     }
 
-    /// The client to give way to another of `holder` that wants `more`; `None` when nobody holds so much more that it is
-    /// just. What gives way is then not so poor that it could claim its place back, so the two do not take turns.
+    /// Returns the client that gives way to another of `holder` that wants `more`; `None` if no
+    /// holder has enough more.
+    ///
+    /// After that, the holder that gave way still has at least as much as the other, so it cannot
+    /// claim its place back, and the two do not alternate.
     pub(crate) fn gives_way_to(&self, holder: Holder, more: usize) -> Option<Uuid> {
         let (held, richest) = self.ranked.last()?;
         let id = self.oldest_of(*richest)?;

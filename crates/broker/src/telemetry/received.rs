@@ -1,8 +1,9 @@
-//! What clients measured, as metrics of the broker: the last value of each series, and how many pushes there were.
+//! The metrics of clients, as metrics of the broker: the last value of each series, and the number
+//! of pushes.
 //!
-//! Amounts since the last push are added up. Bounded (`telemetry/retained.rs`): what is beyond is counted and dropped. A
-//! client that is forgotten takes its series with it. Texts of clients are escaped: who reads `/metrics` on a terminal
-//! sees them.
+//! Deltas since the last push are added up. Bounded (`telemetry/retained.rs`): what exceeds the
+//! bounds is counted and dropped. The series of a client are removed with the client. Texts of
+//! clients are escaped, because an operator may read `/metrics` on a terminal.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -18,15 +19,15 @@ use wire::telemetry::{self, Sample, Samples};
 use wire::text::escaped;
 use wire::types::{ErrorCode, Uuid, uuid_to_base64};
 
-use super::retained::{Bounds, Retained, Weighed};
+use super::retained::{Bounds, RetainedSeries, SeriesMemory};
 use super::{Client, Subscription};
 
-/// Series of one client, and their bytes.
+/// Maximum series of one client, and their bytes.
 const CLIENT_SERIES_MAX: usize = 500;
 const CLIENT_BYTES_MAX: usize = 512 << 10;
-/// Series of all clients of a shard.
+/// Maximum series of all clients of a shard.
 const SERIES_MAX: usize = 20_000;
-/// Bytes of the series of all clients, over all shards.
+/// Maximum bytes of the series of all clients, over all shards.
 pub const BYTES_MAX: usize = 32 << 20;
 const _: () = assert!(CLIENT_SERIES_MAX < SERIES_MAX, "one client is not all");
 const _: () = assert!(CLIENT_BYTES_MAX < BYTES_MAX, "one client is not all");
@@ -35,14 +36,14 @@ const _: () = assert!(
     "a client has room for the series that it may have"
 );
 
-/// What is read of a push.
+/// The bounds of decoding a push.
 const READ: telemetry::Bounds = telemetry::Bounds {
     samples: 5000,
     name_bytes: 256,
     attributes_bytes: 1024,
     fields: 300_000,
 };
-/// What a series takes beside its texts: two labels, a value, and their places.
+/// Memory of a series in addition to its texts: two labels, a value, and their entries.
 const SERIES_BYTES: usize = 512;
 
 /// A series; clones share its texts.
@@ -54,8 +55,9 @@ struct SeriesLabel {
     attributes: Arc<str>,
 }
 
-impl Weighed for SeriesLabel {
-    // Each text as if it were this one's alone: so the page that shows them is bounded, too.
+impl SeriesMemory for SeriesLabel {
+    // Counts each text as if it were not shared, so that the size of the `/metrics` page is bounded
+    // too.
     fn bytes(&self) -> usize {
         let texts = [
             &self.client_instance_id,
@@ -88,7 +90,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Makes and registers them.
+    /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             instances: Gauge::default(),
@@ -150,18 +152,18 @@ impl Metrics {
     }
 }
 
-/// What the clients of one shard have sent.
-pub struct Received {
+/// The metrics from the clients of one shard.
+pub struct ReceivedMetrics {
     metrics: Metrics,
-    retained: RefCell<Retained<SeriesLabel>>,
-    /// What this shard last added to the gauges.
+    retained: RefCell<RetainedSeries<SeriesLabel>>,
+    /// This shard's last contribution to the gauges.
     instances: Cell<i64>,
     series: Cell<i64>,
     bytes: Cell<i64>,
 }
 
-impl Received {
-    /// Nothing yet.
+impl ReceivedMetrics {
+    /// Returns the state without metrics.
     pub fn new(metrics: Metrics, shards: usize) -> Self {
         let bounds = Bounds {
             client_series: CLIENT_SERIES_MAX,
@@ -171,7 +173,7 @@ impl Received {
         };
         Self {
             metrics,
-            retained: RefCell::new(Retained::new(bounds)),
+            retained: RefCell::new(RetainedSeries::new(bounds)),
             instances: Cell::new(0),
             series: Cell::new(0),
             bytes: Cell::new(0),
@@ -190,8 +192,9 @@ impl Received {
             .inc();
     }
 
-    /// Takes a push that was judged: what is in it and was asked for is kept. Bytes that are no metrics, or come to more
-    /// than `plain_max` or than a push may, are refused.
+    /// Stores the requested metrics of a push that was judged.
+    ///
+    /// Refuses bytes that are not metrics, or that exceed `plain_max` or the bounds of a push.
     pub fn take(
         &self,
         client: &Client,
@@ -207,20 +210,21 @@ impl Received {
         Ok(())
     }
 
-    /// Counts a push of so many bytes; false if it is not worth reading, because nothing was asked for.
+    /// Counts a push of this many bytes; returns false if it need not be decoded, because no
+    /// metrics were requested.
     pub(crate) fn wants(&self, asked: &Subscription, bytes: usize) -> bool {
         self.metrics.pushes.inc();
         self.metrics.bytes.inc_by(bytes as u64);
         !asked.metrics.is_empty()
     }
 
-    /// What is in a push. `None`: no metrics, or too much.
+    /// Decodes a push; `None` if it is not metrics, or exceeds the bounds.
     pub(crate) fn read(codec: Compression, pushed: &[u8], plain_max: usize) -> Option<Samples> {
         let plain = codec.decompress(pushed, plain_max).ok()?;
         telemetry::samples(&plain, READ).ok()
     }
 
-    /// The samples, if there are; counts what is refused or beyond.
+    /// Returns the samples, if there are any; counts refusals and samples beyond the bounds.
     pub(crate) fn readable(&self, samples: Option<Samples>) -> Result<Vec<Sample>, ErrorCode> {
         let Some(samples) = samples else {
             self.refused(ErrorCode::InvalidRecord);
@@ -230,12 +234,12 @@ impl Received {
         Ok(samples.samples)
     }
 
-    /// Bytes that are kept of this shard's clients.
+    /// Returns the bytes stored for this shard's clients.
     pub fn retained_bytes(&self) -> usize {
         self.retained.borrow().bytes()
     }
 
-    /// Keeps what a client measured, as far as it was asked for.
+    /// Stores the requested samples of a client.
     pub(crate) fn keep(&self, client: &Client, asked: &Subscription, samples: Vec<Sample>) {
         let instance: Arc<str> = uuid_to_base64(client.id).into();
         let client_id: Arc<str> = escaped(&client.called).into();
@@ -282,13 +286,13 @@ impl Received {
         self.count(&retained);
     }
 
-    fn count(&self, retained: &Retained<SeriesLabel>) {
+    fn count(&self, retained: &RetainedSeries<SeriesLabel>) {
         add(&self.metrics.series, &self.series, retained.series());
         add(&self.metrics.retained, &self.bytes, retained.bytes());
     }
 }
 
-/// Makes a gauge of all shards right, of which this one last added `mine`.
+/// Updates a gauge of all shards; `mine` is this shard's last contribution.
 fn add(gauge: &Gauge, mine: &Cell<i64>, now: usize) {
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     gauge.inc_by(now.saturating_sub(mine.replace(now)));

@@ -1,7 +1,9 @@
-//! Which series of which clients are kept: so many, and so many bytes, of one client and of all that a shard knows.
+//! Which series of which clients are stored: at most a number of series and bytes, for each client
+//! and for all clients of a shard.
 //!
-//! Pure. At the bound of the shard an address that holds more than others gives way to them, client by client; whoever
-//! is at its own bound, or finds nobody richer, keeps what it has and no more.
+//! Pure. At the bound of the shard, an address that holds more than others gives way to them,
+//! client by client; a client at its own bound, or for which no richer address gives way, keeps
+//! what it has and gets no more.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -10,27 +12,27 @@ use wire::types::Uuid;
 
 use super::ledger::{Holder, Ledger};
 
-/// What is kept at most.
+/// The bounds of what is stored.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// Series of one client.
+    /// Maximum series of one client.
     pub(super) client_series: usize,
-    /// Bytes of one client.
+    /// Maximum bytes of one client.
     pub(super) client_bytes: usize,
-    /// Series of all clients.
+    /// Maximum series of all clients.
     pub(super) series: usize,
-    /// Bytes of all clients.
+    /// Maximum bytes of all clients.
     pub(super) bytes: usize,
 }
 
-/// What a series takes.
-pub(super) trait Weighed {
-    /// Bytes, with what holds them.
+/// The memory of a series.
+pub(super) trait SeriesMemory {
+    /// Returns its bytes, with those of its containers.
     fn bytes(&self) -> usize;
 }
 
-/// The series that are kept.
-pub(super) struct Retained<S> {
+/// The stored series.
+pub(super) struct RetainedSeries<S> {
     bounds: Bounds,
     // Bounded: `keep`, by `telemetry::received::SERIES_MAX` and `telemetry::received::BYTES_MAX`.
     of: HashMap<Uuid, HashSet<S>>,
@@ -38,16 +40,16 @@ pub(super) struct Retained<S> {
     series: usize,
 }
 
-/// What becomes of a series.
+/// The outcome for a series.
 #[derive(Debug)]
 pub(super) struct Verdict<S> {
-    /// It is kept.
+    /// True if it is stored.
     pub(super) is_kept: bool,
-    /// What others gave up for it.
+    /// The series of other clients that gave way.
     pub(super) given_up: Vec<S>,
 }
 
-impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
+impl<S: SeriesMemory + Hash + Eq + Clone> RetainedSeries<S> {
     pub(super) fn new(bounds: Bounds) -> Self {
         Self {
             bounds,
@@ -57,7 +59,7 @@ impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
         }
     }
 
-    /// Keeps a series of a client.
+    /// Stores a series of a client.
     pub(super) fn keep(&mut self, id: Uuid, holder: Holder, series: &S) -> Verdict<S> {
         let verdict = |is_kept, given_up| Verdict { is_kept, given_up };
         let known = self.of.get(&id);
@@ -91,7 +93,7 @@ impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
         verdict(true, given_up)
     }
 
-    /// Forgets a client; its series.
+    /// Removes a client, and returns its series.
     pub(super) fn forget(&mut self, id: Uuid) -> Vec<S> {
         self.ledger.remove(id);
         let gone: Vec<_> = self.of.remove(&id).into_iter().flatten().collect();
@@ -100,12 +102,12 @@ impl<S: Weighed + Hash + Eq + Clone> Retained<S> {
         gone
     }
 
-    /// Series that are kept.
+    /// Returns the number of stored series.
     pub(super) fn series(&self) -> usize {
         self.series
     }
 
-    /// Bytes that are kept.
+    /// Returns the bytes of the stored series.
     pub(super) fn bytes(&self) -> usize {
         self.ledger.total()
     }
@@ -133,7 +135,7 @@ mod tests {
 
     type Series = (u128, u8, usize);
 
-    impl Weighed for Series {
+    impl SeriesMemory for Series {
         fn bytes(&self) -> usize {
             self.2
         }
@@ -144,7 +146,7 @@ mod tests {
     }
 
     fn keep(
-        retained: &mut Retained<Series>,
+        retained: &mut RetainedSeries<Series>,
         of: u8,
         client: u128,
         number: u8,
@@ -158,8 +160,8 @@ mod tests {
 
     #[test]
     fn who_comes_late_gets_a_share_and_keeps_it() {
-        let mut retained = Retained::new(BOUNDS);
-        // One address takes all there is, with three clients.
+        let mut retained = RetainedSeries::new(BOUNDS);
+        // One address takes all the space, with three clients.
         for (client, number) in [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1)] {
             assert!(keep(&mut retained, 1, client, number, 50));
         }
@@ -184,7 +186,7 @@ mod tests {
         fn what_is_kept_is_within_the_bounds_whatever_is_pushed(
             pushes in proptest::collection::vec((0..4_u8, 0..9_u128, 0..6_u8, 1..130_usize), 0..300)
         ) {
-            let mut retained = Retained::new(BOUNDS);
+            let mut retained = RetainedSeries::new(BOUNDS);
             let mut shown = HashSet::new();
             for (of, client, number, bytes) in pushes {
                 let series = (client, number, bytes);

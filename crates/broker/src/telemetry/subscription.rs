@@ -1,8 +1,10 @@
-//! Which clients are asked for which metrics: every subscription in the metadata that matches a client counts.
+//! Which clients are to send which metrics: every subscription in the metadata that matches a
+//! client counts.
 //!
-//! A client gets the metrics of all that match it, and the shortest of their intervals. The id of what it is asked
-//! tells whether a push was made for it: it depends on the metrics, the interval and the client. Expressions are compiled
-//! once for each state of the subscriptions, not for each request; how many there may be says `client_metrics.rs`.
+//! A client sends the metrics of all subscriptions that match it, at the shortest of their
+//! intervals. The id of the result shows whether a push was made for it: it depends on the metrics,
+//! the interval and the client. Expressions are compiled once for each state of the subscriptions,
+//! not for each request; `client_metrics.rs` bounds their number.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -19,46 +21,46 @@ use super::Holder;
 use crate::client_metrics::{self, DEFAULT_INTERVAL_MS, INTERVAL, MATCH, METRICS};
 use crate::image::{Image, ResourceType};
 
-/// Stands for all metrics.
+/// The entry that means all metrics.
 const ALL: &str = "*";
 
-/// What clients can be told apart by.
+/// The attributes by which subscriptions select clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Client {
     /// Its instance id.
     pub id: Uuid,
-    /// What it calls itself.
+    /// Its client id.
     pub called: String,
-    /// Name of its library.
+    /// Name of its client library.
     pub software_name: String,
-    /// Version of its library.
+    /// Version of its client library.
     pub software_version: String,
-    /// Where it comes from.
+    /// Its address.
     pub address: IpAddr,
-    /// The port it comes from.
+    /// Its port.
     pub port: u16,
 }
 
-/// What a client is asked for.
+/// What a client is to send.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subscription {
-    /// Tells it from what was asked before.
+    /// Differs from the ids of other contents.
     pub id: i32,
-    /// Beginnings of names, sorted.
+    /// Prefixes of metric names, sorted.
     pub metrics: Vec<String>,
-    /// Between two pushes.
+    /// Time between two pushes.
     pub interval_ms: i32,
-    /// Differs when any subscription does.
+    /// Changes when any subscription does.
     pub version: u64,
 }
 
 impl Subscription {
-    /// Between two pushes.
+    /// Returns the time between two pushes.
     pub(crate) fn interval(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.interval_ms).unwrap_or(0))
     }
 
-    /// True for the name of a metric that was asked for.
+    /// Returns true if the metric was requested.
     pub(crate) fn wants(&self, metric: &str) -> bool {
         let mut wanted = self.metrics.iter();
         wanted.any(|beginning| beginning == ALL || metric.starts_with(beginning.as_str()))
@@ -68,25 +70,25 @@ impl Subscription {
 /// The cluster's subscriptions, as this shard last saw them.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
-    seen: RefCell<Option<(Offset, Rc<Compiled>)>>,
+    seen: RefCell<Option<(Offset, Rc<CompiledSubscriptions>)>>,
 }
 
 /// The subscriptions of one state of the metadata.
-struct Compiled {
+struct CompiledSubscriptions {
     version: u64,
-    each: Vec<Asked>,
+    each: Vec<CompiledSubscription>,
 }
 
 /// One subscription.
-struct Asked {
+struct CompiledSubscription {
     metrics: Vec<String>,
     interval_ms: i32,
-    /// All have to match; `None`: what is asked of clients is not understood, nobody matches.
+    /// All must match; `None` if a pattern is invalid, so that no client matches.
     of: Option<Vec<(String, Regex)>>,
 }
 
 impl Subscriptions {
-    /// What the cluster's subscriptions ask of a client.
+    /// Returns what the cluster's subscriptions request from a client.
     pub(crate) fn of(&self, image: &Image, client: &Client) -> Subscription {
         let compiled = self.compiled(image);
         let mut metrics = BTreeSet::new();
@@ -108,7 +110,7 @@ impl Subscriptions {
         }
     }
 
-    fn compiled(&self, image: &Image) -> Rc<Compiled> {
+    fn compiled(&self, image: &Image) -> Rc<CompiledSubscriptions> {
         let offset = image.last_applied_offset();
         let mut seen = self.seen.borrow_mut();
         if let Some((at, compiled)) = &mut *seen {
@@ -120,10 +122,10 @@ impl Subscriptions {
                 return Rc::clone(compiled);
             }
         }
-        let compiled = Rc::new(Compiled {
+        let compiled = Rc::new(CompiledSubscriptions {
             version: version(image),
             each: client_metrics::in_force(image)
-                .map(|name| Asked::of(image, name))
+                .map(|name| CompiledSubscription::of(image, name))
                 .collect(),
         });
         *seen = Some((offset, Rc::clone(&compiled)));
@@ -140,7 +142,7 @@ fn version(image: &Image) -> u64 {
     version.finish()
 }
 
-impl Asked {
+impl CompiledSubscription {
     fn of(image: &Image, name: &str) -> Self {
         let setting = |key| image.setting(ResourceType::CLIENT_METRICS, name, key);
         let interval = setting(INTERVAL).and_then(|text| text.trim().parse().ok());
@@ -162,7 +164,7 @@ impl Asked {
         }
     }
 
-    /// True when each pattern matches the whole of what it names.
+    /// Returns true if each pattern matches the whole value of its attribute.
     fn is_of(&self, client: &Client) -> bool {
         let all = |patterns: &Vec<(String, Regex)>| {
             let mut patterns = patterns.iter();
@@ -176,7 +178,7 @@ impl Asked {
 }
 
 impl Client {
-    /// Who answers for it.
+    /// Returns the address that is charged for it.
     pub(super) fn holder(&self) -> Holder {
         Holder::of(self.address)
     }

@@ -1,4 +1,4 @@
-//! The rules of telemetry, by the clock.
+//! The rules of telemetry over time.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use super::*;
 
 const INTERVAL_MS: u64 = 10_000;
 
-/// Telemetry, and a time to begin at.
+/// The state of telemetry, and a start time.
 struct World {
     telemetry: Telemetry,
     began: Instant,

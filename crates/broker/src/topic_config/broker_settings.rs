@@ -1,13 +1,13 @@
-//! The settings of this broker as they are now: dynamic ones over static ones over defaults.
+//! The current settings of this broker: dynamic ones over static ones over defaults.
 
 use std::collections::BTreeSet;
 
 use crate::image::{Image, ResourceType};
-use crate::options::{Allowed, BrokerOptions, Changes, ConfigKey, ConfigKind};
+use crate::options::{AllowedValues, BrokerOptions, Changes, ConfigKey, ConfigKind};
 
-use super::source::{Source, Sourced};
+use super::source::{Source, SourcedValue};
 
-/// Keys that stand for one another, the first that has a value wins.
+/// Keys that are synonyms; the first that has a value wins.
 const SYNONYMS: [&[&str]; 4] = [
     &["log.roll.ms", "log.roll.hours"],
     &["log.roll.jitter.ms", "log.roll.jitter.hours"],
@@ -19,7 +19,8 @@ const SYNONYMS: [&[&str]; 4] = [
     &["log.flush.interval.ms", "log.flush.scheduler.interval.ms"],
 ];
 
-/// Settings that can be made at run time only: no file has them, nor have they a default.
+/// Settings that can only be set at run time: they are not in the configuration file and have no
+/// default.
 static AT_RUN_TIME_ONLY: [ConfigKey; 3] = [
     throttle("leader.replication.throttled.rate"),
     throttle("follower.replication.throttled.rate"),
@@ -31,7 +32,7 @@ const fn throttle(name: &'static str) -> ConfigKey {
         name,
         kind: ConfigKind::Long,
         default: None,
-        allowed: Allowed::Range(0, i64::MAX),
+        allowed: AllowedValues::Range(0, i64::MAX),
         doc: "Bytes a second that copies of logs may take.",
         changes: Changes::ClusterWide,
         sensitive: false,
@@ -45,25 +46,27 @@ pub(crate) struct BrokerSettings<'a> {
     pub(crate) options: &'a BrokerOptions,
 }
 
-/// The setting that `listener.name.<listener>.<setting>` is about, and the listener, as Kafka writes and reads such names.
+/// Returns listener and setting of a name `listener.name.<listener>.<setting>`, as Kafka writes and
+/// reads such names.
 pub(crate) fn of_listener(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("listener.name.")?.split_once('.')
 }
 
 impl<'a> BrokerSettings<'a> {
-    /// The row by which the value of `name` is read: its own, or that of what it says of a listener.
+    /// Returns the row that defines the values of `name`: its own, or that of the setting after the
+    /// listener's name.
     pub(crate) fn row(&self, name: &str) -> Option<&'a ConfigKey> {
         let of_listener = || self.key(of_listener(name)?.1);
         self.key(name).or_else(of_listener)
     }
 
-    /// The row of the configuration table.
+    /// Returns the row of the configuration table.
     pub(crate) fn key(&self, name: &str) -> Option<&'a ConfigKey> {
         let keys = self.options.config_keys.iter().chain(&AT_RUN_TIME_ONLY);
         keys.into_iter().find(|key| key.name == name)
     }
 
-    /// Names that have a value and are not in the configuration table.
+    /// Returns the names that have a value but are not in the configuration table.
     pub(crate) fn others(&self) -> BTreeSet<&'a str> {
         let node = self.options.node_id.0.to_string();
         let of = |resource: &str| self.image.settings(ResourceType::BROKER, resource);
@@ -74,8 +77,7 @@ impl<'a> BrokerSettings<'a> {
         set.map(String::as_str).filter(is_other).collect()
     }
 
-    /// The value of `name` itself, without its synonyms. `None` when it is unset and has no
-    /// default.
+    /// Returns the value of `name`, without its synonyms; `None` if it is unset and has no default.
     pub(crate) fn value(&self, name: &str) -> Option<&'a str> {
         self.at(name, Source::DynamicBroker)
             .or_else(|| self.at(name, Source::DynamicDefault))
@@ -83,7 +85,7 @@ impl<'a> BrokerSettings<'a> {
             .or_else(|| self.at(name, Source::Default))
     }
 
-    /// The value of `name` in one place.
+    /// Returns the value of `name` from one source.
     pub(crate) fn at(&self, name: &str, source: Source) -> Option<&'a str> {
         match source {
             Source::DynamicBroker => {
@@ -98,13 +100,14 @@ impl<'a> BrokerSettings<'a> {
         }
     }
 
-    /// Every place that has a value for `name` or a key that stands for it, the strongest first.
-    /// What stands before the first entry of `name` itself is left out, as Kafka does.
-    pub(crate) fn sources(&self, name: &str) -> Vec<Sourced> {
+    /// Returns every source that has a value for `name` or a synonym, the strongest first.
+    ///
+    /// Leaves out what comes before the first entry of `name` itself, as Kafka does.
+    pub(crate) fn sources(&self, name: &str) -> Vec<SourcedValue> {
         let family = SYNONYMS.iter().find(|family| family.contains(&name));
         let own = [name];
         let with_base = of_listener(name).map(|(_, base)| [name, base]);
-        // The scheduler's interval is a fallback of the flush interval and not the other way round.
+        // The scheduler's interval is a fallback of the flush interval, but not vice versa.
         let names: &[&str] = match family {
             Some(_) if name == "log.flush.scheduler.interval.ms" => &own,
             Some(family) => family,
@@ -119,7 +122,7 @@ impl<'a> BrokerSettings<'a> {
         let each = places.into_iter().flat_map(|source| {
             names.iter().filter_map(move |key| {
                 let value = self.at(key, source)?.to_owned();
-                Some(Sourced {
+                Some(SourcedValue {
                     name: (*key).to_owned(),
                     value,
                     source,

@@ -1,4 +1,5 @@
-//! Whether a text is a value of a setting. The messages are those that Kafka's users know.
+//! Checks whether a text is a valid value of a setting. The messages are those that Kafka's users
+//! know.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,7 @@ use super::kind::{InvalidSetting, invalid, parse_kind, parse_number, parse_whole
 use super::table::{Check, DEFINITIONS, Definition, definition};
 use super::tiers;
 
-/// Judges all settings that a topic would have of its own.
+/// Checks all of a topic's own settings.
 pub fn validate(
     settings: &BTreeMap<String, String>,
     image: &crate::image::Image,
@@ -52,7 +53,7 @@ pub fn validate(
 }
 
 impl Definition {
-    /// Judges a value of the broker key `name` that stands for this setting.
+    /// Checks a value of the broker key `name`, which stands for this setting.
     pub(crate) fn check_as(&self, name: &'static str, text: &str) -> Result<(), InvalidSetting> {
         Self { name, ..*self }.check(text)
     }
@@ -77,7 +78,7 @@ impl Definition {
                 }
                 Ok(())
             }
-            // Which tiers there are is checked where the options are known.
+            // The names of the tiers are checked where the options are known.
             Check::Any | Check::Tier => Ok(()),
             Check::OneOf(allowed) if allowed.contains(&text.trim()) => Ok(()),
             Check::OneOf(allowed) => {

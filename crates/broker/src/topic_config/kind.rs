@@ -1,6 +1,6 @@
-//! Whether a text is of a kind of setting, and how Kafka shows it.
+//! Parses a text as a kind of setting, and formats it as Kafka shows it.
 //!
-//! Invariant: a text that is of a kind has one canonical form of that kind. It does not: know settings.
+//! Invariant: a text of a kind has one canonical form of that kind. It does not know settings.
 
 use crate::options::ConfigKind;
 
@@ -9,7 +9,7 @@ use crate::options::ConfigKind;
 #[error("{0}")]
 pub struct InvalidSetting(pub String);
 
-/// Checks that `text` has the form of `kind`; gives it as Kafka shows it.
+/// Checks that `text` has the form of `kind`; returns it as Kafka shows it.
 pub(crate) fn parse_kind(
     name: &str,
     kind: ConfigKind,
@@ -18,13 +18,13 @@ pub(crate) fn parse_kind(
     canonical(kind, text).ok_or_else(|| not_of_kind(name, kind, text))
 }
 
-/// The same for a whole number; gives the number.
+/// Parses a whole number.
 pub(crate) fn parse_whole(name: &str, kind: ConfigKind, text: &str) -> Result<i64, InvalidSetting> {
     let number = parse_kind(name, kind, text)?.parse();
     number.map_err(|_| not_of_kind(name, kind, text))
 }
 
-/// The same for any number.
+/// Parses any number.
 pub(super) fn parse_number(
     name: &str,
     kind: ConfigKind,
@@ -45,7 +45,7 @@ fn not_of_kind(name: &str, kind: ConfigKind, text: &str) -> InvalidSetting {
     invalid(name, text, &message)
 }
 
-/// The text as Kafka shows it after reading it; `None` when it is not of that kind.
+/// Returns the text as Kafka shows it after parsing; `None` if it is not of that kind.
 pub(crate) fn canonical(kind: ConfigKind, text: &str) -> Option<String> {
     let trimmed = text.trim();
     Some(match kind {
@@ -62,7 +62,8 @@ pub(crate) fn canonical(kind: ConfigKind, text: &str) -> Option<String> {
     })
 }
 
-/// As Java writes it: with a decimal at least, and with an exponent where it is very large or small.
+/// Formats a number as Java does: with at least one decimal, and with an exponent if it is very
+/// large or small.
 fn fraction(number: f64) -> String {
     if number != 0.0 && !(1e-3..1e7).contains(&number.abs()) && number.is_finite() {
         let text = format!("{number:E}");

@@ -1,8 +1,9 @@
-//! The places that can give a setting its value.
+//! The sources of a setting's value.
 //!
-//! Invariant: numbered as the protocol numbers them. It does not: look anything up (`sources.rs`, `broker_settings.rs`).
+//! Invariant: numbered as in the protocol. It does not look values up (`sources.rs`,
+//! `broker_settings.rs`).
 
-/// A place that can give a value, as the protocol numbers them.
+/// A source of a value, numbered as in the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Source {
     /// Set on the topic.
@@ -11,19 +12,19 @@ pub(crate) enum Source {
     DynamicBroker = 2,
     /// Set on all brokers at run time.
     DynamicDefault = 3,
-    /// In the configuration file.
+    /// Set in the configuration file.
     StaticBroker = 4,
-    /// Nowhere.
+    /// Not set: the default.
     Default = 5,
-    /// Set on the subscription to client metrics.
+    /// Set on the client metrics subscription.
     ClientMetrics = 7,
     /// Set on the group.
     Group = 8,
 }
 
-/// A value with its place.
+/// A value with its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Sourced {
+pub(crate) struct SourcedValue {
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) source: Source,

@@ -4,17 +4,17 @@ use crate::image::ResourceType;
 
 use super::broker_settings::BrokerSettings;
 use super::kind::canonical;
-use super::source::{Source, Sourced};
+use super::source::{Source, SourcedValue};
 use super::table::Definition;
 
 impl Definition {
-    /// The effective value for `topic`, in its canonical form.
+    /// Returns the effective value for `topic`, in its canonical form.
     pub(crate) fn effective(&self, broker: &BrokerSettings<'_>, topic: &str) -> String {
         self.own(broker, topic)
             .unwrap_or_else(|| self.of_broker(broker))
     }
 
-    /// What the topic itself says.
+    /// Returns the topic's own value.
     pub(crate) fn own(&self, broker: &BrokerSettings<'_>, topic: &str) -> Option<String> {
         let own = broker
             .image
@@ -22,21 +22,21 @@ impl Definition {
         canonical(self.kind, own)
     }
 
-    /// What a topic has that says nothing itself.
+    /// Returns the value for a topic without its own.
     pub(crate) fn of_broker(&self, broker: &BrokerSettings<'_>) -> String {
         let found = self.broker_keys.iter().find_map(|(key, unit)| {
             let text = broker.value(key)?;
             if *unit == 1 {
                 return canonical(self.kind, text);
             }
-            // Only times have units, and every negative time means "for ever".
+            // Only times have units, and every negative time means unlimited.
             let number = text.trim().parse::<i64>().ok()?.saturating_mul(*unit);
             Some(number.max(-1).to_string())
         });
         found.unwrap_or_else(|| self.default.to_owned())
     }
 
-    /// Where [`Self::of_broker`] comes from.
+    /// Returns the source of [`Self::of_broker`].
     pub(crate) fn source_of_broker(&self, broker: &BrokerSettings<'_>) -> Source {
         let places = [
             Source::DynamicBroker,
@@ -52,13 +52,13 @@ impl Definition {
     }
 }
 
-/// Every place that has a value for the topic's setting, the strongest first.
+/// Returns every source that has a value for the topic's setting, the strongest first.
 pub(crate) fn topic_sources(
     broker: &BrokerSettings<'_>,
     topic: &str,
     definition: &Definition,
-) -> Vec<Sourced> {
-    let own = definition.own(broker, topic).map(|value| Sourced {
+) -> Vec<SourcedValue> {
+    let own = definition.own(broker, topic).map(|value| SourcedValue {
         name: definition.name.to_owned(),
         value,
         source: Source::Topic,

@@ -2,20 +2,20 @@
 
 use crate::options::ConfigKind;
 
-/// What is allowed.
+/// The valid values of a setting.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Check {
-    /// Whatever is of the right kind.
+    /// Any value of the right kind.
     Any,
-    /// Not less.
+    /// At least this number.
     AtLeast(i64),
-    /// Bounds included.
+    /// Between these numbers, inclusive.
     Between(i64, i64),
-    /// Bounds included, or the third.
+    /// Between the first two numbers, inclusive, or the third.
     BetweenOr(i64, i64, i64),
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Some of these words, each once.
+    /// Some of these words, each at most once.
     ListOf(&'static [&'static str]),
     /// The name of a tier, or empty.
     Tier,
@@ -28,27 +28,27 @@ pub(crate) enum Check {
 pub(crate) struct Definition {
     /// Kafka's name.
     pub(crate) name: &'static str,
-    /// Kind of its values.
+    /// Type of its values.
     pub(crate) kind: ConfigKind,
-    /// Value when nobody says anything.
+    /// Value if it is not set.
     pub(crate) default: &'static str,
-    /// Broker keys that give it, the strongest first, each with the milliseconds of its unit (1 for
+    /// Broker keys that set it, the strongest first, each with the milliseconds of its unit (1 for
     /// none).
     pub(crate) broker_keys: &'static [(&'static str, i64)],
-    /// What is allowed.
+    /// Its valid values.
     pub(crate) check: Check,
-    /// What it does.
+    /// Its documentation.
     pub(crate) doc: &'static str,
 }
 
 impl Definition {
-    /// True for a setting that is shown only where it is set, as Kafka's internal ones are.
+    /// Returns true for a setting that is shown only where it is set, like Kafka's internal ones.
     pub(crate) fn is_internal(&self) -> bool {
         self.name.starts_with("internal.")
     }
 }
 
-/// The definition of `name`.
+/// Returns the definition of `name`.
 pub(crate) fn definition(name: &str) -> Option<&'static Definition> {
     DEFINITIONS
         .iter()

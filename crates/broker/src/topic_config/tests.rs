@@ -8,14 +8,16 @@ use wire::types::NodeId;
 
 use super::*;
 use crate::image::ResourceType;
-use crate::options::{Allowed, Changes, ConfigKey, ConfigKind, GroupOptions, TransactionOptions};
+use crate::options::{
+    AllowedValues, Changes, ConfigKey, ConfigKind, GroupOptions, TransactionOptions,
+};
 
 const fn key(name: &'static str, kind: ConfigKind, default: Option<&'static str>) -> ConfigKey {
     ConfigKey {
         name,
         kind,
         default,
-        allowed: Allowed::Any,
+        allowed: AllowedValues::Any,
         doc: "doc",
         changes: Changes::ClusterWide,
         sensitive: false,
@@ -40,7 +42,7 @@ static KEYS: [ConfigKey; 9] = [
     },
 ];
 
-/// A broker with node id 1 and a small configuration table.
+/// Returns a broker with node id 1 and a small configuration table.
 pub(crate) fn options() -> BrokerOptions {
     let second = Duration::from_secs(1);
     BrokerOptions {
@@ -340,7 +342,7 @@ fn the_internal_segment_size_has_no_bound_and_wins() {
 
 #[test]
 fn every_default_passes_its_own_check() {
-    // An internal one has none.
+    // An internal setting has no default.
     for definition in DEFINITIONS.iter().filter(|row| !row.is_internal()) {
         assert_eq!(
             refusal(definition.name, definition.default),

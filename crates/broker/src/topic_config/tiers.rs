@@ -1,4 +1,5 @@
-//! Which tiers a topic may be on: `channel.type`, and the names in `storage.tier.min` and `storage.tier.max`.
+//! Which tiers may hold a topic: `channel.type`, and the names in `storage.tier.min` and
+//! `storage.tier.max`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,8 +9,10 @@ use super::kind::{InvalidSetting, invalid};
 const MIN: &str = "storage.tier.min";
 const MAX: &str = "storage.tier.max";
 
-/// The fastest and the slowest tier, by position, for the texts of the three settings; `None`: any. A name of a tier
-/// that there is no longer is passed over.
+/// Returns the fastest and the slowest tier, by index, for the texts of the three settings; `None`:
+/// any.
+///
+/// A tier name that no longer exists is ignored.
 pub(super) fn pins(
     tiers: &[Arc<str>],
     channel: &str,
@@ -23,7 +26,7 @@ pub(super) fn pins(
         _ => (0, last),
     };
     let (min, max) = (position(tiers, min), position(tiers, max));
-    // What is said by name is said more finely: it moves the other bound along.
+    // A tier name takes precedence over `channel.type`: it moves the other bound if necessary.
     let (fastest, slowest) = match (min, max) {
         (Some(min), Some(max)) => (min, max.max(min)),
         (Some(min), None) => (min, of_channel_max.max(min)),
@@ -33,7 +36,7 @@ pub(super) fn pins(
     ((fastest, slowest) != (0, last)).then_some((fastest, slowest))
 }
 
-/// Refuses names of tiers that there are not, and a fastest one below the slowest.
+/// Refuses unknown tier names, and a fastest tier that is slower than the slowest.
 pub(super) fn check(
     settings: &BTreeMap<String, String>,
     tiers: &[Arc<str>],

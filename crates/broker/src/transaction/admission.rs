@@ -1,13 +1,15 @@
-//! Before a batch of a transaction is appended: the coordinator must know that the partition is in the transaction, or
-//! the transaction's end would pass it by and hold its readers back for ever.
+//! Checks before a batch of a transaction is appended: the coordinator must know that the partition
+//! is in the transaction, or the end of the transaction would skip the partition and its last
+//! stable offset would never advance.
 //!
-//! A partition in which the transaction is open already needs no question. Otherwise the coordinator takes it in
-//! (protocol version 2, produce from version 12 on), or confirms that the producer has put it in.
+//! A partition in which the transaction is already open needs no check. Otherwise the coordinator
+//! adds the partition (protocol version 2, `Produce` from version 12 on), or confirms that the
+//! producer has added it. Its answer may be outdated by the time of the append: see
+//! `partition/verifying.rs`.
 //!
-//! What the coordinator says may be over by the time of the append: see `partition/verifying.rs`.
-//!
-//! With version 2 every epoch, so every transaction, begins with sequence 0. A first batch with another one, of a producer
-//! of whom the partition knows nothing, overtook one that was refused and will come again: it has to wait for that.
+//! With version 2 every epoch, and so every transaction, begins with sequence 0. A first batch with
+//! another sequence, of a producer that the partition does not know, overtook a batch that was
+//! refused and will be sent again: it has to wait for that one.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,22 +24,23 @@ use super::home_of;
 use super::state::{EPOCH_BUMPS, PartitionName};
 use crate::Broker;
 use crate::names::OFFSETS_TOPIC;
-use crate::partition::{Guard, Partition, Verified};
+use crate::partition::{Guard, Partition, TransactionProof};
 use crate::route::{Target, at_partitions};
 use crate::topic_config::{BrokerSettings, Source};
 
-/// From this version of `Produce` on, producers leave it to the broker to take partitions in.
+/// From this version of `Produce` on, the broker adds partitions for the producer.
 const PRODUCE_ADDS: i16 = 12;
-/// From these versions of `Produce` and of `TxnOffsetCommit` on, clients know that a transaction can only be aborted.
+/// From these versions of `Produce` and of `TxnOffsetCommit` on, clients know the error
+/// `TransactionAbortable`.
 const PRODUCE_KNOWS_ABORTABLE: i16 = 11;
 const OFFSETS_KNOW_ABORTABLE: i16 = 4;
-/// From this version of `TxnOffsetCommit` on, the group's partition is taken in as well.
+/// From this version of `TxnOffsetCommit` on, the broker adds the group's partition.
 const OFFSETS_ADD: i16 = 5;
-/// The end of the transaction before may still be on its way: asked again so often, this far apart.
+/// Number and interval of retries while the end of the previous transaction is in flight.
 const RETRIES: u32 = 20;
 const RETRY_PAUSE: Duration = Duration::from_millis(5);
 
-/// Whether the partitions of producers that add them themselves are looked up, by the settings as they are now.
+/// Returns whether partitions that producers add themselves are verified, by the current settings.
 fn verifies<P: Platform>(broker: &Broker<P>) -> bool {
     const NAME: &str = "transaction.partition.verification.enable";
     let (image, options) = (broker.image(), &*broker.options);
@@ -52,10 +55,11 @@ fn verifies<P: Platform>(broker: &Broker<P>) -> bool {
     })
 }
 
-/// A batch for a partition, and what its append rests on.
-type Item = (Result<Target, ErrorCode>, (Bytes, Verified));
+/// A batch for a partition, and what its append is based on.
+type Item = (Result<Target, ErrorCode>, (Bytes, TransactionProof));
 
-/// Judges each batch of a request that names a transactional id: notes what its append rests on, or takes its target away.
+/// Checks each batch of a request with a transactional id: notes what its append is based on, or
+/// replaces its target by an error.
 pub(crate) async fn admit<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &str,
@@ -73,13 +77,14 @@ pub(crate) async fn admit<P: Platform>(
     });
     let known = at_partitions(broker, questions.collect(), |_, partition, first| {
         std::future::ready(Ok(
-            first.map_or(Known::Open, |first| first.known_to(&partition))
+            first.map_or(ProducerKnowledge::Open, |first| first.known_to(&partition))
         ))
     });
     let known = known.await;
     for ((known, item), first) in known.into_iter().zip(items).zip(batches) {
         let (target, (_, verified)) = item;
-        // Otherwise no batch of a transaction, or for no partition that is here: the append says so.
+        // Otherwise it is no batch of a transaction, or its partition is not here: the append
+        // returns the error.
         if let (Ok(known), Ok(named), Some(first)) = (known, *target, first) {
             match first.admitted(broker, id, named, known, adds).await {
                 Ok(rests_on) => *verified = rests_on,
@@ -99,42 +104,46 @@ struct First {
     sequence: i32,
 }
 
-/// What a partition knows of a producer.
+/// A partition's knowledge of a producer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Known {
-    /// It is in a transaction here, in this epoch.
+enum ProducerKnowledge {
+    /// The producer has a transaction open here, in this epoch.
     Open,
-    /// Something, or nothing; the coordinator is asked under the guard.
+    /// No open transaction; `is_new` if it does not know the producer. The coordinator is asked
+    /// under the guard.
     Asks { is_new: bool, guard: Guard },
 }
 
 impl First {
-    fn known_to<P: Platform>(self, partition: &Partition<P>) -> Known {
+    fn known_to<P: Platform>(self, partition: &Partition<P>) -> ProducerKnowledge {
         let (id, epoch) = self.producer;
         if partition.is_in_transaction(id, epoch) {
-            return Known::Open;
+            return ProducerKnowledge::Open;
         }
-        Known::Asks {
+        ProducerKnowledge::Asks {
             is_new: !partition.knows_producer(id),
             guard: partition.ask_for(id, epoch),
         }
     }
 
-    /// Asks the coordinator. While the end of the transaction before is on its way, again, and under another guard: that
-    /// end's marker clears the one before. It may do so between the guard and an answer that is given when it is over, so
-    /// that answer counts only under a guard that still stands.
+    /// Asks the coordinator.
+    ///
+    /// While the end of the previous transaction is in flight it asks again, each time under a new
+    /// guard, because the marker of that end clears the previous one. The marker may also come
+    /// between taking the guard and the coordinator's answer, so the answer counts only if the
+    /// guard still stands.
     async fn admitted<P: Platform>(
         self,
         broker: &Rc<Broker<P>>,
         id: &str,
         target: Target,
-        mut known: Known,
+        mut known: ProducerKnowledge,
         adds: bool,
-    ) -> Result<Verified, ErrorCode> {
+    ) -> Result<TransactionProof, ErrorCode> {
         let mut tries = 0;
         loop {
-            let Known::Asks { is_new, guard } = known else {
-                return Ok(Verified::Open);
+            let ProducerKnowledge::Asks { is_new, guard } = known else {
+                return Ok(TransactionProof::Open);
             };
             let asked = ask(broker, id, self.producer, target, adds).await;
             match asked {
@@ -149,9 +158,10 @@ impl First {
             }
             tries += 1;
             known = self.known_at(broker, target).await?;
-            let stands = matches!(known, Known::Asks { guard: now, .. } if now == guard);
+            let stands =
+                matches!(known, ProducerKnowledge::Asks { guard: now, .. } if now == guard);
             if asked.is_ok() && (stands || tries > RETRIES) {
-                return Ok(Verified::By(guard));
+                return Ok(TransactionProof::By(guard));
             }
         }
     }
@@ -160,7 +170,7 @@ impl First {
         self,
         broker: &Rc<Broker<P>>,
         target: Target,
-    ) -> Result<Known, ErrorCode> {
+    ) -> Result<ProducerKnowledge, ErrorCode> {
         let known = at_partitions(broker, vec![(Ok(target), self)], |_, partition, first| {
             std::future::ready(Ok(first.known_to(&partition)))
         });
@@ -171,20 +181,21 @@ impl First {
     }
 }
 
-/// As [`admit`], for the offsets of a group in one partition of `__consumer_offsets`, which is led here.
+/// As [`admit`], for the offsets of a group in one partition of `__consumer_offsets`, which this
+/// shard leads.
 pub(crate) async fn admit_offsets<P: Platform>(
     broker: &Rc<Broker<P>>,
     id: &str,
     producer: Identity,
     partition: i32,
     version: i16,
-) -> Result<Verified, ErrorCode> {
+) -> Result<TransactionProof, ErrorCode> {
     let adds = version >= OFFSETS_ADD;
     if id.is_empty() {
         return Err(ErrorCode::InvalidRequest);
     }
     if !adds && !verifies(broker) {
-        return Ok(Verified::Unasked);
+        return Ok(TransactionProof::Unasked);
     }
     let mut tries = 0;
     loop {
@@ -193,14 +204,15 @@ pub(crate) async fn admit_offsets<P: Platform>(
         let led = broker.led((topic, partition));
         let led = led.map_err(|_| ErrorCode::NotCoordinator)?;
         if led.is_in_transaction(producer.0, producer.1) {
-            return Ok(Verified::Open);
+            return Ok(TransactionProof::Open);
         }
         let guard = led.ask_for(producer.0, producer.1);
         let name = (OFFSETS_TOPIC.to_owned(), partition);
         match ask_by_name(broker, id, producer, name, adds).await {
-            // The marker of the transaction before may have cleared the guard before the coordinator was asked.
+            // The marker of the previous transaction may have cleared the guard before the
+            // coordinator was asked.
             Ok(()) if tries >= RETRIES || led.ask_for(producer.0, producer.1) == guard => {
-                return Ok(Verified::By(guard));
+                return Ok(TransactionProof::By(guard));
             }
             Ok(()) => {}
             Err(ErrorCode::ConcurrentTransactions) if tries < RETRIES => {
@@ -212,7 +224,7 @@ pub(crate) async fn admit_offsets<P: Platform>(
     }
 }
 
-/// What a client that commits offsets is told.
+/// Returns the error for a client that commits offsets.
 pub(crate) fn told_of_admission(code: ErrorCode, version: i16) -> ErrorCode {
     let knows_abortable = version >= OFFSETS_KNOW_ABORTABLE;
     match told(code, version >= OFFSETS_ADD, knows_abortable) {
@@ -261,7 +273,7 @@ async fn ask_by_name<P: Platform>(
     answered.await.ok_or(ErrorCode::NotCoordinator)?
 }
 
-/// What the producer is told: errors that it knows from `Produce`, and that make it do the right thing.
+/// Returns the error for a producer: one that it knows from `Produce` and handles correctly.
 fn told(code: ErrorCode, adds: bool, knows_abortable: bool) -> ErrorCode {
     match code {
         ErrorCode::ProducerFenced => ErrorCode::InvalidProducerEpoch,

@@ -1,10 +1,10 @@
-//! The transactional ids of one shard: requests come in, are decided, written down, and answered.
+//! The transactional ids of one shard: decides on requests, writes the decisions, and answers.
 //!
-//! Per partition of `__transaction_state` that this shard leads there is a slot. Every change runs as a task of its own
-//! to its end, whether or not whoever asked is still there: a change that is on its way is never left alone. Invariants:
-//! a request for a partition that is being loaded is told so, for one that is not here as well; no borrow lives across
-//! an await; a slot whose log failed serves nothing before it has been read anew, because nobody knows what the log has:
-//! that is done as soon as the log takes appends (`coordinator/revive.rs`).
+//! Each partition of `__transaction_state` that this shard leads has a slot. Every change runs to
+//! its end in a task of its own, even if the client disconnects. Invariants: a request for a
+//! partition that is loading, or not on this shard, gets an error that says so; no borrow lives
+//! across an await; a slot whose log failed serves nothing until the log is read again, because its
+//! content is unknown: that happens as soon as the log accepts appends (`coordinator/revive.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use platform::clock::{Instant, Reading};
 use platform::task::yield_now;
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 
-use super::log::{self, Unwritten};
+use super::log::{self, TransactionAppendError};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
 use super::state::{Entry, PartitionName};
@@ -33,61 +33,61 @@ mod survey;
 
 use survey::{AT_ONCE, discard};
 
-/// What a producer that begins is given: its id and epoch.
+/// The producer id and epoch of a producer.
 pub(crate) type Identity = (ProducerId, i16);
 
-/// The transactional ids whose partition this shard leads.
+/// The coordinator of the transactional ids whose partition this shard leads.
 pub(crate) struct TransactionCoordinator<P: Platform> {
     broker: Weak<Broker<P>>,
     // Bounded: one for each of `transaction.state.log.num.partitions`.
-    slots: RefCell<BTreeMap<i32, Slot>>,
+    slots: RefCell<BTreeMap<i32, TransactionSlot>>,
     next_incarnation: Cell<u64>,
-    /// What this shard last added to the gauge of failed partitions.
+    /// The number of failed partitions that this shard last added to the gauge.
     counted_failed: Cell<i64>,
-    /// What it last added to the gauge of bytes.
+    /// The bytes that this shard last added to the gauge.
     counted_bytes: Cell<i64>,
-    /// When it was made: the clock that nobody sets begins here.
+    /// When the coordinator was created: transaction timeouts count uptime from here.
     born: Instant,
 }
 
-struct Slot {
-    phase: Phase,
-    /// Tells it from a slot of the same partition before and after.
+struct TransactionSlot {
+    phase: TransactionSlotPhase,
+    /// Distinguishes slots of one partition.
     incarnation: u64,
-    /// How often it has been read in vain, or has failed, since it was served last.
+    /// How often its load or its log has failed since it was last active.
     failures: u32,
-    /// Ids that nobody has used for long are being forgotten.
+    /// True while a task removes unused ids.
     is_swept: bool,
     by_id: Ids,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum TransactionSlotPhase {
     Loading,
     Active,
-    /// Its log failed, or holds something that cannot be understood.
+    /// Its log failed, or a record cannot be decoded.
     Failed,
 }
 
-/// Ids of a partition that are removed together.
+/// Ids of a partition that are removed concurrently.
 const FORGOTTEN_AT_ONCE: usize = 32;
 
-/// A change that is to be written, and where.
+/// A change to write, and its place.
 struct Change {
     partition: i32,
     incarnation: u64,
     id: String,
-    /// It shuts a producer out.
+    /// True if it fences a producer.
     fences: bool,
 }
 
-/// Bytes that the ids of a shard may take: half of what groups may.
+/// Returns the most bytes of the ids of a shard: half of those of groups.
 fn bytes_max<P: Platform>(broker: &Broker<P>) -> usize {
     broker.options.group.state_bytes_max / 2
 }
 
 impl<P: Platform> TransactionCoordinator<P> {
-    /// A coordinator without ids.
+    /// Creates a coordinator without ids.
     pub(crate) fn new(broker: Weak<Broker<P>>) -> Rc<Self> {
         Rc::new(Self {
             broker,
@@ -103,7 +103,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         self.broker.upgrade().ok_or(ErrorCode::NotCoordinator)
     }
 
-    /// The partition of `__transaction_state` that holds an id.
+    /// Returns the partition of `__transaction_state` that holds an id.
     pub(super) fn partition_of(&self, id: &str) -> Result<i32, ErrorCode> {
         let image = self.broker()?.image();
         let topic = image.topic_by_name(TRANSACTIONS_TOPIC);
@@ -112,7 +112,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         Ok(partition_for(id, count))
     }
 
-    /// The partition, if this shard leads it.
+    /// Returns the partition, if this shard leads it.
     pub(super) fn led(&self, partition: i32) -> Result<Rc<Partition<P>>, ErrorCode> {
         let broker = self.broker()?;
         let topic = broker
@@ -124,13 +124,13 @@ impl<P: Platform> TransactionCoordinator<P> {
         led.map_err(|_| ErrorCode::NotCoordinator)
     }
 
-    /// The version of the protocol that the cluster has agreed on.
+    /// Returns the finalized transaction protocol version of the cluster.
     pub(super) fn server_version(&self) -> i16 {
         self.broker()
             .map_or(0, |broker| broker.image().feature(TRANSACTION_VERSION))
     }
 
-    /// What the ids of this shard take.
+    /// Returns the bytes of the ids of this shard.
     fn bytes(&self) -> usize {
         let slots = self.slots.borrow();
         let bytes = slots.values().map(|slot| slot.by_id.bytes());
@@ -142,19 +142,19 @@ impl<P: Platform> TransactionCoordinator<P> {
             .map_or(0, |broker| broker.platform.clock().wall_ms())
     }
 
-    /// Looks at an id, or at where it would be.
+    /// Calls `see` with the slot of an id, which may be unknown there.
     fn look<R>(
         &self,
         id: &str,
-        see: impl FnOnce(&mut Slot) -> Result<R, ErrorCode>,
+        see: impl FnOnce(&mut TransactionSlot) -> Result<R, ErrorCode>,
     ) -> Result<(Change, R), ErrorCode> {
         let partition = self.partition_of(id)?;
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition).ok_or(ErrorCode::NotCoordinator)?;
         match slot.phase {
-            Phase::Loading => return Err(ErrorCode::CoordinatorLoadInProgress),
-            Phase::Failed => return Err(ErrorCode::NotCoordinator),
-            Phase::Active => {}
+            TransactionSlotPhase::Loading => return Err(ErrorCode::CoordinatorLoadInProgress),
+            TransactionSlotPhase::Failed => return Err(ErrorCode::NotCoordinator),
+            TransactionSlotPhase::Active => {}
         }
         let seen = see(slot)?;
         let change = Change {
@@ -177,7 +177,8 @@ impl<P: Platform> TransactionCoordinator<P> {
         })
     }
 
-    /// A producer begins: gives it its identity, and shuts out whoever had it before.
+    /// Handles `InitProducerId`: gives a producer its identity and fences the previous producer of
+    /// the id.
     pub(crate) async fn begin(
         self: Rc<Self>,
         id: String,
@@ -230,7 +231,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Takes partitions into a transaction.
+    /// Adds partitions to a transaction.
     pub(crate) async fn add(
         self: Rc<Self>,
         id: String,
@@ -251,7 +252,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Says of each partition whether it is in the transaction.
+    /// Returns for each partition whether it is in the transaction.
     pub(crate) fn verify(
         &self,
         id: &str,
@@ -265,7 +266,8 @@ impl<P: Platform> TransactionCoordinator<P> {
         verified.map(|(_, answers)| answers)
     }
 
-    /// Commits or aborts; answers when it is decided. Gives the identity to go on with.
+    /// Commits or aborts; answers when the decision is in the log, with the identity for the next
+    /// transaction.
     pub(crate) async fn end(
         self: Rc<Self>,
         id: String,
@@ -294,7 +296,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Writes a decision down, and has it carried out.
+    /// Writes a decision and begins to carry it out.
     async fn decide(self: &Rc<Self>, change: Change, entry: Entry) -> Result<(), ErrorCode> {
         self.store(&change, entry).await?;
         let Change {
@@ -308,7 +310,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         Ok(())
     }
 
-    /// Writes a change down, and settles it.
+    /// Writes a change and settles it.
     async fn store(self: &Rc<Self>, change: &Change, entry: Entry) -> Result<(), ErrorCode> {
         let level = self.server_version();
         let written = match (self.broker(), self.led(change.partition)) {
@@ -316,7 +318,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                 let record = entry.record(&change.id, level);
                 log::append(&broker, &partition, record).await
             }
-            _ => Err(Unwritten::Refused(ErrorCode::NotCoordinator)),
+            _ => Err(TransactionAppendError::Refused(ErrorCode::NotCoordinator)),
         };
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&change.partition);
@@ -327,7 +329,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                 slot.by_id.settle(&change.id, Some(entry));
                 Ok(())
             }
-            Err(Unwritten::Refused(code)) => {
+            Err(TransactionAppendError::Refused(code)) => {
                 slot.by_id.settle(&change.id, None);
                 if let Some(known) = slot.by_id.get_mut(&change.id) {
                     if change.fences && entry.epoch > known.entry().epoch {
@@ -339,7 +341,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                 }
                 Err(code)
             }
-            Err(Unwritten::Unknown) => {
+            Err(TransactionAppendError::Unknown) => {
                 drop(slots);
                 self.fail(change.partition, change.incarnation);
                 Err(ErrorCode::NotCoordinator)
@@ -347,16 +349,17 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// What is to be carried out of a decision: the entry, while it stands.
+    /// Returns the entry of a decision that is still to be carried out.
     pub(super) fn decided(&self, partition: i32, incarnation: u64, id: &str) -> Option<Entry> {
         let slots = self.slots.borrow();
         let slot = slots.get(&partition)?;
-        let active = slot.incarnation == incarnation && slot.phase == Phase::Active;
+        let active = slot.incarnation == incarnation && slot.phase == TransactionSlotPhase::Active;
         let entry = slot.by_id.get(id).filter(|_| active)?.entry();
         entry.state.is_prepared().then(|| entry.clone())
     }
 
-    /// Notes that a decision has been carried out. False: not yet written down, try again.
+    /// Writes that a decision has been carried out; returns false if that failed and has to be
+    /// retried.
     pub(super) async fn complete(
         self: &Rc<Self>,
         partition: i32,
@@ -376,7 +379,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// What is known of an id.
+    /// Returns the entry of an id.
     pub(crate) fn describe(&self, id: &str) -> Result<Entry, ErrorCode> {
         let (_, entry) = self.look(id, |slot| {
             let known = slot.by_id.get(id).filter(|it| !it.is_unwritten());
@@ -387,7 +390,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         Ok(entry)
     }
 
-    /// Aborts the transactions that have taken too long.
+    /// Aborts transactions that exceeded their timeout.
     pub(crate) async fn abort_overdue(self: &Rc<Self>) {
         self.count_bytes();
         let now_ms = self.now_ms();
@@ -418,8 +421,11 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Begins to forget the ids that nobody has used for long. A partition whose log has no room, or is on a disk that hangs, keeps
-    /// the others waiting for nothing, and is not begun again before it is through.
+    /// Begins to remove ids that were not used for long.
+    ///
+    /// Each partition has a task of its own, so that one whose log has no room, or is on a disk
+    /// that hangs, does not delay the others; the next task of a partition begins only after the
+    /// last one ended.
     pub(crate) fn forget_idle(self: &Rc<Self>) {
         let Ok(broker) = self.broker() else { return };
         let expiration = broker.options.transaction.id_expiration.as_millis();
@@ -427,7 +433,9 @@ impl<P: Platform> TransactionCoordinator<P> {
         let now = broker.platform.clock().reading();
         drop(broker);
         for (partition, slot) in self.slots.borrow_mut().iter_mut() {
-            if slot.phase != Phase::Active || std::mem::replace(&mut slot.is_swept, true) {
+            if slot.phase != TransactionSlotPhase::Active
+                || std::mem::replace(&mut slot.is_swept, true)
+            {
                 continue;
             }
             let (me, partition, incarnation) = (Rc::clone(self), *partition, slot.incarnation);
@@ -455,7 +463,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             let see = |it: &mut Transaction| it.expire(expiration_ms, now).then_some(());
             let found = self.sweep_some(partition, &mut after, see);
             let mut found = found.into_iter().map(|(change, ())| self.forget(change));
-            // A million may go, but not at once.
+            // Up to a million may be removed, but not concurrently.
             while found.len() > 0 {
                 join_all(found.by_ref().take(FORGOTTEN_AT_ONCE)).await;
             }
@@ -466,15 +474,17 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Whether the ids of a partition are served, in the same leadership as before.
+    /// Returns whether the ids of a partition are served, in the same leadership as before.
     fn is_served(&self, partition: i32, incarnation: u64) -> bool {
         let slots = self.slots.borrow();
         let slot = slots.get(&partition);
-        slot.is_some_and(|slot| slot.incarnation == incarnation && slot.phase == Phase::Active)
+        slot.is_some_and(|slot| {
+            slot.incarnation == incarnation && slot.phase == TransactionSlotPhase::Active
+        })
     }
 
     async fn forget(self: &Rc<Self>, change: Change) {
-        // Others may have been forgotten first, and that took its time.
+        // Other ids may have been removed first, which takes time.
         if !self.is_served(change.partition, change.incarnation) {
             return;
         }
@@ -483,7 +493,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                 let record = (super::state::key(&change.id), None);
                 log::append(&broker, &partition, record).await
             }
-            _ => Err(Unwritten::Refused(ErrorCode::NotCoordinator)),
+            _ => Err(TransactionAppendError::Refused(ErrorCode::NotCoordinator)),
         };
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(&change.partition) else {
@@ -496,7 +506,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             Ok(()) => {
                 slot.by_id.remove(&change.id);
             }
-            Err(Unwritten::Refused(code)) => {
+            Err(TransactionAppendError::Refused(code)) => {
                 tracing::warn!(
                     id = change.id,
                     ?code,
@@ -504,14 +514,14 @@ impl<P: Platform> TransactionCoordinator<P> {
                 );
                 slot.by_id.settle(&change.id, None);
             }
-            Err(Unwritten::Unknown) => {
+            Err(TransactionAppendError::Unknown) => {
                 drop(slots);
                 self.fail(change.partition, change.incarnation);
             }
         }
     }
 
-    /// Begins to load a partition; requests for its ids are told to wait until that is done.
+    /// Begins to load a partition; until it ends, requests for its ids get an error to retry.
     pub(crate) fn begin_load(self: &Rc<Self>, partition: &Rc<Partition<P>>) {
         self.begin_load_after(partition, 0);
     }
@@ -519,8 +529,8 @@ impl<P: Platform> TransactionCoordinator<P> {
     fn begin_load_after(self: &Rc<Self>, partition: &Rc<Partition<P>>, failures: u32) {
         let incarnation = self.next_incarnation.get();
         self.next_incarnation.set(incarnation + 1);
-        let slot = Slot {
-            phase: Phase::Loading,
+        let slot = TransactionSlot {
+            phase: TransactionSlotPhase::Loading,
             incarnation,
             failures,
             is_swept: false,
@@ -542,7 +552,8 @@ impl<P: Platform> TransactionCoordinator<P> {
             None => by_id.remove(&id),
         });
         let loaded = loaded.await;
-        // Nobody else knows them yet: these stay prepared until they are carried out.
+        // No request reaches these ids yet, so the prepared ones stay prepared until they are
+        // carried out.
         let mut prepared = Vec::new();
         let mut rests = Rests::new();
         for (id, it) in by_id.behind(None) {
@@ -575,7 +586,8 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Serves the ids of a partition from now on. False if they are those of an earlier leadership.
+    /// Begins to serve the ids of a partition; returns false if the leadership has changed since
+    /// the load began.
     fn serve(&self, index: i32, incarnation: u64, by_id: Ids) -> bool {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&index);
@@ -583,13 +595,13 @@ impl<P: Platform> TransactionCoordinator<P> {
             discard(by_id);
             return false;
         };
-        slot.phase = Phase::Active;
+        slot.phase = TransactionSlotPhase::Active;
         slot.failures = 0;
         slot.by_id = by_id;
         true
     }
 
-    /// Forgets a partition that this shard no longer leads.
+    /// Removes a partition that this shard no longer leads.
     pub(crate) fn unload(&self, partition: i32) {
         let gone = self.slots.borrow_mut().remove(&partition);
         if let Some(slot) = gone {
@@ -598,7 +610,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         self.count_failed();
     }
 
-    /// The epoch that markers carry: that of the leadership of the id's partition.
+    /// Returns the coordinator epoch of markers: the leader epoch of the id's partition.
     pub(super) fn epoch(&self, partition: i32) -> Result<LeaderEpoch, ErrorCode> {
         Ok(self.led(partition)?.leader_epoch())
     }

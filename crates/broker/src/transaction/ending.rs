@@ -1,6 +1,7 @@
-//! The end of a transaction, as a partition is told of it.
+//! The end of a transaction, as a partition gets it.
 //!
-//! Invariant: whose it is and in which epoch go together. It does not: decide (`machine.rs`) or write (`markers.rs`).
+//! Invariant: the producer id and the epoch belong together. Not here: the decision (`machine.rs`)
+//! and the marker (`markers.rs`).
 
 use storage::log::producer_state::EndMarker;
 use wire::types::ProducerId;
@@ -8,12 +9,13 @@ use wire::types::ProducerId;
 /// The end of one producer's transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
-    /// Whose.
+    /// The producer id.
     pub(crate) producer_id: ProducerId,
-    /// Its epoch.
+    /// The producer epoch.
     pub(crate) epoch: i16,
-    /// How it ends, by which coordinator.
+    /// The outcome and the coordinator epoch.
     pub(crate) marker: EndMarker,
-    /// Its epoch is above that of the transaction that it ends; one in the same epoch is refused.
+    /// True if its epoch must be above that of the transaction that it ends; one in the same epoch
+    /// is then refused.
     pub(crate) raises_epoch: bool,
 }

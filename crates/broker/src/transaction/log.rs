@@ -1,7 +1,8 @@
-//! `__transaction_state`: appends a record and waits until it is committed; loads a partition.
+//! The log of `__transaction_state`: appends a record and waits until it is committed; loads a
+//! partition.
 //!
-//! Invariant: an append that has begun ends only when it is known whether the record is in the log: until then nobody
-//! can say where the transactional id stands.
+//! Invariant: an append that has begun ends only when its outcome is known; until then the state of
+//! the transactional id is unknown.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -20,15 +21,15 @@ use crate::Broker;
 use crate::partition::Partition;
 use crate::replayed::each_batch;
 
-/// How long to wait before looking again whether an append has come through.
+/// How long an append may take before a warning is logged, and between two warnings.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Why a record is not in the log, or nobody knows whether it is.
+/// Why a record is not known to be in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unwritten {
-    /// It is not, and will not be.
+pub(super) enum TransactionAppendError {
+    /// It is not in the log and never will be.
     Refused(ErrorCode),
-    /// The log failed on the way: the next start will tell.
+    /// The log failed during the append: the next load shows the outcome.
     Unknown,
 }
 
@@ -37,20 +38,20 @@ pub(super) async fn append<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
     (key, value): (Bytes, Option<Bytes>),
-) -> Result<(), Unwritten> {
+) -> Result<(), TransactionAppendError> {
     let clock = broker.platform.clock();
     let mut batch = BatchBuilder::new(Offset::ZERO, partition.leader_epoch());
     let now = TimestampMs(clock.wall_ms());
     batch.add(now, Some(&key), value.as_deref(), &[]);
     let batch = batch
         .finish_whole()
-        .map_err(|_| Unwritten::Refused(ErrorCode::UnknownServerError))?;
+        .map_err(|_| TransactionAppendError::Refused(ErrorCode::UnknownServerError))?;
     let accepted = partition.append(&batch, clock);
-    let accepted = accepted.map_err(|error| Unwritten::Refused(told(error.code)))?;
+    let accepted = accepted.map_err(|error| TransactionAppendError::Refused(told(error.code)))?;
     let mut fate = pin!(partition.fate(accepted));
     loop {
         match timeout(PATIENCE, &mut fate).await {
-            Ok(known) => return known.map_err(|_| Unwritten::Unknown),
+            Ok(known) => return known.map_err(|_| TransactionAppendError::Unknown),
             Err(_) => {
                 tracing::warn!(partition = %partition.name, "the transaction log is slow to commit");
             }
@@ -58,7 +59,8 @@ pub(super) async fn append<P: Platform>(
     }
 }
 
-/// What a client is told of an append that was refused, so that it finds the coordinator again or tries again.
+/// Returns the error for a client after a refused append: one that makes it look up the coordinator
+/// or retry.
 fn told(code: ErrorCode) -> ErrorCode {
     match code {
         ErrorCode::NotLeaderOrFollower | ErrorCode::KafkaStorageError => ErrorCode::NotCoordinator,
@@ -67,8 +69,10 @@ fn told(code: ErrorCode) -> ErrorCode {
     }
 }
 
-/// Reads a partition from its start: `take` gets each transactional id's entries in the order written, `None` for one
-/// that has expired. Says how many records there were.
+/// Reads a partition from its start and returns the number of records.
+///
+/// `take` gets each transactional id's entries in the order written, and `None` for an id that has
+/// expired.
 pub(super) async fn replay<P: Platform>(
     partition: &Rc<Partition<P>>,
     mut take: impl FnMut(String, Option<Entry>),
@@ -94,7 +98,7 @@ pub(super) async fn replay<P: Platform>(
     Ok(count)
 }
 
-/// True for a record that [`replay`] takes.
+/// Returns true for a record that [`replay`] accepts.
 pub(crate) fn is_readable(key: &Bytes, value: Option<&Bytes>) -> bool {
     match TransactionLogKey::decode(key) {
         Ok(None) => true,
@@ -103,7 +107,7 @@ pub(crate) fn is_readable(key: &Bytes, value: Option<&Bytes>) -> bool {
     }
 }
 
-/// Why a partition of transactional ids cannot be loaded.
+/// The reason why a partition of transactional ids cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LoadError {
     #[error(transparent)]

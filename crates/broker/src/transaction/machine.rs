@@ -1,89 +1,92 @@
 //! One transactional id: every decision of the coordinator about it.
 //!
-//! A decision takes what the log has ([`Entry`]) and gives what it shall have next; nothing changes before that is in
-//! the log ([`Transaction::settle`]). While a change is on its way, everybody else is told to come back.
+//! A decision takes the entry in the log ([`Entry`]) and returns the next one; nothing changes
+//! until that is in the log ([`Transaction::settle`]). While a change is in flight, other requests
+//! get an error to retry.
 //!
 //! ```text
 //! Empty -> Ongoing -> PrepareCommit -> CompleteCommit -> Ongoing ..
 //!                  -> PrepareAbort  -> CompleteAbort
 //! ```
-//! A producer that begins anew, from any state but a prepared one, gets the next epoch in state Empty; one that begins
-//! while a transaction is going on has that aborted first, with an epoch that only its predecessor may still be told. From version 2 of the
-//! protocol on, ending a transaction raises the epoch by itself, so that nothing of it can arrive late.
-//! Not here: the log, markers, who waits.
+//!
+//! `InitProducerId` raises the epoch and sets the state to Empty, from any state but a prepared
+//! one. If a transaction is open, it is aborted first, with an epoch that only the previous
+//! producer may still get. From version 2 of the protocol on, every end of a transaction raises the
+//! epoch, so that no late batch of it is accepted. Not here: the log, markers, waiting requests.
 
 use platform::clock::Reading;
 use wire::types::{ErrorCode, ProducerId};
 
-use super::state::{EPOCH_BUMPS, EPOCH_MAX, Entry, PartitionName, State};
+use super::state::{EPOCH_BUMPS, EPOCH_MAX, Entry, PartitionName, TransactionState};
 
 /// A transactional id as the coordinator knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Transaction {
     entry: Entry,
-    /// A change of it is on its way to the log.
+    /// True while a change is being appended.
     pending: bool,
-    /// Not in the log yet.
+    /// True until the id is in the log.
     unwritten: bool,
-    /// The log refused the epoch that fences a producer: nobody knows it, so it is not raised again.
+    /// The log refused an epoch that fences a producer: no producer has it, so the next attempt
+    /// does not raise it again.
     fence_failed: bool,
-    /// When the open transaction has taken too long, by a clock that nobody sets; known from the first look on.
+    /// When the open transaction exceeds its timeout, by the uptime; known from the first check on.
     due_up_ms: Option<i64>,
-    /// When it was first seen that its last change is dated in the future.
+    /// When the last change was first seen to be dated in the future.
     ahead_seen_ms: Option<i64>,
 }
 
-/// What a producer that begins gets.
+/// The result of `InitProducerId`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Begin {
-    /// This, once it is in the log.
+    /// The producer gets this entry's identity when it is in the log.
     Store(Entry),
-    /// Its predecessor's transaction is aborted first, and it has to come back.
+    /// The previous producer's transaction is aborted first, and the producer has to retry.
     Abort(Entry),
 }
 
-/// What adding partitions leads to.
+/// The result of adding partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Add {
-    /// They are in it.
+    /// They are already in the transaction.
     Already,
-    /// They are, once this is in the log.
+    /// They are in the transaction when this entry is in the log.
     Store(Entry),
 }
 
-/// What ending a transaction leads to.
+/// The result of ending a transaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// It has ended so: the request was sent again.
+    /// It has already ended so: the request was repeated.
     Already {
-        /// The producer id to go on with.
+        /// The producer id for the next transaction.
         producer_id: ProducerId,
-        /// The epoch to go on with.
+        /// The epoch for the next transaction.
         epoch: i16,
     },
-    /// It is decided, once this is in the log.
+    /// The transaction is decided when this entry is in the log.
     Store(Entry),
 }
 
 /// A request to end a transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EndRequest {
-    /// Who.
+    /// The producer id.
     pub(crate) producer_id: ProducerId,
-    /// Its epoch.
+    /// The producer epoch.
     pub(crate) epoch: i16,
-    /// Commit, or abort.
+    /// True to commit, false to abort.
     pub(crate) commit: bool,
-    /// Version of the protocol that the client uses.
+    /// The protocol version that the client uses.
     pub(crate) client_version: i16,
-    /// An id to go on with, should the epochs of this one be used up.
+    /// A new producer id, in case the epochs of the current one are exhausted.
     pub(crate) fresh: Option<ProducerId>,
 }
 
 type Decision<T> = Result<T, ErrorCode>;
 
 impl Transaction {
-    /// A transactional id that is not in the log yet.
+    /// Creates a transactional id that is not in the log yet.
     pub(crate) fn unused(producer_id: ProducerId, timeout_ms: i32, now_ms: i64) -> Self {
         Self {
             unwritten: true,
@@ -91,7 +94,7 @@ impl Transaction {
         }
     }
 
-    /// A transactional id as the log has it.
+    /// Creates a transactional id from its entry in the log.
     pub(crate) fn loaded(entry: Entry) -> Self {
         Self {
             entry,
@@ -103,24 +106,27 @@ impl Transaction {
         }
     }
 
-    /// What the log has.
+    /// Returns the entry in the log.
     pub(crate) fn entry(&self) -> &Entry {
         &self.entry
     }
 
-    /// True when the log has nothing of it.
+    /// Returns true when the log has no entry of it.
     pub(crate) fn is_unwritten(&self) -> bool {
         self.unwritten
     }
 
-    /// Ends a change: it is in the log, or it is not.
+    /// Ends a change: `stored` is the entry if it is in the log.
     pub(crate) fn settle(&mut self, stored: Option<Entry>) {
         self.pending = false;
         if let Some(entry) = stored {
-            if !matches!(entry.state, State::PrepareAbort | State::PrepareCommit) {
+            if !matches!(
+                entry.state,
+                TransactionState::PrepareAbort | TransactionState::PrepareCommit
+            ) {
                 self.fence_failed = false;
             }
-            if entry.state != State::Ongoing {
+            if entry.state != TransactionState::Ongoing {
                 self.due_up_ms = None;
                 self.ahead_seen_ms = None;
             }
@@ -129,7 +135,7 @@ impl Transaction {
         }
     }
 
-    /// The log refused to take an epoch that fences a producer.
+    /// Notes that the log refused an epoch that fences a producer.
     pub(crate) fn fencing_failed(&mut self, epoch: i16) {
         self.fence_failed = true;
         self.entry.epoch = self.entry.epoch.max(epoch);
@@ -141,8 +147,10 @@ impl Transaction {
         entry
     }
 
-    /// A producer begins. `expected` is what it had before, when it goes on after an error; `fresh` a new producer id
-    /// where [`Entry::is_exhausted`] said that one may be needed.
+    /// Decides on `InitProducerId`.
+    ///
+    /// `expected` is the producer's previous identity, if it continues after an error; `fresh` is a
+    /// new producer id, if [`Entry::is_exhausted`] requires one.
     pub(crate) fn begin(
         &mut self,
         timeout_ms: i32,
@@ -163,34 +171,41 @@ impl Transaction {
             return Err(ErrorCode::ProducerFenced);
         }
         match entry.state {
-            State::PrepareAbort | State::PrepareCommit => Err(ErrorCode::ConcurrentTransactions),
-            State::Ongoing => {
+            TransactionState::PrepareAbort | TransactionState::PrepareCommit => {
+                Err(ErrorCode::ConcurrentTransactions)
+            }
+            TransactionState::Ongoing => {
                 let fenced = self.fenced(now_ms);
                 Ok(Begin::Abort(self.change(fenced)))
             }
-            State::Empty | State::CompleteAbort | State::CompleteCommit => {
+            TransactionState::Empty
+            | TransactionState::CompleteAbort
+            | TransactionState::CompleteCommit => {
                 let next = entry.next_begin(timeout_ms, expected, fresh, now_ms)?;
                 Ok(Begin::Store(self.change(next)))
             }
         }
     }
 
-    /// The transaction aborted with an epoch that shuts its producer out, until that takes note of it: by beginning
-    /// with the epoch that it had, or by aborting, from version 2 of the protocol on, it gets this one.
+    /// Returns the entry that aborts the transaction with an epoch that fences its producer.
+    ///
+    /// The producer gets this epoch itself when it initializes with its previous epoch or, from
+    /// version 2 of the protocol on, when it aborts.
     fn fenced(&self, now_ms: i64) -> Entry {
         assert!(
-            self.entry.state == State::Ongoing,
+            self.entry.state == TransactionState::Ongoing,
             "what is open is aborted"
         );
         let had = self.entry.epoch;
         let (epoch, last_epoch) = match had {
             _ if self.fence_failed => (had, -1),
-            // The last epoch there is: it is nobody's, the next to begin gets another producer id.
+            // The last possible epoch goes to no producer: the next one to initialize gets another
+            // producer id.
             EPOCH_MAX.. => (i16::MAX, -1),
             _ => (had + 1, had),
         };
         Entry {
-            state: State::PrepareAbort,
+            state: TransactionState::PrepareAbort,
             epoch,
             last_epoch,
             updated_ms: now_ms,
@@ -198,7 +213,7 @@ impl Transaction {
         }
     }
 
-    /// Takes partitions into the transaction, which begins with the first.
+    /// Adds partitions to the transaction, which begins with the first ones.
     pub(crate) fn add(
         &mut self,
         producer: (ProducerId, i16),
@@ -211,12 +226,12 @@ impl Transaction {
             return Err(ErrorCode::ConcurrentTransactions);
         }
         let entry = &self.entry;
-        let ongoing = entry.state == State::Ongoing;
+        let ongoing = entry.state == TransactionState::Ongoing;
         if ongoing && partitions.iter().all(|it| entry.partitions.contains(it)) {
             return Ok(Add::Already);
         }
         let mut next = Entry {
-            state: State::Ongoing,
+            state: TransactionState::Ongoing,
             updated_ms: now_ms,
             client_version,
             ..entry.clone()
@@ -229,7 +244,7 @@ impl Transaction {
         Ok(Add::Store(self.change(next)))
     }
 
-    /// Says whether partitions are in the transaction; what is on its way does not count.
+    /// Returns whether a partition is in the transaction; one that is being added does not count.
     pub(crate) fn verify(
         &self,
         producer: (ProducerId, i16),
@@ -239,7 +254,9 @@ impl Transaction {
         if self.entry.state.is_prepared() {
             return Err(ErrorCode::ConcurrentTransactions);
         }
-        if self.entry.state == State::Ongoing && self.entry.partitions.contains(partition) {
+        if self.entry.state == TransactionState::Ongoing
+            && self.entry.partitions.contains(partition)
+        {
             Ok(())
         } else {
             Err(ErrorCode::TransactionAbortable)
@@ -256,7 +273,7 @@ impl Transaction {
         }
     }
 
-    /// Commits or aborts.
+    /// Commits or aborts the transaction.
     pub(crate) fn end(&mut self, request: EndRequest, now_ms: i64) -> Decision<End> {
         let entry = &self.entry;
         let again = entry.is_sent_again(request);
@@ -267,12 +284,15 @@ impl Transaction {
         if request.producer_id != entry.producer_id && !overflowed {
             return Err(ErrorCode::InvalidProducerIdMapping);
         }
-        let complete = matches!(entry.state, State::CompleteAbort | State::CompleteCommit);
+        let complete = matches!(
+            entry.state,
+            TransactionState::CompleteAbort | TransactionState::CompleteCommit
+        );
         let valid = if entry.client_version >= EPOCH_BUMPS {
             match entry.state {
-                State::Ongoing | State::Empty => request.epoch == entry.epoch,
-                State::PrepareAbort | State::PrepareCommit => again,
-                State::CompleteAbort | State::CompleteCommit => {
+                TransactionState::Ongoing | TransactionState::Empty => request.epoch == entry.epoch,
+                TransactionState::PrepareAbort | TransactionState::PrepareCommit => again,
+                TransactionState::CompleteAbort | TransactionState::CompleteCommit => {
                     again || overflowed || request.epoch == entry.epoch
                 }
             }
@@ -288,8 +308,13 @@ impl Transaction {
         let bumps = request.client_version >= EPOCH_BUMPS;
         let same = matches!(
             (entry.state, request.commit),
-            (State::PrepareCommit | State::CompleteCommit, true)
-                | (State::PrepareAbort | State::CompleteAbort, false)
+            (
+                TransactionState::PrepareCommit | TransactionState::CompleteCommit,
+                true
+            ) | (
+                TransactionState::PrepareAbort | TransactionState::CompleteAbort,
+                false
+            )
         );
         if entry.state.is_prepared() {
             return Err(if same {
@@ -304,21 +329,24 @@ impl Transaction {
                 epoch: entry.epoch,
             });
         }
-        // From version 2 on a producer may abort a transaction of which nothing has arrived: that, too, raises its epoch.
+        // From version 2 on a producer may abort a transaction without partitions; that raises its
+        // epoch, too.
         let empty_abort = bumps && !request.commit && !again && !overflowed;
-        if entry.state != State::Ongoing && !empty_abort {
+        if entry.state != TransactionState::Ongoing && !empty_abort {
             return Err(ErrorCode::InvalidTxnState);
         }
         let next = entry.prepared(request, now_ms)?;
         Ok(End::Store(self.change(next)))
     }
 
-    /// The end of a transaction that has taken too long, if it has. The wall clock (`now_ms`) is asked once, how much time
-    /// is left, which is never more than there was; from then on the clock that runs since the start (`up_ms`) counts:
-    /// setting the clock neither ends a transaction early nor keeps it open.
+    /// Returns the entry that aborts a transaction that exceeded its timeout.
+    ///
+    /// The wall clock (`now_ms`) is read once, for the remaining time, which is at most the whole
+    /// timeout. From then on the uptime (`up_ms`) counts: setting the wall clock neither ends a
+    /// transaction early nor keeps it open.
     pub(crate) fn time_out(&mut self, now_ms: i64, up_ms: i64) -> Option<Entry> {
         let entry = &self.entry;
-        if entry.state != State::Ongoing {
+        if entry.state != TransactionState::Ongoing {
             return None;
         }
         let timeout_ms = i64::from(entry.timeout_ms).max(0);
@@ -332,7 +360,7 @@ impl Transaction {
         Some(self.change(fenced))
     }
 
-    /// All markers are written; `None` when that is not what is waited for.
+    /// Returns the entry after all markers are written; `None` when no markers are due.
     pub(crate) fn complete(&mut self, now_ms: i64) -> Option<Entry> {
         let entry = &self.entry;
         if self.pending || !entry.state.is_prepared() {
@@ -344,10 +372,10 @@ impl Transaction {
         } else {
             (entry.producer_id, entry.epoch)
         };
-        let state = if entry.state == State::PrepareCommit {
-            State::CompleteCommit
+        let state = if entry.state == TransactionState::PrepareCommit {
+            TransactionState::CompleteCommit
         } else {
-            State::CompleteAbort
+            TransactionState::CompleteAbort
         };
         let next = Entry {
             state,
@@ -362,17 +390,20 @@ impl Transaction {
         Some(self.change(next))
     }
 
-    /// True when nobody has used it for so long that it may go; it is then on its way.
+    /// Returns true when the id was not used for `expiration_ms`; its removal is then in flight.
     pub(crate) fn expire(&mut self, expiration_ms: i64, now: impl Into<Reading>) -> bool {
         let entry = &self.entry;
         let idle = matches!(
             entry.state,
-            State::Empty | State::CompleteAbort | State::CompleteCommit
+            TransactionState::Empty
+                | TransactionState::CompleteAbort
+                | TransactionState::CompleteCommit
         );
         let now = now.into();
         let mut age_ms = now.age_ms(entry.updated_ms);
         if age_ms < 0 {
-            // Of a clock that was set back since: its time begins now, or it would never end.
+            // The wall clock was set back after the last change: the time counts from now on,
+            // because it would never end otherwise.
             age_ms = now.age_ms(*self.ahead_seen_ms.get_or_insert(now.wall_ms));
         }
         let old = age_ms >= expiration_ms;
@@ -383,7 +414,8 @@ impl Transaction {
 }
 
 impl Entry {
-    /// The same request to end a transaction, whose answer was lost: its epoch is the one before.
+    /// Returns true for a repeated request to end a transaction, whose answer was lost: it has the
+    /// previous epoch.
     fn is_sent_again(&self, request: EndRequest) -> bool {
         self.client_version >= EPOCH_BUMPS
             && request.producer_id == self.producer_id
@@ -399,7 +431,7 @@ impl Entry {
         now_ms: i64,
     ) -> Decision<Self> {
         let next = Self {
-            state: State::Empty,
+            state: TransactionState::Empty,
             next_producer_id: ProducerId::NONE,
             timeout_ms,
             partitions: std::collections::BTreeSet::new(),
@@ -424,7 +456,7 @@ impl Entry {
             Some((_, epoch)) if self.epoch == -1 || epoch == self.epoch => {
                 (self.epoch + 1, self.epoch)
             }
-            // It has been given this epoch, and did not hear of it.
+            // The producer was given this epoch, but the answer was lost.
             Some((_, epoch)) if epoch == self.last_epoch => (self.epoch, self.last_epoch),
             Some(_) => return Err(ErrorCode::ProducerFenced),
         };
@@ -437,9 +469,9 @@ impl Entry {
 
     fn prepared(&self, request: EndRequest, now_ms: i64) -> Decision<Self> {
         let state = if request.commit {
-            State::PrepareCommit
+            TransactionState::PrepareCommit
         } else {
-            State::PrepareAbort
+            TransactionState::PrepareAbort
         };
         let mut next = Self {
             state,
@@ -447,7 +479,7 @@ impl Entry {
             updated_ms: now_ms,
             ..self.clone()
         };
-        if self.state != State::Ongoing {
+        if self.state != TransactionState::Ongoing {
             next.start_ms = now_ms;
             next.partitions.clear();
         }

@@ -1,19 +1,21 @@
-//! Carries a decision out: a marker into every partition of the transaction, then the note that it is complete.
+//! Carries out a decision: writes a marker into every partition of the transaction, then the record
+//! that it is complete.
 //!
-//! Tries until it is done: a decision stands once it is in the log. A partition that is gone needs no marker. Markers
-//! may be written twice (a crash between the markers and the note): the second one ends nothing.
+//! It retries until everything is written, because a decision in the log stands. A deleted
+//! partition needs no marker. A crash before the last record leads to second markers, which end
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
-use storage::log::producer_state::{EndMarker, Outcome};
+use storage::log::producer_state::{EndMarker, TransactionOutcome};
 use wire::types::ErrorCode;
 
 use super::coordinator::TransactionCoordinator;
 use super::ending::Ending;
-use super::state::{Entry, PartitionName, State};
+use super::state::{Entry, PartitionName, TransactionState};
 use crate::Broker;
 use crate::fetch_session::TopicKey;
 use crate::names::OFFSETS_TOPIC;
@@ -49,7 +51,8 @@ pub(super) async fn carry_out<P: Platform>(
         let Ok(broker) = coordinator.broker() else {
             return;
         };
-        // While a shard starts, its image is not there yet: nothing may be taken for gone before it is.
+        // While a shard starts, its image is not there yet: no partition may be taken for deleted
+        // until it is.
         let Ok(epoch) = coordinator.epoch(partition) else {
             broker.platform.clock().sleep(RETRY_MIN).await;
             continue;
@@ -83,10 +86,10 @@ pub(super) async fn carry_out<P: Platform>(
 
 fn ending_of(entry: &Entry, coordinator_epoch: i32) -> Ending {
     assert!(entry.state.is_prepared(), "what is not decided has no end");
-    let outcome = if entry.state == State::PrepareCommit {
-        Outcome::Commit
+    let outcome = if entry.state == TransactionState::PrepareCommit {
+        TransactionOutcome::Commit
     } else {
-        Outcome::Abort
+        TransactionOutcome::Abort
     };
     Ending {
         producer_id: entry.producer_id,
@@ -95,7 +98,8 @@ fn ending_of(entry: &Entry, coordinator_epoch: i32) -> Ending {
             outcome,
             coordinator_epoch,
         },
-        // Ours is the only coordinator: it ends what it began, in either version of the protocol.
+        // This broker is the only coordinator: it ends the transactions that it began, in either
+        // protocol version.
         raises_epoch: false,
     }
 }
@@ -114,7 +118,8 @@ async fn write<P: Platform>(
     written
         .map(|written| match written {
             Err(ErrorCode::UnknownTopicOrPartition) => Ok(()),
-            // Somebody newer has ended it there.
+            // A newer producer epoch or coordinator epoch has ended the transaction in this
+            // partition.
             Err(ErrorCode::InvalidProducerEpoch | ErrorCode::TransactionCoordinatorFenced) => {
                 tracing::warn!(?ending, "a partition knows a newer end of the transaction");
                 Ok(())
@@ -124,7 +129,7 @@ async fn write<P: Platform>(
         .collect()
 }
 
-/// Ends transactions at partitions; each answers when its marker is committed.
+/// Writes end markers to partitions; each result comes when the marker is committed.
 pub(crate) async fn end_at<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: Vec<(Result<crate::route::Target, ErrorCode>, Ending)>,
@@ -133,7 +138,7 @@ pub(crate) async fn end_at<P: Platform>(
         let clock = broker.platform.clock();
         let begun = partition.end_transaction(ending, clock);
         let deadline = clock.now() + MARKER_TIMEOUT;
-        // A task of its own: what the marker means for groups is done whether or not the client stays.
+        // A task of its own: the marker takes effect for groups even if the client disconnects.
         let ended = async move {
             let accepted = begun.map_err(|error| error.code)?;
             partition

@@ -1,7 +1,8 @@
-//! Where a transactional id stands, as `__transaction_state` has it.
+//! The state of a transactional id, as in `__transaction_state`.
 //!
-//! States and their numbers are Kafka's. `Dead` and `PrepareEpochFence` exist in Kafka's memory only and never here:
-//! an id that expires is removed, a producer that is fenced is aborted in the same step.
+//! States and their numbers are Kafka's. `Dead` and `PrepareEpochFence` exist only in Kafka's
+//! memory and never here: an expired id is removed, and fencing a producer aborts its transaction
+//! in the same step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +11,18 @@ use wire::records::DecodeError;
 use wire::records::transactions::{TransactionLogKey, TransactionLogValue, TransactionPartitions};
 use wire::types::ProducerId;
 
-/// The largest epoch that a producer is given; one more is left for fencing it.
+/// The largest epoch that a producer gets; one more is left to fence it.
 pub(super) const EPOCH_MAX: i16 = i16::MAX - 1;
 
-/// From this version of the protocol on the epoch grows with each transaction.
+/// From this version of the protocol on, every transaction raises the epoch.
 pub(crate) const EPOCH_BUMPS: i16 = 2;
 
 /// State of a transactional id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum State {
-    /// No transaction since the producer began.
+pub(crate) enum TransactionState {
+    /// No transaction since the producer initialized.
     Empty,
-    /// A transaction with partitions.
+    /// A transaction is open.
     Ongoing,
     /// Decided to commit; markers are being written.
     PrepareCommit,
@@ -33,7 +34,7 @@ pub(crate) enum State {
     CompleteAbort,
 }
 
-impl State {
+impl TransactionState {
     const ALL: [(Self, i8, &'static str); 6] = [
         (Self::Empty, 0, "Empty"),
         (Self::Ongoing, 1, "Ongoing"),
@@ -43,7 +44,7 @@ impl State {
         (Self::CompleteAbort, 5, "CompleteAbort"),
     ];
 
-    /// Its number in the log.
+    /// Returns its number in the log.
     pub(crate) fn number(self) -> i8 {
         let Some((_, number, _)) = Self::ALL.iter().find(|(state, ..)| *state == self) else {
             unreachable!("all states have numbers");
@@ -51,7 +52,7 @@ impl State {
         *number
     }
 
-    /// Its name, as tools show it.
+    /// Returns its name, as tools show it.
     pub(crate) fn name(self) -> &'static str {
         let Some((.., name)) = Self::ALL.iter().find(|(state, ..)| *state == self) else {
             unreachable!("all states have names");
@@ -59,7 +60,8 @@ impl State {
         name
     }
 
-    /// The state of this name, also of those that only Kafka's memory has: they filter nothing out of a list.
+    /// Returns true for the name of a state, including those in Kafka's memory only: a filter by
+    /// them is valid.
     pub(crate) fn is_name(name: &str) -> bool {
         matches!(name, "Dead" | "PrepareEpochFence") || Self::ALL.iter().any(|(.., it)| *it == name)
     }
@@ -71,48 +73,49 @@ impl State {
             .map(|(state, ..)| *state)
     }
 
-    /// A decision has been taken and not been carried out everywhere.
+    /// Returns true when a decision has been taken but not carried out everywhere.
     pub(crate) fn is_prepared(self) -> bool {
         matches!(self, Self::PrepareCommit | Self::PrepareAbort)
     }
 }
 
-/// A partition, by its topic's name.
+/// A partition by topic name and index.
 pub(crate) type PartitionName = (String, i32);
 
-/// What the log has of a transactional id, and the last epoch, which it does not have.
+/// The entry of a transactional id in the log, with the last epoch, which is not in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// State.
-    pub(crate) state: State,
-    /// The producer's id.
+    /// The state.
+    pub(crate) state: TransactionState,
+    /// The producer id.
     pub(crate) producer_id: ProducerId,
-    /// The id it had before, `NONE` if none.
+    /// The previous producer id; `NONE` if there is none.
     pub(crate) previous_producer_id: ProducerId,
-    /// The id it gets when the transaction is complete, `NONE` for the same.
+    /// The producer id after the transaction is complete; `NONE` if it stays the same.
     pub(crate) next_producer_id: ProducerId,
-    /// The producer's epoch; -1 before it has been given one.
+    /// The producer epoch; -1 before the first one.
     pub(crate) epoch: i16,
-    /// The epoch before this one, where a client that did not hear of the new one may come back with it; else -1.
+    /// The previous epoch, if a client that did not get the current one may return with it; else
+    /// -1.
     pub(crate) last_epoch: i16,
-    /// How long a transaction may take, in milliseconds.
+    /// Transaction timeout in milliseconds.
     pub(crate) timeout_ms: i32,
-    /// Partitions of the transaction that have, or may have, records of it and no marker.
+    /// Partitions that have, or may have, records of the transaction and no marker.
     // Bounded: `transaction::weight::check_growth`, for all ids of a shard.
     pub(crate) partitions: BTreeSet<PartitionName>,
     /// When the transaction began, in milliseconds; -1 without one.
     pub(crate) start_ms: i64,
-    /// When this was decided, in milliseconds.
+    /// When this entry was decided, in milliseconds.
     pub(crate) updated_ms: i64,
-    /// Version of the protocol that the client used.
+    /// The protocol version that the client used.
     pub(crate) client_version: i16,
 }
 
 impl Entry {
-    /// A transactional id that nobody has used yet.
+    /// Creates the entry of a transactional id that was never used.
     pub(crate) fn unused(producer_id: ProducerId, timeout_ms: i32, now_ms: i64) -> Self {
         Self {
-            state: State::Empty,
+            state: TransactionState::Empty,
             producer_id,
             previous_producer_id: ProducerId::NONE,
             next_producer_id: ProducerId::NONE,
@@ -126,7 +129,9 @@ impl Entry {
         }
     }
 
-    /// As a log has it that is read at `now_ms`: nothing was decided later than that, whatever the clock said then.
+    /// Returns the entry with a last update not after `now_ms`, the time of the load.
+    ///
+    /// The clock may have been ahead when the entry was written.
     pub(crate) fn known_by(self, now_ms: i64) -> Self {
         Self {
             updated_ms: self.updated_ms.min(now_ms),
@@ -134,12 +139,12 @@ impl Entry {
         }
     }
 
-    /// True when the next epoch needs another producer id.
+    /// Returns true when the next epoch needs another producer id.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.epoch >= EPOCH_MAX
     }
 
-    /// The record's key and value. `level` is the finalized `transaction.version`.
+    /// Returns the record's key and value; `level` is the finalized `transaction.version`.
     pub(crate) fn record(&self, id: &str, level: i16) -> (Bytes, Option<Bytes>) {
         let mut by_topic: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
         for (topic, partition) in &self.partitions {
@@ -157,7 +162,7 @@ impl Entry {
             producer_epoch: self.epoch,
             timeout_ms: self.timeout_ms,
             status: self.state.number(),
-            partitions: (self.state != State::Empty).then(|| partitions.collect()),
+            partitions: (self.state != TransactionState::Empty).then(|| partitions.collect()),
             last_update_ms: self.updated_ms,
             start_ms: self.start_ms,
             client_version: self.client_version,
@@ -166,7 +171,7 @@ impl Entry {
         (key(id), Some(value.encode(level.min(1))))
     }
 
-    /// Reads a record's value; `None` for a state that no log has.
+    /// Decodes a record's value; returns `None` for a state that no log has.
     pub(crate) fn from_record(value: &[u8]) -> Result<Option<Self>, DecodeError> {
         let value = TransactionLogValue::decode(value)?;
         let partitions = value.partitions.unwrap_or_default().into_iter();
@@ -176,23 +181,25 @@ impl Entry {
                 .map(move |partition| (topic.clone(), partition))
         });
         let partitions = partitions.collect();
-        Ok(State::from_number(value.status).map(|state| Self {
-            state,
-            producer_id: ProducerId(value.producer_id),
-            previous_producer_id: ProducerId(value.previous_producer_id),
-            next_producer_id: ProducerId(value.next_producer_id),
-            epoch: value.producer_epoch,
-            last_epoch: -1,
-            timeout_ms: value.timeout_ms,
-            partitions,
-            start_ms: value.start_ms,
-            updated_ms: value.last_update_ms,
-            client_version: value.client_version,
-        }))
+        Ok(
+            TransactionState::from_number(value.status).map(|state| Self {
+                state,
+                producer_id: ProducerId(value.producer_id),
+                previous_producer_id: ProducerId(value.previous_producer_id),
+                next_producer_id: ProducerId(value.next_producer_id),
+                epoch: value.producer_epoch,
+                last_epoch: -1,
+                timeout_ms: value.timeout_ms,
+                partitions,
+                start_ms: value.start_ms,
+                updated_ms: value.last_update_ms,
+                client_version: value.client_version,
+            }),
+        )
     }
 }
 
-/// The key of a transactional id's records.
+/// Returns the key of a transactional id's records.
 pub(crate) fn key(id: &str) -> Bytes {
     let transactional_id = id.to_owned();
     TransactionLogKey { transactional_id }.encode()

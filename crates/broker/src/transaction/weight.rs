@@ -1,8 +1,9 @@
-//! The transactional ids of one partition, and what they take, in bytes: about, because maps have places of their own,
-//! and never less than what clients said.
+//! The transactional ids of one partition, and the bytes that they take: approximate because maps
+//! have overhead, but never less than the clients sent.
 //!
-//! Invariant: `bytes` is the sum over all ids: entries change through [`Ids::settle`] only. Not here: what an id may do
-//! (`machine.rs`), and who is told that there is no room (`coordinator.rs`).
+//! Invariant: `bytes` is the sum over all ids, because entries change only through [`Ids::settle`].
+//! Not here: the decisions about an id (`machine.rs`), and the requests that are refused for lack
+//! of room (`coordinator.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,11 +13,11 @@ use wire::types::ErrorCode;
 use super::machine::Transaction;
 use super::state::{Entry, PartitionName};
 
-/// Transactional ids in one partition of `__transaction_state`.
+/// Most transactional ids in one partition of `__transaction_state`.
 pub(super) const IDS_MAX: usize = 1_000_000;
-/// What an id takes beside its text and its partitions.
+/// Bytes that an id takes beside its text and its partitions.
 const ID_BYTES: usize = 512;
-/// What a partition takes beside its topic's name.
+/// Bytes that a partition takes beside its topic's name.
 const PARTITION_BYTES: usize = 64;
 
 /// The ids of one partition of `__transaction_state`.
@@ -32,7 +33,7 @@ impl Ids {
         self.by_id.len()
     }
 
-    /// What they take.
+    /// Returns the bytes of all ids.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -41,18 +42,18 @@ impl Ids {
         self.by_id.get(id)
     }
 
-    /// For decisions, which change nothing that weighs.
+    /// Returns an id for a decision, which does not change its bytes.
     pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Transaction> {
         self.by_id.get_mut(id)
     }
 
-    /// Those behind an id, in their order; all of them behind none.
+    /// Returns the ids after `id`, or all without one, in their order.
     pub(super) fn behind(&self, id: Option<&str>) -> impl Iterator<Item = (&String, &Transaction)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
         self.by_id.range::<str, _>((from, Bound::Unbounded))
     }
 
-    /// The same for decisions, which change nothing that weighs.
+    /// Returns the same for decisions, which do not change bytes.
     pub(super) fn behind_mut(
         &mut self,
         id: Option<&str>,
@@ -61,7 +62,7 @@ impl Ids {
         self.by_id.range_mut::<str, _>((from, Bound::Unbounded))
     }
 
-    /// Forgets so many of ids that nobody asks for any more. False when none is left.
+    /// Drops up to `count` ids of a set that is no longer served; returns false when none is left.
     pub(super) fn drop_some(&mut self, count: usize) -> bool {
         (0..count).all(|_| self.by_id.pop_first().is_some())
     }
@@ -86,7 +87,7 @@ impl Ids {
         }
     }
 
-    /// Ends a change of an id: it is in the log, or it is not.
+    /// Ends a change of an id: `stored` is the entry if it is in the log.
     pub(super) fn settle(&mut self, id: &str, stored: Option<Entry>) {
         if let Some(known) = self.by_id.get_mut(id) {
             let before = bytes_of_entry(known.entry());
@@ -98,8 +99,9 @@ impl Ids {
     }
 }
 
-/// Whether ids that take `all` may take `growth` more. What clients are told has them try again: transactions end, and
-/// ids expire.
+/// Checks that ids with `all` bytes may grow by `growth`.
+///
+/// The error makes clients retry: transactions end, and ids expire.
 pub(super) fn check_growth(all: usize, growth: usize, bytes_max: usize) -> Result<(), ErrorCode> {
     if growth > 0 && all.saturating_add(growth) > bytes_max {
         return Err(ErrorCode::CoordinatorLoadInProgress);
@@ -107,12 +109,12 @@ pub(super) fn check_growth(all: usize, growth: usize, bytes_max: usize) -> Resul
     Ok(())
 }
 
-/// What an id takes that is new.
+/// Returns the bytes of a new id.
 pub(super) fn bytes_of_new(id: &str) -> usize {
     ID_BYTES.saturating_add(id.len())
 }
 
-/// What a transaction takes more with these partitions.
+/// Returns by how many bytes these partitions enlarge a transaction.
 pub(super) fn growth_by(entry: &Entry, partitions: &[PartitionName]) -> usize {
     let new = partitions
         .iter()

@@ -1,13 +1,13 @@
-//! How the clocks are compared, at a start and every few seconds, and what is made known of it.
+//! How the clocks are compared, at a start and every few seconds, and how the result is published.
 //!
-//! Invariant: what is believed is noted before the next start needs it, or said to be in doubt then. It does not: decide what is
-//! believed ([`Steps`] does).
+//! Invariant: the trusted time is saved before the next start needs it, or that start treats the
+//! clock as in doubt. It does not decide what is trusted ([`Steps`] does).
 
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-use platform::clock::steps::{Mark, Seen, StepSettings, Steps};
+use platform::clock::steps::{ClockObservation, Mark, StepSettings, Steps};
 use platform::{Disk, Platform};
 use storage::checkpoint::meta_properties::java_date;
 use storage::checkpoint::offsets;
@@ -20,7 +20,7 @@ use crate::names::CLOCK_FILE;
 
 /// How often the clocks are compared.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// How old the note may become.
+/// Maximum age of the note.
 const NOTE_INTERVAL_MS: i64 = 600_000;
 
 /// Watches the clock as long as the shard lives.
@@ -32,7 +32,7 @@ pub(crate) async fn watch<P: Platform>(broker: Rc<Broker<P>>) {
 }
 
 impl<P: Platform> Broker<P> {
-    /// Decides at a start what is believed of the clock, before a log is opened.
+    /// Decides at a start which time to trust, before a log is opened.
     pub(crate) async fn begin_clock(&self) {
         let clock = self.platform.clock();
         let settings = self.step_settings();
@@ -59,7 +59,7 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// A step of the clock that is not believed yet; known to the shard of the controller.
+    /// Returns a step of the clock that is not trusted yet; only the controller's shard knows it.
     pub fn held_step(&self) -> Option<HeldStep> {
         let steps = (*self.wall_clock.steps.borrow())?;
         let clock = self.platform.clock();
@@ -80,8 +80,8 @@ impl<P: Platform> Broker<P> {
         *self.wall_clock.steps.borrow_mut() = Some(steps);
         self.believe(&steps, settings);
         match seen {
-            Seen::Steady | Seen::Held => {}
-            Seen::Stepped(by_ms) => {
+            ClockObservation::Steady | ClockObservation::Held => {}
+            ClockObservation::Stepped(by_ms) => {
                 self.metrics.clock_steps.inc();
                 tracing::warn!(
                     wall = date(wall_ms),
@@ -92,10 +92,10 @@ impl<P: Platform> Broker<P> {
                      that long (clock.step.hold.ms; 0 has it believed at once)"
                 );
             }
-            Seen::Returned => {
+            ClockObservation::Returned => {
                 tracing::warn!(wall = date(wall_ms), "the wall clock is back where it was");
             }
-            Seen::Followed(by_ms) => {
+            ClockObservation::Followed(by_ms) => {
                 tracing::warn!(
                     wall = date(wall_ms),
                     by_s = by_ms / 1000,
@@ -105,7 +105,7 @@ impl<P: Platform> Broker<P> {
         }
         let noted_ms = self.wall_clock.noted_ms.get();
         let is_old = noted_ms.is_none_or(|at| mono_ms.saturating_sub(at) >= NOTE_INTERVAL_MS);
-        if is_old || !matches!(seen, Seen::Steady | Seen::Held) {
+        if is_old || !matches!(seen, ClockObservation::Steady | ClockObservation::Held) {
             self.note_clock().await;
         }
     }
@@ -121,7 +121,7 @@ impl<P: Platform> Broker<P> {
         self.metrics.clock_step.set(clock.reading().step_ms());
     }
 
-    /// Writes down what the next start has to know.
+    /// Writes the note for the next start.
     pub(crate) async fn note_clock(&self) {
         let Some(steps) = *self.wall_clock.steps.borrow() else {
             return;
@@ -147,7 +147,7 @@ impl<P: Platform> Broker<P> {
         mark
     }
 
-    /// When the newest checkpoint file of any directory was written.
+    /// Returns the time when the newest checkpoint file of any directory was written.
     async fn last_sign_of_life(&self) -> Option<Mark> {
         let files = [
             offsets::RECOVERY_POINTS,

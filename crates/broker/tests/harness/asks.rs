@@ -46,7 +46,8 @@ pub(crate) fn produce(topic: &str, acks: i16, records: &[(i32, Bytes)]) -> Produ
         .with_topic_data(vec![topic])
 }
 
-/// A fetch of some partitions of one topic: (partition, offset). Waits for a byte for at most 500 ms, keeps no session.
+/// A fetch of some partitions of one topic: (partition, offset). Waits for a byte for at most 500
+/// ms, keeps no session.
 pub(crate) fn fetch(topic: &str, from: &[(i32, i64)]) -> FetchRequest {
     let topic = FetchTopic::default()
         .with_topic(topic_name(topic))

@@ -76,7 +76,8 @@ pub(crate) fn filled(mut builder: BatchBuilder, timestamp: i64, values: &[&str])
     builder.finish().unwrap()
 }
 
-/// Offsets and values of the records in a run of whole batches (an incomplete one at the end is passed over).
+/// Offsets and values of the records in a run of whole batches (an incomplete one at the end is
+/// passed over).
 pub(crate) fn read(bytes: &Bytes) -> Vec<(i64, String)> {
     let mut found = Vec::new();
     for batch in whole(bytes) {

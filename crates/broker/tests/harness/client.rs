@@ -1,4 +1,5 @@
-//! A client without a socket: encodes requests as clients do, hands the frame to `dispatch`, decodes the answer.
+//! A client without a socket: encodes requests as clients do, hands the frame to `dispatch`,
+//! decodes the answer.
 
 use std::cell::RefCell;
 use std::future::Future;
@@ -6,7 +7,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use broker::dispatch::{Called, CloseReason, Reply, call};
+use broker::dispatch::{CloseReason, ParsedRequest, Reply, call};
 use broker::handler::{ClientSoftware, Context};
 use bytes::{Bytes, BytesMut};
 use wire::kafka::Api;
@@ -51,7 +52,8 @@ fn header_of(client: &'static str, key: i16, version: i16) -> BytesMut {
     frame
 }
 
-/// Decodes the answer to a request of this version; it must be answered, and by nothing more than the answer.
+/// Decodes the answer to a request of this version; it must be answered, and by nothing more than
+/// the answer.
 pub(crate) fn decode<R: Request>(version: i16, reply: Reply) -> R::Response {
     let api = Api::from_key(R::KEY).expect("a served API");
     let response = match reply {
@@ -88,7 +90,7 @@ pub(crate) fn called_as(
     broker: &SimBroker,
     software: &Rc<RefCell<ClientSoftware>>,
     frame: &Bytes,
-) -> Called {
+) -> ParsedRequest {
     let software = Rc::clone(software);
     let context = Context {
         software,
@@ -97,7 +99,7 @@ pub(crate) fn called_as(
     call(broker, context, frame)
 }
 
-pub(crate) fn called(broker: &SimBroker, frame: &Bytes) -> Called {
+pub(crate) fn called(broker: &SimBroker, frame: &Bytes) -> ParsedRequest {
     call(broker, context(), frame)
 }
 

@@ -1,8 +1,10 @@
-//! A whole broker on a simulated disk: some shards on one simulated executor, and a client that speaks in frames.
+//! A whole broker on a simulated disk: some shards on one simulated executor, and a client that
+//! speaks in frames.
 //!
-//! A [`life`] is one process: it starts on a disk, serves, and is gone with everything it spawned when its story ends.
-//! The disk outlives it: the next life begins on what [`SimDisk::kill`] or [`SimDisk::crash`] left. Nothing sleeps in
-//! real time. Not here: sockets and configuration files (`server`).
+//! A [`life`] is one process: it starts on a disk, serves, and is gone with everything it spawned
+//! when its story ends. The disk outlives it: the next life begins on what [`SimDisk::kill`] or
+//! [`SimDisk::crash`] left. Nothing sleeps in real time. Not here: sockets and configuration files
+//! (`server`).
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -18,11 +20,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use broker::answers::Answers;
-use broker::log_dirs::{LogDirs, Told};
+use broker::log_dirs::{LogDirs, OperatorConsent};
 use broker::metrics::Metrics;
 use broker::recovery::Recovery;
 use broker::shards::seats;
-use broker::{Broker, Shared, housekeeping};
+use broker::{Broker, ProcessState, housekeeping};
 use platform::sim::{SimDisk, SimPlatform};
 use platform::{Clock, Platform};
 use prometheus_client::registry::Registry;
@@ -46,7 +48,8 @@ pub(crate) struct Cluster {
     registry: Registry,
 }
 
-/// Runs one process on `disk` from its start to the end of `story`; without [`Cluster::stop`] it just ends there.
+/// Runs one process on `disk` from its start to the end of `story`; without [`Cluster::stop`] it
+/// just ends there.
 pub(crate) fn life<R>(disk: &SimDisk, setup: &Setup, story: impl AsyncFnOnce(&Cluster) -> R) -> R {
     try_life(disk, setup, story).expect("the broker starts")
 }
@@ -86,7 +89,7 @@ impl Cluster {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let (homes, lower) = (&setup.options.log_dirs, &setup.options.lower_dirs);
-        LogDirs::check_places(&platform, homes, lower, Told::default())
+        LogDirs::check_places(&platform, homes, lower, OperatorConsent::default())
             .await
             .map_err(|error| error.to_string())?;
         let log_dirs = LogDirs::open(&platform, homes, None, None)
@@ -97,7 +100,7 @@ impl Cluster {
             Some((tiers, _)) => Some(lower_tiers(&platform, &log_dirs, tiers.clone()).await?),
             None => None,
         };
-        let shared = Shared {
+        let shared = ProcessState {
             options: Arc::new(setup.options.clone()),
             log_dirs: Arc::new(log_dirs),
             metrics: metrics.clone(),

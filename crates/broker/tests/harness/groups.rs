@@ -14,7 +14,8 @@ use super::asks::{error, text, topic_name};
 const ATTEMPTS: usize = 100;
 
 impl Cluster {
-    /// Where a group stands in partition 0 of `topic`, which it is told only when no transaction may still move it.
+    /// Where a group stands in partition 0 of `topic`, which it is told only when no transaction
+    /// may still move it.
     pub(crate) async fn stable_position(&self, group: &str, topic: &str) -> Result<i64, ErrorCode> {
         let topic = OffsetFetchRequestTopics::default()
             .with_name(topic_name(topic))

@@ -16,8 +16,9 @@ thread_local! {
 
 /// Sees to it that lines are heard of, before the first is written.
 ///
-/// One subscriber serves all tests of the process, and for good: whether a line is wanted at all is decided when its place in
-/// the code is first reached, and that could be missed while subscribers came and went on other threads.
+/// One subscriber serves all tests of the process, and for good: whether a line is wanted at all is
+/// decided when its place in the code is first reached, and that could be missed while subscribers
+/// came and went on other threads.
 pub(crate) fn listen() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| tracing::subscriber::set_global_default(Journal).expect("the only one"));

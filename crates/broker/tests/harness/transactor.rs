@@ -1,4 +1,5 @@
-//! A transactional producer, of either version of the protocol, and what readers of committed records see.
+//! A transactional producer, of either version of the protocol, and what readers of committed
+//! records see.
 
 use wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use wire::messages::txn_offset_commit_request::{
@@ -67,7 +68,8 @@ impl<'a> Transactor<'a> {
         self.producer
     }
 
-    /// A producer that was there before the broker's restart, and has sent so many records to partition 0.
+    /// A producer that was there before the broker's restart, and has sent so many records to
+    /// partition 0.
     pub(crate) fn resumed(
         cluster: &'a Cluster,
         id: &str,
@@ -241,8 +243,8 @@ impl<'a> Transactor<'a> {
 }
 
 impl Cluster {
-    /// What a reader of committed records finds in a partition of `t`, and whether it has come to the end: a
-    /// transaction that is open holds it back.
+    /// What a reader of committed records finds in a partition of `t`, and whether it has come to
+    /// the end: a transaction that is open holds it back.
     pub(crate) async fn committed_values(&self, partition: i32) -> (Vec<String>, bool) {
         let (mut next, end) = (0, self.offset("t", partition, -1).await);
         let mut values = Vec::new();

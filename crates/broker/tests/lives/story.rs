@@ -1,9 +1,10 @@
-//! Bytes as a story: requests of several clients to brokers on a simulated disk, with kills, losses of power, full disks,
-//! missing descriptors and jumps of the clock between.
+//! Bytes as a story: requests of several clients to brokers on a simulated disk, with kills, losses
+//! of power, full disks, missing descriptors and jumps of the clock between.
 //!
-//! Any bytes are a story. What must hold: nothing panics, every broker starts, every life comes to its end, and what was
-//! acknowledged to the one honest producer is there after each start, where it was said to be.
-//! Requests are made from the shapes that guard their decoders, with the names and ids that the broker gave before.
+//! Any bytes are a story. What must hold: nothing panics, every broker starts, every life comes to
+//! its end, and what was acknowledged to the one honest producer is there after each start, where
+//! it was said to be. Requests are made from the shapes that guard their decoders, with the names
+//! and ids that the broker gave before.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Metadata that no controller wrote, or that a disk has spoilt: the start goes on without it, or names the file and the
-//! tool.
+//! Metadata that no controller wrote, or that a disk has spoilt: the start goes on without it, or
+//! names the file and the tool.
 
 use std::path::Path;
 
@@ -378,7 +378,8 @@ fn dynamic_values_are_taken_back_of_a_broker_that_does_not_run() {
 
 #[test]
 fn damage_amid_the_metadata_is_refused_and_mended_and_nothing_behind_it_vanishes() {
-    // In a record, in the length of a batch, in all of its header, and over the border of two batches.
+    // In a record, in the length of a batch, in all of its header, and over the border of two
+    // batches.
     type Damage = fn(&mut Vec<u8>, usize);
     let damages: [Damage; 4] = [
         |log, at| log[at + 80] ^= 1,

@@ -1,5 +1,6 @@
-//! A chain: it takes the numbers from the position of its group on, writes them to some partitions, and moves the position,
-//! all in one transaction. Two instances of a chain share a transactional id and get in each other's way.
+//! A chain: it takes the numbers from the position of its group on, writes them to some partitions,
+//! and moves the position, all in one transaction. Two instances of a chain share a transactional
+//! id and get in each other's way.
 
 use platform::sim::Rng;
 use platform::task;

@@ -1,7 +1,8 @@
-//! Members of a classic group: they join, the leader divides the partitions, they commit positions in their generation.
+//! Members of a classic group: they join, the leader divides the partitions, they commit positions
+//! in their generation.
 //!
-//! In one generation no partition has two members; a position of an older generation is refused once a newer one has
-//! committed; positions that were acknowledged do not go back.
+//! In one generation no partition has two members; a position of an older generation is refused
+//! once a newer one has committed; positions that were acknowledged do not go back.
 
 use bytes::Bytes;
 use platform::sim::Rng;
@@ -206,7 +207,8 @@ async fn commit(
     refused
 }
 
-/// On a healthy disk: positions are where they were told to be, or where somebody had tried to move them since.
+/// On a healthy disk: positions are where they were told to be, or where somebody had tried to move
+/// them since.
 pub(crate) async fn inspect(life: &Life) {
     for partition in 0..PARTITIONS {
         let found = life.cluster.committed(GROUP, "t", partition).await;

@@ -1,7 +1,8 @@
-//! Members of a consumer group: they come, hold partitions, fall silent, leave. No two hold the same one.
+//! Members of a consumer group: they come, hold partitions, fall silent, leave. No two hold the
+//! same one.
 //!
-//! A member holds a partition from the answer that gives it to the answer that takes it away, but no longer than a
-//! session after its last heartbeat that was answered.
+//! A member holds a partition from the answer that gives it to the answer that takes it away, but
+//! no longer than a session after its last heartbeat that was answered.
 
 use platform::sim::Rng;
 use wire::messages::consumer_group_heartbeat_request::TopicPartitions;

@@ -1,4 +1,5 @@
-//! A run: some lives of one broker with clients at work, and an inspection on a healthy disk at the end.
+//! A run: some lives of one broker with clients at work, and an inspection on a healthy disk at the
+//! end.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -123,7 +124,8 @@ impl Plan {
             2 => Some(Spell::Descriptors(24)),
             _ => None,
         };
-        // A failed sync leaves it open what is there, and a kill would keep what the power would take.
+        // A failed sync leaves it open what is there, and a kill would keep what the power would
+        // take.
         let end = if trouble.is_some() { End::Crash } else { end };
         Self {
             first,

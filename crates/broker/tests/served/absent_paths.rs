@@ -1,6 +1,7 @@
-//! Paths of tiers that are away for one start or several, or go under way, while retention and compaction go on: what
-//! was deleted stays deleted, all else is there when they are back. And starts under which any disk operation fails: they
-//! succeed or say what they could not do, and the next one finds everything.
+//! Paths of tiers that are away for one start or several, or go under way, while retention and
+//! compaction go on: what was deleted stays deleted, all else is there when they are back. And
+//! starts under which any disk operation fails: they succeed or say what they could not do, and the
+//! next one finds everything.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -349,7 +350,8 @@ fn compaction_goes_on_through_wrong_starts_and_no_deleted_key_comes_back() {
     }
 }
 
-/// How a path goes while it is used: it answers nothing any more, or something else is mounted in its place.
+/// How a path goes while it is used: it answers nothing any more, or something else is mounted in
+/// its place.
 #[derive(Clone, Copy, Debug)]
 enum Goes {
     Breaks,
@@ -482,7 +484,8 @@ fn a_start_under_any_failure_of_the_disk_says_what_it_is_and_the_next_one_finds_
                     for path in life.tiers.paths() {
                         assert_eq!(path.failed(), None, "{what}: {}", path.dir().display());
                     }
-                    // A stop that came through says so; one that did not leaves what a crash leaves.
+                    // A stop that came through says so; one that did not leaves what a crash
+                    // leaves.
                     let log = life.open(how(false, 0)).await.unwrap();
                     assert_eq!(log.log_start_offset(), Offset::ZERO, "{what}");
                     assert!(everything(&log).await == before, "{what}");
@@ -519,8 +522,8 @@ fn one_folder_that_is_missing_on_a_path_is_not_the_path() {
     }
 }
 
-/// A log whose last records are on a path that is not there for two starts. `is_named`: the segment behind them has its file, to
-/// which nobody has written.
+/// A log whose last records are on a path that is not there for two starts. `is_named`: the segment
+/// behind them has its file, to which nobody has written.
 fn miss_the_last_records(is_named: bool) {
     run(async {
         let disk = SimDisk::new(5);

@@ -1,5 +1,5 @@
-//! Requests of administrators: for every API and version one that is granted, and one with something in it that cannot
-//! be.
+//! Requests of administrators: for every API and version one that is granted, and one with
+//! something in it that cannot be.
 
 use wire::kafka::{Api, Newest};
 use wire::messages::create_acls_request::AclCreation;

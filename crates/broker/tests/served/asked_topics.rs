@@ -1,5 +1,5 @@
-//! Topics that are made because a client asks for them: whoever asks is answered soon, whatever the disk does, and nobody's
-//! many questions come before another's.
+//! Topics that are made because a client asks for them: whoever asks is answered soon, whatever the
+//! disk does, and nobody's many questions come before another's.
 
 use std::net::IpAddr;
 use std::path::Path;

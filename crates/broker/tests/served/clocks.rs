@@ -1,4 +1,5 @@
-//! The wall clock is set, by hours and by years, both ways: nothing is deleted early, and what is dated afterwards ages.
+//! The wall clock is set, by hours and by years, both ways: nothing is deleted early, and what is
+//! dated afterwards ages.
 
 use std::time::Duration;
 

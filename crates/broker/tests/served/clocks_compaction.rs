@@ -1,7 +1,8 @@
-//! The wall clock is set while compaction waits for ages: what is too young stays so, and tombstones have their time.
+//! The wall clock is set while compaction waits for ages: what is too young stays so, and
+//! tombstones have their time.
 //!
-//! Clients date by the clock that the broker shows. Every record is a segment of its own, so that compaction may look at all but the
-//! last, whatever the clock does.
+//! Clients date by the clock that the broker shows. Every record is a segment of its own, so that
+//! compaction may look at all but the last, whatever the clock does.
 
 use platform::Platform;
 use platform::sim::SimDisk;

@@ -1,5 +1,5 @@
-//! Changes of the metadata: how much one of them may be, and what becomes of those that wait for their turn when the client
-//! that asked goes, or the broker stops.
+//! Changes of the metadata: how much one of them may be, and what becomes of those that wait for
+//! their turn when the client that asked goes, or the broker stops.
 
 use std::collections::BTreeSet;
 use std::path::Path;

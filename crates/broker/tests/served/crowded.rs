@@ -1,8 +1,9 @@
-//! Requests that name seventy thousand things, or as many as a change of metadata may: one of them again and again, or as
-//! many that differ. Each is answered or refused by work that grows with its bytes, not with their square.
+//! Requests that name seventy thousand things, or as many as a change of metadata may: one of them
+//! again and again, or as many that differ. Each is answered or refused by work that grows with its
+//! bytes, not with their square.
 //!
-//! The work is the time that this thread computes: a busy machine does not lengthen it. Its bound is generous: it separates
-//! a second from minutes, whatever the processor.
+//! The work is the time that this thread computes: a busy machine does not lengthen it. Its bound
+//! is generous: it separates a second from minutes, whatever the processor.
 
 use std::time::Duration;
 
@@ -604,7 +605,8 @@ fn requests_about_transactions() {
     all_are_answered(&[MANY], transactions);
 }
 
-/// Names and numbers of a request, and how many bytes tell of each: a small request must have no huge answer.
+/// Names and numbers of a request, and how many bytes tell of each: a small request must have no
+/// huge answer.
 #[test]
 fn a_name_of_thirty_two_kilobytes_is_not_told_again_for_each_partition() {
     life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {

@@ -1,5 +1,5 @@
-//! Small files of a directory that are damaged, empty or gone: they concern their own partition, and are no reason to lose a
-//! record or to cry wolf.
+//! Small files of a directory that are damaged, empty or gone: they concern their own partition,
+//! and are no reason to lose a record or to cry wolf.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Deleting records: what other logs, and other directories, wait for is nothing to it, and nothing is said to be deleted that
-//! may come back.
+//! Deleting records: what other logs, and other directories, wait for is nothing to it, and nothing
+//! is said to be deleted that may come back.
 
 use std::collections::BTreeMap;
 use std::path::Path;

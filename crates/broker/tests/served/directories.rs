@@ -1,9 +1,10 @@
-//! Several log directories: where logs are put, found again, and what one directory's failure means to the others.
+//! Several log directories: where logs are put, found again, and what one directory's failure means
+//! to the others.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use broker::log_dirs::{LogDirs, LogDirsError, Told};
+use broker::log_dirs::{LogDirs, LogDirsError, OperatorConsent};
 use platform::sim::{Effect, Fault, OpKind, SimDisk, SimPlatform};
 use platform::{Clock, Disk, Platform};
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
@@ -199,7 +200,7 @@ fn with_dirs(setup: &Setup, dirs: &[&str]) -> Setup {
 pub(crate) async fn open_as(
     disk: &SimDisk,
     dirs: &[&str],
-    told: Told,
+    told: OperatorConsent,
 ) -> Result<LogDirs, LogDirsError> {
     let platform = SimPlatform::on(disk.clone(), Clock::starting_at(NOW_MS), 5);
     let dirs: Vec<_> = dirs.iter().map(Into::into).collect();
@@ -242,24 +243,26 @@ fn a_directory_that_is_not_mounted_refuses_the_start_and_makes_no_empty_logs() {
 fn a_directory_is_added_and_another_forgotten_when_the_operator_says_so() {
     let setup = two_directories(1);
     let disk = two_used(&setup).kill(2);
-    let new = Told {
+    let new = OperatorConsent {
         format_new: true,
-        ..Told::default()
+        ..OperatorConsent::default()
     };
-    let gone = Told {
+    let gone = OperatorConsent {
         forget_missing: true,
-        ..Told::default()
+        ..OperatorConsent::default()
     };
     platform::runtime::run_simulated(async {
         let three = ["/a", "/b", "/c"];
         let refused = open_as(&disk, &three, gone).await;
         assert!(matches!(refused, Err(LogDirsError::Unformatted { .. })));
         open_as(&disk, &three, new).await.unwrap();
-        open_as(&disk, &three, Told::default()).await.unwrap();
+        open_as(&disk, &three, OperatorConsent::default())
+            .await
+            .unwrap();
         let refused = open_as(&disk, &["/a", "/b"], new).await;
         assert!(matches!(refused, Err(LogDirsError::Missing { .. })));
         open_as(&disk, &["/a", "/b"], gone).await.unwrap();
-        open_as(&disk, &["/b", "/a"], Told::default())
+        open_as(&disk, &["/b", "/a"], OperatorConsent::default())
             .await
             .unwrap();
     })

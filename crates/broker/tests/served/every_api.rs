@@ -1,5 +1,5 @@
-//! Every API in every version that is served: answered, in that version's encoding, also when the answer is a refusal;
-//! and bytes that are no request end the connection with a reason.
+//! Every API in every version that is served: answered, in that version's encoding, also when the
+//! answer is a refusal; and bytes that are no request end the connection with a reason.
 
 use broker::dispatch::Reply;
 use bytes::{BufMut, Bytes};
@@ -12,8 +12,8 @@ use crate::harness::client::{decode, header};
 use crate::harness::{Cluster, Setup, life};
 use crate::questions::{MISSING, TOPIC, granted, refused};
 
-/// Requests about members, transactions and brokers that do not exist, or about users, whom nobody asks who they are:
-/// even the sensible ones are answered with a code.
+/// Requests about members, transactions and brokers that do not exist, or about users, whom nobody
+/// asks who they are: even the sensible ones are answered with a code.
 const ALWAYS_REFUSED: &[Api] = &[
     Api::JoinGroup,
     Api::Heartbeat,
@@ -48,7 +48,8 @@ fn with_topics(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
         for version in 0..10 {
             cluster.create(&format!("doomed-{version}"), 1).await;
         }
-        // Makes the offsets topic and gives the group a position, which takes the groups a moment to load.
+        // Makes the offsets topic and gives the group a position, which takes the groups a moment
+        // to load.
         cluster.commit("g", TOPIC, 0, 1).await;
         story(cluster).await;
     });
@@ -94,7 +95,8 @@ fn refusals_are_encoded_in_every_version() {
                     let reply = cluster.reply(0, &question.frame).await;
                     let shown = (question.show)(version, reply);
                     let named = format!("{} {version} about {topic}: {shown}", api.name());
-                    // Positions of any partition can be forgotten: it is no error that there are none.
+                    // Positions of any partition can be forgotten: it is no error that there are
+                    // none.
                     if !codes(&shown).is_empty() || api == Api::OffsetDelete {
                         continue;
                     }

@@ -1,4 +1,5 @@
-//! An idempotent producer and a log whose disk has failed: every batch gets the disk's error, not the sequence's.
+//! An idempotent producer and a log whose disk has failed: every batch gets the disk's error, not
+//! the sequence's.
 
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use wire::types::ErrorCode;
@@ -18,8 +19,8 @@ fn batches_behind_one_that_a_failed_log_refused_are_not_called_out_of_order() {
         let mut fault = Fault::at_kind(0, OpKind::Sync, Effect::Fail(std::io::ErrorKind::Other));
         fault.path_contains = Some("/t-0/".into());
         cluster.disk().inject(fault);
-        // The first one is in the log and not safe, the second is not in the log: the third has a gap before it. A
-        // producer that is told so gives up its epoch and sends everything again.
+        // The first one is in the log and not safe, the second is not in the log: the third has a
+        // gap before it. A producer that is told so gives up its epoch and sends everything again.
         for sequence in 1..4 {
             assert_eq!(send(sequence).await, Err(ErrorCode::KafkaStorageError));
         }

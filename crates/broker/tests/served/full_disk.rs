@@ -1,4 +1,5 @@
-//! A disk without a byte left: deleting topics, deleting records and shortening retention work, and their room comes back.
+//! A disk without a byte left: deleting topics, deleting records and shortening retention work, and
+//! their room comes back.
 
 use std::path::Path;
 

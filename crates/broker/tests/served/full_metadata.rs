@@ -1,5 +1,5 @@
-//! The disk of the metadata log refuses, fills up or fails at any moment of a change: what the broker serves is what a
-//! restart finds, and a start succeeds.
+//! The disk of the metadata log refuses, fills up or fails at any moment of a change: what the
+//! broker serves is what a restart finds, and a start succeeds.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -90,7 +90,8 @@ fn lives(faults: Vec<Fault>, what: &str) -> bool {
     if done {
         assert_eq!(after, before, "{what}");
     } else {
-        // The log failed under one change, of which the client has heard nothing good: all others stand.
+        // The log failed under one change, of which the client has heard nothing good: all others
+        // stand.
         let names = before.keys().chain(after.keys());
         let differ = names.filter(|name| before.get(*name) != after.get(*name));
         let differ: std::collections::BTreeSet<_> = differ.collect();

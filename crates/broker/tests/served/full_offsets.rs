@@ -1,5 +1,5 @@
-//! The disk of `__consumer_offsets` refuses, fills up or fails at any moment: what groups are told is what a restart finds,
-//! and groups are served again without one.
+//! The disk of `__consumer_offsets` refuses, fills up or fails at any moment: what groups are told
+//! is what a restart finds, and groups are served again without one.
 
 use std::io::ErrorKind;
 
@@ -26,7 +26,8 @@ async fn positions(cluster: &Cluster) -> Vec<i64> {
     all
 }
 
-/// Commits while the disk does what it does, and looks at what is shown afterwards and after a restart.
+/// Commits while the disk does what it does, and looks at what is shown afterwards and after a
+/// restart.
 fn lives(faults: Vec<Fault>, what: &str) {
     let (disk, setup) = (SimDisk::new(1), Setup::shards(2));
     let (acknowledged, before, disk) = life(&disk, &setup, async |cluster| {
@@ -72,8 +73,8 @@ fn without_room_at_any_write_of_the_offsets_groups_wait_and_are_served_again() {
     }
 }
 
-/// Longer than any client waits: positions can be read, nobody acts on what is not safe, and all goes on when there is
-/// room; or the power fails meanwhile.
+/// Longer than any client waits: positions can be read, nobody acts on what is not safe, and all
+/// goes on when there is room; or the power fails meanwhile.
 #[test]
 fn a_disk_that_is_full_for_long_loses_no_position_and_makes_none_up() {
     for power_fails in [false, true] {

@@ -1,5 +1,5 @@
-//! A disk without room, or one that fails, under the transaction coordinator: every id works again by itself, and readers
-//! of committed records are held back by nothing that is over.
+//! A disk without room, or one that fails, under the transaction coordinator: every id works again
+//! by itself, and readers of committed records are held back by nothing that is over.
 
 use std::io::ErrorKind;
 
@@ -29,7 +29,8 @@ async fn begun<'a>(cluster: &'a Cluster, id: &str, newer: bool, what: &str) -> T
     panic!("{what}: {id} is not served any more");
 }
 
-/// Three producers, one of which leaves a transaction open; gives what was committed for certain, and what perhaps.
+/// Three producers, one of which leaves a transaction open; gives what was committed for certain,
+/// and what perhaps.
 async fn write(cluster: &Cluster, newer: bool, what: &str) -> (Vec<String>, Vec<String>) {
     let (mut certain, mut perhaps) = (Vec::new(), Vec::new());
     for round in 0..3 {

@@ -1,5 +1,5 @@
-//! A transaction that ends while its first batch in a partition is on its way: the batch is not appended behind the marker,
-//! where it would open a transaction that nobody ends.
+//! A transaction that ends while its first batch in a partition is on its way: the batch is not
+//! appended behind the marker, where it would open a transaction that nobody ends.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,8 +14,8 @@ use crate::harness::client::{called, decode, frame};
 use crate::harness::transactor::Transactor;
 use crate::harness::{Cluster, Setup, life};
 
-/// Sends one batch to partition 0 and more behind it; the transaction is aborted after the request has been looked at
-/// `polls` times.
+/// Sends one batch to partition 0 and more behind it; the transaction is aborted after the request
+/// has been looked at `polls` times.
 async fn abort_meanwhile(cluster: &Cluster, newer: bool, polls: usize) -> bool {
     cluster.create("t", 4).await;
     let mut writer = Transactor::begin(cluster, "id", newer).await;
@@ -96,8 +96,9 @@ fn a_transaction_right_after_another_is_not_refused_for_the_marker_of_that_one()
     }
 }
 
-/// Commits, and sends the next transaction's batches so many milliseconds behind: before its markers are
-/// in the partitions. A producer learns its next epoch from the answer; that it comes sooner here stands for a slow marker.
+/// Commits, and sends the next transaction's batches so many milliseconds behind: before its
+/// markers are in the partitions. A producer learns its next epoch from the answer; that it comes
+/// sooner here stands for a slow marker.
 async fn write_behind(cluster: &Cluster, millis: usize) -> bool {
     cluster.create("t", 4).await;
     let mut writer = Transactor::begin(cluster, "id", true).await;

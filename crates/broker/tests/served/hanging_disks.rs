@@ -1,11 +1,11 @@
-//! A disk that does not answer: it is named, what is on other disks is served, saved and kept, and a stop does not wait for
-//! it for ever.
+//! A disk that does not answer: it is named, what is on other disks is served, saved and kept, and
+//! a stop does not wait for it for ever.
 
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use broker::hanging::{Hanging, watch};
+use broker::hanging::{HangingDirs, watch};
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::task::{spawn, timeout};
 use platform::{Disk, Platform};
@@ -26,7 +26,8 @@ pub(crate) fn two_directories() -> Setup {
     setup
 }
 
-/// Makes a topic of four partitions with a record each; gives those that are on the second disk, and the others.
+/// Makes a topic of four partitions with a record each; gives those that are on the second disk,
+/// and the others.
 pub(crate) async fn spread(cluster: &Cluster, disk: &SimDisk) -> (Vec<i32>, Vec<i32>) {
     cluster.create("t", 4).await;
     for partition in 0..4 {
@@ -45,7 +46,7 @@ fn a_disk_that_hangs_is_named_until_it_answers_and_the_others_are_served_and_sav
     life(&disk, &two_directories(), async |cluster| {
         let (in_b, in_a) = spread(cluster, &disk).await;
         assert!(!in_b.is_empty() && !in_a.is_empty());
-        let hanging = Hanging::default();
+        let hanging = HangingDirs::default();
         let dirs = vec!["/a".into(), "/b".into()];
         spawn(watch(cluster.platform.clone(), 0, dirs, hanging.clone()));
         cluster.pass_ms(60_000).await;
@@ -162,7 +163,8 @@ fn topics_come_and_go_and_producers_get_ids_beside_a_disk_that_hangs() {
     });
 }
 
-/// Makes a topic as the disk begins to hang, and has it answer again after a while in which `meanwhile` is done.
+/// Makes a topic as the disk begins to hang, and has it answer again after a while in which
+/// `meanwhile` is done.
 async fn made_while_it_begins(cluster: &Cluster, disk: &SimDisk, meanwhile: impl AsyncFnOnce()) {
     disk.set_hanging(Path::new("/b"), true);
     soon("a new topic", cluster.create("t", 4)).await;
@@ -466,8 +468,9 @@ fn no_log_is_compacted_before_a_checkpoint_says_that_it_is() {
     });
 }
 
-/// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time; gives how many rounds are under
-/// way at most, at once, and how many logs are compacted in the end.
+/// Has the lower tier hang, and three logs at home to be compacted, on a disk that takes its time;
+/// gives how many rounds are under way at most, at once, and how many logs are compacted in the
+/// end.
 fn slow_rounds(backoff_ms: &str, millis: u64) -> (usize, usize) {
     let (disk, setup) = (
         SimDisk::new(1),
@@ -523,7 +526,8 @@ fn a_stop_beside_a_disk_that_has_hung_for_long_waits_for_the_slow_ones_to_be_in_
         disk.set_hanging(Path::new("/b"), true);
         spawn(cluster.asking(0, 9, &produce("t", -1, &[(in_b[0], batch(&["b"]))])));
         cluster.pass_ms(60_000).await;
-        // Each log has more than one thing to do before it is closed: more than a stop waits for a disk that hangs.
+        // Each log has more than one thing to do before it is closed: more than a stop waits for a
+        // disk that hangs.
         let slow = Duration::from_secs(8);
         disk.set_latency(slow, slow);
         let stopped = timeout(Duration::from_mins(30), cluster.stop());
@@ -565,8 +569,8 @@ fn a_log_is_not_moved_to_a_disk_that_hangs_and_others_move_elsewhere() {
     });
 }
 
-/// A topic with a record, whose log is on its way from one directory to the other; the one of which it is begins to hang in
-/// the switch.
+/// A topic with a record, whose log is on its way from one directory to the other; the one of which
+/// it is begins to hang in the switch.
 async fn hung_in_its_switch(cluster: &Cluster, disk: &SimDisk, from: &str, hangs: &str) -> String {
     let to = if from == "/a" { "/b" } else { "/a" };
     let mut topic = String::new();

@@ -1,4 +1,5 @@
-//! Fetches that nobody sends who means well: a partition named without end, waits that cannot end, clients that are gone.
+//! Fetches that nobody sends who means well: a partition named without end, waits that cannot end,
+//! clients that are gone.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -203,7 +204,8 @@ fn a_fetch_that_is_dropped_leaves_nothing_behind_on_any_shard() {
     }
 }
 
-/// One topic that is there, with records in its four partitions, and very many partitions that are not.
+/// One topic that is there, with records in its four partitions, and very many partitions that are
+/// not.
 fn nearly_all_absent(count: i32, session: (i32, i32)) -> FetchRequest {
     let from: Vec<_> = (0..count).map(|partition| (partition, 0)).collect();
     let mut request = fetch("t", &from)
@@ -262,7 +264,8 @@ fn a_fetch_of_many_partitions_lets_others_have_their_turn_every_five_hundred() {
         assert!(few.get() < 10, "{} turns of an ordinary fetch", few.get());
         let (fetched, polls) = counted(cluster.asking(0, 11, &nearly_all_absent(20_000, (0, 0))));
         fetched.await;
-        // Named, once each, remembered, looked up, estimated, shared out, told of, gathered, encoded.
+        // Named, once each, remembered, looked up, estimated, shared out, told of, gathered,
+        // encoded.
         let least = 9 * 40_000 / 512;
         assert!(polls.get() > least, "{} turns, not {least}", polls.get());
     });

@@ -1,5 +1,5 @@
-//! Requests that name very many things, and let others have their turn while they are worked on. How long a turn takes is not
-//! looked at, only how many things come between two of them.
+//! Requests that name very many things, and let others have their turn while they are worked on.
+//! How long a turn takes is not looked at, only how many things come between two of them.
 
 use std::cell::RefCell;
 use std::future::Future;

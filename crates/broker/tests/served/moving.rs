@@ -1,8 +1,9 @@
-//! Logs that move to another log directory while they are served, through failures and losses of power.
+//! Logs that move to another log directory while they are served, through failures and losses of
+//! power.
 
 use std::path::{Path, PathBuf};
 
-use broker::log_dirs::Told;
+use broker::log_dirs::OperatorConsent;
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use platform::{Disk, Platform};
 use wire::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
@@ -295,8 +296,8 @@ fn a_copy_that_fails_leaves_the_log_where_it_was() {
     });
 }
 
-/// What one life does before the power goes: three records of which the first is deleted, then a move.
-/// Two of them are in a sealed segment.
+/// What one life does before the power goes: three records of which the first is deleted, then a
+/// move. Two of them are in a sealed segment.
 async fn until_the_power_goes(cluster: &Cluster, disk: &SimDisk, at: Option<u64>) -> u64 {
     cluster.create("t", 1).await;
     for number in 0..3 {
@@ -373,9 +374,9 @@ fn a_log_that_has_moved_is_served_from_there_when_the_directory_it_left_is_missi
     let disk = disk.kill(2);
     let mut alone = two_directories().next();
     alone.options.log_dirs = vec!["/a".into()];
-    let gone = Told {
+    let gone = OperatorConsent {
         forget_missing: true,
-        ..Told::default()
+        ..OperatorConsent::default()
     };
     let opened = platform::runtime::run_simulated(open_as(&disk, &["/a"], gone));
     opened.unwrap().unwrap();

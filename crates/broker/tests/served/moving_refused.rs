@@ -1,6 +1,7 @@
-//! Moves between log directories under which one disk operation, or some in a row, find no room, no descriptor, a failing or a
-//! read-only disk. Nothing acknowledged is missing, then or after a restart; what passes is tried again and succeeds; the
-//! log is in one place, and served, without anybody's help.
+//! Moves between log directories under which one disk operation, or some in a row, find no room, no
+//! descriptor, a failing or a read-only disk. Nothing acknowledged is missing, then or after a
+//! restart; what passes is tried again and succeeds; the log is in one place, and served, without
+//! anybody's help.
 
 use std::io::ErrorKind;
 

@@ -1,12 +1,13 @@
-//! A log that moves to another log directory while its segments move between tiers, and any disk operation meanwhile fails:
-//! nothing acknowledged is missing, then or after a restart, it is in one place, and what was made is what there is.
+//! A log that moves to another log directory while its segments move between tiers, and any disk
+//! operation meanwhile fails: nothing acknowledged is missing, then or after a restart, it is in
+//! one place, and what was made is what there is.
 
 use std::io::ErrorKind;
 use std::time::Duration;
 
 use platform::Platform;
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
-use storage::Kind;
+use storage::FailureKind;
 use storage::tier::policy::PolicySettings;
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions};
 
@@ -51,7 +52,8 @@ pub(crate) fn tiers() -> Setup {
         )
 }
 
-/// Seven records in three segments; from now on the first one moves down, and the log moves to the other directory.
+/// Seven records in three segments; from now on the first one moves down, and the log moves to the
+/// other directory.
 async fn both_moves(cluster: &Cluster, disk: &SimDisk, fault: Option<Fault>) {
     cluster.create("t", 1).await;
     for number in 0..RECORDS {
@@ -183,7 +185,8 @@ fn outlives(setup: &Setup, at: usize, effect: Effect) -> bool {
     true
 }
 
-/// A path that could not be listed when the log was opened in its new home is out of use until the next start.
+/// A path that could not be listed when the log was opened in its new home is out of use until the
+/// next start.
 fn is_without_a_path(cluster: &Cluster) -> bool {
     let tiers = cluster.brokers[0].store.tiers();
     tiers.is_some_and(|tiers| tiers.paths().iter().any(|path| path.failed().is_some()))
@@ -193,10 +196,13 @@ fn is_without_a_path(cluster: &Cluster) -> bool {
 fn is_unsynced(cluster: &Cluster) -> bool {
     let led = cluster.brokers[0].led_partitions();
     let mut failures = led.iter().filter_map(|partition| partition.log.failed());
-    failures.any(|error| error.kind() == Kind::Failed && error.to_string().contains("cannot sync"))
+    failures.any(|error| {
+        error.kind() == FailureKind::Failed && error.to_string().contains("cannot sync")
+    })
 }
 
-/// Seven records in three segments; from now on the log moves to the other directory, which is given.
+/// Seven records in three segments; from now on the log moves to the other directory, which is
+/// given.
 async fn moves(cluster: &Cluster, disk: &SimDisk) -> &'static str {
     cluster.create("t", 1).await;
     for number in 0..RECORDS {

@@ -1,4 +1,5 @@
-//! Where partitions begin and end: offsets by time and by name, by epoch, raised by `DeleteRecords` and by retention.
+//! Where partitions begin and end: offsets by time and by name, by epoch, raised by `DeleteRecords`
+//! and by retention.
 
 use platform::sim::SimDisk;
 use wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};

@@ -1,5 +1,6 @@
-//! A start with an older first tier (a backup, yesterday's disk) beside the lower tiers of today, and then the right one: what
-//! the older one does not know of is set aside, and is there again for the one that does.
+//! A start with an older first tier (a backup, yesterday's disk) beside the lower tiers of today,
+//! and then the right one: what the older one does not know of is set aside, and is there again for
+//! the one that does.
 
 use std::path::{Path, PathBuf};
 

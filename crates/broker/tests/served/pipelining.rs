@@ -1,4 +1,5 @@
-//! Requests that overlap on a connection keep their order in every partition, whichever shards they go through.
+//! Requests that overlap on a connection keep their order in every partition, whichever shards they
+//! go through.
 
 use std::cell::Cell;
 use std::rc::Rc;

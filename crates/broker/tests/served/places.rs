@@ -1,12 +1,13 @@
-//! Directories that are not what the settings take them for: copies, exchanged ones, ones of which a part is gone. Such a
-//! start is refused and leaves no trace, so that the right one after it finds everything.
+//! Directories that are not what the settings take them for: copies, exchanged ones, ones of which
+//! a part is gone. Such a start is refused and leaves no trace, so that the right one after it
+//! finds everything.
 
 use std::path::Path;
 
 use platform::sim::{SimDisk, SimPlatform};
 use platform::{Clock, Disk};
 
-use broker::log_dirs::{LogDirs, Told};
+use broker::log_dirs::{LogDirs, OperatorConsent};
 
 use wire::messages::InitProducerIdRequest;
 use wire::types::ErrorCode;
@@ -14,7 +15,7 @@ use wire::types::ErrorCode;
 use crate::harness::batches::{batch, produced};
 use crate::harness::{Cluster, NOW_MS, Setup, life, try_life};
 
-const FORGET: Told = Told {
+const FORGET: OperatorConsent = OperatorConsent {
     format_new: false,
     forget_missing: true,
 };

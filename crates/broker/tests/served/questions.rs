@@ -1,4 +1,5 @@
-//! For every API and version: requests that are granted, and requests with something in them that cannot be.
+//! For every API and version: requests that are granted, and requests with something in them that
+//! cannot be.
 
 use broker::dispatch::Reply;
 use bytes::Bytes;
@@ -67,8 +68,8 @@ pub(crate) fn granted(api: Api, version: i16, cluster: &Cluster) -> Question {
     question(api, version, cluster, TOPIC, 0)
 }
 
-/// A request in which something is refused, for APIs that can refuse a part. The name of the topic is unknown, or the
-/// number of the partition.
+/// A request in which something is refused, for APIs that can refuse a part. The name of the topic
+/// is unknown, or the number of the partition.
 pub(crate) fn refused(api: Api, version: i16, cluster: &Cluster, topic: &str) -> Option<Question> {
     let (topic, partition) = (topic, if topic == TOPIC { 9 } else { 0 });
     let whole_topic = topic == TOPIC

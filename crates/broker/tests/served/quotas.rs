@@ -1,4 +1,5 @@
-//! Quotas: who uses more than its share is told how long to wait, and its connection is left alone for so long.
+//! Quotas: who uses more than its share is told how long to wait, and its connection is left alone
+//! for so long.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Stops, kills and crashes: what was acknowledged is there afterwards, and work goes on where it was.
+//! Stops, kills and crashes: what was acknowledged is there afterwards, and work goes on where it
+//! was.
 
 use std::path::Path;
 
@@ -102,7 +103,8 @@ fn a_killed_broker_goes_on() {
     }
 }
 
-/// What a start after a kill has to read does not depend on how much was written since the last checkpoint was due.
+/// What a start after a kill has to read does not depend on how much was written since the last
+/// checkpoint was due.
 #[test]
 fn under_load_the_recovery_points_are_written_before_their_time() {
     const SAVE_BYTES: i64 = 8 << 10;
@@ -174,7 +176,8 @@ fn the_leader_epoch_grows_and_clients_of_the_last_one_are_told() {
     life(&disk, &setup.next(), async |cluster| {
         let image = cluster.brokers[0].image();
         let topic = image.topic_by_name("t").unwrap();
-        // Kafka keeps the epoch of a leader that comes back as the only replica or raises it; it never falls.
+        // Kafka keeps the epoch of a leader that comes back as the only replica or raises it; it
+        // never falls.
         assert!(
             topic
                 .partitions

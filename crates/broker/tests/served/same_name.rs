@@ -1,4 +1,5 @@
-//! A topic is made again under the name of one that was deleted, while something of the old one's log is still there.
+//! A topic is made again under the name of one that was deleted, while something of the old one's
+//! log is still there.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +24,8 @@ fn not_in(dir: &str) -> Setup {
     two_directories().with("cordoned.log.dirs", dir)
 }
 
-/// A disk with the log of a deleted topic in `/b`, the larger one, and that of another topic "t" in `/a` with the records 5 to 9.
+/// A disk with the log of a deleted topic in `/b`, the larger one, and that of another topic "t" in
+/// `/a` with the records 5 to 9.
 fn with_a_stray() -> SimDisk {
     let (disk, setup) = (SimDisk::new(1), not_in("/a"));
     life(&disk, &setup, async |cluster| {
@@ -196,7 +198,8 @@ fn a_move_of_a_deleted_topic_does_not_take_what_the_new_one_has_in_the_same_dire
         cluster.produce("t", 0, &["old"]).await;
         let from = home(&disk, "t");
         moved_without_room_behind(cluster, &disk, other(from), 1).await;
-        // Before it is tried again the name is another topic's, whose home is elsewhere and whose segments come here.
+        // Before it is tried again the name is another topic's, whose home is elsewhere and whose
+        // segments come here.
         cordon(cluster, from).await;
         assert_eq!(cluster.delete("t").await, None);
         cluster.create("t", 1).await;

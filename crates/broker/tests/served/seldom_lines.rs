@@ -1,4 +1,5 @@
-//! What clients ask for in vain, again and again, does not fill the log: it is said once a minute, with how often it was not.
+//! What clients ask for in vain, again and again, does not fill the log: it is said once a minute,
+//! with how often it was not.
 
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
@@ -11,7 +12,8 @@ use crate::harness::asks::text;
 use crate::harness::journal::lines_of;
 use crate::harness::life;
 
-/// Sees to it that something is said twice of a client that asks three times, and again a minute later.
+/// Sees to it that something is said twice of a client that asks three times, and again a minute
+/// later.
 fn is_said_seldom(about: &str, disk: &SimDisk, ask: &impl AsyncFn(&Cluster)) {
     let mut lines = lines_of(|| {
         life(disk, &making_topics(), async |cluster| {

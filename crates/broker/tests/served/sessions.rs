@@ -1,4 +1,5 @@
-//! Fetch sessions end to end: what need not be said twice, and what happens when the two sides disagree.
+//! Fetch sessions end to end: what need not be said twice, and what happens when the two sides
+//! disagree.
 
 use platform::sim::SimDisk;
 use wire::messages::fetch_request::{FetchTopic, ForgottenTopic};

@@ -1,5 +1,5 @@
-//! Idempotent and transactional producers that have been silent for long are forgotten on time, by either version of the
-//! protocol; one with an open transaction is not.
+//! Idempotent and transactional producers that have been silent for long are forgotten on time, by
+//! either version of the protocol; one with an open transaction is not.
 
 use platform::sim::SimDisk;
 

@@ -1,5 +1,6 @@
-//! A process under which one disk operation fails, from its start over checkpoints and deletions to its stop: the start
-//! succeeds or says on what it failed, what passes is tried again and done, and the next start finds what was promised.
+//! A process under which one disk operation fails, from its start over checkpoints and deletions to
+//! its stop: the start succeeds or says on what it failed, what passes is tried again and done, and
+//! the next start finds what was promised.
 
 use std::io::ErrorKind;
 
@@ -41,7 +42,8 @@ fn left() -> SimDisk {
     disk.kill(1)
 }
 
-/// What was promised of the first partition: its start, and whether a fourth record was taken, or may have been.
+/// What was promised of the first partition: its start, and whether a fourth record was taken, or
+/// may have been.
 #[derive(Clone, Copy, Debug)]
 struct Promised {
     start: i64,

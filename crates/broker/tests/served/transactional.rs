@@ -1,4 +1,5 @@
-//! Transactions from end to end: what counts and what does not, who is shut out, and that a decision outlives a crash.
+//! Transactions from end to end: what counts and what does not, who is shut out, and that a
+//! decision outlives a crash.
 
 use platform::sim::{Effect, Fault, SimDisk};
 use wire::kafka::Newest;
@@ -93,7 +94,8 @@ fn a_batch_outside_of_a_transaction_is_refused() {
     });
 }
 
-/// With several requests in flight the first may be refused for a while, and the second must not be taken before it.
+/// With several requests in flight the first may be refused for a while, and the second must not be
+/// taken before it.
 #[test]
 fn a_first_batch_that_overtook_another_waits_for_it() {
     on(1, async |cluster| {
@@ -453,7 +455,8 @@ fn a_decision_that_was_answered_stands_wherever_the_power_goes() {
     assert!(k > 30, "the power went {k} times");
 }
 
-/// Found by asking Kafka the same: what is wrong with the question is said before what is wrong with who asks.
+/// Found by asking Kafka the same: what is wrong with the question is said before what is wrong
+/// with who asks.
 #[test]
 fn positions_of_nobody_are_refused_for_what_is_wrong_with_them_first() {
     on(1, async |cluster| {

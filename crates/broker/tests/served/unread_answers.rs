@@ -1,5 +1,5 @@
-//! Answers about all there is, while clients leave many answers untaken or there is too much for one answer; and fetches that
-//! wait at many partitions.
+//! Answers about all there is, while clients leave many answers untaken or there is too much for
+//! one answer; and fetches that wait at many partitions.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! A start with a path of a tier left out, misspelt, mounted elsewhere or not at all, and then the right one: the log
-//! starts where it did, and every record is there as before.
+//! A start with a path of a tier left out, misspelt, mounted elsewhere or not at all, and then the
+//! right one: the log starts where it did, and every record is there as before.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -153,7 +153,8 @@ pub(crate) async fn everything(log: &SimLog) -> Vec<(i64, u32)> {
     all
 }
 
-/// What is wrong with a start: moves of directories before it, the settings of it, and moves after it.
+/// What is wrong with a start: moves of directories before it, the settings of it, and moves after
+/// it.
 pub(crate) struct Wrong {
     pub(crate) name: &'static str,
     pub(crate) before: &'static [(&'static str, &'static str)],

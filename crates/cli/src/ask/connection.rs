@@ -1,4 +1,4 @@
-//! One connection to one broker: a request goes out, its answer is waited for.
+//! One connection to one broker, which sends a request and waits for its answer.
 //!
 //! Invariant: every error names the broker.
 
@@ -15,12 +15,12 @@ use wire::{Decodable as _, Encodable as _, StrBytes};
 
 use super::refusal::check;
 
-/// How this client names itself to brokers.
+/// The client id and software name that brokers see.
 pub(crate) const CLIENT_ID: &str = "forebay";
-/// Longer answers are none.
+/// Largest answer that is accepted.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 
-/// A connection to one broker, on which one request at a time is under way.
+/// A connection to one broker, with one request under way at a time.
 #[derive(Debug)]
 pub(crate) struct Connection {
     socket: TcpStream,
@@ -30,12 +30,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects, and asks which versions are served.
+    /// Connects, and asks the broker for its API versions.
     pub(crate) fn open(address: &str, within: Duration) -> anyhow::Result<Self> {
         let unreachable = || format!("broker {address} could not be reached");
         let socket = reach(address, within).with_context(unreachable)?;
         socket.set_nodelay(true)?;
-        // Brokers wait up to the timeout that a request names; what comes later will not come.
+        // A broker may wait for the timeout that a request names, but not for much longer.
         socket.set_read_timeout(Some(within * 2))?;
         socket.set_write_timeout(Some(within * 2))?;
         let mut connection = Self {
@@ -44,7 +44,7 @@ impl Connection {
             versions: HashMap::new(),
             correlation_id: 0,
         };
-        // Version 0 is understood by every broker that understands any.
+        // Every broker that has this request has version 0 of it.
         let answer = connection.ask(0, &ApiVersionsRequest::default())?;
         check(answer.error_code, None).with_context(unreachable)?;
         let ranges = answer.api_keys.iter();
@@ -54,12 +54,12 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The broker, as it was connected to.
+    /// Returns the address of the broker, as given to `open`.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// What the broker says of itself: versions and features.
+    /// Asks the broker for its versions and features.
     pub(crate) fn features(&mut self) -> anyhow::Result<ApiVersionsResponse> {
         let version = self.version::<ApiVersionsRequest>()?;
         let request = ApiVersionsRequest::default()
@@ -68,12 +68,12 @@ impl Connection {
         self.ask(version, &request)
     }
 
-    /// True when the broker serves this request in a version that is known here.
+    /// Returns true if the broker serves this request in a version that this client knows.
     pub(crate) fn serves<R: Request>(&self) -> bool {
         self.version::<R>().is_ok()
     }
 
-    /// The newest version of a request that both sides know.
+    /// Returns the newest version of a request that both sides know.
     pub(crate) fn version<R: Request>(&self) -> anyhow::Result<i16> {
         let known = R::VERSIONS;
         let address = &self.address;
@@ -95,13 +95,13 @@ impl Connection {
         Ok(version)
     }
 
-    /// Asks in the newest version that both sides know.
+    /// Sends a request in the newest version that both sides know, and returns the answer.
     pub(crate) fn ask_newest<R: Request>(&mut self, request: &R) -> anyhow::Result<R::Response> {
         let version = self.version::<R>()?;
         self.ask(version, request)
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the answer.
     pub(crate) fn ask<R: Request>(
         &mut self,
         version: i16,
@@ -144,7 +144,7 @@ impl Connection {
     }
 }
 
-/// Connects to whichever of a name's addresses answers.
+/// Connects to the first address of a name that answers.
 fn reach(address: &str, within: Duration) -> anyhow::Result<TcpStream> {
     let mut last = anyhow::anyhow!("the name has no address");
     for address in address.to_socket_addrs()? {

@@ -1,4 +1,6 @@
-//! Offsets of partitions: the first, the last, the one of a time; and the settings of an isolation level.
+//! Offsets of partitions: the first, the last, or the one at a time.
+//!
+//! It also has the values of isolation levels.
 
 use std::collections::BTreeMap;
 
@@ -11,24 +13,26 @@ use wire::types::ErrorCode;
 use super::refusal::{Refusal, check};
 use super::{Cluster, text};
 
-/// Asks for the log start offset.
+/// The timestamp that asks for the log start offset.
 pub(crate) const EARLIEST: i64 = -2;
-/// Asks for the offset that the next record gets, as a reader sees it.
+/// The timestamp that asks for the offset of the next record, as far as the reader sees.
 pub(crate) const LATEST: i64 = -1;
 
 /// A partition: its topic and its index.
 pub(crate) type Place = (String, i32);
-/// What was found for each partition.
+/// The offset of each partition, or the error.
 pub(crate) type Offsets = BTreeMap<Place, Result<i64, Refusal>>;
 
-/// The isolation level on the wire.
+/// Returns the isolation level as the protocol writes it.
 pub(crate) const fn read_committed(yes: bool) -> i8 {
     if yes { 1 } else { 0 }
 }
 
 impl Cluster {
-    /// The offset at this time, or at [`EARLIEST`] or [`LATEST`], of every partition of these topics. -1 where no
-    /// record is as young.
+    /// Returns the offset at `time`, or at [`EARLIEST`] or [`LATEST`], of every partition of these
+    /// topics.
+    ///
+    /// The offset is -1 if no record is at or after `time`.
     pub(crate) fn offsets(
         &mut self,
         topics: &[MetadataResponseTopic],
@@ -64,7 +68,7 @@ impl Cluster {
         Ok(found)
     }
 
-    /// As [`Self::offsets`]; one that cannot be told is an error.
+    /// Does the same as [`Self::offsets`], but fails if a partition has no answer.
     pub(crate) fn offsets_of_all(
         &mut self,
         topics: &[MetadataResponseTopic],

@@ -1,16 +1,18 @@
-//! What a broker says when it does not do what it was asked for, and waiting for what passes.
+//! Errors in a broker's answers, and retries of those that are transient.
+//!
+//! Invariant: messages of brokers are shown escaped.
 
 use std::fmt::{self, Display, Formatter};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use wire::StrBytes;
-use wire::text::Escaped;
+use wire::text::EscapedText;
 use wire::types::ErrorCode;
 
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// An error code of the protocol, with what the broker said to it.
+/// An error code of the protocol, with the broker's message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: ErrorCode,
@@ -18,7 +20,8 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// True for what is over in a moment: a coordinator that loads, a leader that is being made.
+    /// Returns true for a transient error: a coordinator that loads, a leader that is being
+    /// elected.
     pub(crate) fn passes(&self) -> bool {
         matches!(
             self.error,
@@ -46,13 +49,13 @@ impl Display for Refusal {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(&protocol_name(self.error))?;
         match &self.message {
-            Some(message) if !message.is_empty() => write!(formatter, ": {}", Escaped(message)),
+            Some(message) if !message.is_empty() => write!(formatter, ": {}", EscapedText(message)),
             _ => Ok(()),
         }
     }
 }
 
-/// The error code as the protocol's documentation writes it.
+/// Returns the error code as the protocol's documentation writes it.
 fn protocol_name(error: ErrorCode) -> String {
     if let ErrorCode::Unknown(code) = error {
         return format!("error code {code}");
@@ -67,7 +70,7 @@ fn protocol_name(error: ErrorCode) -> String {
     name
 }
 
-/// An answer's error code as a result.
+/// Converts the error code of an answer into a result.
 pub(crate) fn check(code: i16, message: Option<&StrBytes>) -> Result<(), Refusal> {
     match ErrorCode::try_from_code(code) {
         None => Ok(()),
@@ -78,7 +81,7 @@ pub(crate) fn check(code: i16, message: Option<&StrBytes>) -> Result<(), Refusal
     }
 }
 
-/// Tries until it works, fails for good, or the time is over.
+/// Retries until `attempt` succeeds, fails with a lasting error, or the time is over.
 pub(crate) fn patiently<T>(
     within: Duration,
     attempt: impl FnMut() -> anyhow::Result<T>,
@@ -86,7 +89,7 @@ pub(crate) fn patiently<T>(
     while_it_passes(within, Refusal::passes, attempt)
 }
 
-/// As [`patiently`], for what else is over in a moment.
+/// Does the same as [`patiently`], with `passing` to select the transient errors.
 pub(crate) fn while_it_passes<T>(
     within: Duration,
     passing: impl Fn(&Refusal) -> bool,

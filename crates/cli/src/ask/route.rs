@@ -1,6 +1,6 @@
-//! The cluster behind a connection: which broker to ask what.
+//! The cluster behind a connection, and the broker for each request.
 //!
-//! Connections are opened when first needed and kept for the command.
+//! Connections are opened when first needed and kept until the command ends.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use super::connection::Connection;
 use super::refusal::{check, patiently};
 use super::text;
 
-/// What has a coordinator.
+/// What a coordinator is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Coordinates {
     Group,
     Transaction,
 }
 
-/// A cluster, reached by one of its brokers.
+/// A cluster, reached through one of its brokers.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     entrance: Connection,
@@ -55,22 +55,22 @@ impl Cluster {
         Err(last)
     }
 
-    /// How long the command may take for one step.
+    /// Returns how long one step of the command may take.
     pub(crate) fn within(&self) -> Duration {
         self.within
     }
 
-    /// The same for a request's own limit.
+    /// Returns the same in milliseconds, for the timeout of a request.
     pub(crate) fn within_ms(&self) -> i32 {
         i32::try_from(self.within.as_millis()).unwrap_or(i32::MAX)
     }
 
-    /// The broker that was connected to first.
+    /// Returns the connection to the broker that was reached first.
     pub(crate) fn entrance(&mut self) -> &mut Connection {
         &mut self.entrance
     }
 
-    /// A connection to this broker.
+    /// Returns a connection to this broker.
     pub(crate) fn broker(&mut self, id: i32) -> anyhow::Result<&mut Connection> {
         if !self.open.contains_key(&id) {
             if !self.addresses.contains_key(&id) {
@@ -84,13 +84,13 @@ impl Cluster {
         self.open.get_mut(&id).context("a connection just opened")
     }
 
-    /// The ids of all brokers.
+    /// Returns the ids of all brokers.
     pub(crate) fn brokers(&mut self) -> anyhow::Result<Vec<i32>> {
         self.look(Some(&[]), false)?;
         Ok(self.addresses.keys().copied().collect())
     }
 
-    /// A connection to the controller, or to whom it is reached through.
+    /// Returns a connection to the controller, or to a broker that forwards requests to it.
     pub(crate) fn controller(&mut self) -> anyhow::Result<&mut Connection> {
         let controller = self.look(Some(&[]), false)?.controller_id.0;
         if self.addresses.contains_key(&controller) {
@@ -100,7 +100,7 @@ impl Cluster {
         }
     }
 
-    /// Brokers, and these topics (`None`: all of them), as the cluster describes them.
+    /// Asks for the metadata of all brokers and of these topics (`None`: all topics).
     pub(crate) fn look(
         &mut self,
         topics: Option<&[String]>,
@@ -123,7 +123,7 @@ impl Cluster {
         Ok(answer)
     }
 
-    /// These topics, which must be there.
+    /// Returns the metadata of these topics; a missing one is an error.
     pub(crate) fn topics(
         &mut self,
         names: &[String],
@@ -136,7 +136,8 @@ impl Cluster {
         Ok(topics)
     }
 
-    /// The broker that coordinates a group or a transactional id; waits for one to be there.
+    /// Returns the broker that coordinates a group or a transactional id, and waits until there is
+    /// one.
     pub(crate) fn coordinator(&mut self, of: Coordinates, key: &str) -> anyhow::Result<i32> {
         let what = match of {
             Coordinates::Group => "group",
@@ -170,7 +171,7 @@ impl Cluster {
         Ok(id)
     }
 
-    /// Where a broker is.
+    /// Returns the address of a broker.
     pub(crate) fn address(&self, id: i32) -> &str {
         self.addresses.get(&id).map_or("?", String::as_str)
     }

@@ -1,4 +1,6 @@
-//! `forebay cluster info`.
+//! `forebay cluster info`: the cluster's id, its brokers, and its features.
+//!
+//! It changes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +18,7 @@ struct Overview {
     brokers: Vec<Broker>,
     topics: usize,
     partitions: usize,
-    /// Levels that are in effect, by the feature's name.
+    /// Finalized levels by feature name.
     features: BTreeMap<String, i16>,
 }
 

@@ -1,4 +1,6 @@
-//! `forebay cluster config`.
+//! `forebay cluster config`: shows or changes the settings of brokers.
+//!
+//! Without a change on the command line it only reads.
 
 use std::process::ExitCode;
 
@@ -12,15 +14,16 @@ use crate::target::Chosen;
 pub(super) struct Config {
     /// Only these settings.
     keys: Vec<String>,
-    /// The broker. Without it: settings of the first one are shown, those of all are changed.
+    /// The broker. Without it, the settings of the first broker are shown, and those of all brokers
+    /// are changed.
     #[arg(long, value_name = "ID")]
     broker: Option<i32>,
-    /// Also the settings that are the default.
+    /// Also shows the settings that have their default.
     #[arg(short, long)]
     all: bool,
     #[command(flatten)]
     changes: Changes,
-    /// Only says what would come of a change.
+    /// Only shows what a change would do.
     #[arg(long)]
     dry_run: bool,
 }

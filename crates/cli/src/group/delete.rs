@@ -1,4 +1,6 @@
-//! `forebay group delete`.
+//! `forebay group delete`: deletes groups, and reports the outcome of each.
+//!
+//! A group with members is refused by its coordinator.
 
 use std::process::ExitCode;
 
@@ -24,7 +26,8 @@ impl Delete {
         for name in &self.names {
             let result = match delete(&mut cluster, name) {
                 Ok(()) => Ok(()),
-                // A refusal is about this group, anything else about all that follow.
+                // An error code of the broker concerns this group only; any other error ends the
+                // command.
                 Err(error) => Err(error.downcast::<Refusal>()?),
             };
             outcomes.push(Outcome::of(name, result, "deleted"));

@@ -1,4 +1,6 @@
-//! `forebay group describe`.
+//! `forebay group describe`: members, positions and lag of groups.
+//!
+//! It changes nothing.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -24,7 +26,7 @@ pub(super) struct Describe {
 struct Described {
     #[serde(flatten)]
     group: Group,
-    /// The sum over all partitions with a position.
+    /// The sum of the lag over all partitions with a position.
     lag: i64,
     partitions: Vec<Partition>,
 }
@@ -63,7 +65,7 @@ fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Described> {
     let places: BTreeSet<&Place> = positions.keys().chain(assigned).collect();
     let names: BTreeSet<_> = places.iter().map(|place| place.0.clone()).collect();
     let names: Vec<_> = names.into_iter().collect();
-    // A topic that is gone has positions still, and no offsets.
+    // A deleted topic may still have positions, but no offsets.
     let topics = if names.is_empty() {
         Vec::new()
     } else {
@@ -138,7 +140,7 @@ impl Described {
                 or_dash(owner.map(|member| &member.host)),
             ]);
         }
-        // Members that have nothing are members.
+        // Members without partitions are shown, too.
         for member in group
             .members
             .iter()

@@ -1,4 +1,6 @@
-//! `forebay group list`: every broker is asked, as each knows the groups that it coordinates.
+//! `forebay group list`: lists groups.
+//!
+//! It asks every broker, because each knows only the groups that it coordinates.
 
 use std::process::ExitCode;
 
@@ -54,7 +56,8 @@ impl List {
                 coordinator: id,
             }));
         }
-        // Filtered here: brokers differ in from which version on they can, and in which words.
+        // The client filters, because brokers differ in the versions with filters and in the names
+        // of states.
         listed.retain(|group| {
             let is_one = |wanted: &[String], is: &str| {
                 wanted.is_empty() || wanted.iter().any(|one| one.eq_ignore_ascii_case(is))

@@ -1,4 +1,6 @@
-//! A group as its coordinator describes it, whichever protocol its members speak.
+//! A group as its coordinator describes it, in the classic or the consumer protocol.
+//!
+//! Assignments are decoded for consumers only.
 
 use anyhow::Context as _;
 use bytes::{Buf as _, Bytes};
@@ -37,20 +39,20 @@ pub(super) struct Member {
 }
 
 impl Group {
-    /// The member that has a partition.
+    /// Returns the member to which a partition is assigned.
     pub(super) fn owner(&self, place: &Place) -> Option<&Member> {
         self.members
             .iter()
             .find(|member| member.partitions.contains(place))
     }
 
-    /// True when nobody is in it.
+    /// Returns true if the group has no members.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state.as_str(), "Empty" | "Dead")
     }
 }
 
-/// Asks for a group; none where the coordinator knows none.
+/// Asks the coordinator for a group; returns `None` if it does not exist.
 pub(super) fn ask(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Group>> {
     let id = cluster.coordinator(Coordinates::Group, name)?;
     let within = cluster.within();
@@ -73,7 +75,7 @@ pub(super) fn ask(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Gr
         match check(group.error_code, group.error_message.as_ref()) {
             Err(refusal) if refusal.error == ErrorCode::GroupIdNotFound => Ok(None),
             Err(refusal) => Err(refusal.into()),
-            // How brokers before 4.0 say that there is none.
+            // Brokers before 4.0 report a missing group in this way.
             Ok(()) if group.group_state.as_str() == "Dead" => Ok(None),
             Ok(()) => Ok(Some(of_classic(name, id, group)?)),
         }
@@ -81,7 +83,7 @@ pub(super) fn ask(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Gr
     group.with_context(|| format!("group {name}"))
 }
 
-/// True when the group speaks the other protocol, or there is none.
+/// Returns true if the group uses the other protocol or does not exist.
 fn is_other_kind(refusal: &Refusal) -> bool {
     matches!(
         refusal.error,
@@ -125,7 +127,7 @@ fn of_classic(
             instance: member.group_instance_id.map(|id| id.to_string()),
             client: member.client_id.to_string(),
             host: member.client_host.to_string(),
-            // What other kinds of groups assign is theirs to read.
+            // The format of assignments in other kinds of groups is unknown.
             partitions: if is_consumer {
                 assigned(assignment)?
             } else {
@@ -143,13 +145,13 @@ fn of_classic(
     })
 }
 
-/// The partitions in an assignment, as consumers write them.
+/// Decodes the partitions of an assignment in the consumer format.
 fn assigned(mut bytes: Bytes) -> anyhow::Result<Vec<Place>> {
     if bytes.is_empty() {
         return Ok(Vec::new());
     }
     anyhow::ensure!(bytes.len() >= 2, "an assignment of one byte");
-    // A newer assignment begins as an older one.
+    // Newer versions only add to the older ones.
     let version = bytes.get_i16().min(3);
     let assignment = ConsumerProtocolAssignment::decode(&mut bytes, version)?;
     let topics = assignment.assigned_partitions.iter();

@@ -1,4 +1,6 @@
-//! The positions of a group: read, stored.
+//! Reads and stores the positions of a group.
+//!
+//! Requests name topics by name, so newer versions are not used.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +13,11 @@ use wire::messages::{GroupId, OffsetCommitRequest, OffsetFetchRequest, TopicName
 
 use crate::ask::{Cluster, Coordinates, Place, check, patiently, text};
 
-/// Newer versions name topics by id.
+/// Last version that names topics by name.
 const FETCH_BY_NAME: i16 = 9;
 const COMMIT_BY_NAME: i16 = 9;
 
-/// All positions of a group.
+/// Returns all positions of a group.
 pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMap<Place, i64>> {
     let id = cluster.coordinator(Coordinates::Group, group)?;
     let within = cluster.within();
@@ -62,7 +64,7 @@ pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMa
     Ok(positions)
 }
 
-/// Stores positions of a group without members; all or an error.
+/// Stores positions of a group without members, or returns an error.
 pub(super) fn store(
     cluster: &mut Cluster,
     group: &str,

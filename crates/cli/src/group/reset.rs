@@ -1,7 +1,7 @@
-//! `forebay group reset`: new positions for a group that nobody is in.
+//! `forebay group reset`: new positions for a group without members.
 //!
-//! Invariant: nothing is stored without `--execute`, nor while the group has members, nor outside of what a partition
-//! holds.
+//! Invariant: positions are stored only with `--execute`, only while the group has no members, and
+//! only within the bounds of a partition.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -20,10 +20,11 @@ use crate::target::Chosen;
 pub(super) struct Reset {
     /// The group.
     name: String,
-    /// New position: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds since 1970 or a date).
+    /// New position: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds since
+    /// 1970 or a date).
     #[arg(long, allow_hyphen_values = true, required_unless_present = "shift_by")]
     to: Option<Position>,
-    /// New position: so many further, or fewer if it is below 0.
+    /// New position: COUNT offsets further, or back if COUNT is negative.
     #[arg(
         long,
         value_name = "COUNT",
@@ -31,11 +32,11 @@ pub(super) struct Reset {
         conflicts_with = "to"
     )]
     shift_by: Option<i64>,
-    /// Only this topic, or these partitions of it; can be given many times. Without it: every topic in which the group
-    /// has a position.
+    /// Only this topic, or these partitions of it; can be given many times. Without it: every topic
+    /// in which the group has a position.
     #[arg(short, long = "topic", value_name = "TOPIC[:PARTITION,..]")]
     topics: Vec<Scope>,
-    /// Does it.
+    /// Stores the new positions.
     #[arg(long)]
     execute: bool,
 }
@@ -44,7 +45,7 @@ pub(super) struct Reset {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Scope {
     topic: String,
-    /// Empty: all.
+    /// All if empty.
     partitions: Vec<i32>,
 }
 
@@ -115,7 +116,7 @@ impl Reset {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// The new position of each partition in question.
+    /// Returns the new position of each selected partition.
     fn wanted(
         &self,
         cluster: &mut Cluster,

@@ -1,4 +1,6 @@
-//! The file of profiles: read whole, written whole, replaced by a rename.
+//! The file of profiles, read and written as a whole.
+//!
+//! Invariant: a rename replaces it, so it is never half written.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::show::Format;
 
-/// One cluster.
+/// The profile of one cluster.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Profile {
@@ -19,11 +21,11 @@ pub(crate) struct Profile {
     pub(crate) format: Option<Format>,
 }
 
-/// All of them.
+/// All profiles.
 #[derive(Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Profiles {
-    /// The one in use.
+    /// The profile in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) current: Option<String>,
     #[serde(default)]
@@ -31,7 +33,7 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    /// What the file says; nothing where there is no file.
+    /// Reads the file; without a file there are no profiles.
     pub(super) fn read() -> anyhow::Result<Self> {
         let Some(path) = path() else {
             return Ok(Self::default());
@@ -60,7 +62,7 @@ impl Profiles {
         written().with_context(|| path.display().to_string())
     }
 
-    /// A profile that must be there.
+    /// Returns the profile with this name; a missing one is an error.
     pub(super) fn named(&self, name: &str) -> anyhow::Result<&Profile> {
         let found = self.profile.get(name);
         found.with_context(|| format!("there is no profile {name:?}"))

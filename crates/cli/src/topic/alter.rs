@@ -1,4 +1,6 @@
-//! `forebay topic alter`: settings, and more partitions.
+//! `forebay topic alter`: changes settings, and adds partitions.
+//!
+//! Partitions cannot be removed.
 
 use std::process::ExitCode;
 
@@ -19,10 +21,10 @@ pub(super) struct Alter {
     names: Vec<String>,
     #[command(flatten)]
     changes: Changes,
-    /// How many partitions there are to be; there can only be more.
+    /// New number of partitions; it can only grow.
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
-    /// Only says what would come of it.
+    /// Only shows what the command would do.
     #[arg(long)]
     dry_run: bool,
 }

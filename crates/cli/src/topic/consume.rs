@@ -1,7 +1,8 @@
-//! `forebay topic consume`: records of a topic, from where one wants, until one wants.
+//! `forebay topic consume`: reads the records of a topic, from a chosen position to a chosen end.
 //!
-//! Without a group, partitions are read from offsets that are looked up first. With a group, the group's positions
-//! count and are stored. A partition that the broker cannot read is said, and ends it ([`patience`]).
+//! Without a group, partitions are read from offsets that are looked up first. With a group, the
+//! group's positions are used and stored. A partition that the broker cannot read is reported, and
+//! ends the command ([`patience`]).
 
 mod form;
 mod patience;
@@ -25,17 +26,17 @@ use form::Form;
 pub(super) struct Consume {
     /// The topic.
     topic: String,
-    /// Where to begin: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds since 1970 or a date).
-    /// With a group: start or end, where the group has no position.
+    /// Where to begin: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds
+    /// since 1970 or a date). With a group: start or end, where the group has no position.
     #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
     offset: Position,
     /// Only these partitions.
     #[arg(short, long, value_delimiter = ',', conflicts_with = "group")]
     partitions: Vec<i32>,
-    /// Ends after so many records.
+    /// Ends after this many records.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     num: Option<u64>,
-    /// Ends when everything that is there was read.
+    /// Ends when all existing records were read.
     #[arg(short, long)]
     exit: bool,
     /// Reads as a member of this group, and stores its position.
@@ -44,22 +45,22 @@ pub(super) struct Consume {
     /// The group's protocol.
     #[arg(long, value_enum, default_value_t = Protocol::Classic, requires = "group")]
     group_protocol: Protocol,
-    /// Also records of transactions that are not committed.
+    /// Also reads records of transactions that are not committed.
     #[arg(long)]
     read_uncommitted: bool,
-    /// How a record is written, as in kcat: %t topic, %p partition, %o offset, %k key, %s value, %T timestamp, %h headers,
-    /// %K and %S their lengths, \n, \t, \0, %%.
+    /// How a record is written, as in kcat: %t topic, %p partition, %o offset, %k key, %s value, %T
+    /// timestamp, %h headers, %K and %S their lengths, \n, \t, \0, %%.
     #[arg(short = 'f', long, value_name = "TEMPLATE")]
     template: Option<String>,
-    /// A property of librdkafka; it wins. Can be given many times.
+    /// A property of librdkafka, which overrides the other options. Can be given many times.
     #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
     properties: Vec<Property>,
 }
 
-/// How a member speaks to its group.
+/// The protocol between a member and its group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Protocol {
-    /// Members rebalance together.
+    /// All members rebalance together.
     Classic,
     /// The broker assigns (KIP-848).
     Consumer,

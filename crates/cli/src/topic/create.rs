@@ -1,4 +1,6 @@
-//! `forebay topic create`.
+//! `forebay topic create`: creates topics, and reports the outcome of each.
+//!
+//! The controller decides; `--dry-run` only asks it.
 
 use std::process::ExitCode;
 
@@ -17,10 +19,10 @@ pub(super) struct Create {
     /// Names of the topics.
     #[arg(required = true)]
     names: Vec<String>,
-    /// Number of partitions; the cluster's default when it is not said.
+    /// Number of partitions; the default is the cluster's.
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
-    /// Number of replicas of each partition; the cluster's default when it is not said.
+    /// Number of replicas of each partition; the default is the cluster's.
     #[arg(short, long, value_parser = clap::value_parser!(i16).range(1..))]
     replicas: Option<i16>,
     /// A setting; can be given many times.
@@ -31,10 +33,10 @@ pub(super) struct Create {
         value_name = "KEY=VALUE"
     )]
     set: Vec<Property>,
-    /// A topic that is there already is no error.
+    /// Accepts a topic that already exists.
     #[arg(long)]
     if_not_exists: bool,
-    /// Only says what would come of it.
+    /// Only shows what the command would do.
     #[arg(long)]
     dry_run: bool,
 }

@@ -1,4 +1,6 @@
-//! `forebay topic delete`.
+//! `forebay topic delete`: deletes topics, with all records in them.
+//!
+//! It reports the outcome of each topic.
 
 use std::process::ExitCode;
 
@@ -16,7 +18,7 @@ pub(super) struct Delete {
     /// Names of the topics.
     #[arg(required = true)]
     names: Vec<String>,
-    /// A topic that is not there is no error.
+    /// Accepts a topic that does not exist.
     #[arg(long)]
     if_exists: bool,
 }

@@ -1,4 +1,6 @@
-//! `forebay topic describe`.
+//! `forebay topic describe`: partitions, leaders, replicas, offsets and settings of topics.
+//!
+//! It changes nothing.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -19,7 +21,7 @@ pub(super) struct Describe {
     /// Names of the topics.
     #[arg(required = true)]
     names: Vec<String>,
-    /// Every setting, also those that are the default.
+    /// Shows all settings, also those that have their default.
     #[arg(short, long)]
     all_settings: bool,
 }
@@ -83,7 +85,7 @@ impl Describe {
         partitions.sort_by_key(|partition| partition.index);
         Ok(Described {
             name: name.to_owned(),
-            // As Kafka writes ids.
+            // Kafka writes ids in this encoding.
             id: BASE64_URL_SAFE_NO_PAD.encode(topic.topic_id),
             internal: topic.is_internal,
             partitions,

@@ -1,7 +1,7 @@
 //! A record as a line of JSON, written by `topic consume` and read by `topic produce --input json`.
 //!
-//! Bytes that are text are in `key` and `value`; bytes that are not are in `key_base64` and `value_base64`. A null is
-//! null.
+//! Bytes that are text are in `key` and `value`; other bytes are in `key_base64` and
+//! `value_base64`. A null is null.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -31,7 +31,7 @@ pub(super) struct Line {
     headers: Vec<HeaderLine>,
 }
 
-/// A header in it.
+/// A header of the record.
 #[derive(PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HeaderLine {
@@ -79,7 +79,7 @@ impl Line {
     }
 }
 
-/// Bytes as text, or else as base64.
+/// Returns bytes as text, otherwise as base64.
 fn split(bytes: Option<&[u8]>) -> (Option<String>, Option<String>) {
     match bytes.map(|bytes| (bytes, str::from_utf8(bytes))) {
         None => (None, None),

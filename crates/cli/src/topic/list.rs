@@ -1,4 +1,6 @@
-//! `forebay topic list`.
+//! `forebay topic list`: lists topics.
+//!
+//! Internal topics are left out unless the user asks for them.
 
 use std::process::ExitCode;
 
@@ -10,7 +12,7 @@ use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Also the topics that brokers keep for themselves.
+    /// Also lists internal topics.
     #[arg(short, long)]
     internal: bool,
 }

@@ -1,7 +1,7 @@
-//! `forebay topic produce`: records from the command line or standard input.
+//! `forebay topic produce`: writes records from the command line or standard input.
 //!
-//! Invariant: success means that every record was acknowledged as `--acks` asks; one that was not is said, and the
-//! command fails.
+//! Invariant: success means that every record was acknowledged as `--acks` requires; a record that
+//! was not is reported, and the command fails.
 
 mod input;
 mod sender;
@@ -31,41 +31,41 @@ pub(super) struct Produce {
     /// The key of all records.
     #[arg(short, long, conflicts_with = "key_delimiter")]
     key: Option<String>,
-    /// What stands between key and value of each record (a line without it has no key).
+    /// The text between key and value of each record (a line without it has no key).
     #[arg(short = 'K', long, value_name = "TEXT")]
     key_delimiter: Option<String>,
     /// A header of all records; can be given many times.
     #[arg(short = 'H', long = "header", value_name = "KEY=VALUE")]
     headers: Vec<Property>,
-    /// The partition; by key, or spread, when it is not said.
+    /// The partition; by default it is chosen by the key, or spread for records without a key.
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(0..))]
     partition: Option<i32>,
     /// The timestamp of all records: milliseconds since 1970, or a date.
     #[arg(short, long, value_parser = crate::moment::parse, allow_hyphen_values = true)]
     timestamp: Option<i64>,
-    /// Empty values become null: tombstones on a compacted topic.
+    /// Turns empty values into null: tombstones on a compacted topic.
     #[arg(short = 'Z', long)]
     tombstone: bool,
-    /// Who must have a record before it counts.
+    /// Which replicas must have a record before it is acknowledged.
     #[arg(long, value_enum, default_value_t = Acks::All)]
     acks: Acks,
     /// How batches are compressed.
     #[arg(short = 'z', long, value_enum, default_value_t = Compression::None)]
     compression: Compression,
-    /// A topic that is not there is made, if the brokers allow it.
+    /// Creates a missing topic, if the brokers allow it.
     #[arg(long)]
     allow_auto_topic_creation: bool,
-    /// Says nothing of records that were written.
+    /// Does not report the records that were written.
     #[arg(short, long)]
     quiet: bool,
-    /// A property of librdkafka; it wins. Can be given many times.
+    /// A property of librdkafka, which overrides the other options. Can be given many times.
     #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
     properties: Vec<Property>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Acks {
-    /// Nobody: it is gone when it is sent.
+    /// None: the client waits for no acknowledgement.
     #[value(name = "0")]
     None,
     /// The leader.
@@ -110,7 +110,7 @@ impl Produce {
         sender.finish()
     }
 
-    /// What a record does not say of itself is as the options say.
+    /// Fills in from the options what a record does not set itself.
     fn fill(&self, mut record: Record) -> Record {
         record.key = record
             .key
@@ -128,12 +128,12 @@ impl Produce {
         record
     }
 
-    /// How many partitions the topic has; waits for one that is being made.
+    /// Returns the number of partitions of the topic, and waits for a topic that is being created.
     fn partitions(&self, cluster: &mut Cluster) -> anyhow::Result<i32> {
         let names = [self.topic.clone()];
         let create = self.allow_auto_topic_creation;
         let within = cluster.within();
-        // A topic that is made by being asked for is not there at first.
+        // A topic that this request creates is missing at first.
         let passing = |refusal: &Refusal| {
             let is_made = create && refusal.error == ErrorCode::UnknownTopicOrPartition;
             is_made || refusal.passes()
@@ -148,7 +148,7 @@ impl Produce {
         Ok(i32::try_from(found)?)
     }
 
-    /// Properties of librdkafka.
+    /// Returns the properties of librdkafka.
     fn settings(&self, target: &Chosen) -> Vec<(String, String)> {
         let acks = match self.acks {
             Acks::None => "0",
@@ -165,16 +165,16 @@ impl Produce {
         let ours = [
             ("acks", acks.to_owned()),
             ("compression.type", compression.to_owned()),
-            // Nothing twice and nothing out of order, where the broker can say so.
+            // Avoids duplicates and reordering; it needs the acknowledgements of all replicas.
             ("enable.idempotence", (self.acks == Acks::All).to_string()),
-            // As the Java client does it: the same key goes to the same partition, whoever writes.
+            // Like the Java client: a key goes to the same partition from every client.
             ("partitioner", "murmur2_random".to_owned()),
             ("message.timeout.ms", target.within.as_millis().to_string()),
             (
                 "allow.auto.create.topics",
                 self.allow_auto_topic_creation.to_string(),
             ),
-            // What is too large the broker refuses, and says why.
+            // The broker refuses a record that is too large, with a message.
             ("message.max.bytes", "1000000000".to_owned()),
         ];
         let ours = ours.map(|(key, value)| (key.to_owned(), value)).into_iter();

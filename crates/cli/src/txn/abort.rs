@@ -1,4 +1,7 @@
-//! `forebay txn abort`: an abort marker into one partition, as `kafka-transactions.sh abort` writes it.
+//! `forebay txn abort`: writes an abort marker into one partition, like
+//! `kafka-transactions.sh abort`.
+//!
+//! Only this partition changes, whatever the coordinator knows of the transaction.
 
 use std::process::ExitCode;
 
@@ -30,7 +33,7 @@ pub(super) struct Abort {
     /// Its epoch.
     #[arg(long, value_name = "EPOCH", requires = "producer_id")]
     producer_epoch: Option<i16>,
-    /// The epoch of the coordinator; below 0 when there was none.
+    /// The epoch of the coordinator; negative if there was none.
     #[arg(
         long,
         value_name = "EPOCH",
@@ -40,7 +43,7 @@ pub(super) struct Abort {
     coordinator_epoch: Option<i32>,
 }
 
-/// Whose transaction ends.
+/// The producer and the coordinator of the transaction.
 struct Whose {
     producer_id: i64,
     producer_epoch: i16,
@@ -59,7 +62,7 @@ impl Abort {
             .with_producer_id(ProducerId(whose.producer_id))
             .with_producer_epoch(whose.producer_epoch)
             .with_transaction_result(false)
-            // A transaction that no coordinator has seen gets an epoch that none is older than.
+            // Without a coordinator's epoch the marker has 0: no epoch is older.
             .with_coordinator_epoch(whose.coordinator_epoch.max(0))
             .with_topics(vec![topic]);
         let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);

@@ -1,4 +1,6 @@
-//! `forebay txn describe`.
+//! `forebay txn describe`: the state of transactional ids.
+//!
+//! It asks the coordinator of each id.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -28,7 +30,7 @@ struct Described {
     producer_epoch: i16,
     state: String,
     timeout_ms: i32,
-    /// None: no transaction is under way.
+    /// `None` if no transaction is under way.
     start_ms: Option<i64>,
     running_ms: Option<i64>,
     topics: Vec<Topic>,

@@ -1,4 +1,6 @@
-//! `forebay txn list`: every broker is asked, as each knows the ids that it coordinates.
+//! `forebay txn list`: lists transactional ids.
+//!
+//! It asks every broker, because each knows only the ids that it coordinates.
 
 use std::process::ExitCode;
 
@@ -13,13 +15,13 @@ use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
-    /// Only those in these states (Ongoing, `PrepareAbort`, ..).
+    /// Only ids in these states (Ongoing, `PrepareAbort`, ..).
     #[arg(long, value_delimiter = ',', value_name = "STATE")]
     state: Vec<String>,
-    /// Only those of these producers.
+    /// Only ids of these producers.
     #[arg(long, value_delimiter = ',', value_name = "ID")]
     producer_id: Vec<i64>,
-    /// Only those that run for so long at least.
+    /// Only ids whose transaction has run for at least this long.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(i64).range(0..))]
     running_longer_than: Option<i64>,
 }

@@ -1,4 +1,6 @@
-//! `forebay txn producers`: who writes to a partition, and where a transaction of theirs begins.
+//! `forebay txn producers`: the producers of a partition, and where their open transactions begin.
+//!
+//! It asks the leader of the partition.
 
 use std::process::ExitCode;
 
@@ -22,7 +24,7 @@ pub(super) struct Producers {
     partition: i32,
 }
 
-/// A producer, as the partition's leader remembers it.
+/// A producer, as the partition's leader knows it.
 #[derive(Debug, Serialize)]
 pub(super) struct Producer {
     #[serde(rename = "producer_id")]
@@ -67,7 +69,7 @@ impl Producers {
     }
 }
 
-/// The leader of a partition.
+/// Returns the leader of a partition.
 pub(super) fn leader(cluster: &mut Cluster, topic: &str, partition: i32) -> anyhow::Result<i32> {
     let topics = cluster.topics(&[topic.to_owned()])?;
     let mut partitions = topics.iter().flat_map(|topic| &topic.partitions);
@@ -80,7 +82,7 @@ pub(super) fn leader(cluster: &mut Cluster, topic: &str, partition: i32) -> anyh
     }
 }
 
-/// The producers of a partition.
+/// Returns the producers of a partition.
 pub(super) fn ask(
     cluster: &mut Cluster,
     leader: i32,

@@ -1,4 +1,4 @@
-//! Confirming, expiring, drifting.
+//! Confirmation, expiry and drift.
 
 use rustix::io::Errno;
 
@@ -93,7 +93,7 @@ fn in_another_boot_what_was_not_kept_is_over_and_nothing_is_written() {
     let state = tempfile::tempdir().unwrap();
     let fake = host();
     let report = start(&fake, state.path(), Some(60_000)).unwrap();
-    // The boot brought the defaults back; one of them is the operator's since.
+    // The boot restored the defaults; an operator has changed one of them since.
     fake.set("proc/sys/kernel/random/boot_id", "boot-2");
     fake.set(SWAPPINESS, "1");
     let before = (fake.files(), fake.writes.get());
@@ -183,7 +183,7 @@ fn half_a_plan_cannot_be_confirmed() {
     let id = start(&fake, state.path(), Some(60_000))
         .unwrap()
         .transaction;
-    // Killed behind its last write: all records but the last.
+    // Killed after its last write: all records except the last.
     let path = state.path().join(format!("{id}.jsonl"));
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();

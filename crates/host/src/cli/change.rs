@@ -23,39 +23,40 @@ use crate::undo::{self, Undone};
 use crate::watch::{Seen, Verdict, Watch};
 use crate::{boot, evidence, watch, watchdog};
 
-/// Longer than any plan.
+/// Limit on the size of a plan.
 const PLAN_BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     /// The plan.
     plan: PathBuf,
-    /// Taken back after so long unless it is confirmed.
+    /// Time after which it is taken back unless it is confirmed.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     confirm_within: Duration,
-    /// Confirmed at once where all of it works, and only until the host starts anew.
+    /// Confirms it at once if everything works, but only until the next boot.
     #[arg(long)]
     until_reboot: bool,
-    /// This item only; may be given more than once.
+    /// Only this item; may be given more than once.
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
     #[command(flatten)]
     limits: Limits,
 }
 
-/// What may be done to the host.
+/// Limits on what may be done to the host.
 #[derive(Debug, Args)]
 pub(super) struct Limits {
-    /// Nothing that costs more: O nothing, F a hiccup, L the link, P a restart of a process, B one of the host.
+    /// The most disruptive class allowed: O nothing, F a hiccup, L the link, P a restart of a
+    /// process, B one of the host.
     #[arg(long, value_name = "CLASS", default_value = "F", value_parser = class)]
     class_max: Class,
-    /// Takes an item from who else sets it; may be given more than once.
+    /// Takes an item over from its owner; may be given more than once.
     #[arg(long, value_name = "ID")]
     take_over: Vec<String>,
 }
 
 impl Limits {
-    /// The same, of all items.
+    /// Returns the limits, for all items.
     pub(super) fn allowed(self) -> Allowed {
         Allowed {
             class_max: self.class_max,
@@ -86,7 +87,8 @@ impl ApplyArgs {
             plan: crate::hex::sha256(&text),
             host: plan.host,
             changes: &changes,
-            // Also of what is kept at once: a kill in the middle leaves half of it.
+            // Also for changes that are kept at once: a kill in the middle would leave half of
+            // them.
             confirm_within_ms: Some(within),
             taken: allowed.take_over,
         };
@@ -121,7 +123,7 @@ impl ApplyArgs {
     }
 }
 
-/// Applies anew what is kept, when the host starts.
+/// Reapplies the confirmed changes when the host starts.
 pub(super) fn boot(place: &Place, lived: bool, again: bool) -> anyhow::Result<Exit> {
     let facts = Facts::read(&place.root);
     if let Some(refusal) = not_here(place, &facts) {
@@ -159,7 +161,7 @@ pub(super) fn boot(place: &Place, lived: bool, again: bool) -> anyhow::Result<Ex
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-/// The text of a file, and the plan that it is.
+/// Returns the text of a file, and the plan in it.
 pub(super) fn read(file: &Path) -> anyhow::Result<(String, Plan)> {
     let read = || -> anyhow::Result<(String, Plan)> {
         let text = String::from_utf8(platform::bounded::file(file, PLAN_BYTES_MAX)?)?;
@@ -169,7 +171,7 @@ pub(super) fn read(file: &Path) -> anyhow::Result<(String, Plan)> {
     read().with_context(|| format!("reading {}", file.display()))
 }
 
-/// Why nothing can be applied from here at all.
+/// Returns why nothing can be applied from this process.
 pub(super) fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_NICE: u64 = 1 << 23;
@@ -241,13 +243,13 @@ pub(super) fn verify(place: &Place) -> anyhow::Result<Exit> {
     Ok(if drifted { Exit::Drift } else { Exit::Done })
 }
 
-/// Watches until it is ended, which changes nothing.
+/// Watches until the process is ended, which changes no setting.
 pub(super) fn watch(place: &Place) -> anyhow::Result<Exit> {
     if let Some(refusal) = not_here(place, &Facts::read(&place.root)) {
         return refused(place, &[refusal]);
     }
     let mut watch = Watch::default();
-    // What cannot be read is told once, and looked at again.
+    // A read error is reported once and retried.
     let mut failed = None;
     loop {
         let begin = boot::worked_us();
@@ -379,7 +381,7 @@ fn row_of_undone(one: &Undone) -> Vec<String> {
     vec![one.item.clone(), format!("-> {}", one.old), said]
 }
 
-/// `30s`, `5m`, `24h`, `500ms`.
+/// Parses a time such as `30s`, `5m`, `24h` or `500ms`.
 fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: u64 = digits

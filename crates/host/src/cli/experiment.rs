@@ -1,4 +1,4 @@
-//! `experiment`: a plan against nothing, on this host, in pairs of blocks of time.
+//! `experiment`: compares this host with and without a plan, in pairs of blocks of time.
 
 use std::path::{Path, PathBuf};
 
@@ -20,17 +20,17 @@ use crate::knob;
 use crate::plan::Allowed;
 use crate::render::{self, Changed, Kept};
 
-/// More than a result of the most pairs with many counters.
+/// Limit on the size of a result, above that of the most pairs with many counters.
 const RESULT_BYTES_MAX: u64 = 1 << 30;
-/// Longer than any design.
+/// Limit on the size of a design.
 const DESIGN_BYTES_MAX: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ExperimentArgs {
-    /// What is compared, and how long.
+    /// The design: what is compared, and for how long.
     #[arg(value_name = "DESIGN.toml")]
     design: PathBuf,
-    /// Keeps everything that was measured, as JSON.
+    /// Writes all measurements to this file, as JSON.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -55,7 +55,7 @@ impl ExperimentArgs {
         }
         let evidence = evidence::of(&facts, &Counters::read(&place.root));
         let allowed = Allowed {
-            // What only an experiment tells may be in an experiment.
+            // Naming all items allows those of which only an experiment shows whether they help.
             only: plan.items.iter().map(|item| item.id.clone()).collect(),
             ..self.limits.allowed()
         };
@@ -70,7 +70,7 @@ impl ExperimentArgs {
             design.pairs_of_same(),
             design.ms().saturating_mul(parts.len() as u64) / 1_000
         ));
-        // Before hours go by: whether it can be written at all.
+        // Fails before the measurements if the file cannot be written.
         let output = self.output.as_ref().map(|file| {
             let made = std::fs::File::create(file);
             made.with_context(|| format!("writing {}", file.display()))
@@ -87,7 +87,7 @@ impl ExperimentArgs {
         let mut kept: Vec<Kept> = Vec::new();
         for part in parts {
             let one = asked.compare(part, &kept);
-            // A host that is not as it was, or a load that fails, fails the next one, too.
+            // A host that has changed, or a load that fails, would fail the next comparison, too.
             let failed = one.result.failed.is_some();
             kept.push(one);
             if let Some(file) = &mut output {
@@ -105,7 +105,7 @@ impl ExperimentArgs {
     }
 }
 
-/// What is compared, on which host.
+/// The comparison to make, and its host.
 struct Asked<'a> {
     place: &'a Place,
     design: &'a Design,
@@ -116,7 +116,7 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Carries one comparison out, beside what those before it adopted.
+    /// Runs one comparison, on top of the changes that earlier ones adopted.
     fn compare(&self, part: Part, before_it: &[Kept]) -> Kept {
         let is_adopted = |change: &&Change| {
             let mut adopted = before_it
@@ -151,7 +151,7 @@ impl Asked<'_> {
     }
 }
 
-/// A comparison in words, with its item where there are several.
+/// Returns a comparison as text, with its items in modes with several comparisons.
 fn said(mode: Mode, kept: &Kept) -> String {
     let items: Vec<&str> = kept
         .changes
@@ -164,7 +164,7 @@ fn said(mode: Mode, kept: &Kept) -> String {
     }
 }
 
-/// Whether anything is worth it; what failed or harmed is said first.
+/// Returns the exit code; failure and harm take precedence.
 fn exit(results: &[&Result]) -> Exit {
     let any = |verdict: Verdict| results.iter().any(|result| result.verdict == verdict);
     match () {
@@ -175,7 +175,7 @@ fn exit(results: &[&Result]) -> Exit {
     }
 }
 
-/// Everything until now, in the place of what was there.
+/// Replaces the content of the file with all results so far.
 fn write(file: &mut std::fs::File, kept: &[Kept]) -> anyhow::Result<()> {
     use std::io::{Seek as _, Write as _};
     let text = serde_json::to_string_pretty(kept)? + "\n";
@@ -184,7 +184,7 @@ fn write(file: &mut std::fs::File, kept: &[Kept]) -> anyhow::Result<()> {
     Ok(file.set_len(text.len() as u64)?)
 }
 
-/// What a knob has now.
+/// Returns a change with the current value of its knob.
 fn before(place: &Place, change: &Change) -> Changed {
     let old = knob::find(&place.root, &change.item).and_then(|knob| knob.read(&place.root).ok());
     Changed {
@@ -194,7 +194,7 @@ fn before(place: &Place, change: &Change) -> Changed {
     }
 }
 
-/// What a reader has to know of the host.
+/// Returns the facts on the host for readers of the report.
 fn about(facts: &Facts) -> Vec<(String, String)> {
     let topology = &facts.topology;
     let card = |nic: &crate::facts::net::Nic| {
@@ -213,7 +213,7 @@ fn about(facts: &Facts) -> Vec<(String, String)> {
     ]
 }
 
-/// Draws the report of what was kept; without it, of the samples.
+/// Draws the report of a result or, without one, of the samples.
 pub(super) fn report(file: Option<&Path>, output: &Path) -> anyhow::Result<Exit> {
     let page = match file {
         None => render::sample::page(),

@@ -1,4 +1,4 @@
-//! `inspect`: what this host is, what it drops, and every knob with its value and owner.
+//! `inspect`: shows this host, its drops, and every knob with its value and owner.
 
 use serde::Serialize;
 
@@ -27,7 +27,7 @@ struct Drops {
 #[derive(Serialize)]
 struct Shown {
     id: String,
-    /// Canonical; nothing where it is in no form that is known.
+    /// The canonical value; absent if the knob's text has no known form.
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<String>,
     class: Class,

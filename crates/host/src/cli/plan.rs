@@ -18,14 +18,14 @@ use crate::record;
 use crate::rule::{self, Advice, Found, Profile, Seen};
 use crate::{boot, persist};
 
-/// What is found.
+/// The answer of `plan`.
 #[derive(Serialize)]
 struct Answer<'a> {
     plan: &'a Plan,
     advice: &'a [Advice],
 }
 
-/// What was recorded.
+/// The answer of `record`.
 #[derive(Serialize)]
 struct Recorded {
     files: usize,
@@ -33,13 +33,13 @@ struct Recorded {
 
 #[derive(Debug, Args)]
 pub(super) struct PlanArgs {
-    /// What the host is for.
+    /// What the host is used for.
     #[arg(long, value_enum, default_value_t)]
     profile: Profile,
-    /// Where the plan is written; without it it is shown only.
+    /// File for the plan; without it, the plan is only shown.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Looks whether an older plan can still be applied, and proposes nothing.
+    /// Checks whether an older plan can still be applied, and proposes nothing.
     #[arg(long, value_name = "FILE", conflicts_with = "output")]
     check: Option<PathBuf>,
 }
@@ -88,7 +88,7 @@ fn text(found: &Found) -> String {
     text
 }
 
-/// What would be changed, with the class of the change.
+/// Returns the change of an item, with its class.
 fn diff(item: &Item) -> String {
     let wanted = item.wanted().unwrap_or_default();
     let rounded = item.rounded.as_ref().map_or_else(String::new, |rounded| {
@@ -104,7 +104,7 @@ fn check(place: &Place, seen: &Seen, file: &Path) -> anyhow::Result<Exit> {
     let (_, plan) = change::read(file)?;
     let allowed = Allowed {
         class_max: Class::B,
-        // All by name: whether it helps is not the question here.
+        // Naming all items skips the question of whether they help.
         only: plan.items.iter().map(|item| item.id.clone()).collect(),
         take_over: Vec::new(),
     };
@@ -136,7 +136,7 @@ pub(super) fn record(place: &Place, file: &Path) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Writes what is kept, or a plan, in the form of another program.
+/// Writes the confirmed changes, or a plan, in the format of another program.
 pub(super) fn export(place: &Place, form: As, plan: Option<&Path>) -> anyhow::Result<Exit> {
     let mut changes = match plan {
         None => persist::kept(&boot::id(&place.root), &transactions(&place.state)?),

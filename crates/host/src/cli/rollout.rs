@@ -1,4 +1,5 @@
-//! `rollout`: a plan on many hosts. Runs on a controller, whose own settings it does not touch.
+//! `rollout`: applies a plan to many hosts. It runs on a controller, whose own settings it does not
+//! change.
 
 use std::path::{Path, PathBuf};
 
@@ -18,37 +19,39 @@ use crate::journal::store::{self, JournalFile};
 use crate::journal::{Log as _, Record};
 use crate::plan::Plan;
 
-/// Longer than a design, a plan, or the names of all hosts.
+/// Limit on the size of a design, a plan, or the list of all hosts.
 const BYTES_MAX: u64 = 256 << 20;
-/// How often it is looked whether an operator wants a pause.
+/// How often a pause by an operator is checked.
 const LOOK_MS: u64 = 500;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum RolloutCommand {
-    /// Says which host has its turn when, and writes it into a new directory. Nothing is done on any host.
+    /// Decides the order of the hosts and writes it into a new directory. Nothing is done on any
+    /// host.
     Init {
-        /// Which hosts, in which stages, how many at once.
+        /// The hosts, their stages, and how many at the same time.
         #[arg(value_name = "ROLLOUT.toml")]
         design: PathBuf,
-        /// The directory, which everything about this rollout is kept in.
+        /// The directory of everything about this rollout.
         #[arg(short, long, value_name = "DIR")]
         output: PathBuf,
     },
-    /// Goes on until all is done, all was taken back, or an operator has to look. May be killed and started again.
+    /// Runs until all is done, all was taken back, or an operator must look. May be killed and
+    /// restarted.
     Run(Dir),
-    /// Shows where each host stands.
+    /// Shows the state of each host.
     Status(Dir),
-    /// Has `run` begin nothing more.
+    /// Stops `run` from beginning anything new.
     Pause(Dir),
-    /// Takes the pause away. `run` goes on.
+    /// Ends the pause; `run` can be started again.
     Resume(Dir),
-    /// Has everything taken back by the next `run`.
+    /// Makes the next `run` take everything back.
     Abort(Dir),
 }
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Dir {
-    /// What `init` made.
+    /// The directory made by `init`.
     #[arg(value_name = "DIR")]
     dir: PathBuf,
 }
@@ -91,7 +94,7 @@ fn init(place: &Place, file: &Path, output: &Path) -> anyhow::Result<Exit> {
     let hosts = hosts(&bytes(&inventory)?).with_context(|| inventory.display().to_string())?;
     let turns = design.turns(hosts)?;
     std::fs::create_dir(output).with_context(|| format!("making {}", output.display()))?;
-    // Copies, so that what is edited meanwhile is another rollout.
+    // Copies, so that later edits of the originals do not affect this rollout.
     std::fs::write(output.join("rollout.toml"), &text)?;
     std::fs::write(output.join("plan.toml"), &plan)?;
     let (_, mut journal) = store::open::<Event>(&path(output))?;
@@ -106,7 +109,7 @@ fn path(dir: &Path) -> PathBuf {
     dir.join("rollout.jsonl")
 }
 
-/// A file that says that an operator wants a pause.
+/// Returns the file by which an operator requests a pause.
 fn wish(dir: &Path) -> PathBuf {
     dir.join("pause")
 }
@@ -131,7 +134,7 @@ fn open(dir: &Path) -> anyhow::Result<(DirLock, State, JournalFile)> {
     Ok((lock, state(&records), journal))
 }
 
-/// Writes what an operator wants; not while `run` does something.
+/// Records an operator's command; fails while `run` holds the lock.
 fn tell(dir: &Path, event: Event) -> anyhow::Result<Exit> {
     let (lock, _, mut journal) = open(dir)?;
     match std::fs::remove_file(wish(dir)) {

@@ -1,7 +1,8 @@
-//! How an answer is shown: lines for people, JSON for programs.
+//! The format of answers: lines for people, JSON for programs.
 //!
-//! Invariant: characters that a terminal would not show, or that would move its cursor, are written as `\u{1b}`: names of
-//! devices and messages of the kernel are what others chose.
+//! Invariant: control characters, which a terminal would hide or which would move its cursor, are
+//! written as `\u{1b}`: names of devices and messages of the kernel are not under this program's
+//! control.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -9,13 +10,13 @@ use std::io::{self, Write as _};
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How an answer is shown.
+/// The format of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
 pub(super) enum Format {
-    /// For people.
+    /// Text for people.
     #[default]
     Text,
-    /// For programs.
+    /// JSON for programs.
     Json,
 }
 
@@ -32,7 +33,7 @@ impl Format {
         }
     }
 
-    /// Shows one of many answers: a line.
+    /// Shows one of many answers, as a line.
     pub(super) fn line<T: Serialize>(
         self,
         answer: &T,
@@ -49,15 +50,15 @@ impl Format {
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // Who closed the pipe has read enough.
+        // The reader closed the pipe because it has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => Ok(written?),
     }
 }
 
-/// Says a line on standard error.
+/// Writes a line to standard error.
 pub(super) fn say(line: &str) {
-    // Where nobody takes it, the exit code has to do.
+    // If standard error is closed, the exit code must suffice.
     drop(writeln!(io::stderr(), "forebay: {}", escaped(line)));
 }
 
@@ -73,7 +74,7 @@ fn escaped(text: &str) -> String {
     shown
 }
 
-/// Rows with their columns below each other.
+/// Returns rows with aligned columns.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

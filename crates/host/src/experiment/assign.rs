@@ -1,21 +1,21 @@
-//! Which host, or which block of time, is in which arm.
+//! Assigns hosts, or blocks of time, to arms.
 
 use crate::statistics::random::Random;
 
-/// Fewer pairs than these cannot give p < 0.05, whatever was measured.
+/// Fewer pairs than this cannot give p < 0.05, whatever is measured.
 pub const PAIRS_MIN: usize = 6;
 
-/// One of the two.
+/// The arm of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
-    /// As it was.
+    /// Without the change.
     Control,
     /// With the change.
     Test,
 }
 
-/// Blocks of time in pairs, each with both arms in any order.
+/// Returns blocks of time in pairs, each pair with both arms in random order.
 pub fn switchback(pairs: usize, seed: u64) -> Vec<Arm> {
     let mut random = Random::new(seed);
     let pair = |_| {
@@ -28,8 +28,10 @@ pub fn switchback(pairs: usize, seed: u64) -> Vec<Arm> {
     (0..pairs).flat_map(pair).collect()
 }
 
-/// Hosts, by the block each is in (its site and model): half of each block gets the change. Where a block has an odd number,
-/// a coin says which arm has one more. A block of one host is in no arm.
+/// Returns the arms of hosts, given the block of each (its site and model).
+///
+/// Half of each block gets the change. In a block of odd size, a coin decides which arm has one
+/// more host. A block of one host is in no arm.
 pub fn hosts(blocks: &[String], seed: u64) -> Vec<Option<Arm>> {
     let mut random = Random::new(seed);
     let mut names: Vec<&String> = blocks.iter().collect();

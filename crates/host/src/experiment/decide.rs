@@ -1,25 +1,26 @@
-//! What the figures say: adopt, no benefit, harmful, inconclusive.
+//! The verdict on an experiment: adopt, no benefit, harmful, inconclusive.
 //!
-//! A benefit is a share: of drops or latency, how much fewer; of capacity, how much more. Adopted is only what is beyond the
-//! threshold that matters with its whole interval, at p < 0.05 over all questions, and worse in nothing that is guarded.
-//! Everything that is not known is inconclusive, and says how many pairs would decide.
+//! A benefit is a share: for drops or latency the reduction, for capacity the increase. A change is
+//! adopted only if the whole interval of its benefit is beyond the threshold, at p < 0.05 over all
+//! questions, and no guarded figure is worse. Everything else that is not certain is inconclusive,
+//! with the number of pairs that would decide.
 
 use serde::{Deserialize, Serialize};
 
 use crate::statistics::{Interval, bootstrap, deviation, flip, holm, power};
 
-/// Chances of a false alarm that are taken.
+/// Accepted probability of a false alarm.
 const ALPHA: f64 = 0.05;
-/// What a guardrail may be worse by, with the upper end of its interval.
+/// Largest harm to a guarded figure that is accepted, at the unfavourable end of its interval.
 const WORSE_MAX: f64 = 0.05;
 
-/// Which way is good.
+/// The good direction of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Drops, latencies.
+    /// Less is better: drops, latencies.
     Less,
-    /// Throughput, capacity.
+    /// More is better: throughput, capacity.
     More,
 }
 
@@ -28,7 +29,7 @@ pub enum Better {
 pub struct Figure {
     /// Its name.
     pub name: String,
-    /// Which way is good.
+    /// Its good direction.
     pub better: Better,
     /// The smallest benefit that matters, as a share.
     pub threshold: f64,
@@ -36,40 +37,42 @@ pub struct Figure {
     pub pairs: Vec<(f64, f64)>,
 }
 
-/// What one figure says.
+/// The effect on one figure.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Effect {
     /// Its name.
     pub name: String,
-    /// The benefit, as a share: 0.9 is nine tenths fewer, or nine tenths more.
+    /// The benefit as a share: 0.9 is nine tenths fewer, or nine tenths more.
     pub benefit: Interval,
-    /// How likely as much would be by chance, over all questions.
+    /// Probability of this much by chance, over all questions.
     #[serde(deserialize_with = "crate::statistics::or_none")]
     pub p: f64,
     /// The smallest benefit that matters.
     pub threshold: f64,
-    /// The smallest benefit that this experiment could see.
+    /// The smallest benefit that this experiment could detect.
     pub least: Option<f64>,
-    /// So many pairs would decide whether there is a benefit that matters.
+    /// Number of pairs that would decide whether there is a benefit that matters.
     pub pairs_needed: Option<usize>,
 }
 
-/// What is to be done.
+/// The verdict on a change.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Keep it.
+    /// Keep the change.
     Adopt,
-    /// There is none that matters.
+    /// No benefit that matters.
     NoBenefit,
-    /// It makes something worse.
+    /// The change makes something worse.
     Harmful,
-    /// Nobody knows.
+    /// The data does not decide.
     Inconclusive,
 }
 
-/// The effect of a figure before others are asked as well. Differences are of logarithms of one more than the value, so that
-/// nothing dropped is a value too, and a ratio is the same at every scale.
+/// Returns the effect on a figure, before adjustment for other questions.
+///
+/// Differences are of the logarithms of value plus one, so that zero drops are a value too, and a
+/// ratio counts the same at every scale.
 pub fn effect(figure: &Figure, seed: u64) -> Effect {
     let differences = gains(figure);
     let interval = bootstrap::of_pairs(&differences, seed);
@@ -96,13 +99,13 @@ pub fn effect(figure: &Figure, seed: u64) -> Effect {
     }
 }
 
-/// How many pairs show a benefit of a figure that varies so; none where no number does.
+/// Returns how many pairs show a benefit of a figure with this variance; none if no number does.
 pub fn pairs_for(figure: &Figure, benefit: f64) -> Option<usize> {
     let differences = gains(figure);
     power::pairs(deviation(&differences), gain(figure.better, benefit))
 }
 
-/// The logarithms of how much better the test arm was in each pair.
+/// Returns the logarithms of how much better the test arm was in each pair.
 fn gains(figure: &Figure) -> Vec<f64> {
     let sign = if figure.better == Better::Less {
         -1.0
@@ -116,7 +119,7 @@ fn gains(figure: &Figure) -> Vec<f64> {
         .collect()
 }
 
-/// The gain whose share this is.
+/// Returns the gain (a logarithm) of a share.
 fn gain(better: Better, share: f64) -> f64 {
     match better {
         Better::Less => -(1.0 - share).ln(),
@@ -124,7 +127,9 @@ fn gain(better: Better, share: f64) -> f64 {
     }
 }
 
-/// The verdict, and each figure's effect with its p over all questions. `alarm`: a guard was set off while it ran.
+/// Returns the verdict, and each figure's effect with its p over all questions.
+///
+/// `alarm` means that a guard was triggered during the run.
 pub fn decide(
     primary: &[Figure],
     guarded: &[Figure],
@@ -139,7 +144,7 @@ pub fn decide(
     let guards: Vec<Effect> = guarded.iter().map(|figure| effect(figure, seed)).collect();
     let harms = |effect: &Effect| effect.benefit.high < 0.0 && effect.p < ALPHA;
     let helps = |effect: &Effect| effect.benefit.low > effect.threshold && effect.p < ALPHA;
-    // Worse by less than so much, surely: the far end of the interval.
+    // Uses the unfavourable end of the interval.
     let is_safe = |effect: &Effect| effect.benefit.low >= -WORSE_MAX;
     let verdict = match () {
         () if alarm || effects.iter().any(harms) => Verdict::Harmful,

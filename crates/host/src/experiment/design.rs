@@ -1,4 +1,4 @@
-//! The file that says what is compared, and how long: `DESIGN.toml`.
+//! The file that defines an experiment: what is compared, and for how long (`DESIGN.toml`).
 //!
 //! Invariant: a design that cannot answer its question is refused before anything is changed.
 
@@ -9,71 +9,75 @@ use serde::{Deserialize, Serialize};
 use super::assign::PAIRS_MIN;
 use super::decide::Better;
 
-/// The form of the file that this version reads.
+/// The version of the file format that this program reads.
 const VERSION: u32 = 1;
-/// No experiment has more pairs.
+/// Largest accepted number of pairs.
 const PAIRS_MAX: usize = 10_000;
 
-/// The file.
+/// The content of the file.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Design {
-    /// Its form.
+    /// Version of the file format.
     pub version: u32,
-    /// The plan, beside this file.
+    /// The plan, relative to this file.
     pub plan: PathBuf,
-    /// What of the plan is the change.
+    /// Which items of the plan are the change.
     #[serde(default)]
     pub mode: Mode,
-    /// Says the order of the arms.
+    /// Determines the order of the arms.
     pub seed: u64,
     /// Pairs of blocks, each with and without the change.
     pub pairs: usize,
-    /// Pairs without any change before, which show how much figures vary by themselves. As many as `pairs` by default.
+    /// Pairs without any change, run first; they show how much figures vary by themselves. By
+    /// default as many as `pairs`.
     #[serde(default)]
     pub pairs_of_same: Option<usize>,
-    /// How long a block is.
+    /// Duration of a block.
     pub block_ms: u64,
-    /// After the change is made or taken back, before a block.
+    /// Wait between making or taking back a change and the next block.
     #[serde(default)]
     pub washout_ms: u64,
-    /// A program that is run for each block, with its arguments; what it prints is JSON, a number per name. None: the host's
-    /// own traffic is measured.
+    /// Program with arguments that runs in each block and prints JSON, a number per name.
+    ///
+    /// If empty, the host's own traffic is measured.
     #[serde(default)]
     pub load: Vec<String>,
-    /// What decides.
+    /// The figures that decide.
     pub primary: Vec<Question>,
-    /// What must not become worse.
+    /// The figures that must not become worse.
     #[serde(default)]
     pub guard: Vec<Question>,
 }
 
-/// What of a plan is the change.
+/// Which items of a plan are the change.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// All of its items together.
+    /// All items together.
     #[default]
     Bundle,
-    /// One item after the other, beside those that were adopted before.
+    /// One item after the other, on top of those already adopted.
     Each,
-    /// One item after the other, beside all the others: what of a bundle is needed.
+    /// One item after the other, on top of all others: shows which items of a bundle are needed.
     Ablate,
 }
 
-/// A figure that is looked at.
+/// One figure and its criteria.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// A counter of the host (`listen.overflows`, counted per second), `drops`, or a number that the load prints.
+    /// A counter of the host (`listen.overflows`, per second), `drops`, or a number that the load
+    /// prints.
     pub name: String,
-    /// Which way is good.
+    /// The good direction.
     #[serde(default = "less")]
     pub better: Better,
     /// The smallest benefit that matters, as a share.
     #[serde(default = "tenth")]
     pub threshold: f64,
-    /// The benefit that is hoped for: a design that could not see it is refused after the pairs without a change.
+    /// The expected benefit; a design that could not detect it stops after the pairs without a
+    /// change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<f64>,
 }
@@ -87,7 +91,7 @@ fn tenth() -> f64 {
 }
 
 impl Design {
-    /// Reads the text of a file; an error says what it cannot answer.
+    /// Parses a file; an error states what the design cannot answer.
     pub fn parse(text: &str) -> anyhow::Result<Design> {
         let design: Design = toml::from_str(text)?;
         anyhow::ensure!(
@@ -128,12 +132,12 @@ impl Design {
         Ok(design)
     }
 
-    /// Pairs without any change.
+    /// Returns the number of pairs without any change.
     pub fn pairs_of_same(&self) -> usize {
         self.pairs_of_same.unwrap_or(self.pairs)
     }
 
-    /// How long all of it takes, in milliseconds.
+    /// Returns the total duration in milliseconds.
     pub fn ms(&self) -> u64 {
         let blocks = 2 * (self.pairs + self.pairs_of_same()) as u64;
         blocks.saturating_mul(self.block_ms.saturating_add(self.washout_ms))

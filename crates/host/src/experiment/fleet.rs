@@ -1,7 +1,9 @@
-//! Hosts of a fleet, half of each site with the change: what their days before and after say.
+//! Compares the days before and after a change of a fleet in which half the hosts of each site have
+//! the change.
 //!
-//! The unit is the host: the mean of the logarithms of its days after, less that of its days before (a difference of
-//! differences, so that what happened to all of them is not taken for the change). Pure.
+//! The unit is the host: the mean of the logarithms of its days after, minus that of its days
+//! before (a difference of differences, so that an event on all hosts does not count as an effect
+//! of the change). Pure.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +15,7 @@ use crate::statistics::{Interval, bootstrap, mean, permute};
 /// The days of a host.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Days {
-    /// Its site and model: it is compared with hosts of the same.
+    /// Its site and model; it is compared with hosts of the same block.
     pub block: String,
     /// Its arm.
     pub arm: Arm,
@@ -26,37 +28,37 @@ pub struct Days {
 /// The days of an arm.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct OfArm {
-    /// Drops a host and day, before.
+    /// Drops per host and day, before.
     pub before: f64,
-    /// Drops a host and day, after.
+    /// Drops per host and day, after.
     pub after: f64,
 }
 
 impl OfArm {
-    /// How many times as many.
+    /// Returns the ratio of after to before.
     pub fn factor(&self) -> f64 {
         self.after / self.before
     }
 }
 
-/// What a fleet says.
+/// The comparison of a fleet's arms.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Compared {
     /// Without the change.
     pub control: OfArm,
     /// With it.
     pub test: OfArm,
-    /// Drops a host and day that the change saved: how much less the test arm rose.
+    /// Drops per host and day that the change saved: how much less the test arm rose.
     pub saved: f64,
-    /// Of what there would have been after, so much less.
+    /// The saved drops as a share of those expected without the change.
     pub share: f64,
-    /// The same from the hosts' logarithms, with its interval: the figure that decides.
+    /// The same share from the hosts' logarithms, with its interval; this one decides.
     pub benefit: Interval,
-    /// How likely as much would be by chance.
+    /// Probability of this much by chance.
     pub p: f64,
 }
 
-/// Compares the arms; none where a block has only one of them, or a host has no days.
+/// Compares the arms; none if a block has only one of them, or a host has no days.
 pub fn compare(hosts: &[Days], seed: u64) -> Option<Compared> {
     if hosts
         .iter()
@@ -71,7 +73,8 @@ pub fn compare(hosts: &[Days], seed: u64) -> Option<Compared> {
     }
     let blocks: Vec<permute::Block> = blocks.into_values().collect();
     let p = permute::p(&blocks, seed)?;
-    // Sites differ, and that is not what is asked: each block around its own mean.
+    // Centers each block on its own mean, because the differences between sites are not the
+    // question.
     let (mut test, mut control) = (Vec::new(), Vec::new());
     for block in &blocks {
         let scores: Vec<f64> = block.iter().map(|(score, _)| *score).collect();
@@ -81,7 +84,7 @@ pub fn compare(hosts: &[Days], seed: u64) -> Option<Compared> {
         }
     }
     let spread = bootstrap::of_arms(&test, &control, seed);
-    // The permutation's own difference weighs blocks; the spread around it is that of the hosts.
+    // The permutation's difference weights blocks; the interval around it comes from the hosts.
     let difference = permute::difference(&blocks)?;
     let share = |difference: f64| 1.0 - difference.exp();
     let (control, test) = (of_arm(hosts, Arm::Control), of_arm(hosts, Arm::Test));

@@ -1,8 +1,9 @@
-//! This host as the world of an experiment: what an arm has is a transaction with a watchdog, a block is a load or the host's own
-//! traffic, its figures are counters per second and what the load prints.
+//! This host as the world of an experiment: an arm is a transaction with a watchdog, a block is a
+//! load or the host's own traffic, and the figures are counters per second and the numbers that the
+//! load prints.
 //!
-//! Invariant: whoever is killed, the change is taken back: each time something is applied it has a watchdog of its own, whose
-//! time is that of the blocks of a phase and as much again.
+//! Invariant: whichever process is killed, the change is taken back: each transaction has its own
+//! watchdog, whose deadline exceeds the time of all blocks that can follow each other in one arm.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -24,35 +25,35 @@ use crate::transaction::{Standing, Transaction};
 use crate::undo::Outcome;
 use crate::watchdog;
 
-/// More than figures are.
+/// Limit on the output of a load.
 const OUTPUT_BYTES_MAX: u64 = 1 << 20;
-/// Between two looks whether a load has ended.
+/// Interval at which the end of a load is checked.
 const LOOK_MS: u64 = 20;
-/// What a load may take longer than its block.
+/// Time that a load may exceed its block.
 const LOAD_MORE_MS: u64 = 60_000;
-/// How long what a load printed may take to arrive after it ended.
+/// Longest wait for the output of a load after its end.
 const OUTPUT_TIME: Duration = Duration::from_secs(10);
 
 /// The host.
 #[derive(Debug)]
 pub struct Host<'a> {
-    /// Its names.
+    /// The tree of its files.
     pub tree: &'a Root,
-    /// Where they are.
+    /// The root directory of the tree.
     pub root: &'a Path,
-    /// Where its transactions are.
+    /// Directory of its transactions.
     pub state: &'a Path,
-    /// What is done.
+    /// The design of the experiment.
     pub design: &'a Design,
     /// Digest of the plan.
     pub plan: String,
-    /// For which hosts the plan is.
+    /// Fingerprint of the hosts that the plan is for.
     pub fingerprint: String,
-    /// What is in effect in the control arm.
+    /// Changes in effect in the control arm.
     pub control: &'a [Change],
-    /// What is in effect in the test arm.
+    /// Changes in effect in the test arm.
     pub test: &'a [Change],
-    /// The arm that is in effect, and its transaction: none where there is nothing to be set.
+    /// The current arm and its transaction; none if the arm changes nothing.
     pub open: Option<(Arm, String)>,
 }
 
@@ -66,7 +67,8 @@ impl Host<'_> {
             return Ok(());
         }
         let (block, washout) = (self.design.block_ms, self.design.washout_ms);
-        // Blocks of the same arm that follow each other have one transaction: at most all before the first pair.
+        // Consecutive blocks of one arm share a transaction; at most, these are all blocks before
+        // the first pair.
         let blocks = 2 * self.design.pairs_of_same() as u64 + 4;
         let within = block
             .saturating_add(washout)
@@ -91,7 +93,8 @@ impl Host<'_> {
         Ok(())
     }
 
-    /// Whether the change was in effect until now: a load that takes much longer than its block outlives the watchdog.
+    /// Checks that the change was in effect until now: a load that far exceeds its block outlives
+    /// the watchdog.
     fn is_in_effect(&self) -> anyhow::Result<()> {
         let Some((_, open)) = &self.open else {
             return Ok(());
@@ -130,7 +133,7 @@ impl Host<'_> {
 
 impl World for Host<'_> {
     fn enter(&mut self, arm: Arm) -> anyhow::Result<()> {
-        // Both arms wait as long, whether something is done or not.
+        // Both arms wait equally long, whether something is changed or not.
         if self.open.as_ref().is_none_or(|(open, _)| *open != arm) {
             self.undo()?;
             self.apply(arm)?;
@@ -171,21 +174,21 @@ impl World for Host<'_> {
     }
 }
 
-/// Runs a load for a block. One that fails is an alarm, and so is one that does not end.
+/// Runs a load for a block; a load that fails or does not end is an alarm.
 fn load(program: &str, arguments: &[String], block_ms: u64) -> anyhow::Result<Block> {
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env("FOREBAY_BLOCK_MS", block_ms.to_string());
     command.stdin(Stdio::null()).stdout(Stdio::piped());
-    // A group of its own: what it started ends with it.
+    // In its own process group, so that the processes it started end with it.
     let mut child = command
         .process_group(0)
         .spawn()
         .with_context(|| format!("starting {program}"))?;
     let out = child.stdout.take().context("it has an output")?;
-    // Beside, so that a load that prints much does not wait for who waits for it; and so that what it left behind with its
-    // output open is not waited for either.
+    // A thread reads the output, so that a load that prints much is not blocked by the wait for its
+    // end, and a process it left behind with the output open is not waited for either.
     let (sender, printed) = std::sync::mpsc::channel();
     std::thread::spawn(move || sender.send(platform::bounded::stream(out, OUTPUT_BYTES_MAX)));
     let until = boot::now_ms()
@@ -193,7 +196,7 @@ fn load(program: &str, arguments: &[String], block_ms: u64) -> anyhow::Result<Bl
         .saturating_add(LOAD_MORE_MS);
     let ended = wait(&mut child, until)?;
     if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-        // Nobody is left in it when all went well.
+        // Fails if the group is empty, which is the normal case.
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
     }
     let text = printed
@@ -212,7 +215,7 @@ fn load(program: &str, arguments: &[String], block_ms: u64) -> anyhow::Result<Bl
     }
 }
 
-/// How it ended; none where it had to be ended.
+/// Returns the exit status; none if the child had to be killed.
 fn wait(child: &mut Child, until_ms: u64) -> anyhow::Result<Option<std::process::ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {

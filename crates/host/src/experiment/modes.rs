@@ -1,5 +1,5 @@
-//! What of a plan is compared with what: all of it with nothing, each item with those adopted before it, or all of it with all but one
-//! item. Pure.
+//! The comparisons of a plan: all of it with nothing, each item with those adopted before it, or
+//! all of it with all but one item. Pure.
 
 use super::design::Mode;
 use crate::apply::Change;
@@ -7,15 +7,15 @@ use crate::apply::Change;
 /// One comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// All with nothing.
+    /// All items, compared with nothing.
     All,
-    /// One, beside what was adopted, with what was adopted.
+    /// One item on top of the adopted ones, compared with the adopted ones.
     One(usize),
-    /// All with all but one.
+    /// All items, compared with all but one.
     AllBut(usize),
 }
 
-/// The comparisons of a mode, in order.
+/// Returns the comparisons of a mode, in order.
 pub fn parts(mode: Mode, changes: &[Change]) -> Vec<Part> {
     match mode {
         Mode::Bundle => vec![Part::All],
@@ -25,7 +25,7 @@ pub fn parts(mode: Mode, changes: &[Change]) -> Vec<Part> {
 }
 
 impl Part {
-    /// What is in effect in the control arm, and in the test arm, in the order of writing.
+    /// Returns the changes of the control arm and of the test arm, in the order of writing.
     pub fn arms(self, changes: &[Change], adopted: &[Change]) -> (Vec<Change>, Vec<Change>) {
         let of = |is: &dyn Fn(usize, &Change) -> bool| {
             let numbered = changes.iter().enumerate();
@@ -42,7 +42,7 @@ impl Part {
         }
     }
 
-    /// What differs between the arms.
+    /// Returns the changes that differ between the arms.
     pub fn changed(self, changes: &[Change]) -> Vec<Change> {
         match self {
             Part::All => changes.to_vec(),

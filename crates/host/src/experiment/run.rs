@@ -1,8 +1,9 @@
-//! Carries a design out on one host: pairs of blocks without any change, then pairs with and without it, and a verdict.
+//! Runs a design on one host: pairs of blocks without any change, then pairs with and without it,
+//! then the verdict.
 //!
-//! What is done to the host is behind [`World`], so that a made-up one shows what follows from what. Invariants: the change
-//! is in effect in blocks of the test arm only; after the last block, an alarm or an error it is taken back at once; what
-//! was measured is kept whatever came of it.
+//! [`World`] abstracts the host, so that tests use a simulated one. Invariants: the change is in
+//! effect only in blocks of the test arm; it is taken back directly after the last block, an alarm
+//! or an error; measurements are kept in every case.
 
 use std::collections::BTreeMap;
 
@@ -13,71 +14,75 @@ use super::decide::{Better, Effect, Figure, Verdict, decide, effect, pairs_for};
 use super::design::{Design, Question};
 use crate::statistics::martingale::{Bettor, worse};
 
-/// Pairs of the same that differ by chance less often than this stop everything: something else is going on.
+/// If identical pairs differ with a smaller p than this, the experiment stops: something else
+/// affects the host.
 const SAME_P_MIN: f64 = 0.01;
-/// What a guarded figure may be worse by before the bettor stakes on it.
+/// Amount by which a guarded figure may be worse before the bettor bets on harm.
 const MARGIN: f64 = 0.05;
-/// A figure that is e times as bad counts as wholly worse.
+/// A figure that is e times as bad counts as fully worse.
 const SPAN: f64 = 1.0;
 
 /// Figures of a block, by name.
 pub type Measured = BTreeMap<String, f64>;
 
-/// What came of a block.
+/// The result of a block.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Block {
     /// Its figures.
     Figures(Measured),
-    /// Something happened that must not: lost records, errors. With what.
+    /// An event that must not happen, such as lost records or errors, with its description.
     Alarm(String),
 }
 
-/// What an experiment is done to.
+/// The subject of an experiment.
 pub trait World {
-    /// Brings the host into an arm.
+    /// Puts the host into an arm.
     fn enter(&mut self, arm: Arm) -> anyhow::Result<()>;
-    /// Takes back whatever is in effect.
+    /// Takes back everything that is in effect.
     fn leave(&mut self) -> anyhow::Result<()>;
-    /// Waits for a block and measures it.
+    /// Runs a block and measures it.
     fn block(&mut self) -> anyhow::Result<Block>;
 }
 
-/// A block and what was measured in it.
+/// A block and its measurements.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Sample {
     /// Its pair, from 0.
     pub pair: usize,
     /// Its arm.
     pub arm: Arm,
-    /// Whether it is of the pairs without any change.
+    /// Whether it belongs to the pairs without any change.
     pub same: bool,
     /// Its figures.
     pub figures: Measured,
 }
 
-/// Everything that came of an experiment.
+/// The result of an experiment.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Result {
     /// The verdict.
     pub verdict: Verdict,
-    /// Why, in a sentence.
+    /// The reason, in one sentence.
     pub why: String,
-    /// What the primary figures and those guarded say.
+    /// The effects on the primary and the guarded figures.
     pub effects: Vec<Effect>,
-    /// What the pairs without any change say of the primary figures.
+    /// The effects on the primary figures in the pairs without any change.
     pub same: Vec<Effect>,
-    /// What was measured.
+    /// All measurements.
     pub samples: Vec<Sample>,
-    /// Why it came to no end.
+    /// Why it did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
 }
 
-/// Carries it out. Not an error is what it failed by: what was measured until then is kept.
+/// Runs the experiment.
+///
+/// A failure is part of the result instead of an error, so that the measurements until then are
+/// kept.
 pub fn run(design: &Design, world: &mut dyn World) -> Result {
     let mut samples = Vec::new();
     let ended = phases(design, world, &mut samples);
-    // Whatever happened: as it was.
+    // Restores the host in every case.
     let left = world.leave();
     let (failed, (verdict, why, effects)) = match (ended, left) {
         (Ok(ended), Ok(())) => (None, ended),
@@ -127,7 +132,7 @@ fn phases(
         .into_iter()
         .enumerate()
     {
-        // The arms are names only: nothing is changed.
+        // The arms are only labels here: nothing is changed.
         match world.block()? {
             Block::Figures(figures) => samples.push(Sample {
                 pair: at / 2,
@@ -142,7 +147,7 @@ fn phases(
         return Ok((Verdict::Inconclusive, stop, Vec::new()));
     }
     let mut guards = vec![Bettor::default(); design.guard.len() + design.primary.len()];
-    // Another order than that of the pairs before.
+    // Uses another order than the pairs before.
     for (at, arm) in switchback(design.pairs, design.seed ^ u64::MAX)
         .into_iter()
         .enumerate()
@@ -176,7 +181,8 @@ fn phases(
     Ok((verdict, sentence(verdict, &effects), effects))
 }
 
-/// Why it does not go on after the pairs without any change: they differ, or vary too much for what is hoped for.
+/// Returns why the experiment stops after the pairs without any change: they differ, or vary too
+/// much to detect the goal.
 fn stops(design: &Design, samples: &[Sample]) -> anyhow::Result<Option<String>> {
     for (figure, question) in figures(&design.primary, samples, true)
         .iter()
@@ -210,7 +216,7 @@ fn stops(design: &Design, samples: &[Sample]) -> anyhow::Result<Option<String>> 
     Ok(None)
 }
 
-/// The figures of all whole pairs.
+/// Returns the figures of all complete pairs.
 fn figures(questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure> {
     let pairs = samples
         .iter()
@@ -240,7 +246,7 @@ fn figures(questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure
     questions.iter().map(figure).collect()
 }
 
-/// The name of a figure whose guard was set off by the last pair.
+/// Returns the name of a figure whose guard the last pair triggered.
 fn alarm(design: &Design, samples: &[Sample], guards: &mut [Bettor]) -> Option<String> {
     let questions: Vec<Question> = design
         .guard

@@ -1,7 +1,9 @@
-//! Sample data from a seeded model, named as such: what an operator of 20,000 servers published comes out of the arithmetic.
+//! Sample data from a seeded model, labelled as such: it reproduces the figures that an operator of
+//! 20,000 servers published.
 //!
-//! Nothing here was measured. Invariant: figures are computed from the hosts' days by the same functions that judge real ones; the
-//! model is scaled so that the means are the published ones, and its noise is that of its seed.
+//! Nothing here was measured. Invariant: figures are computed from the hosts' days by the same
+//! functions that evaluate real ones; the model is scaled so that the means are the published ones,
+//! and its noise follows from its seed.
 
 use super::assign::Arm;
 use super::fleet::{Compared, Days, compare};
@@ -12,19 +14,19 @@ const HOSTS: usize = 8;
 const WEEK: usize = 7;
 const SEED: u64 = 1;
 
-/// Days of a fleet, and what they say.
+/// Days of a fleet, and their comparison.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fleet {
     /// The days of each host.
     pub hosts: Vec<Days>,
-    /// What they come to.
+    /// The comparison of the arms.
     pub compared: Compared,
 }
 
-/// Mean drops a server and day of an arm, before and after.
+/// Mean drops per server and day of an arm, before and after.
 type Means = (f64, f64);
 
-/// A fleet with so much noise, scaled so that the means of each arm are these.
+/// Returns a fleet with `noise`, scaled so that the arms have these means.
 fn fleet(seed: u64, noise: f64, control: Means, test: Means) -> Option<Fleet> {
     let mut random = Random::new(seed);
     let mut hosts = Vec::new();
@@ -74,22 +76,23 @@ fn scale(hosts: &mut [Days], arm: Arm, of: fn(&mut Days) -> &mut Vec<f64>, mean:
     }
 }
 
-/// A failover: the old group rises from 4 to 55 drops a server and day, the new one to 27.
+/// Returns a failover: the old group rises from 4 to 55 drops per server and day, the new one
+/// to 27.
 pub fn failover() -> Option<Fleet> {
     fleet(SEED, 0.3, (4.0, 55.0), (4.0, 27.0))
 }
 
-/// A week, sites halved: nineteen of twenty drops are gone.
+/// Returns a week with sites halved: nineteen of twenty drops are gone.
 pub fn week() -> Option<Fleet> {
     fleet(SEED + 1, 0.3, (400.0, 400.0), (400.0, 20.0))
 }
 
-/// Both steps and the rest: more than 98 of 100 drops are gone.
+/// Returns both steps and the rest: more than 98 of 100 drops are gone.
 pub fn all() -> Option<Fleet> {
     fleet(SEED + 2, 0.3, (1_000.0, 1_000.0), (1_000.0, 16.0))
 }
 
-/// A health metric of one day: smaller is better.
+/// A health metric of one day; smaller is better.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Health {
     /// The median in the valley.
@@ -102,11 +105,12 @@ pub struct Health {
     pub peak_p95: f64,
 }
 
-/// The days on which the two groups of `split` were switched.
+/// The days on which the two groups of [`split`] were switched.
 pub const SWITCHES: [usize; 2] = [7, 14];
 const SPLIT_DAYS: usize = 21;
 
-/// Two groups over three weeks, each switched on its day: server and interrupts on CPUs of their own.
+/// Returns two groups over three weeks, each switched on its day to separate CPUs for server and
+/// interrupts.
 pub fn split() -> [Vec<Health>; 2] {
     let mut random = Random::new(SEED + 3);
     SWITCHES.map(|switch| {
@@ -128,16 +132,17 @@ pub fn split() -> [Vec<Health>; 2] {
     })
 }
 
-/// A day of six weeks of upgrades: the share of hosts with the new kernel, and the p99 of all.
+/// A day of six weeks of upgrades: the share of hosts with the new kernel, and the p99 of all
+/// hosts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Upgraded {
-    /// Of all hosts.
+    /// Share of all hosts.
     pub share: f64,
-    /// Milliseconds.
+    /// The 99th percentile in milliseconds.
     pub p99: f64,
 }
 
-/// Six weeks of upgrades to a kernel four years newer.
+/// Returns six weeks of upgrades to a kernel four years newer.
 pub fn kernel() -> Vec<Upgraded> {
     const DAYS: usize = 42;
     let mut random = Random::new(SEED + 4);
@@ -151,7 +156,7 @@ pub fn kernel() -> Vec<Upgraded> {
     (0..DAYS).map(day).collect()
 }
 
-/// Capacity at an objective, by profile of load: (name, times as much).
+/// Returns the capacity at an objective by load profile, as (name, factor).
 pub fn capacity() -> [(&'static str, f64); 3] {
     [
         ("large objects", 1.10),
@@ -160,7 +165,7 @@ pub fn capacity() -> [(&'static str, f64); 3] {
     ]
 }
 
-/// Of health, so much less.
+/// The reduction of the health metric, as a share.
 pub const HEALTH_SHARE: f64 = 0.5;
 
 #[cfg(test)]

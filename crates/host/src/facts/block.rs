@@ -9,13 +9,13 @@ use crate::root::Tree;
 pub struct Disk {
     /// Its name.
     pub name: String,
-    /// Whether it turns.
+    /// Whether it is a rotating disk.
     pub rotational: bool,
-    /// The node it is at.
+    /// Its NUMA node.
     pub node: Option<usize>,
-    /// The scheduler in use.
+    /// The active scheduler.
     pub scheduler: Option<String>,
-    /// What it says of its write cache. It may lie.
+    /// The write cache that it reports, possibly falsely.
     pub write_cache: Option<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Interrupts: how often each CPU takes each, and which belongs to which queue of a card.
+//! Interrupts: how often each CPU handled each, and which queue of a card each belongs to.
 //!
-//! The map is by the device's own list of interrupts and the names that drivers give them. Names differ between drivers;
-//! one that is not understood gives no queue rather than a wrong one.
+//! The mapping uses the device's own list of interrupts and the names that drivers give them. Names
+//! differ between drivers; an unknown name gives no queue instead of a wrong one.
 
 use crate::cpus::Cpus;
 use crate::root::Tree;
@@ -9,26 +9,26 @@ use crate::root::Tree;
 /// A line of `/proc/interrupts`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interrupt {
-    /// Its number, which is not for keeping.
+    /// Its number, which can change and must not be stored.
     pub number: u32,
-    /// How often each CPU took it: (CPU, times).
+    /// How often each CPU handled it, as (CPU, times).
     pub counts: Vec<(usize, u64)>,
-    /// What the driver calls it.
+    /// The driver's name for it.
     pub name: String,
 }
 
-/// Which queue an interrupt is of.
+/// The queue that an interrupt belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Queue {
-    /// It is for received packets.
+    /// Whether it is for received packets.
     pub receives: bool,
-    /// It is for sent ones.
+    /// Whether it is for sent packets.
     pub sends: bool,
-    /// Its number among the card's.
+    /// Its index among the card's queues.
     pub number: usize,
 }
 
-/// All numbered interrupts.
+/// Returns all numbered interrupts.
 pub fn all(tree: &dyn Tree) -> Vec<Interrupt> {
     parse(&tree.read("proc/interrupts").unwrap_or_default())
 }
@@ -57,12 +57,12 @@ fn parse(text: &str) -> Vec<Interrupt> {
     lines.filter_map(interrupt).collect()
 }
 
-/// The interrupts of a card.
+/// Returns the interrupts of a card.
 pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
     let card = format!("sys/class/net/{device}/device");
     let listed = tree.names(&format!("{card}/msi_irqs"));
     let listed: Vec<u32> = listed.iter().filter_map(|name| name.parse().ok()).collect();
-    // Those of a virtio device are listed at the bus device above it; they have its name.
+    // Those of a virtio device are listed at the bus device above it, but carry its name.
     let virtio = virtio_of(tree, device).map(|name| format!("{name}-"));
     let is_own = |one: &Interrupt| {
         let named = one
@@ -77,7 +77,7 @@ pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
     all(tree).into_iter().filter(is_own).collect()
 }
 
-/// The virtio device that is this card.
+/// Returns the virtio device of this card.
 fn virtio_of(tree: &dyn Tree, device: &str) -> Option<String> {
     const DRIVER: &str = "sys/bus/virtio/drivers/virtio_net";
     let mut devices = tree
@@ -90,7 +90,7 @@ fn virtio_of(tree: &dyn Tree, device: &str) -> Option<String> {
     })
 }
 
-/// The number of the interrupt of a queue (`rx-0`, `tx-3`), now.
+/// Returns the current interrupt number of a queue (`rx-0`, `tx-3`).
 pub fn of_queue(tree: &dyn Tree, device: &str, queue: &str) -> Option<u32> {
     let (direction, number) = queue.split_once('-')?;
     let number: usize = number.parse().ok()?;
@@ -108,7 +108,7 @@ pub fn of_queue(tree: &dyn Tree, device: &str, queue: &str) -> Option<u32> {
     found.iter().find(fits).map(|one| one.number)
 }
 
-/// The queue that a driver's name says.
+/// Returns the queue that a driver's name for an interrupt denotes.
 pub fn queue_of(name: &str) -> Option<Queue> {
     let name = name
         .split('@')
@@ -123,7 +123,7 @@ pub fn queue_of(name: &str) -> Option<Queue> {
     let number = number.parse().ok()?;
     let has = |words: &[&str]| words.iter().any(|word| before.contains(word));
     let (receives, sends) = match () {
-        // Of the filters of flows, which have no queue.
+        // Flow director interrupts have no queue.
         () if has(&["fdir"]) => return None,
         () if has(&["-fp-"]) || before == "mlx4-" => (true, true),
         () if has(&["txrx", "tx-rx", "rxtx", "comp"]) => (true, true),
@@ -138,7 +138,9 @@ pub fn queue_of(name: &str) -> Option<Queue> {
     })
 }
 
-/// The CPUs that take the interrupts of cards' queues now: where each is in effect; where that is not shown, where it may be.
+/// Returns the CPUs that currently handle the interrupts of cards' queues.
+///
+/// Uses the effective affinity; if it is not shown, the allowed one.
 pub fn cpus_of_cards(tree: &dyn Tree) -> Cpus {
     let mut cpus = Cpus::default();
     for device in tree

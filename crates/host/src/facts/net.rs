@@ -7,7 +7,8 @@ use crate::cpus::Cpus;
 use crate::form::fields;
 use crate::root::{Tree, last};
 
-/// Drivers of the cards of cloud providers: what they drop is an allowance, not a ring.
+/// Drivers of the cards of cloud providers, whose drops are due to an allowance, not to a full
+/// ring.
 const OF_CLOUDS: &[&str] = &["ena", "gve", "mana", "virtio_net", "hv_netvsc"];
 
 /// A card.
@@ -15,40 +16,40 @@ const OF_CLOUDS: &[&str] = &["ena", "gve", "mana", "virtio_net", "hv_netvsc"];
 pub struct Nic {
     /// Its name.
     pub name: String,
-    /// Its driver; none for what has no device (bridges, tunnels, veth).
+    /// Its driver; none without a device (bridges, tunnels, veth).
     pub driver: Option<String>,
-    /// Whether it is one of a cloud provider.
+    /// Whether it is a card of a cloud provider.
     pub cloud: bool,
-    /// The node it is at; none where that is not known (-1 occurs).
+    /// Its NUMA node; none if unknown (-1 occurs).
     pub node: Option<usize>,
     /// Whether it is up.
     pub up: bool,
-    /// Megabits a second.
+    /// Speed in megabits per second.
     pub speed: Option<u32>,
-    /// Queues for receiving.
+    /// Number of receive queues.
     pub rx_queues: usize,
-    /// Queues for sending.
+    /// Number of transmit queues.
     pub tx_queues: usize,
-    /// Its interrupts by queue, with the CPUs they are allowed on.
+    /// Its interrupts by queue, with the allowed CPUs.
     pub interrupts: Vec<QueueInterrupt>,
-    /// (now, most) entries of a receive ring.
+    /// Entries of a receive ring as (current, maximum).
     pub rx_ring: Option<(u32, u32)>,
-    /// (now, most) channels that both send and receive.
+    /// Channels that both send and receive, as (current, maximum).
     pub combined: Option<(u32, u32)>,
 }
 
 /// The interrupt of a queue.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct QueueInterrupt {
-    /// `rx-0`, `tx-3`.
+    /// The name of the queue, such as `rx-0` or `tx-3`.
     pub queue: String,
-    /// CPUs it is allowed on.
+    /// CPUs on which it is allowed.
     pub cpus: Cpus,
-    /// How often it came since the start.
+    /// How often it occurred since the start of the host.
     pub times: u64,
 }
 
-/// All but the loopback.
+/// Returns all cards except the loopback.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Nic> {
     let names = tree.names("sys/class/net");
     let cards = names
@@ -113,7 +114,7 @@ fn of_queues(tree: &dyn Tree, name: &str) -> Vec<QueueInterrupt> {
     found
 }
 
-/// A field and the most it can be.
+/// Returns a field and its maximum.
 fn pair(tree: &dyn Tree, name: &str, field: &str) -> Option<(u32, u32)> {
     let fields = fields(&tree.text(name)?)?;
     let value = |wanted: &str| {

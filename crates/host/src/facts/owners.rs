@@ -1,14 +1,15 @@
-//! Who else sets knobs on this host. A knob that somebody else owns is not written: two tools that undo each other are
-//! worse than none.
+//! Other programs and files that set knobs on this host. A knob with another owner is not written:
+//! two tools that undo each other are worse than none.
 
 use serde::Serialize;
 
 use crate::root::Tree;
 
-/// Directories of settings that are read at every start, in the order of their weight.
+/// Directories of settings that are applied at every boot, in order of precedence.
 const SYSCTL_DIRS: &[&str] = &["etc/sysctl.d", "run/sysctl.d", "usr/lib/sysctl.d"];
 
-/// Programs that set knobs while they run, with the knobs that are theirs (beginnings of ids, or ends with `*` before).
+/// Programs that set knobs while they run, with their knobs (prefixes of ids, or suffixes after a
+/// `*`).
 const PROGRAMS: &[(&str, &[&str])] = &[
     ("irqbalance", &["*.irq"]),
     ("tuned", &[]),
@@ -16,17 +17,17 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("perftune.py", &["*.irq", "*.rps_cpus", "*.xps_cpus"]),
 ];
 
-/// Somebody, and what is theirs.
+/// An owner and its knobs.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Owner {
     /// A program, or a file.
     pub name: String,
-    /// The ids that are theirs: whole ones, beginnings that end in a dot, or ends behind a `*`.
+    /// The ids it owns: whole ids, prefixes that end in a dot, or suffixes after a `*`.
     pub knobs: Vec<String>,
 }
 
 impl Owner {
-    /// Whether a knob is theirs.
+    /// Returns whether it owns a knob.
     pub fn has(&self, id: &str) -> bool {
         self.knobs.iter().any(|knob| match knob.strip_prefix('*') {
             Some(end) => id.ends_with(end),
@@ -36,7 +37,7 @@ impl Owner {
     }
 }
 
-/// All that are there.
+/// Returns all owners on this host.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Owner> {
     let mut owners = programs(tree);
     for dir in SYSCTL_DIRS {
@@ -72,7 +73,8 @@ fn programs(tree: &dyn Tree) -> Vec<Owner> {
     owners
 }
 
-/// What the active profile of tuned sets: its sysctls, and whole areas for its plugins.
+/// Returns the knobs that the active profile of tuned sets: its sysctls, and whole areas for its
+/// plugins.
 fn of_tuned(tree: &dyn Tree) -> Vec<String> {
     let active = tree.text("etc/tuned/active_profile").unwrap_or_default();
     let mut knobs = Vec::new();
@@ -107,7 +109,7 @@ fn of_tuned(tree: &dyn Tree) -> Vec<String> {
     knobs
 }
 
-/// A file of sysctls.
+/// Returns the owner of the sysctls in a file.
 fn of_file(tree: &dyn Tree, name: &str) -> Option<Owner> {
     let text = tree.text(name)?;
     let lines = text.lines().map(str::trim);
@@ -126,7 +128,7 @@ fn of_file(tree: &dyn Tree, name: &str) -> Option<Owner> {
     (!knobs.is_empty()).then_some(Owner { name, knobs })
 }
 
-/// Whether a program of this name sets knobs.
+/// Returns whether a program of this name sets knobs.
 pub fn is_program(name: &str) -> bool {
     PROGRAMS.iter().any(|(program, _)| *program == name)
 }

@@ -1,4 +1,4 @@
-//! Facts of made-up hosts.
+//! Facts of simulated hosts.
 
 use super::*;
 use crate::fake::Fake;

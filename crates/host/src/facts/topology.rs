@@ -15,23 +15,23 @@ pub struct Topology {
     pub processor: String,
     /// Release of the kernel.
     pub kernel: String,
-    /// CPUs that are in use.
+    /// CPUs that are online.
     pub online: Cpus,
-    /// How many packages there are.
+    /// Number of packages.
     pub packages: usize,
-    /// Nodes of memory. One where the kernel shows none.
+    /// NUMA nodes; a single one if the kernel shows none.
     pub nodes: Vec<Node>,
-    /// CPUs that are the first of their core.
+    /// The first CPU of each core.
     pub cores: Cpus,
     /// Bytes of memory.
     pub memory_bytes: u64,
-    /// Whether a hypervisor is underneath.
+    /// Whether the host is a virtual machine.
     pub virtual_machine: bool,
     /// Whether this is inside a container.
     pub container: bool,
 }
 
-/// A node of memory with its CPUs.
+/// A NUMA node with its CPUs.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Node {
     /// Its number.
@@ -84,19 +84,19 @@ impl Topology {
         }
     }
 
-    /// Nodes per package: more than one is SNC, COD or NPS.
+    /// Returns the nodes per package; more than one means SNC, COD or NPS.
     pub fn nodes_per_package(&self) -> usize {
         self.nodes.len() / self.packages.max(1)
     }
 
-    /// The node of a CPU.
+    /// Returns the node of a CPU.
     pub fn node_of(&self, cpu: usize) -> Option<usize> {
         let node = self.nodes.iter().find(|node| node.cpus.contains(cpu))?;
         Some(node.number)
     }
 }
 
-/// CPUs that are in use.
+/// Returns the CPUs that are online.
 pub(crate) fn online(tree: &dyn Tree) -> Option<Cpus> {
     cpus(tree, &format!("{CPU}/online"))
 }
@@ -117,7 +117,7 @@ fn nodes(tree: &dyn Tree, online: &Cpus) -> Vec<Node> {
         let cpus = cpus(tree, &format!("{NODE}/{name}/cpulist"))
             .unwrap_or_default()
             .and(online);
-        // A node of memory alone has no CPU.
+        // A memory-only node has no CPU.
         if !cpus.is_empty() {
             nodes.push(Node { number, cpus });
         }
@@ -139,10 +139,12 @@ fn memory(tree: &dyn Tree) -> u64 {
     kilobytes.unwrap_or(0).saturating_mul(1_024)
 }
 
-/// What the kernel names the namespace of the first processes.
+/// The kernel's name for the initial PID namespace.
 const FIRST_PIDS: &str = "pid:[4026531836]";
 
-/// A mark that an engine of containers left, and processes of their own. An image may have brought the mark alone.
+/// Returns whether this is a container: it has a container engine's mark and its own PID namespace.
+///
+/// The mark alone does not suffice, because an image may contain it.
 fn is_container(tree: &dyn Tree) -> bool {
     if tree
         .link("proc/self/ns/pid")

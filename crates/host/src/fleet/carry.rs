@@ -1,8 +1,10 @@
-//! Who carries a step to hosts: a program that is given the arguments of `forebay tune` for each host, and tells how each ended.
+//! The carrier: a program that runs `forebay tune` with given arguments on each host, and reports
+//! how each command ended.
 //!
-//! It reads `{"plan": FILE, "hosts": {NAME: [ARGUMENTS]}}` and prints `{NAME: {"code": N, "out": TEXT}}`; a host that is not in the
-//! answer was not reached. `{plan}` among the arguments stands for the place of the plan on that host. Invariant: what an answer
-//! means is decided here, by exit code and JSON, not by who carried it.
+//! It reads `{"plan": FILE, "hosts": {NAME: [ARGUMENTS]}}` and prints `{NAME: {"code": N, "out":
+//! TEXT}}`; a host that is missing in the answer was not reached. `{plan}` among the arguments
+//! stands for the path of the plan on that host. Invariant: this module, not the carrier,
+//! interprets the answers, by exit code and JSON.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,12 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use super::state::{Came, Step};
 
-/// More than all hosts say.
+/// Limit on the answers of all hosts.
 const OUTPUT_BYTES_MAX: u64 = 256 << 20;
-/// Of what a host said, so much is kept.
+/// Limit on the part of a host's output that is kept.
 const WHY_LETTERS_MAX: usize = 400;
 
-/// How a command ended on a host.
+/// The end of a command on a host.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Ended {
     /// Its exit code.
@@ -29,23 +31,23 @@ pub struct Ended {
     pub out: String,
 }
 
-/// Carries arguments to hosts.
+/// Runs commands on hosts.
 pub trait Carrier {
-    /// How the command ended on each host that was reached.
+    /// Runs the commands, and returns how each ended on the hosts that were reached.
     fn carry(
         &mut self,
         hosts: &BTreeMap<String, Vec<String>>,
     ) -> anyhow::Result<BTreeMap<String, Ended>>;
 }
 
-/// A program.
+/// A carrier that is a program.
 #[derive(Debug)]
 pub struct Program<'a> {
-    /// It, with its own arguments.
+    /// The program and its own arguments.
     pub command: &'a [String],
     /// The plan on this machine.
     pub plan: &'a Path,
-    /// Where it is run.
+    /// Its working directory.
     pub dir: &'a Path,
 }
 
@@ -73,19 +75,19 @@ impl Carrier for Program<'_> {
             hosts,
         })?;
         let mut to = child.stdin.take().context("it has an input")?;
-        // It may print before it has read all.
+        // In a thread, because the program may print before it has read everything.
         let writing = std::thread::spawn(move || to.write_all(&request));
         let out = child.stdout.take().context("it has an output")?;
         let text = platform::bounded::stream(out, OUTPUT_BYTES_MAX)?;
         let status = child.wait()?;
-        // Who ends without reading has said why by its exit code.
+        // A program that ends without reading reports the reason by its exit code.
         drop(writing.join());
         anyhow::ensure!(status.success(), "{program} failed: {status}");
         serde_json::from_slice(&text).with_context(|| format!("what {program} prints"))
     }
 }
 
-/// The arguments of a step on a host.
+/// Returns the arguments of a step on a host.
 pub fn arguments(
     step: Step,
     transaction: Option<&str>,
@@ -132,10 +134,10 @@ struct Listed {
     seconds_left: u64,
 }
 
-/// An `apply` that is not done after so long was killed.
+/// Seconds after which an `apply` that is not done counts as killed.
 const APPLYING_S: u64 = 60;
 
-/// What an answer means; `within_ms` is what a host is given to be confirmed.
+/// Interprets an answer; `within_ms` is the time a host has for its confirmation.
 pub fn came(step: Step, ended: Option<&Ended>, plan: &str, within_ms: u64) -> Came {
     let Some(ended) = ended else {
         return Came::Unreachable;

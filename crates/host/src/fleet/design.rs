@@ -1,4 +1,5 @@
-//! The file that says which hosts get a plan, in which stages, and how many at once: `rollout.toml`.
+//! The file that defines a rollout (`rollout.toml`): the hosts, the stages, and how many hosts at
+//! the same time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,41 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::random::Random;
 
-/// The form of the file that this version reads.
+/// The version of the file format that this program reads.
 const VERSION: u32 = 1;
 
-/// The file.
+/// The content of the file.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Rollout {
-    /// Its form.
+    /// Version of the file format.
     pub version: u32,
-    /// The plan, beside this file.
+    /// The plan, relative to this file.
     pub plan: PathBuf,
-    /// The hosts, beside this file, as JSON: what `ansible-inventory --list` prints.
+    /// The hosts as JSON, relative to this file: the output of `ansible-inventory --list`.
     pub inventory: PathBuf,
-    /// How many hosts have it at the end of each stage: `1 host`, `1 per site`, `5%`.
+    /// How many hosts have the plan at the end of each stage: `1 host`, `1 per site`, `5%`.
     pub stages: Vec<String>,
-    /// How long the hosts of a stage are watched before they are confirmed and the next begins.
+    /// How long the hosts of a stage are observed before they are confirmed and the next stage
+    /// begins.
     pub soak_ms: u64,
-    /// How many are changed at the same time.
+    /// How many hosts are changed at the same time.
     pub at_once: AtOnce,
-    /// A share of the hosts that stays as it is, to be compared with.
+    /// Share of the hosts that stays unchanged, for comparison.
     #[serde(default)]
     pub holdout: f64,
-    /// So many hosts of a stage may be out of reach; one more, and an operator has to look.
+    /// How many hosts of a stage may be unreachable; with more, the rollout pauses for an operator.
     #[serde(default = "two")]
     pub unreachable_max: usize,
-    /// Nothing is begun in these times, in UTC: `Fri 12:00..Mon 06:00`.
+    /// Times in UTC in which nothing begins, such as `Fri 12:00..Mon 06:00`.
     #[serde(default)]
     pub freeze: Vec<String>,
-    /// Says the order of the hosts, and which are held out.
+    /// Determines the order of the hosts, and which are held out.
     #[serde(default)]
     pub seed: u64,
-    /// Nothing that costs more is written.
+    /// The most disruptive class that may be written.
     #[serde(default = "flows")]
     pub class_max: String,
-    /// The program that carries a step to hosts; see `docs/tune-rollout.md`.
+    /// The program that executes steps on hosts; see `docs/tune-rollout.md`.
     pub carrier: Vec<String>,
 }
 
@@ -53,19 +55,19 @@ fn flows() -> String {
     "F".to_owned()
 }
 
-/// How many hosts may be changed at the same time.
+/// Limits on the hosts that are changed at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct AtOnce {
-    /// Of all.
+    /// Limit in total.
     pub total: usize,
-    /// Of a site.
+    /// Limit per site.
     #[serde(default = "one")]
     pub site: usize,
-    /// Of a rack.
+    /// Limit per rack.
     #[serde(default = "one")]
     pub rack: usize,
-    /// Of a group that stands in for each other.
+    /// Limit per group of hosts that replace each other.
     #[serde(default = "one")]
     pub group: usize,
 }
@@ -79,25 +81,25 @@ fn one() -> usize {
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// Where it is.
+    /// Its site.
     pub site: String,
     /// Its rack.
     pub rack: String,
-    /// Those that stand in for each other.
+    /// Its group of hosts that replace each other.
     pub group: String,
 }
 
-/// A host and the stage in which it has its turn; none where it is held out.
+/// A host and its stage; no stage if it is held out.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Turn {
     /// The host.
     pub host: Host,
-    /// Its stage, from 0.
+    /// Its stage, 0-based.
     pub stage: Option<usize>,
 }
 
 impl Rollout {
-    /// Reads the text of a file.
+    /// Parses a file.
     pub fn parse(text: &str) -> anyhow::Result<Rollout> {
         let design: Rollout = toml::from_str(text)?;
         anyhow::ensure!(
@@ -131,7 +133,8 @@ impl Rollout {
         Ok(design)
     }
 
-    /// Which host has its turn when: by chance, and the first of each site before the second of any.
+    /// Returns the hosts in random order with their stages; the first host of each site precedes
+    /// the second of any.
     pub fn turns(&self, hosts: Vec<Host>) -> anyhow::Result<Vec<Turn>> {
         anyhow::ensure!(!hosts.is_empty(), "inventory: there is no host");
         let mut random = Random::new(self.seed);
@@ -148,7 +151,7 @@ impl Rollout {
         }
         let sites = of_site.len();
         ranked.sort_by_key(|(rank, _)| *rank);
-        // Who is held out comes last: of each site as many as there are.
+        // The last hosts are held out; sites of equal size contribute equally.
         let held = share(self.holdout, ranked.len()).min(ranked.len() - 1);
         let taking = ranked.len() - held;
         let goals: Vec<usize> = self
@@ -163,7 +166,7 @@ impl Rollout {
         Ok(ranked.into_iter().enumerate().map(turn).collect())
     }
 
-    /// Whether nothing is to be begun at this time.
+    /// Returns whether nothing may begin at this time.
     pub fn is_frozen(&self, unix_seconds: i64) -> bool {
         self.freeze
             .iter()
@@ -180,7 +183,7 @@ fn share(share: f64, of: usize) -> usize {
     (share * of as f64).ceil() as usize
 }
 
-/// How many hosts have it at the end of a stage.
+/// Returns how many hosts have the plan at the end of a stage.
 fn goal(stage: &str, hosts: usize, sites: usize) -> anyhow::Result<usize> {
     let wrong = || anyhow::anyhow!("stages: {stage:?} is none of `1 host`, `1 per site`, `5%`");
     let words: Vec<&str> = stage.split_ascii_whitespace().collect();
@@ -207,7 +210,7 @@ fn goal(stage: &str, hosts: usize, sites: usize) -> anyhow::Result<usize> {
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const WEEK: i64 = 7 * 1_440;
 
-/// Whether a time is within a span of the week.
+/// Returns whether a time is within a span of the week.
 fn frozen(span: &str, unix_seconds: i64) -> anyhow::Result<bool> {
     let minute = |text: &str| {
         let (day, time) = text.trim().split_once(' ')?;
@@ -231,7 +234,9 @@ fn frozen(span: &str, unix_seconds: i64) -> anyhow::Result<bool> {
     })
 }
 
-/// The hosts of what `ansible-inventory --list` prints; those without a site, a rack or a group are alone in theirs.
+/// Returns the hosts in the output of `ansible-inventory --list`.
+///
+/// A host without a site, a rack or a group is alone in its own.
 pub fn hosts(json: &[u8]) -> anyhow::Result<Vec<Host>> {
     let inventory: serde_json::Value = serde_json::from_slice(json)?;
     let vars = inventory

@@ -1,27 +1,27 @@
-//! What is done next.
+//! The next step of a rollout.
 
 use std::collections::BTreeMap;
 
 use super::design::{AtOnce, Rollout};
 use super::state::{Of, Stands, State, Step};
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// A step, on these hosts.
+    /// Execute a step on these hosts.
     Do(Step, Vec<String>),
-    /// Nothing before this time.
+    /// Do nothing before this time.
     Wait(i64),
-    /// Nothing until an operator has looked.
+    /// Do nothing until an operator has looked.
     Pause(String),
-    /// Nothing more: everything is done, or all was taken back.
+    /// Stop: everything is done, or everything was taken back.
     End,
 }
 
-/// While nothing may be begun: how often it is looked whether that has changed.
+/// Interval at which a freeze is checked again.
 const LOOK_MS: i64 = 60_000;
 
-/// What follows from where all stand.
+/// Returns the next step, given the state of all hosts.
 pub fn next(design: &Rollout, state: &State, now_ms: i64) -> Next {
     let all = || state.hosts.values();
     let names = |wanted: &dyn Fn(&Of) -> bool| {
@@ -30,7 +30,7 @@ pub fn next(design: &Rollout, state: &State, now_ms: i64) -> Next {
             .map(|of| of.turn.host.name.clone())
             .collect::<Vec<_>>()
     };
-    // Before anything else: what the controller was not told before it was killed.
+    // First, find out what a killed controller did not learn.
     let unknown = names(&|of| of.stands == Stands::Applying);
     if !unknown.is_empty() {
         return Next::Do(Step::Settle, unknown);
@@ -56,7 +56,7 @@ pub fn next(design: &Rollout, state: &State, now_ms: i64) -> Next {
     Next::End
 }
 
-/// What is done next in a stage; none where it is over.
+/// Returns the next step in a stage; none if the stage is over.
 fn in_stage(design: &Rollout, stage: usize, hosts: &[&Of], now_ms: i64) -> Option<Next> {
     let names = |wanted: &dyn Fn(&Of) -> bool| {
         let found = hosts.iter().filter(|of| wanted(of));
@@ -92,7 +92,7 @@ fn in_stage(design: &Rollout, stage: usize, hosts: &[&Of], now_ms: i64) -> Optio
     if now_ms < until {
         return Some(Next::Wait(until));
     }
-    // Looked at once more before it is kept.
+    // Verify once more before the hosts are confirmed.
     let old = names(&|of| of.stands == Stands::Verified && of.verified_ms < until);
     if !old.is_empty() {
         return Some(Next::Do(Step::Verify, old));
@@ -103,7 +103,7 @@ fn in_stage(design: &Rollout, stage: usize, hosts: &[&Of], now_ms: i64) -> Optio
     ))
 }
 
-/// Of these, as many as may be changed at once.
+/// Returns as many of these hosts as may be changed at the same time.
 fn batch<'a>(most: AtOnce, hosts: impl Iterator<Item = &'a Of>) -> Vec<String> {
     let mut batch = Vec::new();
     let (mut sites, mut racks, mut groups) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());

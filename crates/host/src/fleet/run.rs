@@ -1,4 +1,5 @@
-//! Carries a rollout out: looks what is next, writes that it is begun, has it carried, writes what came of it, and looks again.
+//! The loop of a rollout: determines the next step, records its begin, executes it, and records the
+//! answers.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +9,24 @@ use super::next::{Next, next};
 use super::state::{Came, Event, State, Step};
 use crate::journal::Log;
 
-/// What an unconfirmed host is given beyond the soak of its stage, for the others of it: its watchdog is the last resort.
+/// Time that an unconfirmed host has beyond the soak of its stage, for the stage's other hosts; its
+/// watchdog is the last resort.
 const MORE_MS: u64 = 6 * 3_600_000;
 
-/// The controller's clock, and whether an operator wants it to stop.
+/// The controller's clock, and the operator's interface.
 pub trait Desk {
     /// Milliseconds since 1970.
     fn now_ms(&mut self) -> i64;
-    /// Waits until then, or until something changes.
+    /// Waits until this time, or until something changes.
     fn wait(&mut self, until_ms: i64);
-    /// Whether nothing more is to be begun.
+    /// Returns whether nothing more may begin.
     fn is_stopped(&mut self) -> bool;
-    /// Tells an operator.
+    /// Reports to the operator.
     fn tell(&mut self, what: &str);
 }
 
-/// Goes on until all is done, all was taken back, or an operator has to look: then why.
+/// Runs until everything is done, everything was taken back, or an operator must look; returns the
+/// reason for the latter.
 pub fn run(
     design: &Rollout,
     state: &mut State,
@@ -32,7 +35,7 @@ pub fn run(
     desk: &mut dyn Desk,
 ) -> anyhow::Result<Option<String>> {
     loop {
-        // What fails is taken back also where an operator wants a pause.
+        // A failure is taken back even if an operator wants a pause.
         if desk.is_stopped() && state.failed.is_none() && state.paused.is_none() {
             let why = "an operator paused it".to_owned();
             note(state, log, desk, &Event::Pause { why })?;
@@ -65,7 +68,7 @@ fn one(
     hosts: Vec<String>,
 ) -> anyhow::Result<()> {
     if step == Step::Settle {
-        // What a controller that was killed had begun may be on its way still.
+        // Commands of a killed controller may still be in progress.
         let until = desk.now_ms().saturating_add(SETTLE_MS);
         desk.wait(until);
     }
@@ -75,7 +78,7 @@ fn one(
     };
     note(state, log, desk, &begin)?;
     let mut answers = ask(design, state, carrier, step, &hosts)?;
-    // Refused may be who was told twice: by a controller that was killed, and by this one.
+    // A host may refuse because both a killed controller and this one sent the command.
     let refused = |came: &Came| step == Step::Apply && matches!(came, Came::Failed { .. });
     let again: Vec<String> = hosts
         .iter()
@@ -104,7 +107,7 @@ fn one(
             came == Came::Later || (step == Step::Settle && matches!(came, Came::Failed { .. }));
         note(state, log, desk, &Event::Answer { host, step, came })?;
     }
-    // What cannot be taken back, or asked, is named and left: the rest goes on.
+    // A host that cannot be taken back or queried is reported and skipped.
     if let Some(first) = failed.first() {
         desk.tell(first);
     }
@@ -143,9 +146,9 @@ fn ask(
     Ok(hosts.iter().map(came).collect())
 }
 
-/// Before hosts are asked what a controller that was killed had done to them.
+/// Wait before hosts are asked what a killed controller did to them.
 const SETTLE_MS: i64 = 500;
-/// Before a host is asked again.
+/// Wait before a host is asked again.
 const AGAIN_MS: i64 = 5_000;
 
 fn note(

@@ -1,4 +1,4 @@
-//! Where each host stands: from what was begun and what was answered.
+//! The state of each host, from the steps begun and the answers received.
 
 use std::collections::BTreeMap;
 
@@ -6,59 +6,59 @@ use serde::{Deserialize, Serialize};
 
 use super::design::Turn;
 
-/// What is done on hosts.
+/// A step on hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
-    /// The plan is applied, with a watchdog.
+    /// Applies the plan, with a watchdog.
     Apply,
-    /// Looks whether it was: the controller was killed before it was told.
+    /// Finds out whether it was applied, after the controller was killed before the answer.
     Settle,
-    /// What was applied is compared with the host.
+    /// Compares the applied values with the host.
     Verify,
-    /// It is kept.
+    /// Keeps it.
     Confirm,
-    /// It is taken back.
+    /// Takes it back.
     Undo,
 }
 
-/// What came of a step on a host.
+/// The answer of a host to a step.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "came", rename_all = "lowercase")]
 pub enum Came {
-    /// It was done; of `apply` and `settle` with the transaction, if there is one.
+    /// The step succeeded; for `apply` and `settle` with the transaction, if there is one.
     Done {
         /// The transaction on that host.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         transaction: Option<String>,
     },
-    /// It was not.
+    /// The step failed.
     Failed {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It is being done still.
+    /// The step is still in progress.
     Later,
     /// The host was not reached.
     Unreachable,
 }
 
-/// What happened, on the controller.
+/// An event on the controller.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Event {
-    /// It begins.
+    /// The rollout begins.
     Init {
         /// Digest of the plan.
         plan: String,
-        /// Who has its turn when.
+        /// The hosts and their stages.
         turns: Vec<Turn>,
     },
-    /// A step is about to be carried to hosts. On disk before it is.
+    /// A step is about to be sent to hosts; on disk before it is sent.
     Begin {
-        /// What.
+        /// The step.
         step: Step,
-        /// Where.
+        /// The hosts.
         hosts: Vec<String>,
     },
     /// A host answered.
@@ -67,57 +67,57 @@ pub enum Event {
         host: String,
         /// The step.
         step: Step,
-        /// What came of it.
+        /// Its answer.
         #[serde(flatten)]
         came: Came,
     },
     /// An operator wants everything taken back.
     Fail {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Nothing is begun.
+    /// Nothing more may begin.
     Pause {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It goes on.
+    /// The rollout continues.
     Resume,
 }
 
-/// Where a host stands.
+/// The state of a host.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(tag = "stands", rename_all = "lowercase")]
 pub enum Stands {
-    /// Its turn has not come.
+    /// Not begun.
     Planned,
-    /// It may have the plan: nobody has told yet.
+    /// It may have the plan: the answer is missing.
     Applying,
-    /// It has it.
+    /// It has the plan.
     Applied,
-    /// It has it, and was found as it was left.
+    /// It has the plan, and its values matched.
     Verified,
-    /// It keeps it.
+    /// The plan is kept.
     Confirmed,
-    /// It has its own values.
+    /// It has its own values again.
     Undone,
-    /// It is out of reach: its watchdog takes back what was not confirmed.
+    /// It is unreachable; its watchdog takes back what was not confirmed.
     Quarantined,
 }
 
-/// A host.
+/// A host and its state.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Of {
-    /// Who it is, and its stage.
+    /// The host and its stage.
     #[serde(flatten)]
     pub turn: Turn,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub stands: Stands,
     /// The transaction on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
-    /// When it was found as it was left for the last time.
+    /// When its values last matched.
     #[serde(skip)]
     pub verified_ms: i64,
     /// When the plan was applied.
@@ -126,28 +126,28 @@ pub struct Of {
 }
 
 impl Of {
-    /// Whether something is, or may be, in effect on it that can be taken back.
+    /// Returns whether a change that can be taken back is, or may be, in effect on it.
     pub fn has(&self) -> bool {
         use Stands::{Applied, Applying, Confirmed, Verified};
         matches!(self.stands, Applying | Applied | Verified | Confirmed)
     }
 }
 
-/// Everything.
+/// The state of a rollout.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct State {
     /// Digest of the plan.
     pub plan: String,
     /// Hosts by name.
     pub hosts: BTreeMap<String, Of>,
-    /// Why everything is to be taken back.
+    /// Why everything must be taken back.
     pub failed: Option<String>,
-    /// Why nothing is begun.
+    /// Why nothing may begin.
     pub paused: Option<String>,
 }
 
 impl State {
-    /// From the events, each with its time.
+    /// Returns the state after events, each with its time.
     pub fn of<'a>(events: impl IntoIterator<Item = (i64, &'a Event)>) -> State {
         let mut state = State::default();
         for (at, event) in events {
@@ -156,7 +156,7 @@ impl State {
         state
     }
 
-    /// What one more event makes of it.
+    /// Applies one more event.
     pub fn replay(&mut self, at: i64, event: &Event) {
         match event {
             Event::Init { plan, turns } => {
@@ -184,7 +184,8 @@ impl State {
                 if let Some(of) = self.hosts.get_mut(host) {
                     of.answer(at, *step, came);
                 }
-                // It follows from the answer itself: a controller may be killed behind it.
+                // Follows from the answer itself, because the controller may be killed directly
+                // after it.
                 if let (Step::Apply | Step::Verify | Step::Confirm, Came::Failed { why }) =
                     (step, came)
                 {
@@ -199,7 +200,7 @@ impl State {
 }
 
 impl State {
-    /// The first reason stays.
+    /// Records a failure; the first reason stays.
     fn fail(&mut self, why: String) {
         self.failed.get_or_insert(why);
     }
@@ -208,7 +209,7 @@ impl State {
 impl Of {
     fn answer(&mut self, at: i64, step: Step, came: &Came) {
         match (step, came) {
-            // An operator has to look at what is out of reach, or cannot be taken back.
+            // An operator must look at a host that is unreachable or cannot be taken back.
             (_, Came::Unreachable) | (Step::Undo, Came::Failed { .. }) => {
                 self.stands = Stands::Quarantined;
             }
@@ -234,7 +235,7 @@ impl Of {
                 self.verified_ms = at;
             }
             (Step::Confirm, Came::Done { .. }) => self.stands = Stands::Confirmed,
-            // What is not applied whole takes itself back.
+            // A host that could not apply everything takes it back by itself.
             (Step::Undo, Came::Done { .. }) | (Step::Apply, Came::Failed { .. }) => {
                 self.stands = Stands::Undone;
             }

@@ -1,4 +1,4 @@
-//! Twelve hosts at three sites, carried to by nobody: what the controller decides, also when it is killed.
+//! The decisions of a controller, even when killed, for twelve simulated hosts at three sites.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ fn design() -> Rollout {
     Rollout::parse(DESIGN).unwrap()
 }
 
-/// Three sites of four, two racks and two groups at each.
+/// Three sites of four hosts, each with two racks and two groups.
 fn fleet() -> Vec<Host> {
     let host = |number: usize| Host {
         name: format!("h{number}"),
@@ -29,19 +29,19 @@ fn fleet() -> Vec<Host> {
     (0..12).map(host).collect()
 }
 
-/// The hosts: what each has, and how each behaves.
+/// The simulated hosts: their transactions and their behaviour.
 #[derive(Default)]
 struct World {
     has: BTreeMap<String, String>,
     confirmed: BTreeMap<String, bool>,
-    /// Refuses the plan.
+    /// The host that refuses the plan.
     bad: Option<String>,
-    /// Answers nothing.
+    /// The hosts that do not answer.
     dead: Vec<String>,
     next: usize,
-    /// (what, host) in the order in which it was done.
+    /// The executed (step, host) pairs, in order.
     done: Vec<(String, String)>,
-    /// Steps until the controller is killed.
+    /// Number of steps until the controller is killed.
     life: Option<usize>,
     batches: Vec<Vec<String>>,
 }
@@ -97,7 +97,7 @@ impl World {
     }
 }
 
-/// The controller's journal outlives it; the world does too.
+/// The world and the controller's journal outlive the controller.
 struct Shared<'a>(&'a std::cell::RefCell<World>);
 
 impl Carrier for Shared<'_> {
@@ -151,7 +151,7 @@ impl Desk for Clock {
     fn tell(&mut self, _: &str) {}
 }
 
-/// Runs, is killed after so many steps, is started again, to the end.
+/// Runs to the end, killed after each of these numbers of steps and restarted.
 fn roll(world: World, kills: &[usize]) -> (World, State, Option<String>) {
     let design = design();
     let world = std::cell::RefCell::new(world);
@@ -213,7 +213,7 @@ fn all_hosts_have_it_at_the_end_one_then_one_per_site_then_half() {
         [0, 1, 2],
         "one of each site before the second of any"
     );
-    // The first host is kept before the second is touched.
+    // The first host is confirmed before the second is touched.
     let place = |what: &str, host: &str| {
         world
             .done
@@ -258,7 +258,7 @@ fn no_more_of_a_site_a_rack_or_a_group_are_changed_at_once_than_allowed() {
 
 #[test]
 fn one_bad_host_in_a_later_stage_leaves_all_untouched() {
-    // The third by turn: of the second stage.
+    // The third host belongs to the second stage.
     let turns = design().turns(fleet()).unwrap();
     let bad = turns[2].host.name.clone();
     let world = World {
@@ -415,7 +415,7 @@ fn a_host_that_is_applying_still_is_asked_again() {
                 transaction: transaction.clone(),
             },
         ),
-        // It was killed in the middle: it is not kept, and so is seen to.
+        // An `apply` killed in the middle: it cannot be confirmed, so the rollout takes it back.
         (false, 100, Came::Done { transaction }),
     ] {
         assert_eq!(

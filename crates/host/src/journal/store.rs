@@ -1,8 +1,9 @@
 //! The directory of journals, `/var/lib/forebay/tune`: one writer at a time, every record synced.
 //!
-//! Invariants: the directory is synced when a file was made in it; what was torn is cut off before something is written
-//! behind it, also what a full disk tore; a later transaction has a later name, whatever the clock says; nobody else can
-//! write in the directory, since who can have the superuser write values; of ended ones only the newest are kept.
+//! Invariants: the directory is synced after a file was created in it; a torn end, even one from a
+//! full disk, is cut off before the next append; a later transaction has a later name, whatever the
+//! clock shows; only the owner can write to the directory, because a writer could make the
+//! superuser write values; of the ended transactions only the newest are kept.
 
 mod owned;
 
@@ -21,15 +22,15 @@ use serde::de::DeserializeOwned;
 use super::{Log, Record, records};
 use crate::transaction::{Standing, Transaction};
 
-/// Longer than a journal of all knobs of the largest host.
+/// Limit on the size of a journal, above that of all knobs of the largest host.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
-/// How long a lock is waited for that somebody holds.
+/// Longest wait for a lock that another process holds.
 const PATIENCE_MS: u64 = 500;
 const RETRY_MS: u64 = 20;
-/// Names of one second that are tried.
+/// Limit on the names tried per second.
 const TRIES: u64 = 1 << 16;
-/// So many transactions that have ended are kept.
+/// Limit on the ended transactions that are kept.
 const ENDED_MAX: usize = 200;
 
 /// The directory, locked.
@@ -41,13 +42,13 @@ pub struct Store {
 }
 
 impl Store {
-    /// Locks the directory, which is made if it is not there. Another one that writes is an error.
+    /// Locks the directory, creating it if missing; another writer is an error.
     pub fn lock(dir: &Path, boot: &str) -> anyhow::Result<Store> {
         owned::dir(dir)?;
         let until = crate::boot::now_ms().saturating_add(PATIENCE_MS);
         let lock = loop {
             match DirLock::acquire(dir) {
-                // The watch has it for moments.
+                // The watch holds it only briefly.
                 Err(platform::error::Error::DirHeld { .. }) if crate::boot::now_ms() < until => {
                     crate::boot::wait_ms(RETRY_MS);
                 }
@@ -61,12 +62,15 @@ impl Store {
         })
     }
 
-    /// All transactions, the oldest first.
+    /// Returns all transactions, oldest first.
     pub fn transactions(&self) -> anyhow::Result<Vec<Transaction>> {
         transactions(&self.dir)
     }
 
-    /// Begins a journal. Its name is its time and a number, and is behind all others also where the clock was set back.
+    /// Begins a journal.
+    ///
+    /// Its name consists of its time and a number, and sorts after all others even if the clock was
+    /// set back.
     pub fn begin(&self) -> anyhow::Result<JournalFile> {
         let now = u64::try_from(now_ms() / 1_000).unwrap_or(0);
         let last = ids(&self.dir)?.last().map_or((0, 0), |id| order(id));
@@ -97,7 +101,7 @@ impl Store {
         anyhow::bail!("{} is full of journals of this second", self.dir.display())
     }
 
-    /// Removes the oldest of those that have ended, but for so many.
+    /// Removes the oldest ended transactions beyond `ENDED_MAX`.
     pub fn forget(&self) -> anyhow::Result<()> {
         let ended = self.transactions()?;
         let is_over = |one: &&Transaction| one.standing(&self.boot) == Standing::Closed;
@@ -109,7 +113,7 @@ impl Store {
         Ok(())
     }
 
-    /// Goes on with a journal.
+    /// Opens a journal to append to it.
     pub fn append_to(&self, id: &str) -> anyhow::Result<JournalFile> {
         let (records, whole) = read(&self.dir, id)?;
         let path = self.dir.join(format!("{id}.jsonl"));
@@ -126,8 +130,10 @@ impl Store {
     }
 }
 
-/// All transactions of a directory, the oldest first; none where there is no directory. Takes no lock. One whose journal
-/// cannot be read is among them, as damaged: it must not hide the others.
+/// Returns all transactions of a directory, oldest first; none without a directory.
+///
+/// Takes no lock. A transaction with an unreadable journal is included as damaged, so that it does
+/// not hide the others.
 pub fn transactions(dir: &Path) -> anyhow::Result<Vec<Transaction>> {
     let mut transactions = Vec::new();
     for id in ids(dir)? {
@@ -136,7 +142,8 @@ pub fn transactions(dir: &Path) -> anyhow::Result<Vec<Transaction>> {
     Ok(transactions)
 }
 
-/// What shows whether a journal has changed: names, lengths and times of change.
+/// Returns names, lengths and modification times of the journals, which show whether one has
+/// changed.
 pub fn marks(dir: &Path) -> anyhow::Result<Vec<(String, u64, i64)>> {
     let mut marks = Vec::new();
     for id in ids(dir)? {
@@ -149,7 +156,7 @@ pub fn marks(dir: &Path) -> anyhow::Result<Vec<(String, u64, i64)>> {
     Ok(marks)
 }
 
-/// One transaction; none where there is no such journal.
+/// Returns one transaction; none if there is no such journal.
 pub fn transaction(dir: &Path, id: &str) -> anyhow::Result<Option<Transaction>> {
     anyhow::ensure!(is_id(id), "{id:?} is no transaction");
     let path = dir.join(format!("{id}.jsonl"));
@@ -177,7 +184,7 @@ fn read(dir: &Path, id: &str) -> anyhow::Result<(Vec<Record>, usize)> {
     records(&bytes).map_err(|why| anyhow::anyhow!("{}: {why}", path.display()))
 }
 
-/// The names of the journals, the oldest first.
+/// Returns the names of the journals, oldest first.
 fn ids(dir: &Path) -> anyhow::Result<Vec<String>> {
     let entries = match std::fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -193,7 +200,7 @@ fn ids(dir: &Path) -> anyhow::Result<Vec<String>> {
     Ok(ids)
 }
 
-/// `SECONDS-NUMBER`: what names no other file.
+/// Returns whether a text is `SECONDS-NUMBER`, which cannot name any other file.
 fn is_id(id: &str) -> bool {
     let is_number = |text: &str| {
         text.parse::<u64>()
@@ -203,7 +210,7 @@ fn is_id(id: &str) -> bool {
         .is_some_and(|(seconds, number)| is_number(seconds) && is_number(number))
 }
 
-/// By time, then number.
+/// Returns the sort key: time, then number.
 fn order(id: &str) -> (u64, u64) {
     let (seconds, number) = id.split_once('-').unwrap_or((id, "0"));
     (seconds.parse().unwrap_or(0), number.parse().unwrap_or(0))
@@ -221,15 +228,17 @@ pub struct JournalFile {
     pub id: String,
     file: File,
     next: u64,
-    /// Bytes of whole records.
+    /// Bytes of complete records.
     len: u64,
-    /// A sync failed: what is on disk is not known, and nothing more is written.
+    /// Set if a sync failed: the state on disk is unknown, and nothing more is written.
     broken: bool,
     boot: String,
 }
 
-/// Opens a journal of another kind, which is made where it is not there: its records, with their times, and the file to go on with.
-/// Who does this has the lock of its directory.
+/// Opens a journal of another kind, creating it if missing; returns its records and the file for
+/// appending.
+///
+/// The caller holds the lock of its directory.
 pub fn open<E: Serialize + DeserializeOwned>(
     path: &Path,
 ) -> anyhow::Result<(Vec<Record<E>>, JournalFile)> {
@@ -271,7 +280,7 @@ impl<E: Serialize + DeserializeOwned> Log<E> for JournalFile {
             return Err(io::Error::other("the journal could not be synced before"));
         }
         if let Err(error) = self.file.write_all(line.as_bytes()) {
-            // What the full disk took of it would damage the next record.
+            // The part that the full disk stored would damage the next record.
             self.broken = self.file.set_len(self.len).is_err();
             return Err(error);
         }
@@ -335,7 +344,7 @@ mod tests {
         let store = Store::lock(dir.path(), "boot").unwrap();
         let mut journal = store.begin().unwrap();
         journal.append(Event::Applied).unwrap();
-        // A device that takes nothing: the write fails, and the file behind is not to be cut.
+        // A device that refuses all data: the write fails, and the real file must not be truncated.
         let path = dir.path().join(format!("{}.jsonl", journal.id));
         let file = std::mem::replace(
             &mut journal.file,

@@ -1,4 +1,5 @@
-//! Queues of block devices. `write_cache` is reported only: it lies about durability.
+//! Queues of block devices. `write_cache` is only reported, because the device may lie about
+//! durability.
 
 use super::{Class, Form, Knob, is_plain};
 use crate::root::Tree;
@@ -14,7 +15,7 @@ const NAMES: &[&str] = &[
     "max_sectors_kb",
 ];
 
-/// The knob of `DEVICE.NAME`.
+/// Returns the knob of `DEVICE.NAME`.
 pub(super) fn find(rest: &str) -> Option<Knob> {
     let (device, name) = rest.rsplit_once('.')?;
     let form = match name {
@@ -29,7 +30,7 @@ pub(super) fn find(rest: &str) -> Option<Knob> {
     is_plain(device).then(|| Knob::new(format!("block.{rest}"), file, form, Class::O))
 }
 
-/// Those of all devices that hold data: no loops, no disks in memory.
+/// Returns the knobs of all devices that hold data, without loop devices and disks in memory.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
     let mut knobs = Vec::new();
     for device in tree.names("sys/block") {

@@ -1,4 +1,5 @@
-//! Frequency and clock. Frequencies belong to policies, not to cores: who sets them by core skips siblings.
+//! Frequency and clock. Frequencies belong to policies, not to cores: setting them by core skips
+//! siblings.
 
 use super::{Class, Form, Knob, is_plain};
 use crate::root::Tree;
@@ -6,7 +7,7 @@ use crate::root::Tree;
 const CPU: &str = "sys/devices/system/cpu";
 const OF_POLICIES: &[&str] = &["governor", "epp"];
 
-/// The knob of `POLICY.governor`, `POLICY.epp`, `boost` or `clocksource`.
+/// Returns the knob of `POLICY.governor`, `POLICY.epp`, `boost` or `clocksource`.
 pub(super) fn find(rest: &str) -> Option<Knob> {
     let (file, form) = match rest.rsplit_once('.') {
         None if rest == "boost" => (format!("{CPU}/cpufreq/boost"), Form::Number(0, 1)),
@@ -27,7 +28,7 @@ pub(super) fn find(rest: &str) -> Option<Knob> {
     Some(Knob::new(format!("cpu.{rest}"), file, form, Class::O))
 }
 
-/// Those of all policies.
+/// Returns the knobs of all policies, and the host's own.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
     let policies = tree.names(&format!("{CPU}/cpufreq"));
     let of_policies = policies.iter().filter(|name| name.starts_with("policy"));

@@ -1,4 +1,5 @@
-//! Huge pages. Others advise opposites on the transparent ones: a plan proposes an experiment only.
+//! Huge pages. Advice on transparent huge pages is contradictory, so a plan only proposes an
+//! experiment.
 
 use super::{Class, Form, Knob};
 
@@ -10,7 +11,7 @@ const KNOWN: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// The knob of `thp.NAME`.
+/// Returns the knob of `thp.NAME`.
 pub(super) fn find(rest: &str) -> Option<Knob> {
     let (name, words) = KNOWN.iter().find(|(name, _)| *name == rest)?;
     let file = name.strip_prefix("thp.")?;
@@ -23,7 +24,7 @@ pub(super) fn find(rest: &str) -> Option<Knob> {
     ))
 }
 
-/// All.
+/// Returns all knobs.
 pub(super) fn all() -> Vec<Knob> {
     KNOWN.iter().filter_map(|(name, _)| find(name)).collect()
 }

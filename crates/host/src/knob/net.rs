@@ -1,4 +1,4 @@
-//! Network cards: channels, rings, coalescing, interrupts, threads that poll, steering of packets.
+//! Network cards: channels, rings, coalescing, interrupts, polling threads, packet steering.
 
 use super::{Class, Form, Knob, is_plain};
 use crate::facts::interrupts;
@@ -27,7 +27,7 @@ const OF_DEVICE: &[&str] = &[
 const OF_RECEIVE: &[&str] = &["irq", "rps_cpus", "rps_flow_cnt"];
 const OF_SEND: &[&str] = &["xps_cpus"];
 
-/// The knob of `DEVICE.NAME` or `DEVICE.QUEUE.NAME`.
+/// Returns the knob of `DEVICE.NAME` or `DEVICE.QUEUE.NAME`.
 pub(super) fn find(tree: &dyn Tree, rest: &str) -> Option<Knob> {
     let (before, name) = rest.rsplit_once('.')?;
     let id = format!("net.{rest}");
@@ -72,7 +72,7 @@ fn of_device(device: &str, name: &str) -> Option<(String, Form, Class)> {
     })
 }
 
-/// Those of all devices but the loopback.
+/// Returns the knobs of all devices except the loopback.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
     let mut ids = Vec::new();
     for device in tree.names("sys/class/net") {
@@ -80,7 +80,7 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
             continue;
         }
         ids.extend(OF_DEVICE.iter().map(|name| format!("{device}.{name}")));
-        // There are threads only where the card is polled by them.
+        // Threads exist only if they poll the card.
         if tree.number(&format!("sys/class/net/{device}/threaded")) == Some(1) {
             let threads = tree.names(&format!("napi/{device}"));
             ids.extend(threads.iter().map(|at| format!("{device}.napi-{at}.cpus")));

@@ -1,11 +1,13 @@
-//! Sysctls: those that are known, each with bounds. `min_free_kbytes = 1` and the like is accepted by the kernel.
+//! The known sysctls, each with bounds. The kernel itself accepts values such as `min_free_kbytes =
+//! 1`.
 
 use super::{Class, Form, Knob, Undo};
 
-/// Bytes of a buffer of a socket.
+/// Upper bound of a socket buffer in bytes.
 const BUFFER_MAX: i64 = 1 << 30;
 
-/// (name, form, whether the other of a pair is to be written where this was 0).
+/// Returns the known sysctls as (name, form, the other knob of a pair, written back if this one was
+/// 0).
 fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
     let number = Form::Number;
     vec![
@@ -74,7 +76,7 @@ fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
     ]
 }
 
-/// The knob of a sysctl's name.
+/// Returns the knob of a sysctl.
 pub(super) fn find(name: &str) -> Option<Knob> {
     let (_, form, pair) = known().into_iter().find(|(known, ..)| *known == name)?;
     let mut knob = Knob::new(format!("sysctl.{name}"), file(name), form, Class::O);
@@ -84,13 +86,13 @@ pub(super) fn find(name: &str) -> Option<Knob> {
     Some(knob)
 }
 
-/// All that are known.
+/// Returns all known knobs.
 pub(super) fn all() -> Vec<Knob> {
     let found = known().into_iter().map(|(name, ..)| find(name));
     found.flatten().collect()
 }
 
-/// Where a sysctl is.
+/// Returns the file of a sysctl.
 pub(super) fn file(name: &str) -> String {
     format!("proc/sys/{}", name.replace('.', "/"))
 }

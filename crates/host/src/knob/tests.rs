@@ -1,4 +1,4 @@
-//! Ids and what they lead to.
+//! The files that ids lead to.
 
 use super::*;
 use crate::fake::Fake;
@@ -22,7 +22,7 @@ fn ids_lead_to_files() {
         "sys/devices/system/cpu/cpufreq/policy10/scaling_governor",
     );
     check("net.eth0.rings", "ethtool/eth0/rings");
-    // A VLAN's name has a dot of its own.
+    // The name of a VLAN contains a dot.
     check("net.eth0.100.rings", "ethtool/eth0.100/rings");
     check(
         "net.eth0.100.rx-3.rps_cpus",

@@ -1,4 +1,4 @@
-//! Starts of a host that keeps something.
+//! Boots of a host with confirmed changes.
 
 use super::*;
 use crate::fake::Fake;
@@ -14,7 +14,7 @@ fn host() -> Fake {
     ])
 }
 
-/// A new start: values are the kernel's own again.
+/// Reboots: values are the kernel's own again.
 fn start(fake: &Fake, boot: &str) {
     fake.set("proc/sys/kernel/random/boot_id", boot);
     fake.set(SWAPPINESS, "60");
@@ -105,7 +105,7 @@ fn after_two_starts_that_did_not_live_nothing_is_applied_until_somebody_says_so(
         start(&fake, boot);
         refused(go(&fake, state.path()), "did not live");
         assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
-        // This start lives, without the change: it says nothing about it.
+        // This boot lives without the change, so it proves nothing about the change.
         lived(&fake, state.path()).unwrap();
     }
     again(state.path()).unwrap();
@@ -119,7 +119,7 @@ fn a_start_that_is_killed_while_it_applies_is_tried_again_by_the_next() {
     let fake = host();
     keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
     start(&fake, "boot-2");
-    // The watchdog does not start: nothing is written, and it counts as a start.
+    // The watchdog does not start: nothing is written, but the boot is remembered.
     assert!(
         at_start(&fake, state.path(), &Facts::read(&fake), |_| anyhow::bail!(
             "none"

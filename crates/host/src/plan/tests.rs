@@ -1,4 +1,4 @@
-//! What plans are refused for.
+//! The reasons for which plans are refused.
 
 use super::*;
 use crate::fake::Fake;
@@ -34,7 +34,7 @@ fn allowed() -> Allowed {
     }
 }
 
-/// What is changed, or why not.
+/// Returns the changes, or why there are none.
 fn decide(fake: &Fake, items: &str, allowed: &Allowed) -> Result<Vec<String>, Vec<String>> {
     let facts = Facts::read(fake);
     let plan = plan_for(&facts.fingerprint(), items);
@@ -133,7 +133,7 @@ fn what_is_refused_says_why() {
         &few,
         "--class-max is F",
     );
-    // A file that makes it cheaper than it is does not make it so.
+    // A lower class in the file does not make a change cheaper.
     let lie = item("net.eth0.rings", "{ rx = 512 }", "").replace("\"L\"", "\"O\"");
     refused(&lie, &few, "--class-max is F");
     few.only = vec!["sysctl.x".to_owned()];

@@ -1,6 +1,6 @@
-//! A `tar` of texts and links, in the form of POSIX 1988 (`ustar`), which everything unpacks.
+//! A `tar` of texts and links in the POSIX 1988 format (`ustar`), which every program can unpack.
 //!
-//! Names longer than a header has room for are left out and told: there are none among those that are read.
+//! Names that do not fit a header are left out and reported; no name that is read is that long.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use super::Entry;
 const BLOCK: usize = 512;
 const NAME_MAX: usize = 100;
 
-/// Writes entries; the names that were too long are the answer.
+/// Writes entries and returns the names that were too long.
 pub fn write(entries: &BTreeMap<String, Entry>, to: &mut dyn Write) -> io::Result<Vec<String>> {
     let mut left_out = Vec::new();
     for (name, entry) in entries {
@@ -39,7 +39,7 @@ fn header(name: &str, kind: u8, bytes: usize, target: &str) -> [u8; BLOCK] {
     put(108, b"0000000\0");
     put(116, b"0000000\0");
     put(124, format!("{bytes:011o}\0").as_bytes());
-    // No time: two recordings of the same values are the same file.
+    // No time, so that two recordings of the same values are identical.
     put(136, b"00000000000\0");
     put(148, b"        ");
     put(156, &[kind]);

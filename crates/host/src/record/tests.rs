@@ -1,4 +1,4 @@
-//! What is recorded, and that every name that is read is one that exists somewhere.
+//! What is recorded, and that every name that is read exists somewhere.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ fn a_tar_is_blocks_with_sums() {
     assert_eq!(&tar[148..155], format!("{sum:06o}\0").as_bytes());
 }
 
-/// A name with its numbers and devices taken out, so that `cpu3` stands for every CPU.
+/// Replaces numbers and devices in a name, so that `cpu3` stands for every CPU.
 fn pattern(name: &str) -> String {
     let parts: Vec<&str> = name.split('/').collect();
     let mut shown = Vec::new();
@@ -102,7 +102,8 @@ fn pattern(name: &str) -> String {
     shown.join("/")
 }
 
-/// A rival reads a path that does not exist, and its fixture has the same wrong path.
+/// Guards against a path that does not exist and is wrong in the fixture, too, as in a rival
+/// program.
 #[test]
 fn every_name_that_is_read_exists_on_some_kernel() {
     let mut there = BTreeSet::new();
@@ -118,7 +119,7 @@ fn every_name_that_is_read_exists_on_some_kernel() {
     }
     look(&Root::new("/"));
     asked.extend(there.iter().cloned());
-    // Containers and other tools leave these; none is a name of the kernel's.
+    // Files of containers and other tools, not of the kernel.
     let others = [
         "proc/#/environ",
         ".dockerenv",

@@ -1,4 +1,4 @@
-//! The page of the samples: what a report of a fleet shows, drawn from a model and named as such.
+//! The page of the samples: shows the report of a fleet, drawn from a model and labelled as such.
 
 use page::bars::{Bar, Bars, Group};
 use page::chart::{Chart, Line, Point, XAxis, YAxis};
@@ -11,7 +11,7 @@ use crate::experiment::fleet::Days;
 use crate::experiment::sample::{self, Fleet, Health, SWITCHES};
 use crate::statistics::mean;
 
-/// The whole file.
+/// Returns the whole file.
 pub fn page() -> String {
     let mut markup = frame::header(
         "forebay tune report --samples",
@@ -56,7 +56,7 @@ fn section(name: &str, columns: usize, panels: &str) -> String {
     )
 }
 
-/// A chart of days.
+/// Draws a chart of days.
 fn days(name: &str, quantity: Quantity, lines: Vec<Line>) -> String {
     let points = lines.iter().flat_map(|line| &line.points);
     let high = points.map(|point| point.y).fold(0.0, f64::max);
@@ -97,7 +97,7 @@ fn line(label: &str, series: usize, values: impl Iterator<Item = f64>) -> Line {
     }
 }
 
-/// Drops a server and day of the hosts of an arm, day by day.
+/// Returns the drops per server and day of an arm, day by day.
 fn of_arm(hosts: &[&Days], arm: Arm) -> Vec<f64> {
     let days = hosts
         .first()
@@ -164,17 +164,17 @@ fn of_fleet(name: &str, says: &str, fleet: &Fleet) -> String {
         + &table(&format!("{name}: effect"), &effect, said)
 }
 
-/// So much less, in whole percent.
+/// Returns a reduction in whole percent.
 fn less(share: f64) -> String {
     format!("{:.0} %", -share * 100.0)
 }
 
 fn times(factor: f64) -> String {
-    // Two digits behind the point, as they were published.
+    // Two decimals, as published.
     format!("{factor:.2}x")
 }
 
-/// One of the figures of a day.
+/// Returns one figure of a day.
 type Figure = fn(&Health) -> f64;
 
 fn split() -> String {

@@ -1,8 +1,9 @@
-//! What of a network card is asked for by `ioctl`, under names as if it were files: `DEVICE/rings`, `DEVICE/channels`,
-//! `DEVICE/coalescing` (to be read and written) and `DEVICE/statistics`.
+//! The settings of a network card that need an `ioctl`, under names like files: `DEVICE/rings`,
+//! `DEVICE/channels`, `DEVICE/coalescing` (readable and writable) and `DEVICE/statistics`.
 //!
-//! Texts are `rx=256 tx=256 rx_max=4096`; of what is written, fields that are not named stay as they are. Invariant: what a
-//! driver cannot do is an error of the kernel's own, never a made-up value.
+//! Texts are `rx=256 tx=256 rx_max=4096`; fields that a write does not name stay unchanged.
+//! Invariant: an operation that a driver does not support is the kernel's own error, never an
+//! invented value.
 
 use std::io;
 
@@ -10,7 +11,7 @@ use platform::os::ethtool::{self, Field, Table};
 
 use crate::form::fields;
 
-/// Where these names are.
+/// Prefix of these names.
 pub(super) const PREFIX: &str = "ethtool/";
 
 fn table(name: &str) -> io::Result<(&str, Option<Table>)> {

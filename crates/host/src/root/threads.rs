@@ -1,8 +1,9 @@
-//! The CPUs of the kernel's threads that poll queues of cards, under names as if they were files: `napi/DEVICE/0`, in the order of
-//! their numbers, which is that of the queues.
+//! The CPUs of the kernel threads that poll queues of cards, under names like files:
+//! `napi/DEVICE/0`, in the order of their numbers, which is that of the queues.
 //!
-//! A thread is made anew, with another number and on all CPUs, whenever the device comes up or gets other channels; so it is
-//! looked for at each use. Invariant: only threads of the kernel are found, whatever name a program gives itself.
+//! The kernel recreates a thread, with another number and on all CPUs, whenever the device comes up
+//! or its channels change; so each use looks it up. Invariant: only kernel threads are found,
+//! whatever name a program gives itself.
 
 use std::io;
 
@@ -12,12 +13,12 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cpus::Cpus;
 
-/// Where these names are.
+/// Prefix of these names.
 pub(super) const PREFIX: &str = "napi/";
-/// `PF_KTHREAD`, of the flags in `/proc/PID/stat`.
+/// `PF_KTHREAD` in the flags of `/proc/PID/stat`.
 const OF_KERNEL: u64 = 0x0020_0000;
 
-/// The threads of a device, by number.
+/// Returns the threads of a device, by number.
 fn of_device(device: &str) -> io::Result<Vec<Pid>> {
     let mut found: Vec<(u64, Pid)> = Vec::new();
     for entry in std::fs::read_dir("/proc")? {

@@ -1,4 +1,4 @@
-//! What people disagree about: proposed as an experiment, and never applied unless it is named.
+//! Contested settings: proposed as experiments, and only applied if named.
 
 use super::{Confidence, Found, Profile, Said, Seen};
 

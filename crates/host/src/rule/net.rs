@@ -1,14 +1,15 @@
-//! Cards: rings that were full, queues that idle, interrupts far away or on the server's CPUs, backlogs.
+//! Cards: full rings, idle queues, interrupts on distant CPUs or on the server's CPUs, backlogs.
 
 use super::{Advice, Confidence, Found, Said, Seen};
 use crate::facts::net::Nic;
 use crate::split;
 
-/// Packets come in bursts: what a CPU had no time for more often than this is worth a larger budget.
+/// Share of squeezed turns above which a larger budget pays; packets come in bursts, so a few are
+/// normal.
 const SQUEEZED_SHARE: f64 = 0.01;
-/// A CPU that is busier than this with packets takes them from somebody.
+/// Share of a CPU spent on packets above which the server lacks it.
 const SOFTIRQ_SHARE: f64 = 0.10;
-/// A ring of more entries costs more in the caches than it saves.
+/// Largest useful ring; a larger one costs more in the caches than it saves.
 const RING_MAX: u32 = 8_192;
 const IMBALANCE: f64 = 0.5;
 
@@ -54,7 +55,8 @@ fn ring(seen: &Seen, nic: &Nic, found: &mut Found) {
         .extend(seen.item(&format!("net.{name}.rings"), fields, said));
 }
 
-/// More queues than CPUs at the card's node, most of them idle. Says how many there will be, where that is changed.
+/// Proposes fewer channels if there are more queues than CPUs at the card's node and most are idle;
+/// returns the new number of queues.
 fn channels(seen: &Seen, nic: &Nic, found: &mut Found) -> Option<usize> {
     let (now, _) = nic.combined?;
     let cpus = split::for_card(&seen.facts, nic)?;
@@ -85,7 +87,7 @@ fn channels(seen: &Seen, nic: &Nic, found: &mut Found) -> Option<usize> {
     Some(cpus.len())
 }
 
-/// Interrupts onto the CPUs that are for them, where the server suffers from them.
+/// Moves interrupts to the CPUs reserved for them, if they slow the server down.
 fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) {
     let softirq = seen.of("cpu.softirq_share_max");
     let Some(cpus) = split::for_card(&seen.facts, nic) else {
@@ -100,7 +102,7 @@ fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) 
     );
     let cpus: Vec<usize> = cpus.iter().collect();
     for (turn, one) in nic.interrupts.iter().enumerate() {
-        // Those of queues that go with the change of channels go with them.
+        // Queues that the change of channels removes lose their interrupts with it.
         if queues.is_some_and(|queues| turn >= queues) {
             break;
         }
@@ -120,7 +122,7 @@ fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) 
     }
 }
 
-/// Where the server should be, for who starts it.
+/// Advises the operator which CPUs the server should use.
 fn server_cpus(seen: &Seen, found: &mut Found) {
     if seen.of("cpu.softirq_share_max") < SOFTIRQ_SHARE {
         return;
@@ -138,7 +140,7 @@ fn server_cpus(seen: &Seen, found: &mut Found) {
     found.advice.push(Advice { about, text });
 }
 
-/// Few queues and many CPUs: packets are handed on by software.
+/// Proposes software steering of packets if there are few queues and many CPUs.
 fn steering(seen: &Seen, nic: &Nic, found: &mut Found) {
     let cpus = seen.facts.topology.online.len();
     if nic.rx_queues == 0 || nic.rx_queues * 4 >= cpus {

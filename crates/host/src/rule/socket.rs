@@ -1,8 +1,8 @@
-//! Sockets: connections that found the queue full, datagrams that found no room.
+//! Sockets: connections dropped at a full queue, datagrams dropped at a full buffer.
 
 use super::{Confidence, Found, Said, Seen};
 
-/// Kafka's own default of the kernel since 5.4; less is from before.
+/// The kernel's default since 5.4; a smaller value is from before.
 const QUEUE_MIN: i64 = 4_096;
 
 pub(super) fn propose(seen: &Seen, found: &mut Found) {
@@ -17,7 +17,7 @@ fn listen_queue(seen: &Seen, found: &mut Found) {
         return;
     }
     let Some(now) = seen.number(id) else { return };
-    // Larger than both what there is and what a server of today asks for.
+    // Larger than both the current value and the backlog that a current server requests.
     let want = now.saturating_mul(4).clamp(QUEUE_MIN, 65_535);
     let why = format!(
         "{overflows} connections found the queue of a listener full; a server that asks for no more than {now} has to ask \

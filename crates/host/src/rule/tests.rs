@@ -1,4 +1,4 @@
-//! What is proposed for hosts.
+//! The proposals for hosts.
 
 use super::*;
 use crate::cpus::Cpus;
@@ -11,7 +11,7 @@ fn found(host: &Fake, profile: Profile) -> Found {
     propose(&Seen::read(host, profile))
 }
 
-/// Items as `id=want`.
+/// Returns items as `id=want`.
 fn items(found: &Found) -> Vec<String> {
     found
         .items
@@ -132,7 +132,7 @@ fn what_is_proposed_can_be_applied_to_the_host_it_was_proposed_for() {
             };
             let changes = plan.changes(&host, &seen.facts, &seen.evidence, &allowed);
             assert_eq!(changes.unwrap().len(), found.items.len(), "{name}");
-            // Evidence that is gone voids the item.
+            // Without its evidence an item is void.
             let gone = plan.changes(&host, &seen.facts, &BTreeMap::new(), &allowed);
             let with_evidence = found
                 .items

@@ -3,10 +3,10 @@
 use super::random::Random;
 use super::{Interval, mean, median};
 
-/// So many resamples.
+/// Number of resamples.
 const RESAMPLES: usize = 2_000;
 
-/// The mean of pairs' differences.
+/// Returns the mean of pairs' differences, with its interval.
 pub fn of_pairs(differences: &[f64], seed: u64) -> Interval {
     let resampled = |random: &mut Random| {
         let drawn = differences
@@ -17,7 +17,7 @@ pub fn of_pairs(differences: &[f64], seed: u64) -> Interval {
     interval(mean(differences), seed, differences.len(), resampled)
 }
 
-/// The difference between the means of two arms.
+/// Returns the difference between the means of two arms, with its interval.
 pub fn of_arms(test: &[f64], control: &[f64], seed: u64) -> Interval {
     let resample = |random: &mut Random, arm: &[f64]| {
         let drawn = arm.iter().map(|_| arm[random.below(arm.len())]);
@@ -28,8 +28,10 @@ pub fn of_arms(test: &[f64], control: &[f64], seed: u64) -> Interval {
     interval(mean(test) - mean(control), seed, few, resampled)
 }
 
-/// The shift between paired values after Hodges and Lehmann: the median of the means of all pairs of differences. One wild
-/// pair moves it little.
+/// Returns the shift between paired values by Hodges and Lehmann: the median of the means of all
+/// pairs of differences.
+///
+/// A single outlier moves it little.
 pub fn shift(differences: &[f64]) -> f64 {
     let mut means = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
     for (at, one) in differences.iter().enumerate() {
@@ -42,8 +44,11 @@ pub fn shift(differences: &[f64]) -> f64 {
     median(&means)
 }
 
-/// The interval between the 2.5th and the 97.5th of a hundred resamples, made wider by as much as resamples of `few` values
-/// are too narrow: they have the deviation of all values, not of a sample, and the tails of no Student.
+/// Returns the interval between the 2.5th and 97.5th percentiles of the resamples, widened by a
+/// correction for few values.
+///
+/// Resamples of `few` values are too narrow: they have the deviation of a population instead of a
+/// sample, and lack the tails of Student's distribution.
 fn interval(
     estimate: f64,
     seed: u64,
@@ -67,7 +72,7 @@ fn interval(
     }
 }
 
-/// The 2.5th and 97.5th of a hundred resamples.
+/// Returns the 2.5th and 97.5th percentiles of the resamples.
 fn percentiles(seed: u64, mut resampled: impl FnMut(&mut Random) -> f64) -> (f64, f64) {
     let mut random = Random::new(seed);
     let mut values: Vec<f64> = (0..RESAMPLES).map(|_| resampled(&mut random)).collect();

@@ -1,10 +1,12 @@
-//! Pairs of blocks on one host: if the arms were the same, each difference could as well have the other sign.
+//! The sign-flip test for pairs of blocks on one host: if the arms were equal, each difference
+//! could equally have the other sign.
 
 use super::random::Random;
 use super::{ASSIGNMENTS_MAX, tolerance};
 
-/// The share of all sign flips whose sum is as far from nothing as the one that was seen. Exact up to
-/// [`ASSIGNMENTS_MAX`] flips, else of as many drawn ones.
+/// Returns the share of all sign flips whose sum is at least as far from zero as the observed one.
+///
+/// It is exact up to [`ASSIGNMENTS_MAX`] flips, otherwise estimated from that many drawn ones.
 pub fn p(differences: &[f64], seed: u64) -> f64 {
     let seen = differences.iter().sum::<f64>().abs();
     let least = seen - tolerance(seen);
@@ -35,11 +37,11 @@ pub fn p(differences: &[f64], seed: u64) -> f64 {
             .sum();
         as_far += usize::from(sum.abs() >= least);
     }
-    // What was seen is one of them.
+    // The observed assignment is one of them.
     (as_far + 1) as f64 / (ASSIGNMENTS_MAX + 1) as f64
 }
 
-/// The smallest p that so many pairs can give.
+/// Returns the smallest p that this many pairs can give.
 pub fn p_min(pairs: usize) -> f64 {
     2.0 / 2_f64.powi(i32::try_from(pairs).unwrap_or(i32::MAX))
 }

@@ -1,6 +1,7 @@
-//! Several questions of one experiment (Holm): the smallest p has to pass all of them, the next one fewer.
+//! Holm's correction for several questions of one experiment: the smallest p must pass for all of
+//! them, the next one for one fewer.
 
-/// Each p, made larger for that it is one of several. In the given order.
+/// Returns each p adjusted for the number of questions, in the given order.
 pub fn adjusted(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|one, two| ps[*one].total_cmp(&ps[*two]));

@@ -1,16 +1,18 @@
-//! A guard that may be looked at all the time: a bettor against "the test arm is not worse than control by the margin".
+//! A guard that may be checked at any time: a bettor against "the test arm is not worse than
+//! control by the margin".
 //!
-//! Each block gives a value in -1..1, above 0 where the test arm was worse by more than the margin. The bettor stakes
-//! several shares of what he has on it, and his fortune is their mean. If nothing is worse, it grows beyond 100 times with
-//! a chance of 1 in 100 at most, however often one looks (Ville).
+//! Each block gives a value in -1..1, positive if the test arm was worse by more than the margin.
+//! The bettor stakes several shares of the fortune on it; the fortune is their mean. If nothing is
+//! worse, the fortune exceeds 100 times its start with a probability of at most 1 in 100, however
+//! often it is checked (Ville).
 
-/// The shares that are staked.
+/// The staked shares.
 const STAKES: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.95];
 
-/// What has to be reached.
+/// The fortune that triggers the alarm.
 pub const ALARM: f64 = 100.0;
 
-/// The fortune.
+/// The fortunes, one per staked share.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bettor([f64; STAKES.len()]);
 
@@ -21,7 +23,7 @@ impl Default for Bettor {
 }
 
 impl Bettor {
-    /// A block was seen; says whether it is an alarm. What is no number says nothing.
+    /// Takes the value of a block and returns whether it triggers the alarm; NaN is ignored.
     pub fn sees(&mut self, worse: f64) -> bool {
         if !worse.is_nan() {
             for (fortune, stake) in self.0.iter_mut().zip(STAKES) {
@@ -31,19 +33,21 @@ impl Bettor {
         self.alarms()
     }
 
-    /// What one has become.
+    /// Returns the mean fortune, which starts at 1.
     pub fn fortune(&self) -> f64 {
         self.0.iter().sum::<f64>() / STAKES.len() as f64
     }
 
-    /// Whether that is enough.
+    /// Returns whether the alarm is triggered.
     pub fn alarms(&self) -> bool {
         self.fortune() >= ALARM
     }
 }
 
-/// How much worse the test arm is than the margin allows, in -1..1: the logarithm of the ratio, as a share of `span`. `lower`
-/// says that less is better.
+/// Returns how much worse `test` is than the margin allows: the logarithm of the ratio, as a share
+/// of `span`.
+///
+/// A larger value is worse. The caller swaps the arms of a figure of which more is better.
 pub fn worse(test: f64, control: f64, margin: f64, span: f64) -> f64 {
     let ratio = (test.max(0.0) + 1.0) / (control.max(0.0) + 1.0);
     (ratio.ln() - (1.0 + margin).ln()) / span

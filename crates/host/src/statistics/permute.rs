@@ -1,13 +1,16 @@
-//! Hosts in two arms: if the arms were the same, any host of a block could be in either.
+//! The permutation test for hosts in two arms: if the arms were equal, any host of a block could be
+//! in either.
 
 use super::random::Random;
 use super::{ASSIGNMENTS_MAX, tolerance};
 
-/// The hosts of a block: the value of each, and whether it is in the test arm.
+/// The hosts of a block: each host's value, and whether it is in the test arm.
 pub type Block = Vec<(f64, bool)>;
 
-/// Mean of the test arm less mean of the control arm, over blocks weighted by their hosts. None where a block has only one
-/// arm.
+/// Returns the mean of the test arm minus that of the control arm, over blocks weighted by their
+/// number of hosts.
+///
+/// None if a block has only one arm.
 pub fn difference(blocks: &[Block]) -> Option<f64> {
     let mut sum = 0.0;
     let mut hosts = 0.0;
@@ -26,8 +29,11 @@ pub fn difference(blocks: &[Block]) -> Option<f64> {
     (hosts > 0.0).then(|| sum / hosts)
 }
 
-/// The share of all assignments within blocks whose difference is as large as the one that was seen. Exact up to
-/// [`ASSIGNMENTS_MAX`] assignments, else of as many drawn ones.
+/// Returns the share of all assignments within blocks whose difference is at least as large as the
+/// observed one.
+///
+/// It is exact up to [`ASSIGNMENTS_MAX`] assignments, otherwise estimated from that many drawn
+/// ones.
 pub fn p(blocks: &[Block], seed: u64) -> Option<f64> {
     let seen = difference(blocks)?.abs();
     let least = seen - tolerance(seen);
@@ -55,7 +61,7 @@ pub fn p(blocks: &[Block], seed: u64) -> Option<f64> {
     Some((as_far + 1) as f64 / (ASSIGNMENTS_MAX + 1) as f64)
 }
 
-/// How many assignments there are.
+/// Returns the number of assignments.
 fn assignments(blocks: &[Block]) -> Option<f64> {
     let mut all = 1.0;
     for block in blocks {
@@ -79,7 +85,7 @@ fn each(blocks: &mut Vec<Block>, at: usize, show: &mut dyn FnMut(&[Block])) {
     }
     let hosts = blocks[at].len();
     let test = blocks[at].iter().filter(|(_, test)| *test).count();
-    // Every choice of so many of the block's hosts, in the order of their places.
+    // Every combination of `test` of the block's hosts, in lexicographic order.
     let mut chosen: Vec<usize> = (0..test).collect();
     loop {
         for (place, host) in blocks[at].iter_mut().enumerate() {

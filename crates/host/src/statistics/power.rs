@@ -1,29 +1,31 @@
-//! What an experiment of a size can see, and how large it has to be.
+//! The effect that an experiment of a given size can detect, and the size that an effect needs.
 //!
-//! The smallest effect that is found in four of five experiments, at 5 %: (t of 0.975 + t of 0.8) deviations over the root of
-//! the pairs. For many pairs that is the known 2.8; for few it is more, and 2.8 would promise too much.
+//! The smallest effect that four of five experiments detect, at 5 %: (t of 0.975 + t of 0.8)
+//! deviations over the square root of the pairs. For many pairs the factor is the well-known 2.8;
+//! for few it is larger, and 2.8 would promise too much.
 
-/// Of the normal distribution, at 0.975 and 0.8.
+/// Quantiles of the normal distribution at 0.975 and 0.8.
 const Z_OF_TEST: f64 = 1.959_963_984_540_054;
 const Z_OF_POWER: f64 = 0.841_621_233_572_914;
 
-/// No experiment is longer.
+/// Largest number of pairs considered.
 const PAIRS_MAX: usize = 100_000;
 
-/// The smallest effect that so many pairs show, in the unit of the deviation; none for fewer than two.
+/// Returns the smallest effect that this many pairs detect, in the unit of the deviation; none for
+/// fewer than two pairs.
 pub fn effect(deviation: f64, pairs: usize) -> Option<f64> {
     let freedom = pairs.checked_sub(1).filter(|freedom| *freedom > 0)? as f64;
     let times = student(Z_OF_TEST, freedom) + student(Z_OF_POWER, freedom);
     Some(times * deviation / (pairs as f64).sqrt())
 }
 
-/// How many pairs show an effect; none where no number does.
+/// Returns how many pairs detect an effect; none if no number does.
 pub fn pairs(deviation: f64, wanted: f64) -> Option<usize> {
     let shows = |pairs: &usize| effect(deviation, *pairs).is_some_and(|effect| effect <= wanted);
     if !shows(&PAIRS_MAX) {
         return None;
     }
-    // More pairs never show less.
+    // More pairs never detect less.
     let (mut few, mut many) = (1, PAIRS_MAX);
     while many - few > 1 {
         let middle = usize::midpoint(few, many);
@@ -36,13 +38,15 @@ pub fn pairs(deviation: f64, wanted: f64) -> Option<usize> {
     Some(many)
 }
 
-/// How much wider than that of resamples an interval from so few values has to be.
+/// Returns the factor by which an interval from so few values must be wider than that of its
+/// resamples.
 pub(super) fn wider(values: usize) -> f64 {
     let freedom = values as f64 - 1.0;
     student(Z_OF_TEST, freedom) / Z_OF_TEST * (values as f64 / freedom).sqrt()
 }
 
-/// A quantile of Student's distribution from that of the normal one (the expansion of Cornish and Fisher, to 1/freedom^4).
+/// Returns a quantile of Student's distribution from that of the normal one (the expansion of
+/// Cornish and Fisher, to 1/freedom^4).
 fn student(z: f64, freedom: f64) -> f64 {
     let terms = [
         (z.powi(3) + z) / 4.0,

@@ -1,28 +1,29 @@
-//! Quantiles of latencies of which some never came.
+//! Quantiles of latencies, including requests that were never answered.
 //!
-//! A request that was lost or late counts as infinitely slow before a quantile is taken. Without that an arm that drops its
-//! slow requests looks better than one that answers them.
+//! A lost or late request counts as infinitely slow before a quantile is taken. Otherwise an arm
+//! that drops its slow requests would look better than one that answers them.
 
 /// A quantile.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Quantile {
-    /// So many microseconds.
+    /// A latency in microseconds.
     Micros(f64),
-    /// Among those that never came.
+    /// In the part of the requests that were never answered.
     OverTheTimeout,
     /// There was no request.
     None,
 }
 
-/// The quantile of answers (in microseconds) and so many requests that had none. The smallest value that a share of all is
-/// not above.
+/// Returns a quantile of answered latencies (in microseconds) and `lost` unanswered requests.
+///
+/// It is the smallest value that at least this share of all does not exceed.
 pub fn quantile(answers: &mut [f64], lost: u64, share: f64) -> Quantile {
     let all = answers.len() as f64 + lost as f64;
     if all == 0.0 {
         return Quantile::None;
     }
     answers.sort_by(f64::total_cmp);
-    // Between 1 and all of them.
+    // The rank is between 1 and the number of requests.
     let rank = (share.clamp(0.0, 1.0) * all).ceil().max(1.0);
     #[expect(
         clippy::cast_possible_truncation,

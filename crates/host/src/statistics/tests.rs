@@ -1,4 +1,5 @@
-//! Figures of scipy 1.17 (`permutation_test`, `bootstrap`, `t.ppf`, `nct`), and simulated experiments.
+//! Comparisons with scipy 1.17 (`permutation_test`, `bootstrap`, `t.ppf`, `nct`), and simulated
+//! experiments.
 
 use super::random::Random;
 use super::*;
@@ -23,7 +24,7 @@ fn counted_probabilities_are_scipys() {
     near(flip::p(&DIFFERENCES, 1), 0.039_062_5, 1e-12);
     let one = [block(&ONE, &OTHER)];
     near(permute::difference(&one).unwrap(), 3.08, 1e-9);
-    // Twice as far on both sides: scipy doubles one side instead, which is 0.012987.
+    // Counts both tails; scipy doubles one of them instead, which gives 0.012987.
     near(
         permute::p(&one, 1).unwrap(),
         0.006_493_506_493_506_494,
@@ -39,7 +40,7 @@ fn counted_probabilities_are_scipys() {
 
 #[test]
 fn drawn_probabilities_are_near_the_counted_ones() {
-    // Twenty pairs are a million flips: drawn.
+    // Twenty pairs have a million flips, so the flips are drawn.
     let mut random = Random::new(3);
     let many: Vec<f64> = (0..20).map(|_| random.normal() + 0.5).collect();
     let exact = |values: &[f64]| {
@@ -115,7 +116,7 @@ fn sizes_are_those_of_the_noncentral_t() {
         near(found, times, 0.01);
     }
     assert_eq!(power::effect(1.0, 1), None);
-    // The smallest number whose effect is not above what is wanted.
+    // The smallest number of pairs whose effect does not exceed the wanted one.
     let needed = power::pairs(1.0, 0.6).unwrap();
     assert!(power::effect(1.0, needed).unwrap() <= 0.6);
     assert!(power::effect(1.0, needed - 1).unwrap() > 0.6);

@@ -1,27 +1,28 @@
-//! Cards and sysctls of networks belong to a network namespace: the same name in another one is another knob.
+//! Network namespaces of cards and network sysctls: the same name in another namespace is another
+//! knob.
 
 use super::Outcome;
 use crate::root::Tree;
 use crate::transaction::Transaction;
 
-/// The namespace of this process; none where the kernel names none (a copy of a host).
+/// Returns the namespace of this process; none if the kernel names none (a copy of a host).
 pub(crate) fn name(tree: &dyn Tree) -> Option<String> {
     tree.link("proc/self/ns/net").ok()
 }
 
-/// Whether an item belongs to one.
+/// Returns whether an item belongs to a network namespace.
 pub(crate) fn has(item: &str) -> bool {
     item.starts_with("net.") || item.starts_with("sysctl.net.")
 }
 
-/// Another namespace than this one.
+/// A namespace other than this process's.
 pub(crate) struct Elsewhere {
     name: String,
     here: String,
     is_gone: bool,
 }
 
-/// The namespace in which a transaction was applied, where it is not this one.
+/// Returns the namespace of a transaction if it is not this one.
 pub(crate) fn elsewhere(tree: &dyn Tree, transaction: &Transaction) -> Option<Elsewhere> {
     let here = name(tree)?;
     let there = transaction.network.clone()?;
@@ -33,7 +34,7 @@ pub(crate) fn elsewhere(tree: &dyn Tree, transaction: &Transaction) -> Option<El
 }
 
 impl Elsewhere {
-    /// What comes of taking an item back from here.
+    /// Returns the outcome of taking an item back from here.
     pub(super) fn outcome(&self) -> Outcome {
         let Elsewhere { name, here, .. } = self;
         let error = if self.is_gone {
@@ -49,9 +50,9 @@ impl Elsewhere {
     }
 }
 
-/// Whether no process is in it, and it is bound to no name.
+/// Returns whether the namespace has no process and no mount.
 fn is_gone(tree: &dyn Tree, network: &str) -> bool {
-    // Where that cannot be seen nothing is known.
+    // Without this file the answer is unknown.
     let Ok(mounts) = tree.read("proc/self/mountinfo") else {
         return false;
     };

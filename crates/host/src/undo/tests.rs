@@ -1,4 +1,5 @@
-//! A process that is killed at every step of a plan of twenty items, and again at every step of taking it back.
+//! A process that is killed at every step of a plan of twenty items, and again at every step of
+//! taking it back.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -13,7 +14,7 @@ use crate::apply::{self, Change, apply, order};
 use crate::fake::{Fake, Habit, Life, kill};
 use crate::journal::store::{JournalFile, Store, transactions};
 
-/// How much of a record reaches the disk when the process is killed while it is written.
+/// How much of a record reaches the disk if the process is killed while writing it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Torn {
     Nothing,
@@ -50,7 +51,7 @@ impl Log for Dying {
     }
 }
 
-/// (item, file, what it shows, what is wanted, habit).
+/// (item, file, shown text, wanted value, habit).
 type Item = (
     &'static str,
     &'static str,
@@ -202,7 +203,7 @@ const ITEMS: [Item; 20] = [
     ),
 ];
 
-/// Where syncing costs nothing, if there is such a place: what is on disk is not what these tests are about.
+/// Returns a directory where syncing is free, if there is one; these tests do not concern the disk.
 fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() {
@@ -224,7 +225,7 @@ fn host() -> Fake {
             fake = fake.habit(file, habit);
         }
     }
-    // The others of the pairs have the same habit.
+    // The other knobs of the pairs have the same habit.
     fake.habit(
         "proc/sys/vm/dirty_background_ratio",
         Habit::Excludes("proc/sys/vm/dirty_background_bytes"),
@@ -260,7 +261,7 @@ fn begin(store: &Store) -> JournalFile {
     file
 }
 
-/// Does something in a process that takes so many steps and is then killed; true when it came to its end.
+/// Runs `body` in a process that is killed after the steps of `life`; returns whether it completed.
 fn lives(fake: &Fake, life: &Rc<Life>, body: impl FnOnce()) -> bool {
     fake.lives(Some(Rc::clone(life)));
     let ended = catch_unwind(AssertUnwindSafe(body)).is_ok();
@@ -280,7 +281,7 @@ fn undo_to_the_end(fake: &Fake, dir: &Path) -> Vec<Undone> {
     all
 }
 
-/// Applies, is killed after so many steps; true when it came to its end.
+/// Applies and is killed after `steps` steps; returns whether it completed.
 fn apply_killed(fake: &Fake, dir: &Path, steps: u64, torn: Torn) -> bool {
     let store = Store::lock(dir, "boot").unwrap();
     let life = Life::of(steps);
@@ -505,7 +506,7 @@ fn one_item_is_taken_back_alone_and_the_rest_later() {
     assert!(differences(&before, &fake.files()).is_empty());
 }
 
-/// A journal on a disk that is full from some record on.
+/// A journal on a disk that becomes full after `takes` records.
 struct Full {
     file: JournalFile,
     takes: usize,
@@ -536,7 +537,7 @@ fn a_full_disk_keeps_nothing_from_being_taken_back() {
         let left = differences(&before, &fake.files());
         assert!(left.is_empty(), "{takes}: {left:?}");
         drop(store);
-        // With room again it is settled, and nothing is written to the host.
+        // With space again the transaction is settled, and nothing is written to the host.
         let writes = fake.writes.get();
         undo_to_the_end(&fake, dir.path());
         assert_eq!(fake.writes.get(), writes);
@@ -617,7 +618,7 @@ fn a_card_of_another_network_namespace_is_not_written() {
         "{undone:?}"
     );
     assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
-    // Where it is gone, so is what was set in it.
+    // If the namespace is gone, its settings are gone, too.
     fake.set("proc/self/mountinfo", "1 1 0:4 / / rw - ext4 /dev/vda rw");
     let undone = undo_to_the_end(&fake, dir.path());
     assert!(

@@ -1,4 +1,4 @@
-//! What a reset takes away comes back; what somebody sets does not.
+//! Values taken away by a reset are rewritten; values set by others are not.
 
 use super::*;
 use crate::apply::Change;
@@ -60,14 +60,14 @@ fn what_a_reset_took_away_is_written_anew_and_journalled() {
     kept(&fake, state.path());
     let mut watch = Watch::default();
     assert!(told(&mut watch, &fake, state.path(), 0).is_empty());
-    // The queue and its thread are new: no steering, all CPUs.
+    // A new queue and thread: no steering, all CPUs.
     fake.set(RPS, "0");
     fake.set(THREAD, "0-3");
     assert_eq!(told(&mut watch, &fake, state.path(), 1_000).len(), 2);
     assert_eq!(fake.read(RPS).unwrap(), "00000000,0000000e\n");
     assert_eq!(fake.read(THREAD).unwrap(), "2\n");
     assert!(told(&mut watch, &fake, state.path(), 2_000).is_empty());
-    // And it can still be taken back.
+    // The change can still be taken back.
     change::undo(&fake, state.path(), change::Which::default()).unwrap();
     assert_eq!(fake.read(THREAD).unwrap(), "0-1\n");
     assert!(
@@ -83,7 +83,7 @@ fn what_somebody_else_set_is_named_once_and_left() {
     kept(&fake, state.path());
     let mut watch = Watch::default();
     fake.set(THREAD, "3");
-    // No reset of a link does this: somebody set it back.
+    // A reset of a link does not change this value: another program set it back.
     fake.set("proc/sys/vm/swappiness", "60");
     let first = told(&mut watch, &fake, state.path(), 0);
     assert_eq!(

@@ -1,10 +1,10 @@
-//! Geometry of charts: nothing outside the frame, whatever was measured.
+//! Tests of chart geometry: no mark is outside the frame, whatever the values.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// All numbers of the attributes and paths of a drawing: (x, y) of every point.
+/// Returns (x, y) of every point in the paths and attributes of a drawing.
 fn points(svg: &str) -> Vec<(f64, f64)> {
     let mut found = Vec::new();
     for path in svg.split(" d=\"").skip(1) {
@@ -109,7 +109,7 @@ proptest! {
         let svg = chart.draw();
         prop_assert!(!svg.contains("NaN") && !svg.contains("inf\""), "{svg}");
         for (x, y) in points(&svg) {
-            // Marks reach 4 beyond their place; ticks hang below the axis.
+            // Marks reach 4 beyond their place; ticks reach below the axis.
             prop_assert!((frame.left - 4.1..=frame.right + 4.1).contains(&x), "{x} {frame:?}");
             prop_assert!((frame.top - 4.1..=frame.bottom + 4.1).contains(&y), "{y} {frame:?}");
         }

@@ -1,4 +1,4 @@
-//! A fleet that was found, in figures.
+//! The figures of a fleet that the search found.
 
 use super::{BrokerRates, BurstAnswer, Chosen, Depth, Relaxed, TopicAnswer, UseAnswer};
 use crate::constraint::{Balance, Constraint, Fit, Mode};
@@ -8,18 +8,18 @@ use crate::quantity::{Bytes, Dollars, Rate, Seconds};
 use crate::search::{Found, Priced, Problem};
 use crate::software::Absorbs;
 
-/// Constraints used that much are worth asking what a tenth more would save.
+/// Used share above which a constraint counts as nearly exhausted.
 const NEARLY: f64 = 0.9;
 
-/// A tenth more.
+/// Factor by which a constraint is relaxed.
 const RELAXED: f64 = 1.1;
 
-/// Brokers in all.
+/// Returns the number of brokers in total.
 pub(super) fn brokers(problem: &Problem<'_>, found: &Found) -> u64 {
     found.of_site() * u64::from(problem.scenario.fleet.sites)
 }
 
-/// The constraint that fails with one broker less, or is nearest to it.
+/// Returns the constraint that fails with one broker less, or is nearest to failing.
 pub(super) fn binding(problem: &Problem<'_>, found: &Found) -> String {
     binding_of(problem, found).map_or_else(String::new, |constraint| constraint.name().to_owned())
 }
@@ -40,14 +40,14 @@ fn binding_of(problem: &Problem<'_>, found: &Found) -> Option<Constraint> {
     if let Some(fewer) = fewer {
         return match tightest(fewer) {
             Some((constraint, used)) if used.share() > 1.0 => Some(constraint),
-            // Nothing else asks for as many.
+            // No other constraint requires as many.
             _ => Some(Constraint::Copies),
         };
     }
     Some(tightest(found.brokers)?.0)
 }
 
-/// All of a fleet.
+/// Returns all figures of a fleet.
 pub(super) fn chosen(problem: &Problem<'_>, priced: &Priced, depth: Depth) -> Option<Chosen> {
     let found = priced.found;
     let mix = problem.mix(&found.choice)?;
@@ -125,7 +125,10 @@ fn bulk_fill(fit: &Fit<'_>) -> f64 {
     here / fit.mix.bulk.capacity()
 }
 
-/// As many as are needed, and at least one led by each broker, so that all share the work.
+/// Returns the partitions that are needed, rounded up so that every broker leads as many as any
+/// other.
+///
+/// If a load fixes its partitions, the number is not rounded.
 fn partitions(fit: &Fit<'_>) -> f64 {
     let needed = fit.flows.partitions;
     if fit.flows.spread_max.is_finite() {
@@ -135,7 +138,7 @@ fn partitions(fit: &Fit<'_>) -> f64 {
     (needed / brokers).ceil().max(1.0) * brokers
 }
 
-/// A topic for each load, with a share of the partitions.
+/// Returns a topic for each load, with a share of the partitions.
 fn topics(problem: &Problem<'_>, fit: &Fit<'_>, clusters: u32) -> Vec<TopicAnswer> {
     let scenario = problem.scenario;
     let share = 1.0 / (f64::from(scenario.fleet.sites) * f64::from(clusters));
@@ -150,7 +153,7 @@ fn topics(problem: &Problem<'_>, fit: &Fit<'_>, clusters: u32) -> Vec<TopicAnswe
             let partitions = load.partitions.map_or(spread, f64::from);
             let (keep_time, keep_bytes) = match load.retention {
                 Retention::Time(time) => (Some(time), None),
-                // Kafka's limit is of a partition.
+                // Kafka's limit is per partition.
                 Retention::Bytes(bytes) => (None, Some(bytes / partitions)),
                 Retention::Forever => (None, None),
             };
@@ -178,8 +181,10 @@ fn topics(problem: &Problem<'_>, fit: &Fit<'_>, clusters: u32) -> Vec<TopicAnswe
         .collect()
 }
 
-/// The software's, unless the hysteresis of the first tier would be less than two of them, or what a burst may take less
-/// than twenty-four.
+/// Returns the segment size of the software, halved until it fits the first tier.
+///
+/// The hysteresis of the first tier must be at least two segments, and the room for a burst at
+/// least twenty-four. A segment is not made smaller than 16 MiB by this.
 fn segment(fit: &Fit<'_>) -> Bytes {
     let usual = fit.mix.software.segment;
     let (Some(fast), Mode::Balanced, Some(balance)) = (fit.mix.fast, fit.mode(), fit.balance())
@@ -220,7 +225,7 @@ fn relaxed(problem: &Problem<'_>, best: &Priced, fit: &Fit<'_>) -> Vec<Relaxed> 
         .filter(|(_, used)| used.share() >= NEARLY)
         .map(|(constraint, _)| constraint)
         .collect();
-    // What asks for the last broker may be far from used up with it.
+    // The constraint that requires the last broker may be far from exhausted with it.
     wanted.extend(binding_of(problem, &best.found));
     wanted.sort_unstable();
     wanted.dedup();
@@ -255,7 +260,7 @@ fn burst(fit: &Fit<'_>) -> Option<BurstAnswer> {
     })
 }
 
-/// The fill of what takes a burst, over two of them.
+/// Returns the fill of what absorbs a burst, over two bursts.
 fn curve(fit: &Fit<'_>, balance: &Balance, length: Seconds, interval: Seconds) -> Vec<(f64, f64)> {
     let capacity = match fit.mix.fast {
         Some(fast) => fast.capacity(),
@@ -279,7 +284,7 @@ fn curve(fit: &Fit<'_>, balance: &Balance, length: Seconds, interval: Seconds) -
     points
 }
 
-/// Whether a load may only be on the first tier: its data never moves.
+/// Returns true if a load may only be on the first tier: its data never moves.
 pub(super) fn is_pinned(problem: &Problem<'_>) -> bool {
     problem
         .scenario

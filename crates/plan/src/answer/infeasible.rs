@@ -7,18 +7,19 @@ use crate::load::{Burst, Load, Retention, Scenario};
 use crate::quantity::Seconds;
 use crate::search::{Choice, Problem};
 
-/// Far more than anybody would relax by.
+/// A factor so large that the relaxed constraint always holds.
 const MUCH: f64 = 1e9;
 
-/// Steps of the search for the smallest change: to a thousandth.
+/// Bisection steps of the search for the smallest change: to a thousandth of the range.
 const STEPS: u32 = 10;
 
 /// Why there is no answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Infeasible {
-    /// The constraint without which there would be one; none: several stand in the way, or nothing fits together.
+    /// The only constraint that is in the way; `None` if there are several, or if no mix can be
+    /// built.
     pub constraint: Option<String>,
-    /// What it says.
+    /// The reason, in words.
     pub why: String,
     /// The nearest change with which something carries the load.
     pub change: Option<Knob>,
@@ -29,18 +30,18 @@ pub struct Infeasible {
 pub struct Knob {
     /// What changes.
     pub what: String,
-    /// From.
+    /// The value before the change.
     pub from: String,
-    /// To.
+    /// The value after the change.
     pub to: String,
-    /// The second as a share of the first.
+    /// The value after the change as a share of the value before.
     pub factor: f64,
 }
 
-/// Something of a load that can be asked for less of, or more.
+/// A property of a load that can be reduced or increased.
 struct Turn {
     what: &'static str,
-    /// More makes it easier.
+    /// True if an increase makes the load easier.
     upward: bool,
     apply: fn(&mut Load, f64),
     show: fn(&Load) -> Option<String>,
@@ -101,7 +102,7 @@ fn turn_burst(load: &mut Load, change: impl Fn(&mut Burst)) {
     }
 }
 
-/// Why software without keyed records is not beside one that has them.
+/// Returns why software without keyed records cannot carry a load that has them.
 pub(super) fn no_keys(id: &str) -> Infeasible {
     Infeasible {
         constraint: None,
@@ -112,7 +113,7 @@ pub(super) fn no_keys(id: &str) -> Infeasible {
     }
 }
 
-/// Why nothing carries the load of this problem.
+/// Returns why nothing carries the load of this problem.
 pub(super) fn explain(problem: &Problem<'_>) -> Infeasible {
     if problem.mixes() == 0 {
         return Infeasible {
@@ -141,7 +142,7 @@ pub(super) fn explain(problem: &Problem<'_>) -> Infeasible {
     }
 }
 
-/// What the constraint says of the mix that comes nearest.
+/// Describes the violation of a constraint by the mix that comes nearest.
 fn closest(problem: &Problem<'_>, constraint: Constraint) -> String {
     let relaxed = problem.relaxing(constraint, MUCH);
     let best = relaxed.best().ok().flatten();
@@ -222,7 +223,7 @@ fn several(problem: &Problem<'_>) -> String {
     )
 }
 
-/// The smallest change of one thing with which something carries the load.
+/// Returns the smallest change of one property with which something carries the load.
 fn nearest(problem: &Problem<'_>) -> Option<Knob> {
     let mut best: Option<(f64, Knob)> = None;
     for turn in &TURNS {
@@ -249,7 +250,7 @@ fn nearest(problem: &Problem<'_>) -> Option<Knob> {
         if !works(far) {
             continue;
         }
-        // In logarithms, so that a half and a double are as far.
+        // Bisect the logarithm, so that halving and doubling are equally far.
         let (mut fails, mut holds) = (0.0_f64, far.ln());
         for _ in 0..STEPS {
             let middle = f64::midpoint(fails, holds);

@@ -1,4 +1,5 @@
-//! What an answer rests on: assumptions, prices and their age, and where the model is known to be coarse.
+//! What an answer rests on: assumptions, prices with their age, and where the model is known to be
+//! coarse.
 
 use serde::Serialize;
 
@@ -9,10 +10,11 @@ use crate::mix::Mix;
 use crate::quantity::Bytes;
 use crate::search::{Priced, Problem};
 
-/// `storage.migrate.hysteresis` as it is shipped.
+/// The default of `storage.migrate.hysteresis`.
 const HYSTERESIS: f64 = 0.05;
 
-/// The largest segment with which the closed form of bursts and gaps is within a tenth of the policy.
+/// Returns the largest segment with which the closed form of bursts and gaps is within a tenth of
+/// the policy.
 pub(super) fn segment_most(capacity: Bytes, free: Bytes) -> Bytes {
     (capacity * HYSTERESIS / 2.0).min(free / 24.0)
 }
@@ -26,11 +28,11 @@ pub struct PriceNote {
     pub price: Price,
     /// Its age in months.
     pub months: i32,
-    /// Where it is from, or that it is an assumption.
+    /// Its source, or that it is an assumption.
     pub source: String,
 }
 
-/// Names in a scenario that the catalogue does not have.
+/// Checks that the catalogue has every name in a scenario.
 pub(super) fn names_exist(scenario: &Scenario, catalogue: &Catalogue) -> Result<(), Refused> {
     let given = &scenario.given;
     let hardware = &scenario.hardware;
@@ -78,7 +80,7 @@ pub(super) fn names_exist(scenario: &Scenario, catalogue: &Catalogue) -> Result<
     Ok(())
 }
 
-/// Says all of it.
+/// Adds the assumptions, warnings and prices to a plan.
 pub(super) fn say(problem: &Problem<'_>, best: Option<&Priced>, plan: &mut Plan) {
     let mix = best.and_then(|best| problem.mix(&best.found.choice));
     if let Some(mix) = &mix {
@@ -186,7 +188,7 @@ fn prices(problem: &Problem<'_>, mix: &Mix<'_>, plan: &mut Plan) {
     }
 }
 
-/// Where the closed form is off.
+/// Warns where the closed form is inexact.
 fn coarse(problem: &Problem<'_>, mix: &Mix<'_>, plan: &mut Plan) {
     let Some(chosen) = &plan.chosen else { return };
     if let (Some(fast), Some(threshold)) = (mix.fast, chosen.threshold) {
@@ -265,7 +267,7 @@ fn loads(problem: &Problem<'_>, plan: &mut Plan) {
     }
 }
 
-/// What was left out because its price is too old.
+/// Warns about entries that were left out because their prices are too old.
 fn left_out(problem: &Problem<'_>, plan: &mut Plan) {
     if problem.scenario.cost.old_prices {
         return;

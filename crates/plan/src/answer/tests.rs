@@ -100,7 +100,7 @@ fn a_base_that_never_lets_the_tier_drain_is_named() {
 #[test]
 fn the_most_that_given_brokers_carry_is_found() {
     let plan = plan("steady", &["given.brokers=1"], Depth::Answer);
-    // k / (k - 1) of 0.5 GB/s at one and a half times the tier.
+    // k / (k - 1) of 0.5 GB/s, with 1.5 times the first tier kept.
     let reverse = plan.reverse.unwrap();
     assert!((reverse.peak.0 / 1.5e9 - 1.0).abs() < 1e-3, "{reverse:?}");
     assert_eq!(reverse.binding, "steady rate");

@@ -1,22 +1,22 @@
-//! What makes an entry wrong, though each of its values is one: bounds of figures, names, counts.
+//! Checks of entries beyond the types of their values: bounds of figures, names, counts.
 //!
-//! Invariant: in a catalogue that was read, or that a plan brings along, every figure is finite and none that divides is
-//! nothing; what is enumerated is bounded.
+//! Invariant: in a catalogue that was read, or that a plan contains, every figure is finite, no
+//! divisor is zero, and everything that is enumerated is bounded.
 
 use super::{Catalogue, Device, Module, Nic, ObjectStore, Price, Server};
 use crate::load::check_name;
 use crate::software::Software;
 
-/// A key, and what is wrong there.
+/// A key, and what is wrong with its value.
 type Wrong = (String, String);
 
-/// Entries of a kind.
+/// Maximum number of entries of a kind.
 const ENTRIES_MAX: usize = 1000;
 
-/// Places of a kind in a server.
+/// Maximum number of slots of a kind in a server.
 const PLACES_MAX: u32 = 1000;
 
-/// Amounts of memory that a server is sold with.
+/// Maximum number of amounts of memory of a server.
 const AMOUNTS_MAX: usize = 100;
 
 pub(super) fn check(all: &Catalogue) -> Result<(), Wrong> {
@@ -33,7 +33,7 @@ pub(super) fn check(all: &Catalogue) -> Result<(), Wrong> {
     )
 }
 
-/// All entries of a kind, and that each is there once.
+/// Checks all entries of a kind, and that each id occurs once.
 fn kind<T>(
     name: &str,
     entries: &[T],

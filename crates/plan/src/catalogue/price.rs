@@ -1,4 +1,4 @@
-//! A price: what, for how much of it, of when and from where.
+//! A price: dollars, the unit that they pay for, the month, and the source.
 
 use std::fmt;
 
@@ -7,56 +7,56 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::quantity::{Bytes, Dollars, MONTH_HOURS};
 
-/// A price older than this is warned of.
+/// Age above which a price causes a warning.
 pub const WARN_MONTHS: i32 = 6;
 
-/// A price older than this is not used unless somebody says so.
+/// Age above which a price is not used unless the plan asks for it.
 pub const STALE_MONTHS: i32 = 18;
 
-/// What something costs.
+/// A price.
 #[derive(Clone, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// Dollars.
     pub usd: f64,
-    /// For what.
+    /// The unit.
     #[serde(default)]
     pub per: Per,
-    /// Of which month.
+    /// The month.
     pub date: Month,
-    /// Where it is from; without it an assumption.
+    /// Its source; without it an assumption.
     pub source: Option<String>,
-    /// How good the source is.
+    /// Quality of the source.
     #[serde(default)]
     pub confidence: Confidence,
-    /// What it was: month and dollars.
+    /// Earlier prices: month and dollars.
     #[serde(default)]
     pub history: Vec<(Month, f64)>,
 }
 
-/// For what a price is.
+/// The unit that a price pays for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 pub enum Per {
-    /// Bought, one of them.
+    /// Purchase of one.
     #[default]
     #[serde(rename = "piece")]
     Piece,
-    /// Bought, 10^9 bytes.
+    /// Purchase of 10^9 bytes.
     #[serde(rename = "GB")]
     Gigabyte,
-    /// Rented, one of them for an hour.
+    /// Rent of one for an hour.
     #[serde(rename = "hour")]
     Hour,
-    /// Rented, 10^9 bytes for a month.
+    /// Rent of 10^9 bytes for a month.
     #[serde(rename = "GB-month")]
     GigabyteMonth,
 }
 
-/// How good a source is.
+/// Quality of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Published by who sells it, or by who counts it.
+    /// Published by the seller, or by a statistic.
     #[default]
     High,
     /// Second hand, derived, or assumed.
@@ -64,7 +64,7 @@ pub enum Confidence {
 }
 
 impl Price {
-    /// Dollars to buy one of this capacity.
+    /// Returns the dollars to buy one of this capacity.
     pub fn purchase(&self, capacity: Bytes) -> Dollars {
         match self.per {
             Per::Piece => Dollars(self.usd),
@@ -73,7 +73,7 @@ impl Price {
         }
     }
 
-    /// Dollars a month to rent one of this capacity.
+    /// Returns the dollars per month to rent one of this capacity.
     pub fn month(&self, capacity: Bytes) -> Dollars {
         match self.per {
             Per::Hour => Dollars(self.usd * MONTH_HOURS),
@@ -82,26 +82,26 @@ impl Price {
         }
     }
 
-    /// Months since it was noted.
+    /// Returns the months since the date of the price.
     pub fn age(&self, today: Month) -> i32 {
         today.0.saturating_sub(self.date.0)
     }
 }
 
-/// A month: how many since the year 0.
+/// A month, as the number of months since the year 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Month(pub i32);
 
 impl Month {
-    /// Of a year, and a month counted from 1.
+    /// Returns a month from a year and a month counted from 1.
     pub fn new(year: i32, month: i32) -> Option<Self> {
         let sound = (1900..=9999).contains(&year) && (1..=12).contains(&month);
         sound.then(|| Self(year * 12 + month - 1))
     }
 
-    /// The month of a day, given as days since 1970-01-01.
+    /// Returns the month of a day, given as days since 1970-01-01.
     pub fn of_day(days: i64) -> Option<Self> {
-        // The civil calendar: eras of 400 years, years from March.
+        // The civil calendar, in eras of 400 years and years that start in March.
         let days = days.checked_add(719_468)?;
         let era = days.div_euclid(146_097);
         let of_era = days.rem_euclid(146_097);

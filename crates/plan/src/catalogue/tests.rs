@@ -1,4 +1,4 @@
-//! What is shipped is sound, and what is not is refused with its line.
+//! The shipped catalogue is sound, and a wrong entry is refused with its line.
 
 use super::*;
 use crate::quantity::Dollars;

@@ -1,24 +1,24 @@
 //! How long a burst can last, and how soon the next may come.
 //!
-//! A burst takes free / (peak - drain) seconds; what it left is gone after used / (drain - base) more. Where the base is
-//! not below what drains, it is never gone.
+//! A burst lasts free / (peak - drain) seconds; its bytes have left after used / (drain - base)
+//! further seconds, or never if the base is not below the drain.
 
 use super::{Balance, Fit, Unit, Use};
 use crate::quantity::{Bytes, Rate, Seconds};
 
-/// How long a burst of such a peak can last.
+/// A burst with this peak into this room.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Surge {
-    /// Bytes that are free when it begins.
+    /// Free bytes when it begins.
     pub free: Bytes,
-    /// What comes in.
+    /// Rate of arriving bytes.
     pub peak: Rate,
-    /// What leaves meanwhile.
+    /// Rate of leaving bytes meanwhile.
     pub drain: Rate,
 }
 
 impl Surge {
-    /// Until nothing is free any more; for ever, where as much leaves as comes.
+    /// Returns the time until nothing is free; infinite if the drain is not below the peak.
     pub fn lasts(&self) -> Seconds {
         if self.peak <= self.drain {
             return Seconds(f64::INFINITY);
@@ -26,25 +26,25 @@ impl Surge {
         self.free / (self.peak - self.drain)
     }
 
-    /// The rule of thumb: as if nothing left.
+    /// Returns the rule of thumb, which ignores the drain.
     pub fn rule(&self) -> Seconds {
         self.free / self.peak
     }
 }
 
-/// How long what a burst left takes to leave.
+/// The time after a burst in which its bytes leave.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gap {
-    /// What it left.
+    /// Bytes that the burst left.
     pub used: Bytes,
-    /// What leaves.
+    /// Rate of leaving bytes.
     pub drain: Rate,
-    /// What comes in.
+    /// Rate of arriving bytes.
     pub base: Rate,
 }
 
 impl Gap {
-    /// Until it is gone; for ever, where as much comes as leaves.
+    /// Returns the time until the bytes have left; infinite if the base is not below the drain.
     pub fn lasts(&self) -> Seconds {
         if self.used <= Bytes::ZERO {
             return Seconds::ZERO;
@@ -55,14 +55,14 @@ impl Gap {
         self.used / (self.drain - self.base)
     }
 
-    /// The rule of thumb: as if nothing came.
+    /// Returns the rule of thumb, which ignores the base.
     pub fn rule(&self) -> Seconds {
         self.used / self.drain
     }
 }
 
 impl Balance {
-    /// The burst it can take.
+    /// Returns the burst that it can absorb.
     pub fn surge(&self) -> Surge {
         Surge {
             free: self.free,
@@ -71,7 +71,7 @@ impl Balance {
         }
     }
 
-    /// What is left after one of this length.
+    /// Returns the gap after a burst of this length.
     pub fn gap(&self, length: Seconds) -> Gap {
         Gap {
             used: (self.peak - self.drain).max(Rate::ZERO) * length,

@@ -1,4 +1,4 @@
-//! What may be written to flash before it is worn out.
+//! Bytes that may be written to flash before it wears out.
 
 use super::{Fit, Mode, Unit, Use};
 use crate::mix::Devices;
@@ -14,7 +14,7 @@ pub(super) fn fast(fit: &Fit<'_>) -> Use {
 pub(super) fn bulk(fit: &Fit<'_>) -> Use {
     let keyed = fit.flows.updates * super::keyed::defragmentation(fit);
     let all = match (fit.mode(), fit.mix.fast) {
-        // What spills only: the part that the first tier has no room for.
+        // Only the spill is written here: the part that the first tier has no room for.
         (Mode::Off, Some(fast)) => {
             let kept = (fit.flows.stored / fit.sharing() / fast.capacity()).max(1.0);
             fit.flows.average_in * (1.0 - 1.0 / kept)
@@ -24,7 +24,7 @@ pub(super) fn bulk(fit: &Fit<'_>) -> Use {
     worn(fit, fit.mix.bulk, all + keyed)
 }
 
-/// Bytes of a day, of a broker's devices.
+/// Returns the bytes per day on a broker's devices.
 fn worn(fit: &Fit<'_>, devices: Devices<'_>, rate: Rate) -> Use {
     let device = devices.device;
     let Some(dwpd) = device.dwpd else {

@@ -1,11 +1,12 @@
-//! Lookups of keys: reads of devices, and where the index is.
+//! Lookups of keys: device reads, and the place of the index.
 
 use super::{Fit, Unit, Use};
 use crate::catalogue::Class;
 
-/// Bytes moved for each that is changed, when old ones are collected from segments that are so full.
+/// Returns the bytes moved per changed byte, when stale records are collected from segments filled
+/// to `goals.fill`.
 pub(super) fn defragmentation(fit: &Fit<'_>) -> f64 {
-    // What a change itself writes is in the load.
+    // The load includes the bytes of the change itself.
     1.0 / (1.0 - fit.goals.fill.min(0.95)) - 1.0
 }
 

@@ -3,7 +3,7 @@
 use super::{Fit, Unit, Use};
 use crate::quantity::Rate;
 
-/// What a broker that is being filled again takes in, when that may happen at the peak.
+/// Returns the rate into a broker whose data is being restored, if that may happen at the peak.
 fn restore(fit: &Fit<'_>) -> Rate {
     match fit.goals.recovery {
         Some(within) if fit.goals.rebuild_at_peak => {

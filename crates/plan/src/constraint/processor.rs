@@ -1,4 +1,4 @@
-//! Processors, memory, replicas of partitions, and the latency that was measured.
+//! Processors, memory, replicas of partitions, and the measured latency.
 
 use super::{Fit, Unit, Use};
 use crate::quantity::{Bytes, Rate};
@@ -24,14 +24,15 @@ pub(super) fn partitions(fit: &Fit<'_>) -> Use {
     let software = fit.mix.software;
     let used = fit.flows.replicas / fit.sharing();
     let pool = fit.mix.fast.filter(|fast| fast.device.dax).map(|fast| {
-        // Segments of the pool are made in advance, 99 % of it; each active partition has one.
+        // The pool holds segments made in advance, on 99 % of the tier; each active partition needs
+        // one.
         (fast.capacity() * POOL_SHARE / software.segment).floor()
     });
     let allowed = software.partitions_max.min(pool.unwrap_or(f64::INFINITY));
     Use::new(used, allowed, Unit::Count)
 }
 
-/// `storage.pool.ratio` as Pafka had it.
+/// The value of `storage.pool.ratio` in Pafka.
 pub(crate) const POOL_SHARE: f64 = 0.99;
 
 pub(super) fn latency(fit: &Fit<'_>) -> Use {
@@ -43,7 +44,8 @@ pub(super) fn latency(fit: &Fit<'_>) -> Use {
         Some((p99, is_measured)) if is_measured || p99 > asked => {
             Use::new(p99.0, asked.0, Unit::Seconds)
         }
-        // Not measured near this load: not checked, and the answer says so.
+        // There is no measurement near this load: it is not checked, and the answer warns about
+        // that.
         _ => Use::new(0.0, asked.0, Unit::Seconds),
     }
 }

@@ -1,4 +1,4 @@
-//! How soon what a broker held has all its copies again, on a broker that takes its place.
+//! Time until the data of a lost broker has all its copies again, on a broker that replaces it.
 
 use super::{Fit, Unit, Use};
 use crate::quantity::{Rate, Seconds};
@@ -16,7 +16,7 @@ pub(super) fn recovery(fit: &Fit<'_>) -> Use {
     };
     let network = mix.network() * goals.nic;
     let taken = network - fit.each(inward);
-    // Every other broker gives a part.
+    // Every other broker sends a part.
     let given = (network - fit.each(outward)) * fit.working();
     let written = mix.bulk_write() * goals.disk - fit.each(flows.average_in);
     let rate = taken.min(given).min(written).max(Rate::ZERO);

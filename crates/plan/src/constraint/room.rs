@@ -1,13 +1,13 @@
-//! Bytes that have to be somewhere.
+//! Bytes that need room on the tiers.
 
 use super::{Fit, Mode, Unit, Use};
 use crate::quantity::Bytes;
 
-/// The newest, on the first tier.
+/// Returns the newest records, on the first tier.
 pub(super) fn fast(fit: &Fit<'_>) -> Use {
     let newest = fit.flows.newest / fit.sharing();
     let Some(fast) = fit.mix.fast else {
-        // All of it is as fast as it gets.
+        // A single tier holds everything, the newest records included.
         return Use::nothing(Unit::Bytes);
     };
     let allowed = match (fit.mode(), fit.balance()) {
@@ -17,7 +17,7 @@ pub(super) fn fast(fit: &Fit<'_>) -> Use {
     Use::new(newest.0, allowed.0, Unit::Bytes)
 }
 
-/// All that is kept, and the segments that are being written.
+/// Returns everything that is kept, and the active segments.
 pub(super) fn all(fit: &Fit<'_>) -> Use {
     let active = fit.mix.software.segment * fit.flows.replicas;
     let used = (fit.flows.stored + active) / fit.sharing();

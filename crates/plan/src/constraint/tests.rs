@@ -53,7 +53,7 @@ write = "500 MB/s"
 iops = 100
 "#;
 
-/// The uses of five brokers, of which four work, with two bulk devices each.
+/// Returns the uses of five brokers, of which four work, with two bulk devices each.
 fn used(set: &[&str], constraint: Constraint) -> Use {
     let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
     let scenario = Scenario::read("hand", LOAD, &set).unwrap();
@@ -97,7 +97,7 @@ fn network_and_devices() {
     // 1 GB/s in of 5, and 0.15 GB/s down of 5.
     check(&[], Constraint::FastDisk, 0.2 + 0.03, 1.0);
     check(&[], Constraint::BulkDisk, 0.15, 1.0);
-    // Late readers take their part of the slow devices: 1 GB/s of four brokers.
+    // Late readers use the slow devices too: 1 GB/s of four brokers.
     check(
         &["load.catch_up={ rate = \"1 GB/s\", age = \"1 h\" }"],
         Constraint::BulkDisk,
@@ -108,27 +108,27 @@ fn network_and_devices() {
 
 #[test]
 fn bursts_and_gaps() {
-    // 1 GB/s in, 1 GB/s out (two devices): nothing is left over.
+    // 1 GB/s in, 1 GB/s out (two devices): nothing accumulates.
     check(&[], Constraint::Burst, 100.0, f64::INFINITY);
     check(&[], Constraint::Gap, 0.0, 1000.0);
-    // 3 GB/s in and 1 out: 2 x 100 s = 200 GB of the 200 that half of the tier has; gone at 1 - 0.1 GB/s.
+    // 3 GB/s in and 1 out: 2 x 100 s = 200 GB of the 200 in half of the tier; gone at 1 - 0.1 GB/s.
     check(&["load.peak=6 GB/s"], Constraint::Burst, 100.0, 100.0);
     check(&["load.peak=6 GB/s"], Constraint::Gap, 200.0 / 0.9, 1000.0);
-    // The base is not below what drains.
+    // The base is not below the drain.
     check(
         &["load.peak=6 GB/s", "load.base=2 GB/s"],
         Constraint::Gap,
         f64::INFINITY,
         1000.0,
     );
-    // A longer burst takes the threshold down: 150 s x 2 GB/s need 300 GB of 400 free.
+    // A longer burst lowers the threshold: 150 s x 2 GB/s need 300 GB of 400 free.
     check(
         &["load.peak=6 GB/s", "load.burst.length=150 s"],
         Constraint::Burst,
         150.0,
         150.0,
     );
-    // And the newest takes it up again: what it leaves is less.
+    // The newest records raise it again, so less is free.
     check(
         &[
             "load.peak=6 GB/s",
@@ -145,7 +145,8 @@ fn bursts_and_gaps() {
 #[test]
 fn room_endurance_memory_and_processors() {
     let gib = 1_073_741_824.0;
-    // Two copies of a day of 300 MB/s and of three active segments (2 GB/s by 1.04 GB/s a partition: two).
+    // Two copies of a day of 300 MB/s and of three active segments (2 GB/s by 1.04 GB/s a
+    // partition: two).
     let stored = (0.3e9 * 86_400.0 * 2.0 + 4.0 * gib) / 4.0;
     check(&[], Constraint::Room, stored, 40e12 + 200e9);
     check(
@@ -165,7 +166,7 @@ fn room_endurance_memory_and_processors() {
     check(&[], Constraint::Memory, memory, 9e9);
     check(&[], Constraint::Partitions, 1.0, 4000.0);
     check(&[], Constraint::Copies, 2.0, 5.0);
-    // What a broker holds of five, over what its devices have left.
+    // The data of one broker of five, over the rate that its devices have left.
     let bytes = 0.3e9 * 86_400.0 * 2.0 / 5.0;
     check(&[], Constraint::Recovery, bytes / (1e9 - 0.15e9), 36_000.0);
 }
@@ -173,7 +174,7 @@ fn room_endurance_memory_and_processors() {
 #[test]
 fn nothing_moves() {
     let off = "goals.threshold=-1";
-    // 1.5 times of what four first tiers hold is kept: a third goes to 1 GB/s of disks.
+    // 1.5 times the capacity of four first tiers is kept: a third goes to disks of 1 GB/s.
     check(
         &[off, "load.retention=1.2 TB"],
         Constraint::Steady,

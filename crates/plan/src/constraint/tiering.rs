@@ -1,44 +1,45 @@
-//! Time of devices, and how two tiers share the work: what drains, at which fill of the first tier.
+//! Busy time of devices, and how two tiers share the work: the drain, and the fill of the first
+//! tier.
 
 use super::{Fit, Unit, Use};
 use crate::quantity::{Bytes, Rate, Seconds};
 use crate::software::Absorbs;
 
-/// A first tier is never planned emptier or fuller: its policy needs room on both sides.
+/// Bounds of a planned threshold: the policy needs room on both sides.
 const THRESHOLD_LEAST: f64 = 0.05;
 const THRESHOLD_MOST: f64 = 0.95;
 
-/// What is held where nothing speaks against it.
+/// The threshold unless the load needs another.
 const THRESHOLD: f64 = 0.5;
 
 /// How the local tiers work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// There is one.
+    /// There is one tier.
     Single,
-    /// The oldest moves down above the threshold.
+    /// Above the threshold, the oldest segments move down.
     Balanced,
-    /// Nothing moves: what does not fit is written to the second.
+    /// Nothing moves: what does not fit is written to the second tier.
     Off,
 }
 
-/// The first tier in balance: what of a broker's rates goes where.
+/// The balance of the first tier of one broker.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Balance {
-    /// Fill that is held.
+    /// The fill at which it is held.
     pub threshold: f64,
-    /// Bytes that a burst may take.
+    /// Bytes that are free for a burst.
     pub free: Bytes,
-    /// Into the first tier at the peak.
+    /// Rate into the first tier at the peak.
     pub peak: Rate,
-    /// Into it between bursts.
+    /// Rate into it between bursts.
     pub base: Rate,
-    /// Out of it, downward.
+    /// Rate from it to the second tier.
     pub drain: Rate,
 }
 
 impl Fit<'_> {
-    /// How the tiers of the mix work.
+    /// Returns how the tiers of the mix work.
     pub fn mode(&self) -> Mode {
         match (self.mix.fast, self.goals.threshold) {
             (None, _) => Mode::Single,
@@ -47,7 +48,8 @@ impl Fit<'_> {
         }
     }
 
-    /// What late readers take from the bulk tier, and from the first where it has to hold what they read.
+    /// Returns the rates of late readers from the bulk tier, and from the first tier where it holds
+    /// their records.
     fn late(&self) -> (Rate, Rate) {
         let newest = self.flows.newest / self.flows.average_in;
         let (mut bulk, mut fast) = (Rate::ZERO, Rate::ZERO);
@@ -63,20 +65,20 @@ impl Fit<'_> {
         (self.each(bulk), self.each(fast))
     }
 
-    /// The part of the bulk tier's time that reading and changing keyed records take.
+    /// Returns the share of the bulk tier's time for late readers and for changes of keyed records.
     fn other_time(&self) -> f64 {
         let late = self.late().0 / self.mix.bulk_read();
         let moved = self.flows.updates * super::keyed::defragmentation(self);
         late + self.each(moved) / self.mix.bulk_write()
     }
 
-    /// What is left of the bulk tier for what comes down.
+    /// Returns the rate that the bulk tier has left for moves from the first tier.
     fn bulk_left(&self, direct: Rate) -> Rate {
         let share = (self.goals.disk - self.other_time()).max(0.0);
         (self.mix.bulk_write() * share - self.each(direct)).max(Rate::ZERO)
     }
 
-    /// The balance of the first tier, or of the page cache that stands for one.
+    /// Returns the balance of the first tier, or of the page cache that takes its place.
     pub fn balance(&self) -> Option<Balance> {
         let peak = self.each(self.flows.peak_in_fast());
         let base = self.each(self.flows.base_in - self.flows.base_bulk_only);
@@ -104,7 +106,7 @@ impl Fit<'_> {
         })
     }
 
-    /// The fill to be held: one half, unless a burst needs more room, or the newest does.
+    /// Returns the threshold: one half, unless a burst or the newest records need more room.
     fn threshold(&self, capacity: Bytes, peak: Rate, drain: Rate) -> f64 {
         if let Some(threshold) = self.goals.threshold {
             return threshold.max(0.0);
@@ -116,7 +118,8 @@ impl Fit<'_> {
         THRESHOLD.min(most).max(least).min(THRESHOLD_MOST)
     }
 
-    /// What has to be written for ever: the peak, unless bursts end.
+    /// Returns the rates that have to be written permanently: the peak, or the average if the load
+    /// has bursts.
     fn sustained(&self) -> (Rate, Rate) {
         if self.flows.burst.is_some() {
             (self.flows.average_in, self.flows.average_bulk_only)
@@ -126,7 +129,8 @@ impl Fit<'_> {
     }
 }
 
-/// Time of the first tier's devices: what comes in at the peak, what goes down, and late readers.
+/// Returns the busy time of the first tier's devices: writes at the peak, moves down, and late
+/// readers.
 pub(super) fn fast(fit: &Fit<'_>) -> Use {
     let Some(fast) = fit.mix.fast else {
         return Use::nothing(Unit::Share);
@@ -141,11 +145,11 @@ pub(super) fn fast(fit: &Fit<'_>) -> Use {
     Use::new(written + moved + late, fit.goals.disk, Unit::Share)
 }
 
-/// Time of the bulk tier's devices.
+/// Returns the busy time of the bulk tier's devices.
 pub(super) fn bulk(fit: &Fit<'_>) -> Use {
     let (all, direct) = fit.sustained();
     let written = match fit.mode() {
-        // Without anything before it a tier takes the peak itself.
+        // A tier with neither a first tier nor a page cache before it takes the peak itself.
         Mode::Single if fit.balance().is_none() => fit.flows.peak_in,
         Mode::Single | Mode::Balanced => all,
         Mode::Off => direct,
@@ -154,8 +158,10 @@ pub(super) fn bulk(fit: &Fit<'_>) -> Use {
     Use::new(used, fit.goals.disk, Unit::Share)
 }
 
-/// While nothing moves the second tier takes what the first has no room for: 1 - 1/k of it, of which k times the first
-/// tier is kept.
+/// Returns the sustained rate while nothing moves.
+///
+/// If k times the first tier is kept, the second tier takes what the first has no room for: 1 - 1/k
+/// of the rate.
 pub(super) fn steady(fit: &Fit<'_>) -> Use {
     let (Mode::Off, Some(fast)) = (fit.mode(), fit.mix.fast) else {
         return Use::nothing(Unit::Rate);

@@ -1,7 +1,8 @@
 //! `verify.toml`: the experiment that proves a plan on one broker, for `forebay bench run`.
 //!
-//! Rates and capacities are those of one broker times a scale; times stay what they are, unless a burst with its gap would
-//! take more than is waited for: then capacities shrink with the times, which changes no rate.
+//! Rates and capacities are those of one broker times a scale. Times stay the same, unless a burst
+//! with its gap takes longer than `ROUND_MAX`: then capacities and times shrink together, which
+//! changes no rate.
 
 use std::fmt::Write as _;
 
@@ -9,31 +10,33 @@ use super::{comment, whole};
 use crate::answer::{Chosen, Plan, TopicAnswer};
 use crate::quantity::{Bytes, Rate, Seconds};
 
-/// A burst and its gap are made to take no longer.
+/// Longest time of a burst with its gap.
 const ROUND_MAX: Seconds = Seconds(60.0);
 
-/// Measurements without bursts take so long.
+/// Seconds of a measurement without bursts.
 const SECONDS: f64 = 4.0;
 
-/// A load is not more connections than this on one machine.
+/// Connections of a load on one machine.
 const PRODUCERS: u32 = 4;
 
-/// What of a plan is measured: of one broker, scaled.
+/// The part of a plan that is measured: one broker, scaled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Scaled {
-    /// What rates are multiplied with.
+    /// Factor on rates.
     pub rate: f64,
-    /// What times are multiplied with.
+    /// Factor on times.
     pub time: f64,
-    /// From producers at the peak.
+    /// Rate from producers at the peak.
     pub peak: Rate,
-    /// Between bursts.
+    /// Rate from producers between bursts.
     pub base: Rate,
-    /// One burst, where there are any.
+    /// Length and interval of bursts, if there are any.
     pub burst: Option<(Seconds, Seconds)>,
 }
 
-/// What of a plan is measured. One broker alone has no followers: it takes as much from producers as it takes in all.
+/// Returns the part of a plan that is measured.
+///
+/// A single broker has no followers: its producers send as much as it would take in total.
 pub fn scaled(chosen: &Chosen, scale: f64) -> Scaled {
     let copies = chosen.broker.taken / chosen.broker.peak;
     let base: Rate = chosen
@@ -53,7 +56,7 @@ pub fn scaled(chosen: &Chosen, scale: f64) -> Scaled {
     }
 }
 
-/// The file. With a scale of 1 devices are what they are; with less the second tier is held to its part of the rate.
+/// Returns the file. Below a scale of 1, the second tier is limited to its share of the rate.
 pub fn file(plan: &Plan, chosen: &Chosen, scale: f64) -> String {
     let scaled = scaled(chosen, scale);
     let mut text = String::new();
@@ -91,7 +94,7 @@ pub fn file(plan: &Plan, chosen: &Chosen, scale: f64) -> String {
                 whole((mover.0 * scale).max(1.0))
             );
         }
-        // What is read along must not hold segments where they are, in times that are this short.
+        // In times this short, reads must not keep segments on their tier.
         let _ = writeln!(
             text,
             ", \"storage.migrate.residency.ms\" = \"1000\", \"storage.migrate.heat.ms\" = \"0\" }}"
@@ -106,11 +109,11 @@ fn devices(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
     let written = chosen.bulk.write.0 * f64::from(chosen.bulk.count) * scaled.rate;
     let _ = writeln!(text, "\n[[device]]\nname = \"bulk\"");
     if scaled.rate >= 1.0 {
-        // Somebody names the directory with --dir.
+        // The option --dir names the directory.
         let _ = writeln!(text, "kind = \"disk\"");
         return;
     }
-    // The rounds of bursts that are measured, and what is written before them.
+    // The bytes of the measured rounds of bursts, and of the phases before them.
     let rounds = scaled.burst.map_or(Bytes::ZERO, |(length, interval)| {
         (scaled.peak * length + scaled.base * (interval - length)) * 3.0
     });
@@ -124,7 +127,7 @@ fn devices(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
     );
 }
 
-/// The topic that comes in most.
+/// Returns the topic with the highest peak.
 fn largest(chosen: &Chosen) -> Option<&TopicAnswer> {
     chosen
         .topics
@@ -135,7 +138,7 @@ fn largest(chosen: &Chosen) -> Option<&TopicAnswer> {
 fn produce(topic: &TopicAnswer, rate: &str, bytes: Rate) -> String {
     let record = topic.record.0.clamp(1.0, 100e6);
     let batch = topic.batch.0.clamp(record, 100e6);
-    // Batches as large as were planned need time to fill.
+    // Batches as large as planned need time to fill.
     let fills = batch / (bytes.0.max(1.0) / f64::from(PRODUCERS)) * 1000.0;
     let linger = (fills * 2.0).clamp(2.0, 1000.0).ceil();
     format!(
@@ -169,7 +172,7 @@ fn phases(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
         "\n[[warm]]\nseconds = 3\nbytes_max = 100_000_000\n{topics}\n{}",
         produce(topic, "", scaled.peak)
     );
-    // As much as is asked for and no more: what it costs at this rate is what was planned.
+    // The rate is exactly the planned one, so the processor time is comparable.
     let _ = writeln!(
         text,
         "\n[[phase]]\nname = \"produce\"\n[phase.load]\nseconds = {SECONDS}\nbytes_max = {bytes}\n{topics}\n{}",

@@ -1,4 +1,5 @@
-//! `server.properties` of one broker of a fleet, with its tiers. Paths are examples to be changed.
+//! `server.properties` of one broker of a fleet, with its tiers. The paths are examples for the
+//! operator to change.
 
 use std::fmt::Write as _;
 
@@ -7,7 +8,7 @@ use crate::answer::{Chosen, Plan};
 use crate::mix::TierAnswer;
 use crate::quantity::significant;
 
-/// The file.
+/// Returns the file.
 pub fn file(plan: &Plan, chosen: &Chosen) -> String {
     let mut text = String::new();
     let _ = writeln!(
@@ -61,7 +62,8 @@ fn tiers(text: &mut String, chosen: &Chosen, fast: &TierAnswer) {
     let _ = writeln!(text, "storage.tiers=fast,bulk");
     for (name, tier) in [("fast", fast), ("bulk", &chosen.bulk)] {
         let _ = writeln!(text, "\n# {} x {}", tier.count, comment(&tier.device));
-        // Persistent memory is one file system over the modules of a processor, or a namespace each.
+        // Persistent memory is one file system over the modules of a processor, or one for each
+        // namespace.
         let _ = writeln!(
             text,
             "storage.tier.{name}.paths={}",
@@ -108,7 +110,7 @@ fn tiers(text: &mut String, chosen: &Chosen, fast: &TierAnswer) {
     }
 }
 
-/// One for each device of the slower tier: a copy goes to one of them.
+/// Returns one thread for each device of the slower tier, since a move writes to one of them.
 fn threads(chosen: &Chosen) -> u32 {
     chosen.bulk.count.clamp(1, 64)
 }

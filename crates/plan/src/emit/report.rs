@@ -1,5 +1,6 @@
-//! `report.html`: the answer as one file that needs no script: costs beside Kafka, what is used of everything, the first
-//! tier over two bursts, what each price does. Two sliders look answers up that were computed before.
+//! `report.html`: the answer as one file that needs no script: costs beside Kafka, the use of every
+//! constraint, the fill of the first tier over two bursts, the effect of each price. Two sliders
+//! look up precomputed answers.
 
 mod charts;
 mod grid;
@@ -12,7 +13,7 @@ use page::frame::{Page, header};
 use crate::answer::{Beside, Chosen, Plan};
 use crate::quantity::{Dollars, count, significant};
 
-/// The whole page.
+/// Returns the whole page.
 pub fn page(plan: &Plan) -> String {
     let markup = format!("<main>\n{}{}</main>\n", head(plan), body(plan));
     let title = format!("forebay plan: {}", plan.name);
@@ -46,7 +47,7 @@ fn head(plan: &Plan) -> String {
     )
 }
 
-/// What is between header and footer: the live page shows the same.
+/// Returns the part between header and footer, which the live page shows too.
 pub fn body(plan: &Plan) -> String {
     let mut markup = String::new();
     for note in &plan.notes {
@@ -170,10 +171,10 @@ fn refused(markup: &mut String, plan: &Plan) {
     markup.push_str("</section>\n");
 }
 
-/// What is longer is a sentence.
+/// Longest text that counts as a figure; a longer one is a sentence.
 const FIGURE_LETTERS_MAX: usize = 24;
 
-/// A table; figures stand right.
+/// Writes a table; figures are aligned right.
 fn table(markup: &mut String, heads: &[&str], rows: &[Vec<String>]) {
     markup.push_str("<div class=\"scroll\"><table class=\"plain\"><thead><tr>");
     for (at, head) in heads.iter().enumerate() {
@@ -187,7 +188,7 @@ fn table(markup: &mut String, heads: &[&str], rows: &[Vec<String>]) {
             let cell = html(cell);
             let _ = match at {
                 0 => write!(markup, "<th scope=\"row\">{cell}</th>"),
-                // A sentence is no figure: it breaks, and stands left.
+                // A sentence wraps, and is aligned left.
                 _ if cell.len() > FIGURE_LETTERS_MAX => write!(markup, "<td>{cell}</td>"),
                 _ => write!(markup, "<td class=\"n\">{cell}</td>"),
             };

@@ -1,4 +1,4 @@
-//! What is written down holds what the answer says, and nothing that breaks where it is read.
+//! The outputs contain what the answer reports, and nothing that breaks their readers.
 
 use super::*;
 use crate::answer::{Depth, solve};

@@ -1,4 +1,4 @@
-//! The answer as text: six lines, then tables.
+//! The answer as text: a short summary, then tables.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::answer::{Beside, Chosen, Plan};
 use crate::published;
 use crate::quantity::{Dollars, count, significant};
 
-/// Writing to a text cannot fail.
+/// Writing to a `String` cannot fail.
 macro_rules! line {
     ($text:expr) => { $text.push('\n') };
     ($text:expr, $($rest:tt)*) => {{
@@ -14,7 +14,7 @@ macro_rules! line {
     }};
 }
 
-/// A plan; `explain` adds what it rests on.
+/// Returns the text of a plan; `explain` adds what it rests on.
 pub fn plan(plan: &Plan, explain: bool) -> String {
     let mut text = String::new();
     let variant = plan
@@ -403,7 +403,7 @@ fn explained(text: &mut String, plan: &Plan) {
     }
 }
 
-/// The table of published figures.
+/// Returns the table of published figures.
 pub fn published() -> String {
     let mut text = String::from(
         "Published figures, and what they give today. ! contradicts itself or does not follow.\n",

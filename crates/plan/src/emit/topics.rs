@@ -1,11 +1,12 @@
-//! `topics.sh`: the topics of a cluster, by this project's own client, which works with any Kafka.
+//! `topics.sh`: creates the topics of a cluster, with this project's own client, which works with
+//! any Kafka.
 
 use std::fmt::Write as _;
 
 use super::{comment, topic_name, whole};
 use crate::answer::{Chosen, Plan};
 
-/// The script. Its first argument, or `BROKERS`, says which brokers.
+/// Returns the script. Its first argument, or `BROKERS`, names the brokers.
 pub fn script(plan: &Plan, chosen: &Chosen) -> String {
     let mut text = String::from("#!/bin/sh\n");
     let _ = writeln!(

@@ -1,11 +1,11 @@
-//! `tune.toml`: what a tuner of the machine may want to know of the load. A hint, not settings.
+//! `tune.toml`: facts about the load for a tuner of the machine. A hint, not settings.
 
 use std::fmt::Write as _;
 
 use super::{comment, whole};
 use crate::answer::{Chosen, Plan};
 
-/// The hint.
+/// Returns the hint.
 pub fn hint(plan: &Plan, chosen: &Chosen) -> String {
     let mut text = String::new();
     let _ = writeln!(

@@ -1,16 +1,16 @@
-//! What makes a scenario wrong, though each of its values is one.
+//! Checks of a scenario beyond the types of its values.
 
 use super::{Keyed, Load, Retention, Scenario, Tier};
 use crate::emit::{directory_name, topic_name};
 use crate::quantity::Seconds;
 
-/// Each is solved and written.
+/// Maximum number of variants; each is solved and written.
 const VARIANTS_MAX: usize = 100;
 
-/// Letters of a name.
+/// Maximum length of a name, in characters.
 const NAME_MAX: usize = 200;
 
-/// A key, and what is wrong there.
+/// A key, and what is wrong with its value.
 type Wrong = (String, String);
 
 fn wrong<T>(key: impl Into<String>, text: impl Into<String>) -> Result<T, Wrong> {
@@ -46,7 +46,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
     check_cost(scenario)
 }
 
-/// What is shown to people, and becomes a file or a topic.
+/// Checks a name that is shown to users, and becomes a file or a topic.
 pub(crate) fn check_name(key: &str, name: &str) -> Result<(), Wrong> {
     let is_short = name.chars().count() <= NAME_MAX;
     if is_short && !name.trim().is_empty() && !name.chars().any(char::is_control) {
@@ -80,7 +80,7 @@ fn check_variants(scenario: &Scenario) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Each figure alone.
+/// Checks each figure by itself.
 fn check_figures(load: &Load) -> Result<(), Wrong> {
     match (load.peak, load.messages) {
         (None, None) => return wrong("peak", "write peak, or messages and size"),

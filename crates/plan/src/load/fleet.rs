@@ -7,29 +7,29 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::quantity::{Bytes, Seconds};
 
-/// What must hold.
+/// The goals of a plan.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Goals {
-    /// What may fail while the load is carried.
+    /// The failures during which the load is still carried.
     pub survive: Survive,
-    /// How soon what a broker held has all its copies again.
+    /// Time within which the data of a lost broker has all its copies again.
     pub recovery: Option<Seconds>,
-    /// Copies are made anew while the peak lasts.
+    /// True if lost copies are restored while the peak lasts.
     pub rebuild_at_peak: bool,
-    /// How full a device may be.
+    /// Largest fill of a device.
     pub fill: f64,
-    /// How busy a network interface may be.
+    /// Largest use of a network interface.
     pub nic: f64,
-    /// How busy a device may be.
+    /// Largest use of a device.
     pub disk: f64,
-    /// How busy processors may be.
+    /// Largest use of processors.
     pub cpu: f64,
-    /// How full memory may be.
+    /// Largest fill of memory.
     pub memory: f64,
-    /// How long it is used: for endurance, growth and running costs.
+    /// Years of use: for endurance, growth and running costs.
     pub years: f64,
-    /// Fill of the first tier that is held; -1: nothing moves. Without it the plan chooses.
+    /// Fill at which the first tier is held; -1: nothing moves. Without it the plan chooses.
     pub threshold: Option<f64>,
 }
 
@@ -53,11 +53,11 @@ impl Default for Goals {
 /// What may fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Survive {
-    /// So many brokers of a cluster.
+    /// This many brokers of a cluster.
     Brokers(u32),
-    /// A rack, with all in it.
+    /// A rack with all its brokers.
     Rack,
-    /// A site: the others carry its load.
+    /// A site: the others take over its load.
     Site,
 }
 
@@ -115,9 +115,9 @@ pub struct Fleet {
     pub sites: u32,
     /// Racks (or zones) over which a cluster is spread.
     pub racks: u32,
-    /// Brokers of a cluster at most.
+    /// Maximum brokers of a cluster.
     pub cluster_brokers_max: u32,
-    /// Brokers in all at most.
+    /// Maximum brokers in total.
     pub brokers_max: Option<u32>,
 }
 
@@ -132,7 +132,8 @@ impl Default for Fleet {
     }
 }
 
-/// What of the catalogue may be used, by id. Empty: everything of the kind that is meant for it.
+/// The parts of the catalogue that may be used, by id. An empty list allows every part of the kind,
+/// except those that are used only by name.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Hardware {
@@ -144,23 +145,23 @@ pub struct Hardware {
     pub devices: Vec<String>,
     /// The object store below the local tiers.
     pub object: Option<String>,
-    /// At least two tiers, at most two, or as it comes.
+    /// Number of local tiers, 1 or 2; without it the plan chooses.
     pub tiers: Option<u32>,
-    /// Devices of one tier at most; without it as many as fit.
+    /// Maximum devices of one tier; without it as many as fit.
     pub devices_max: Option<u32>,
 }
 
-/// What is not to be chosen.
+/// Parts that are given, not chosen.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Given {
-    /// Brokers in all.
+    /// Brokers in total.
     pub brokers: Option<u32>,
-    /// Which server.
+    /// The server.
     pub server: Option<String>,
-    /// Which network interface.
+    /// The network interface.
     pub nic: Option<String>,
-    /// How much memory.
+    /// Memory of a broker.
     pub memory: Option<Bytes>,
     /// The first tier.
     pub fast: Option<GivenTier>,
@@ -168,32 +169,32 @@ pub struct Given {
     pub bulk: Option<GivenTier>,
 }
 
-/// Devices of a tier.
+/// The given devices of a tier.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GivenTier {
-    /// Which.
+    /// The device.
     pub device: String,
-    /// How many in a broker.
+    /// Number of devices in a broker.
     pub count: u32,
 }
 
-/// What costs besides parts. What is not given is not counted, and said so.
+/// Costs besides parts. What is not given is not counted, and listed as such.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CostTerms {
     /// Dollars for a kilowatt-hour.
     pub kwh_usd: Option<f64>,
-    /// Power of the whole building to that of the servers.
+    /// Ratio of the power of the whole building to that of the servers.
     pub pue: Option<f64>,
-    /// Dollars for a rack unit a month.
+    /// Dollars for a rack unit per month.
     pub rack_unit_month_usd: Option<f64>,
-    /// Share of the purchase that support costs a year.
+    /// Share of the purchase that support costs per year.
     pub support: Option<f64>,
-    /// Share of the purchase that is kept as spare parts.
+    /// Share of the purchase for spare parts.
     pub spares: Option<f64>,
-    /// Dollars for a GB between zones, each way.
+    /// Dollars for a GB between zones, for each direction.
     pub zone_gb_usd: Option<f64>,
-    /// Prices that are older than 18 months are used as well.
+    /// True if prices older than 18 months are used as well.
     pub old_prices: bool,
 }

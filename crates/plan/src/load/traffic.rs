@@ -7,54 +7,55 @@ use serde::de::{self, Deserializer, Visitor};
 
 use crate::quantity::{Bytes, Frequency, Rate, Seconds};
 
-/// What one kind of clients do. Rates are of records as producers count them; `compression` divides them.
+/// The traffic of one kind of client. Rates are of records as producers count them; `compression`
+/// divides them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
     /// Its name.
     pub name: String,
-    /// The most that comes in; or `messages` and `size`.
+    /// Highest rate from producers; or `messages` and `size`.
     pub peak: Option<Rate>,
-    /// Records a second at the peak.
+    /// Records per second at the peak.
     pub messages: Option<Frequency>,
     /// Bytes of a record.
     #[serde(default = "kilobyte")]
     pub size: Bytes,
-    /// Between bursts. Without it the average.
+    /// Rate between bursts; without it the average.
     pub base: Option<Rate>,
-    /// Over days: what fills disks. Without it what base and bursts make, or the peak.
+    /// Rate over days, which fills the disks; without it the mean of base and bursts, or the peak.
     pub average: Option<Rate>,
-    /// How long the peak lasts; without it for ever.
+    /// Length and interval of the peaks; without it the peak is permanent.
     pub burst: Option<Burst>,
     /// Bytes of a batch; without it a record, or 16 KB (Kafka's default) if that is more.
     pub batch: Option<Bytes>,
-    /// How many times smaller batches are than their records.
+    /// Ratio of the size of records to that of their compressed batch.
     #[serde(default = "one")]
     pub compression: f64,
-    /// Groups that read along at the tail.
+    /// Consumer groups that read at the tail.
     #[serde(default = "one")]
     pub fan_out: f64,
-    /// How far they are behind: what memory has to hold.
+    /// How far they lag, which memory has to hold.
     #[serde(default = "second")]
     pub lag: Seconds,
     /// Readers of old records.
     pub catch_up: Option<CatchUp>,
-    /// How long, or how much, is kept.
+    /// How long, or how many bytes, are kept.
     pub retention: Retention,
-    /// How long it stays on local tiers, where an object store keeps the rest.
+    /// How long records stay on local tiers, if an object store keeps the rest.
     pub local_retention: Option<Seconds>,
-    /// How much of the newest has to be on the first tier.
+    /// Age up to which records have to be on the first tier.
     #[serde(default)]
     pub newest: Seconds,
     /// Copies.
     #[serde(default = "three")]
     pub replication: u32,
-    /// Who has to have a batch before it is acknowledged.
+    /// Required acknowledgements (`acks`).
     #[serde(default)]
     pub acks: Acks,
     /// Partitions; without it as many as are needed.
     pub partitions: Option<u32>,
-    /// Consumers of the largest group: as many partitions at least.
+    /// Consumers of the largest group, each of which needs a partition.
     #[serde(default)]
     pub consumers: u32,
     /// The fastest tier it may be on.
@@ -63,11 +64,11 @@ pub struct Load {
     /// The slowest tier it may be on.
     #[serde(default = "bulk")]
     pub tier_max: Tier,
-    /// The 99th percentile of writing that is asked for.
+    /// Required 99th percentile of the produce latency.
     pub latency: Option<Seconds>,
-    /// The newest record of every key is looked up.
+    /// Lookups of the newest record of a key.
     pub keyed: Option<Keyed>,
-    /// By how much it grows a year: 0.3 is 30 %.
+    /// Growth per year: 0.3 is 30 %.
     #[serde(default)]
     pub growth: f64,
 }
@@ -92,13 +93,13 @@ fn bulk() -> Tier {
     Tier::Bulk
 }
 
-/// A peak every so often.
+/// A peak at regular intervals.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Burst {
-    /// How long one takes.
+    /// Length of a burst.
     pub length: Seconds,
-    /// From the start of one to the start of the next.
+    /// Time from the start of one to the start of the next.
     pub interval: Seconds,
 }
 
@@ -106,9 +107,9 @@ pub struct Burst {
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatchUp {
-    /// What they read, all together.
+    /// Rate of all of them together.
     pub rate: Rate,
-    /// How old what they read is at least.
+    /// Least age of the records that they read.
     pub age: Seconds,
 }
 
@@ -116,20 +117,20 @@ pub struct CatchUp {
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Keyed {
-    /// Different keys.
+    /// Number of different keys.
     pub keys: f64,
-    /// Lookups a second.
+    /// Lookups per second.
     #[serde(default)]
     pub lookups: Frequency,
-    /// Changes a second.
+    /// Updates per second.
     #[serde(default)]
     pub updates: Frequency,
-    /// The share of lookups that memory answers.
+    /// Share of lookups that memory answers.
     #[serde(default)]
     pub hit_locality: f64,
-    /// Bytes of the index for a key; without it the software's.
+    /// Bytes of the index for each key; without it the software's value.
     pub index: Option<Bytes>,
-    /// Where the index is.
+    /// The medium of the index.
     #[serde(default)]
     pub index_in: IndexIn,
 }
@@ -145,14 +146,14 @@ pub enum IndexIn {
     Pmem,
 }
 
-/// Who has to have a batch.
+/// Required acknowledgements of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Acks {
-    /// Nobody.
+    /// None.
     None,
     /// The leader.
     Leader,
-    /// All in sync.
+    /// All in-sync replicas.
     #[default]
     All,
 }
@@ -190,21 +191,21 @@ impl<'de> Deserialize<'de> for Acks {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {
-    /// The first.
+    /// The first tier.
     #[default]
     Fast,
-    /// The last.
+    /// The last tier.
     Bulk,
 }
 
-/// How long, or how much.
+/// How long, or how many bytes, are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Retention {
-    /// Records of so much time.
+    /// Records of this time.
     Time(Seconds),
-    /// So many bytes of one copy.
+    /// This many bytes of one copy.
     Bytes(Bytes),
-    /// Nothing is deleted.
+    /// Everything.
     Forever,
 }
 
@@ -239,12 +240,12 @@ impl<'de> Deserialize<'de> for Retention {
 }
 
 impl Load {
-    /// Batches are so many times smaller.
+    /// Returns the rate of compressed batches for a rate of records.
     fn wire(&self, rate: Rate) -> Rate {
         rate / self.compression
     }
 
-    /// Bytes a second of batches at the peak.
+    /// Returns the bytes per second of batches at the peak.
     pub fn peak(&self) -> Rate {
         let counted = self
             .messages
@@ -252,7 +253,7 @@ impl Load {
         self.wire(self.peak.or(counted).unwrap_or_default())
     }
 
-    /// Bytes a second of batches between bursts.
+    /// Returns the bytes per second of batches between bursts.
     pub fn base(&self) -> Rate {
         match (self.base, self.average) {
             (Some(base), _) => self.wire(base),
@@ -261,7 +262,7 @@ impl Load {
         }
     }
 
-    /// Bytes a second of batches over days.
+    /// Returns the bytes per second of batches on average over days.
     pub fn average(&self) -> Rate {
         if let Some(average) = self.average {
             return self.wire(average);
@@ -270,19 +271,19 @@ impl Load {
             Some(burst) if burst.interval.0 > 0.0 => {
                 let share = (burst.length / burst.interval).min(1.0);
                 let mean = self.peak() * share + self.base() * (1.0 - share);
-                // The sum of two shares is not exact.
+                // The sum of two shares is subject to rounding.
                 mean.min(self.peak())
             }
             _ => self.peak(),
         }
     }
 
-    /// Bytes of a batch.
+    /// Returns the bytes of a batch.
     pub fn batch(&self) -> Bytes {
         self.batch.unwrap_or(self.size.max(Bytes(16_384.0)))
     }
 
-    /// Bytes that one copy of what is kept takes; none: it grows for ever.
+    /// Returns the bytes of one copy of what is kept; `None` if it grows forever.
     pub fn kept(&self) -> Option<Bytes> {
         match self.retention {
             Retention::Time(time) => Some(self.average() * time),
@@ -291,7 +292,7 @@ impl Load {
         }
     }
 
-    /// The same load so many times as large, kept as long (or in as many bytes) as before.
+    /// Returns the same load multiplied by `factor`, with the same retention.
     #[must_use]
     pub fn grown(&self, factor: f64) -> Self {
         let rate = |rate: Option<Rate>| rate.map(|rate| rate * factor);
@@ -316,7 +317,9 @@ impl Load {
         }
     }
 
-    /// The same load with a peak so many times as high. What comes between bursts stays, unless it would be above it.
+    /// Returns the same load with its peak multiplied by `factor`.
+    ///
+    /// The rates between bursts stay the same, but at most the new peak.
     #[must_use]
     pub fn peaked(&self, factor: f64) -> Self {
         let mut load = self.grown(factor);
@@ -328,7 +331,7 @@ impl Load {
         load
     }
 
-    /// A share of the load, as one of several clusters has it.
+    /// Returns a share of the load, as for one of several clusters.
     #[must_use]
     pub fn share(&self, share: f64) -> Self {
         Self {
@@ -343,7 +346,7 @@ impl Load {
     }
 }
 
-/// A share of a number, rounded up.
+/// Returns a share of a number, rounded up.
 fn part(count: u32, share: f64) -> u32 {
     let most = f64::from(u32::MAX);
     #[expect(

@@ -1,11 +1,11 @@
-//! The fleet for 100 million cars, the fleet it was scaled from, and tuned servers.
+//! The fleet for 100 million cars, the fleet from which it was scaled, and tuned servers.
 
 use super::Digits::{Behind, Three, Whole};
 use super::{Row, Verdict, row};
 
 const MESSAGES: f64 = 1.6e6;
 const BYTES: f64 = 240e3;
-/// What is quoted.
+/// The quoted rate.
 const QUOTED: f64 = 800e9;
 /// The other fleet, April 2015.
 const OTHER_MESSAGES: f64 = 13e6;
@@ -58,7 +58,7 @@ pub(super) fn rows() -> Vec<Row> {
 fn sizes(computed: f64) -> Vec<Row> {
     let by_bytes = |rate: f64| rate / (OTHER_BYTES / OTHER_BROKERS);
     let by_messages = MESSAGES / (OTHER_MESSAGES / OTHER_BROKERS);
-    // Two followers and one group leave a broker: three times what comes in.
+    // Two followers and one group read from a broker: three times the incoming rate.
     let by_network = |rate: f64| (rate * 3.0 / (100e9 / 8.0 * 0.7)).ceil();
     vec![
         row(

@@ -1,15 +1,16 @@
-//! The keyed experiment: an index in memory, in persistent memory, and everything there.
+//! The keyed experiment: the index in memory, the index in persistent memory, and everything in
+//! persistent memory.
 
 use super::Digits::{Behind, Whole};
 use super::{Row, Verdict, row};
 
-/// Operations a second: half reads and half writes, reads, writes. Index in DRAM, 28 cores.
+/// Operations per second: half reads and half writes, reads, writes. Index in DRAM, 28 cores.
 const DRAM_28: [f64; 3] = [2.298e6, 2.72e6, 2.02e6];
 /// The same with the index in persistent memory.
 const PMEM_28: [f64; 3] = [2.252e6, 2.63e6, 1.98e6];
 /// Everything in persistent memory, half and half.
 const ALL_28: f64 = 2.866e6;
-/// Index in DRAM, 24 cores: what the published percentages are of.
+/// Index in DRAM, 24 cores: the base of the published percentages.
 const DRAM_24: [f64; 3] = [2.1e6, 2.24e6, 1.76e6];
 
 /// The same with the index in persistent memory, half and half.

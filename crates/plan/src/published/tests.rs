@@ -1,4 +1,4 @@
-//! Every row, to the digits printed, with its flag.
+//! Every row, to the printed digits, with its verdict.
 
 use super::*;
 

@@ -1,13 +1,14 @@
-//! The tiered log: bursts, gaps, retention on two tiers, and the table of costs. By the same functions as plans.
+//! The tiered log: bursts, gaps, retention on two tiers, and the table of costs. It uses the same
+//! functions as plans.
 
 use super::Digits::{Behind, Three, Whole};
 use super::{Row, Verdict, row};
 use crate::constraint::{Gap, Surge};
 use crate::quantity::{Bytes, Rate, Seconds};
 
-/// Persistent memory that the first tier had.
+/// Persistent memory of the first tier.
 const POOL: Bytes = Bytes(670e9);
-/// Disks behind it.
+/// Rate of the disks behind it.
 const DRAIN: Rate = Rate(0.5e9);
 const HALF_AN_HOUR: f64 = 1800.0;
 
@@ -28,7 +29,7 @@ fn gap(used: Bytes) -> Seconds {
     gap.lasts()
 }
 
-/// Bursts of this length that fit into half an hour.
+/// Returns the number of bursts of this length that fit into half an hour.
 fn bursts(length: Seconds, used: Bytes) -> f64 {
     let each = length + gap(used);
     ((HALF_AN_HOUR - length.0) / each.0).floor() + 1.0

@@ -1,4 +1,4 @@
-//! From text as people write it: `240 KB`, `1.6 M/s`, `100 Gb/s`, `62.5 s`, `7 d`.
+//! Parses quantities as users write them: `240 KB`, `1.6 M/s`, `100 Gb/s`, `62.5 s`, `7 d`.
 
 use std::fmt;
 
@@ -6,45 +6,45 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use super::{Bytes, DAY, Rate, Seconds, YEAR};
 
-/// Larger than anything that is planned, and far from where f64 ends.
+/// Larger than any planned quantity, and far below the largest f64.
 const HIGHEST: f64 = 1e24;
 
-/// Why a text is no quantity.
+/// Why a text is not a quantity.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// Nothing says what is counted.
+    /// The unit is missing.
     #[error("{text:?}: {text} of what? write a unit, as in {example:?}")]
     NoUnit {
-        /// What was written.
+        /// The text.
         text: String,
-        /// How it could be.
+        /// A valid example.
         example: &'static str,
     },
-    /// A unit that is none, or one of something else.
+    /// The unit is unknown, or one of another quantity.
     #[error("{text:?}: there is no unit {unit:?} here; allowed: {allowed}")]
     Unit {
-        /// What was written.
+        /// The text.
         text: String,
-        /// The part of it.
+        /// The unit in it.
         unit: String,
-        /// Those that are.
+        /// The allowed units.
         allowed: &'static str,
     },
-    /// Not a number, or none that is planned with.
+    /// The number is invalid or out of range.
     #[error("{text:?}: allowed: 0 to 10^24, as in {example:?}")]
     Number {
-        /// What was written.
+        /// The text.
         text: String,
-        /// How it could be.
+        /// A valid example.
         example: &'static str,
     },
 }
 
-/// How often a second.
+/// A number per second.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug, Default, serde::Serialize)]
 pub struct Frequency(pub f64);
 
-/// A kind of quantity as it is written.
+/// The syntax of a kind of quantity.
 struct Kind {
     example: &'static str,
     allowed: &'static str,
@@ -85,7 +85,7 @@ impl Kind {
     }
 }
 
-/// Number and unit.
+/// Splits a text into number and unit.
 fn divided(text: &str) -> (&str, &str) {
     let is_number = |letter: char| letter.is_ascii_digit() || "+-.,_".contains(letter);
     let is_exponent = |at: usize, letter: char| {
@@ -101,7 +101,7 @@ fn divided(text: &str) -> (&str, &str) {
     (number.unwrap_or_default(), unit.unwrap_or_default().trim())
 }
 
-/// The factor of a prefix; `i` makes it one of 1,024.
+/// Returns the factor of a prefix; with `i` it is a power of 1,024.
 fn prefix(text: &str) -> Option<f64> {
     Some(match text {
         "" => 1.0,
@@ -173,7 +173,7 @@ const FREQUENCY: Kind = Kind {
     },
 };
 
-/// A text, and how one of a kind looks.
+/// Deserializes a text of this kind.
 struct Written(&'static Kind);
 
 impl Visitor<'_> for Written {

@@ -1,10 +1,10 @@
-//! To text as people read it: three digits, and the unit that suits.
+//! Formats quantities for users: three digits, and a suitable unit.
 
 use std::fmt;
 
 use super::{Bytes, DAY, Dollars, Frequency, Rate, Seconds, YEAR};
 
-/// Three significant digits, without an exponent: `0.0131`, `2.5`, `384`, `12,345`.
+/// Formats three significant digits, without an exponent: `0.0131`, `2.5`, `384`, `12,345`.
 pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "?" } else { "unbounded" }.to_owned();
@@ -30,7 +30,7 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// A whole number with commas.
+/// Formats a whole number with commas.
 pub fn count(value: f64) -> String {
     if value.is_finite() {
         grouped(value.round())
@@ -39,7 +39,7 @@ pub fn count(value: f64) -> String {
     }
 }
 
-/// Whole dollars; three digits below a hundred.
+/// Formats whole dollars, or three digits below a hundred.
 pub fn dollars(value: Dollars) -> String {
     let Dollars(value) = value;
     match value.abs() {
@@ -65,7 +65,7 @@ fn grouped(value: f64) -> String {
     }
 }
 
-/// The value in the largest unit of which there is at least one.
+/// Returns the value in the largest unit in which it is at least one.
 fn scaled<'a>(value: f64, steps: &[(f64, &'a str)]) -> (f64, &'a str) {
     let fits = steps
         .iter()
@@ -93,7 +93,7 @@ impl fmt::Display for Bytes {
 
 impl fmt::Display for Rate {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A fleet's terabytes a second read better as gigabytes: that is what devices are sold by.
+        // At most gigabytes, also for a fleet: rates of devices are given in them.
         let steps = BYTE_STEPS.get(..4).unwrap_or(BYTE_STEPS);
         let (value, unit) = scaled(self.0, steps);
         write!(formatter, "{} {unit}/s", significant(value))
@@ -102,7 +102,8 @@ impl fmt::Display for Rate {
 
 impl fmt::Display for Seconds {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // From which on, and what one is. Bursts are compared in seconds up to some minutes.
+        // Lower bound, size and name of each unit. Bursts of up to some minutes are compared in
+        // seconds.
         const STEPS: [(f64, f64, &str); 6] = [
             (2.0 * YEAR.0, YEAR.0, "years"),
             (2.0 * DAY.0, DAY.0, "d"),

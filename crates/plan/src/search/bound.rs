@@ -1,8 +1,10 @@
-//! Search by halves: of a group of mixes that differ in counts only, the one with the most devices carries the most, and
-//! the one with the fewest costs the least. If as many brokers as the best answer so far could buy of the cheapest do not
-//! carry the load on the ablest, none of the group is better; otherwise both halves are looked at.
+//! Branch and bound: in a group of mixes that differ only in counts, the one with the most devices
+//! carries the most, and the one with the fewest costs the least.
 //!
-//! One cluster does with so many brokers whatever several clusters of as many do, so one look at one cluster is enough.
+//! Take the number of brokers of the cheapest mix that the cost of the best answer so far would
+//! buy. If that many brokers of the largest mix do not carry the load, no mix of the group is
+//! better; otherwise both halves of the group are examined. One cluster can do whatever several
+//! clusters with as many brokers in total can, so checking one cluster is enough.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -14,17 +16,17 @@ use crate::demand::Flows;
 use crate::mix::Mix;
 use crate::quantity::Dollars;
 
-/// A sum of shares is not exact.
+/// Tolerance for the rounding of a sum of shares.
 const ROUNDING: f64 = 1e-9;
 
 /// A walk over all groups of a problem.
 struct Walk<'w, 'a> {
     problem: &'w Problem<'a>,
-    /// What one cluster has to do that may divide its work among any number of brokers.
+    /// The flows of one cluster that can divide its work among any number of brokers.
     whole: Rc<Flows>,
-    /// Brokers of a site at most.
+    /// Maximum brokers of a site.
     most: u32,
-    /// Groups that are left to look at.
+    /// Groups that are not examined yet.
     open: Vec<Group>,
     mixes: usize,
 }
@@ -46,7 +48,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         }
     }
 
-    /// Begins with a group, which counts.
+    /// Starts with a group, and counts its mixes.
     fn enter(&mut self, group: Group) -> Result<(), Unfinished> {
         self.mixes = self.mixes.saturating_add(group.count());
         if self.mixes > MIXES_MAX {
@@ -57,7 +59,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(())
     }
 
-    /// The next mix that none of those known rules out.
+    /// Returns the next mix that none of the known ones excludes.
     fn next(
         &mut self,
         known: &dyn Fn() -> [Option<Priced>; 2],
@@ -88,7 +90,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         Ok(None)
     }
 
-    /// Whether any of a group may be as good as all of these.
+    /// Returns true if a mix of the group may be as good as all known ones.
     fn may_beat(&self, group: &Group, known: &[Option<Priced>; 2]) -> bool {
         let problem = self.problem;
         let (Some(cheap), Some(able)) = (problem.mix(&group.least()), problem.mix(&group.most()))
@@ -111,7 +113,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         most > 0 && problem.fit(&self.whole, &able, most).holds()
     }
 
-    /// As many brokers of a site as cost no more than what is known.
+    /// Returns how many brokers of a site cost no more than the known fleet.
     fn affordable(&self, cheap: &Mix<'_>, best: &Priced) -> u32 {
         let problem = self.problem;
         let module = problem.module(cheap);
@@ -135,7 +137,7 @@ impl<'w, 'a> Walk<'w, 'a> {
         let each = terms.of_unit(&unit, cheap, module).0 * sites;
         let count = left / each * (1.0 + ROUNDING);
         if count.is_nan() || count >= f64::from(u32::MAX) {
-            // So many that they are not counted, or they cost nothing.
+            // Too many to count, or a broker costs nothing.
             return u32::MAX;
         }
         #[expect(
@@ -149,7 +151,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 }
 
 impl Problem<'_> {
-    /// The cheapest fleet.
+    /// Returns the cheapest fleet.
     pub fn best(&self) -> Result<Option<Priced>, Unfinished> {
         let mut walk = Walk::new(self);
         let seed = self.seed.and_then(|seed| self.found(&seed));
@@ -165,7 +167,7 @@ impl Problem<'_> {
         Ok(best)
     }
 
-    /// The cheapest of each of so many kinds, the cheapest kind first.
+    /// Returns the cheapest fleet of each of at most `most` kinds, the cheapest kind first.
     pub fn kinds(&self, most: usize) -> Result<Vec<Priced>, Unfinished> {
         let mut walk = Walk::new(self);
         let mut kinds: Vec<(Kind, Priced)> = Vec::new();
@@ -175,7 +177,7 @@ impl Problem<'_> {
             loop {
                 let known = || {
                     let own = kinds.iter().find(|(known, _)| *known == kind);
-                    // Those beyond are not asked for.
+                    // Kinds beyond the last one are not needed.
                     let last = kinds.get(most.saturating_sub(1));
                     [own, last].map(|entry| entry.map(|(_, priced)| *priced))
                 };
@@ -195,7 +197,7 @@ impl Problem<'_> {
         Ok(kinds.into_iter().map(|(_, priced)| priced).collect())
     }
 
-    /// Whether any mix carries the load; none, where nobody waits any more.
+    /// Returns true if any mix carries the load; false if the search was stopped.
     pub fn is_feasible(&self) -> bool {
         if self.seed.is_some_and(|seed| self.found(&seed).is_some()) {
             return true;

@@ -1,7 +1,8 @@
-//! The mixes of a catalogue, in groups of those that differ only in how many devices they have.
+//! The mixes of a catalogue, in groups that differ only in the numbers of devices.
 //!
-//! Invariant: nothing is kept of what was enumerated but the groups of one server: a catalogue of any size takes little
-//! memory, and what does not fit into a server is never looked at twice.
+//! Invariant: only the groups of one server are kept at a time, so a catalogue of any size takes
+//! little memory. Counts that do not fit into the slots of a server are cut from a group before it
+//! is examined.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +11,14 @@ use crate::catalogue::{Class, Device, Server};
 use crate::cost::is_stale;
 use crate::load::GivenTier;
 
-/// A mix by its places in the catalogue.
+/// A mix, by its positions in the catalogue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Choice {
     /// Server.
     pub server: u16,
-    /// Interface.
+    /// Network interface; `None` for the built-in one.
     pub nic: Option<u16>,
-    /// Which of the server's amounts of memory.
+    /// Position among the server's amounts of memory.
     pub memory: u16,
     /// Device and count of the first of two tiers.
     pub fast: Option<(u16, u16)>,
@@ -26,7 +27,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Their order: that of the catalogue, one tier before two, smaller counts first. It decides among equals.
+    /// Returns the order among equals: that of the catalogue, one tier before two, smaller counts
+    /// first.
     pub(super) fn rank(&self) -> impl Ord + use<> {
         (
             (self.server, self.nic, self.memory),
@@ -35,10 +37,10 @@ impl Choice {
     }
 }
 
-/// From how many to how many devices, both included.
+/// Least and largest number of devices.
 type Counts = (u16, u16);
 
-/// Devices of one tier: which, and how many.
+/// Devices of one tier, with the range of their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     device: u16,
@@ -50,7 +52,7 @@ impl Range {
         self.counts.1.saturating_sub(self.counts.0)
     }
 
-    /// Both halves of it; none: there is one count.
+    /// Returns both halves of the range; `None` if it has one count.
     fn halves(self) -> Option<(Self, Self)> {
         let (low, high) = self.counts;
         (low < high).then(|| {
@@ -66,11 +68,12 @@ impl Range {
 struct Tiers {
     fast: Option<Range>,
     bulk: Range,
-    /// Places that both tiers share.
+    /// Slots that both tiers share.
     shared: Option<u16>,
 }
 
-/// Mixes of one server, one interface, one amount of memory and the same devices, by how many there are.
+/// Mixes with the same server, interface, amount of memory and devices, which differ in the number
+/// of devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Group {
     server: u16,
@@ -80,12 +83,12 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// The one with the fewest devices.
+    /// Returns the mix with the fewest devices.
     pub(super) fn least(&self) -> Choice {
         self.choice(|range| range.counts.0)
     }
 
-    /// The one with the most; there may not be a place for all of them.
+    /// Returns the mix with the most devices; they may not all fit.
     pub(super) fn most(&self) -> Choice {
         self.choice(|range| range.counts.1)
     }
@@ -101,13 +104,13 @@ impl Group {
         }
     }
 
-    /// What is alike whatever the network, the memory and the counts.
+    /// Returns the kind, which does not depend on network, memory and counts.
     pub(super) fn kind(&self) -> Kind {
         let fast = self.tiers.fast.map(|range| range.device);
         (self.server, fast, self.tiers.bulk.device)
     }
 
-    /// Without counts for which there is no place; none: nothing is left.
+    /// Removes counts that do not fit; `None` if nothing is left.
     pub(super) fn fitted(mut self) -> Option<Self> {
         if let (Some(shared), Some(fast)) = (self.tiers.shared, &mut self.tiers.fast) {
             let bulk = &mut self.tiers.bulk;
@@ -119,7 +122,7 @@ impl Group {
         all.then_some(self)
     }
 
-    /// Both halves, of the tier with more counts; none: there is one mix.
+    /// Returns both halves, divided by the tier with more counts; `None` if there is one mix.
     pub(super) fn halves(&self) -> Option<(Self, Self)> {
         let fast = self
             .tiers
@@ -143,7 +146,7 @@ impl Group {
         }
     }
 
-    /// How many mixes there are.
+    /// Returns the number of mixes.
     pub(super) fn count(&self) -> usize {
         let Some(fast) = self.tiers.fast else {
             return usize::from(self.tiers.bulk.wide()) + 1;
@@ -160,7 +163,7 @@ impl Group {
             .sum()
     }
 
-    /// Each of them, fewer devices first.
+    /// Returns each mix, fewer devices first.
     fn mixes(self) -> impl Iterator<Item = Choice> {
         let fast = self.tiers.fast;
         let counts = fast.map_or((0, 0), |fast| fast.counts);
@@ -179,12 +182,12 @@ impl Group {
 /// Server, first tier's device, only or second tier's device.
 pub(super) type Kind = (u16, Option<u16>, u16);
 
-/// All choices.
+/// Returns all choices.
 pub(super) fn choices<'p>(problem: &'p Problem<'_>) -> impl Iterator<Item = Choice> + use<'p> {
     groups(problem).flat_map(Group::mixes)
 }
 
-/// All groups that are not empty.
+/// Returns all groups that are not empty.
 pub(super) fn groups<'p>(problem: &'p Problem<'_>) -> impl Iterator<Item = Group> + use<'p> {
     indexed(&problem.catalogue.server)
         .filter(|(_, server)| is_wanted_server(problem, server))
@@ -266,7 +269,7 @@ fn is_wanted_device(problem: &Problem<'_>, device: &Device, given: Option<&Given
     is_wanted && !is_too_old(problem, device.price.as_ref())
 }
 
-/// Devices that fit into a server, with how many of them.
+/// Returns the devices that fit into a server, with the range of their number.
 fn fitting(
     problem: &Problem<'_>,
     server: &Server,
@@ -283,7 +286,7 @@ fn fitting(
         .collect()
 }
 
-/// The tiers that fit into a server.
+/// Returns the tiers that fit into a server.
 fn tiers(problem: &Problem<'_>, server: &Server) -> Vec<Tiers> {
     let given = &problem.scenario.given;
     let wanted = problem.scenario.hardware.tiers;
@@ -307,7 +310,7 @@ fn tiers(problem: &Problem<'_>, server: &Server) -> Vec<Tiers> {
                 shared: None,
             });
         }
-        // Only what is faster goes in front.
+        // The device of the first tier must be of a faster class.
         let before = fast.range(..class).filter(|_| is_double);
         for fast in before.flat_map(|(_, ranges)| ranges) {
             let shares = slot(fast) == slot(&bulk);
@@ -331,7 +334,7 @@ fn places(slots: &BTreeMap<String, u32>, kind: &str) -> u32 {
     slots.get(kind).copied().unwrap_or(0)
 }
 
-/// How many devices of a kind may be there; none: it does not fit.
+/// Returns the range of the number of devices of a kind; `None` if none fits.
 fn counts(
     slots: &BTreeMap<String, u32>,
     kind: &str,
@@ -339,7 +342,7 @@ fn counts(
     given: Option<&GivenTier>,
 ) -> Option<Counts> {
     let places = places(slots, kind).min(most);
-    // The last number is kept for what has no end.
+    // The largest value stands for no limit.
     let places = u16::try_from(places).unwrap_or(u16::MAX - 1);
     let counts = match given {
         Some(given) => {

@@ -1,4 +1,4 @@
-//! The search on the catalogue that is shipped.
+//! The search on the shipped catalogue.
 
 use super::*;
 
@@ -57,7 +57,7 @@ fn looking_closer_only_where_it_pays_finds_the_same() {
                 "{name} on {}",
                 software.id
             );
-            // A mix that was the answer of another problem changes nothing.
+            // The answer of another problem as the seed changes nothing.
             for found in all.iter().take(20) {
                 assert_eq!(problem.near(found).best().unwrap(), kinds.first().copied());
             }
@@ -88,7 +88,7 @@ fn a_fleet_is_clusters_that_are_not_too_large() {
         best.found.brokers <= 60 && best.found.clusters > 1,
         "{best:?}"
     );
-    // Fewer clusters would not do.
+    // Fewer clusters do not carry the load.
     let mix = problem.mix(&best.found.choice).unwrap();
     let flows = problem.flows(best.found.clusters - 1);
     assert!(!problem.fit(&flows, &mix, 60).holds());

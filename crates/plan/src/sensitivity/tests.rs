@@ -1,4 +1,4 @@
-//! The envelope of a price is that of all mixes, at every price.
+//! The envelope of a price equals that of all mixes, at every price.
 
 use super::*;
 use crate::catalogue::Month;

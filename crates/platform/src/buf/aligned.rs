@@ -1,10 +1,10 @@
-//! Owned block-aligned buffers, pooled by size or taken from a chunk pool: the targets of direct
-//! reads and the copies of partial blocks.
+//! Owned block-aligned buffers, pooled by size or taken from a chunk pool: targets of direct reads
+//! and copies of partial blocks.
 //!
-//! Invariants: memory is zeroed once when it is allocated, hence always initialised, though a
-//! pooled buffer shows what its last user left; free buffers kept for reuse never exceed
-//! `kept_bytes_max`. A buffer comes back to its pool when it, or the last of the `Bytes` it was
-//! turned into, drops, on any thread.
+//! Invariants: memory is zeroed once at allocation and so is always initialized, but a pooled
+//! buffer still contains the bytes of its last user; free buffers kept for reuse never exceed
+//! `kept_bytes_max`. A buffer returns to its pool when it, or the last of the `Bytes` made from it,
+//! drops, on any thread.
 #![allow(
     unsafe_code,
     reason = "allocates with an alignment that Vec cannot give"
@@ -27,12 +27,12 @@ pub struct AlignedBuf {
     memory: Option<Source>,
     len: usize,
     home: Option<Arc<Shelves>>,
-    /// Nobody had the memory before: its pages may still have to be found and cleared.
+    /// True when the memory was never used: its pages may still need allocation and clearing.
     is_new: bool,
 }
 
 impl AlignedBuf {
-    /// `len` zeroes in memory of its own.
+    /// Returns `len` zeroes in newly allocated memory.
     pub fn zeroed(len: usize) -> Self {
         Self {
             memory: Some(Source::Own(Memory::zeroed(
@@ -44,7 +44,7 @@ impl AlignedBuf {
         }
     }
 
-    /// All of a chunk pool's region, which goes back there.
+    /// Returns a buffer of a whole region of a chunk pool, which returns to that pool.
     pub(super) fn leased(lease: Lease) -> Self {
         Self {
             len: lease.len(),
@@ -54,17 +54,19 @@ impl AlignedBuf {
         }
     }
 
-    /// Whether nobody had the memory before. Whoever writes to it first waits for each page to be found and cleared.
+    /// Returns true when the memory was never used.
+    ///
+    /// The first write to each page then waits for the kernel to allocate and clear it.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// Forgets all but the first `len` bytes.
+    /// Drops all but the first `len` bytes.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
-    /// Makes it immutable and shareable, without a copy.
+    /// Makes the buffer immutable and shareable, without a copy.
     pub fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -106,14 +108,14 @@ impl Drop for AlignedBuf {
     }
 }
 
-/// Reusable [`AlignedBuf`]s; clones share them.
+/// A pool of reusable [`AlignedBuf`]s; clones share it.
 #[derive(Clone)]
 pub struct BufPool {
     shelves: Arc<Shelves>,
 }
 
 impl BufPool {
-    /// A pool that keeps up to `kept_bytes_max` bytes of free buffers.
+    /// Creates a pool that keeps up to `kept_bytes_max` bytes of free buffers.
     pub fn new(kept_bytes_max: usize) -> Self {
         Self {
             shelves: Arc::new(Shelves {
@@ -123,7 +125,7 @@ impl BufPool {
         }
     }
 
-    /// A buffer of `len` bytes of unspecified content.
+    /// Returns a buffer of `len` bytes with unspecified content.
     pub fn take(&self, len: usize) -> AlignedBuf {
         let capacity = len.max(BLOCK_BYTES).next_power_of_two();
         let memory = self.shelves.get(capacity);
@@ -138,13 +140,13 @@ impl BufPool {
         }
     }
 
-    /// Bytes of free buffers kept.
+    /// Returns the size of the free buffers in bytes.
     pub fn kept_bytes(&self) -> usize {
         self.shelves.lock().bytes
     }
 }
 
-/// Free memory by the logarithm of its size.
+/// Free memory, indexed by the logarithm of its size.
 struct Shelves {
     kept_bytes_max: usize,
     free: Mutex<Free>,
@@ -188,10 +190,10 @@ fn shelf(capacity: usize) -> usize {
     (capacity / BLOCK_BYTES).trailing_zeros() as usize
 }
 
-/// Where a buffer's memory is from.
+/// Origin of a buffer's memory.
 enum Source {
     Own(Memory),
-    /// Nobody else has the region: the buffer is its only user until it drops.
+    /// The buffer is the only user of the region until it drops.
     Leased(Lease),
 }
 

@@ -1,16 +1,16 @@
-//! Anonymous mappings, cut into regions of one chunk each.
+//! Anonymous mappings, divided into regions of one chunk each.
 //!
 //! Invariants: an arena stays mapped while any of its regions exists; regions of one arena do not
-//! overlap; every byte of a fresh mapping reads as zero, so all of the memory is initialised.
-//! Access is by raw pointer: no reference to arena memory is made here, and who owns a region owns
-//! its bytes.
+//! overlap; every byte of a new mapping reads as zero, so all of the memory is initialized. Access
+//! is by raw pointer: this module creates no reference to arena memory, and the owner of a region
+//! owns its bytes.
 #![allow(unsafe_code, reason = "maps memory and hands out raw pointers into it")]
 
 use std::io;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Size and alignment of a huge page on the machines that matter.
+/// Size and alignment of a huge page on the supported machines.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// One mapping.
@@ -20,24 +20,24 @@ struct Arena {
     layout: Layout,
 }
 
-/// How an arena is cut.
+/// How an arena is divided.
 #[derive(Clone, Copy)]
 struct Layout {
-    /// Where the first region starts in the mapping.
+    /// Offset of the first region in the mapping.
     skip: usize,
-    /// Regions times chunk size.
+    /// Number of regions times the chunk size.
     len: usize,
 }
 
-// SAFETY: an arena is an address range. It gives out pointers, not references, and unmaps once,
-// when its last owner drops.
+// SAFETY: an arena is an address range. It returns pointers, not references, and unmaps once, when
+// its last owner drops.
 unsafe impl Send for Arena {}
 // SAFETY: as above; shared access only copies the address.
 unsafe impl Sync for Arena {}
 
 impl Arena {
     fn map(len: usize) -> io::Result<Self> {
-        // Huge pages need their alignment; the over-reservation is address space only, never
+        // Huge pages need their alignment; the extra reservation is address space only, never
         // touched.
         let huge = len >= HUGE_PAGE_BYTES;
         let mapping_len = if huge { len + HUGE_PAGE_BYTES } else { len };
@@ -66,13 +66,13 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: made by `sys::map` with this length; no region is left, or it would hold the
-        // arena.
+        // SAFETY: created by `sys::map` with this length; no region is left, because each keeps the
+        // arena alive.
         unsafe { sys::unmap(self.mapping, self.mapping_len) }
     }
 }
 
-/// The memory of one chunk, owned.
+/// The memory of one chunk, with one owner.
 pub(super) struct Region {
     arena: Arc<Arena>,
     offset: usize,
@@ -80,8 +80,8 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// Maps an arena and cuts it into regions of `chunk_bytes`; at most `count_max` of them, at
-    /// least one.
+    /// Maps an arena and divides it into regions of `chunk_bytes`: at least one, at most
+    /// `count_max`.
     pub(super) fn map(chunk_bytes: usize, count_max: usize) -> io::Result<Vec<Self>> {
         let count = (HUGE_PAGE_BYTES / chunk_bytes).clamp(1, count_max.max(1));
         let arena = Arc::new(Arena::map(count * chunk_bytes)?);
@@ -94,7 +94,9 @@ impl Region {
             .collect())
     }
 
-    /// First byte. The region is valid for reads and writes of its length, and block-aligned.
+    /// Returns the first byte.
+    ///
+    /// The region is block-aligned and valid for reads and writes of its length.
     pub(super) fn start(&self) -> NonNull<u8> {
         debug_assert!(self.offset + self.len <= self.arena.layout.len);
         // SAFETY: regions lie within the arena by construction.
@@ -105,12 +107,12 @@ impl Region {
         self.len
     }
 
-    /// Makes every page resident. The content stays.
+    /// Makes every page resident, keeping the content.
     pub(super) fn populate(&self) {
         sys::populate(self.start(), self.len);
     }
 
-    /// Gives the pages back to the system; they read as zero afterwards.
+    /// Returns the pages to the system; they read as zero afterwards.
     pub(super) fn release(&self) {
         sys::release(self.start(), self.len);
     }
@@ -125,7 +127,7 @@ mod sys {
     pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice replaces nothing.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces nothing.
         let start = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), len, prot, flags)? };
         NonNull::new(start.cast()).ok_or_else(|| io::Error::other("mapping at address zero"))
     }
@@ -151,10 +153,10 @@ mod sys {
         if populated.is_ok() {
             return;
         }
-        // Before Linux 5.14: touch by hand.
+        // Before Linux 5.14: touch each page.
         for offset in (0..len).step_by(BLOCK_BYTES) {
-            // SAFETY: within the region, which the caller owns alone; the byte is written back as
-            // it was.
+            // SAFETY: within the region, which only the caller owns; the byte is written back
+            // unchanged.
             unsafe {
                 let at = start.add(offset).as_ptr();
                 at.write_volatile(at.read_volatile());
@@ -163,14 +165,14 @@ mod sys {
     }
 
     pub(super) fn release(start: NonNull<u8>, len: usize) {
-        // SAFETY: the caller owns the region alone and expects zeroes; a refusal leaves the old
-        // content, also fine.
+        // SAFETY: only the caller owns the region, and it expects zeroes; a refusal keeps the old
+        // content, which is also valid.
         let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), len, Advice::LinuxDontNeed) };
     }
 }
 
-/// Miri knows no mappings: the allocator stands in, so that the pointer rules of chunks can be
-/// checked.
+/// A substitute under Miri, which has no mappings: the allocator, so that Miri can check the
+/// pointer rules of chunks.
 #[cfg(miri)]
 mod sys {
     use super::{HUGE_PAGE_BYTES, NonNull, io};

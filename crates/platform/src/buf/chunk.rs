@@ -1,9 +1,9 @@
-//! A chunk: the only writer of a region of memory, and the shared views of what it has written.
+//! A chunk: the only writer of a region of memory, and the shared views of the written bytes.
 //!
-//! Invariants: bytes below `len` never change again; views cover only bytes below the `len` of when
-//! they were made; bytes at or above `len` are touched by the one `Chunk` alone. So a view read on
-//! one thread and an append on another never meet at the same byte. The region goes back to its
-//! pool when the chunk and all views are gone.
+//! Invariants: bytes below `len` never change again; a view covers only bytes below the `len` at
+//! its creation; only the `Chunk` accesses bytes at or above `len`. So a view read on one thread
+//! and an append on another never access the same byte. The region returns to its pool when the
+//! chunk and all views are dropped.
 #![allow(unsafe_code, reason = "appends beside shared views of the same region")]
 
 use std::ops::Range;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::arena::Region;
-use super::pool::Shared;
+use super::pool::SharedPool;
 use super::{block_ceil, block_floor, streaming};
 
 /// An append-only piece of block-aligned memory.
@@ -24,40 +24,40 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    pub(super) fn new(region: Region, pool: Arc<Shared>) -> Self {
+    pub(super) fn new(region: Region, pool: Arc<SharedPool>) -> Self {
         Self {
             lease: Arc::new(Lease::new(region, pool)),
             len: 0,
         }
     }
 
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether nothing has been appended.
+    /// Returns true when nothing has been appended.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes it can hold in all.
+    /// Returns the total number of bytes that it can hold.
     pub fn capacity(&self) -> usize {
         self.lease.len()
     }
 
-    /// Bytes that still fit.
+    /// Returns the number of bytes that still fit.
     pub fn remaining(&self) -> usize {
         self.capacity() - self.len
     }
 
-    /// Copies as much of `bytes` as fits to the end and says how much that was.
+    /// Copies as much of `bytes` as fits to the end, and returns that number of bytes.
     pub fn append(&mut self, bytes: &[u8]) -> usize {
         let count = bytes.len().min(self.remaining());
-        // SAFETY: `len + count` is within the region. Nobody else writes to it (one `Chunk` per
+        // SAFETY: `len + count` is within the region. There is no other writer (one `Chunk` per
         // lease, `&mut self`), and no view covers bytes from `len` on, so this write races with no
         // read and changes nothing under a reference. `bytes` may be a view of this chunk; it then
-        // lies below `len`, hence does not overlap the target.
+        // lies below `len`, so it does not overlap the target.
         unsafe {
             let end = self.lease.start().add(self.len);
             streaming::copy(bytes.as_ptr(), end.as_ptr(), count);
@@ -66,12 +66,12 @@ impl Chunk {
         count
     }
 
-    /// Everything appended so far, borrowed: for looking at single fields without making a view.
+    /// Returns everything appended so far, to read single fields without a view.
     pub fn filled(&self) -> &[u8] {
         self.lease.bytes(0..self.len)
     }
 
-    /// A view of bytes already appended; no copy.
+    /// Returns a view of appended bytes, without a copy.
     ///
     /// Panics when the range is not within them.
     pub fn slice(&self, range: Range<usize>) -> Bytes {
@@ -88,9 +88,10 @@ impl Chunk {
         })
     }
 
-    /// A view of the whole blocks from `from`, a multiple of the block size: what can be written to
-    /// a file as it is. Together with [`Chunk::tail_block`] it covers everything appended from
-    /// there.
+    /// Returns a view of the whole blocks from `from`, which can be written to a file unchanged.
+    ///
+    /// `from` is a multiple of the block size. Together with [`Chunk::tail_block`] the view covers
+    /// everything appended from there.
     pub fn aligned_slice(&self, from: usize) -> Bytes {
         assert!(
             block_floor(from) == from,
@@ -101,8 +102,9 @@ impl Chunk {
         self.slice(from.min(end)..end)
     }
 
-    /// An aligned copy of the last, partial block, padded with zeroes to a whole block; empty when
-    /// there is none.
+    /// Returns an aligned copy of the last, partial block, padded with zeroes to a whole block.
+    ///
+    /// Empty when there is no partial block.
     pub fn tail_block(&self) -> Bytes {
         let start = block_floor(self.len);
         let tail = self.len - start;
@@ -125,19 +127,19 @@ impl std::fmt::Debug for Chunk {
     }
 }
 
-/// A region out of its pool.
+/// A region taken from its pool.
 pub(super) struct Lease {
     /// `None` only while it drops.
     region: Option<Region>,
-    pool: Arc<Shared>,
+    pool: Arc<SharedPool>,
 }
 
-// SAFETY: a lease only gives out the region's address; the rules of `Chunk` and `View` keep
-// accesses apart.
+// SAFETY: a lease only returns the region's address; the rules of `Chunk` and `View` keep accesses
+// apart.
 unsafe impl Sync for Lease {}
 
 impl Lease {
-    pub(super) fn new(region: Region, pool: Arc<Shared>) -> Self {
+    pub(super) fn new(region: Region, pool: Arc<SharedPool>) -> Self {
         Self {
             region: Some(region),
             pool,
@@ -156,7 +158,7 @@ impl Lease {
         self.region().len()
     }
 
-    /// Bytes of `range`, all of which must have been appended.
+    /// Returns the bytes of `range`, all of which must have been appended.
     fn bytes(&self, range: Range<usize>) -> &[u8] {
         // SAFETY: the callers pass ranges below the chunk's `len`, thus within the region,
         // initialised, and never written again while the lease lives; the reference cannot outlive
@@ -174,7 +176,7 @@ impl Drop for Lease {
     }
 }
 
-/// Bytes of a chunk that will not change.
+/// A range of a chunk that no longer changes.
 struct View {
     lease: Arc<Lease>,
     range: Range<usize>,

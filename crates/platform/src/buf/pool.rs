@@ -1,10 +1,10 @@
-//! The pool of one shard's chunks: who has memory, who gets it back, when to prepare more.
+//! The pool of one shard's chunks: allocation, return, and preparation of memory.
 //!
 //! States of a region: cold (mapped, maybe never touched) -> warm (touched, free) -> taken (a
-//! [`Chunk`] or slices of it exist) -> warm again. Invariants: taken chunks times chunk size <=
-//! `bytes_max`, and that alone decides whether `take` succeeds (so simulations do not depend on the
-//! helper thread); warm + taken never exceeds the bound for long, since a region warmed in vain is
-//! given back.
+//! [`Chunk`] or slices of it exist) -> warm. Invariants: taken chunks times chunk size <=
+//! `bytes_max`, and only that decides whether `take` succeeds (so simulations do not depend on the
+//! helper thread); warm + taken exceeds the bound only briefly, because a surplus warmed region is
+//! released.
 
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,37 +17,37 @@ use super::chunk::{Chunk, Lease};
 use super::prefault;
 use crate::disk::BLOCK_BYTES;
 
-/// Free tail-block copies that a pool keeps for reuse, in bytes.
+/// Maximum bytes of free tail-block copies that a pool keeps for reuse.
 const TAIL_BLOCKS_KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Size and bounds of a [`ChunkPool`].
 #[derive(Clone, Copy, Debug)]
 pub struct PoolOptions {
-    /// Size of a chunk: a multiple of [`BLOCK_BYTES`]; 1 MiB serves well.
+    /// Size of a chunk: a multiple of [`BLOCK_BYTES`]; 1 MiB is suitable.
     pub chunk_bytes: usize,
-    /// Bound of the memory in chunks that are taken.
+    /// Maximum bytes of taken chunks.
     pub bytes_max: usize,
-    /// Free chunks to keep ready (touched); more when an eighth of the taken ones is more. With 0
-    /// nothing is prepared and no thread has a say (simulation).
+    /// Free touched chunks to keep ready, or an eighth of the taken ones if that is more. With 0
+    /// nothing is prepared, and no helper thread takes part (simulation).
     pub reserve_chunks: usize,
 }
 
 /// The pool of a shard; clones share it.
 #[derive(Clone)]
 pub struct ChunkPool {
-    shared: Arc<Shared>,
-    /// A pool belongs to one shard, though its memory may travel.
+    shared: Arc<SharedPool>,
+    /// A pool belongs to one shard, although its memory may move between threads.
     _shard: std::marker::PhantomData<Rc<()>>,
 }
 
 impl ChunkPool {
-    /// An empty pool whose reserve is being prepared by the helper thread.
+    /// Creates an empty pool, whose reserve the helper thread prepares.
     pub fn new(options: PoolOptions) -> Self {
         assert!(
             options.chunk_bytes > 0 && options.chunk_bytes.is_multiple_of(BLOCK_BYTES),
             "chunk size must be a multiple of the block size"
         );
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedPool {
             options,
             state: Mutex::default(),
             tail_blocks: BufPool::new(TAIL_BLOCKS_KEPT_BYTES_MAX),
@@ -60,28 +60,32 @@ impl ChunkPool {
         }
     }
 
-    /// An empty chunk, or `None` when the bound is reached.
+    /// Returns an empty chunk, or `None` when the bound is reached.
     pub fn take(&self) -> Option<Chunk> {
         self.chunk(self.shared.take_region(true))
     }
 
-    /// An empty chunk whose memory has been touched before, or `None` when none is ready or the
-    /// bound is reached. More are then on their way. For who has old chunks to let go of instead:
-    /// reusing one is an order of magnitude faster than touching new memory. Without a reserve it
-    /// is `take`.
+    /// Returns an empty chunk of touched memory, or `None` when none is ready or the bound is
+    /// reached.
+    ///
+    /// The helper thread then prepares more. For a caller that can drop old chunks instead: reusing
+    /// one is an order of magnitude faster than touching new memory. Without a reserve it is
+    /// `take`.
     pub fn take_ready(&self) -> Option<Chunk> {
         let cold_too = self.shared.options.reserve_chunks == 0;
         self.chunk(self.shared.take_region(cold_too))
     }
 
-    /// Memory of a chunk's size for reading into, touched before, or `None` as with
-    /// [`ChunkPool::take_ready`]. What its last user left is in it.
+    /// Returns a buffer of a chunk's size in touched memory, or `None` as [`ChunkPool::take_ready`]
+    /// does.
+    ///
+    /// It still contains the bytes of its last user.
     pub fn take_ready_buf(&self) -> Option<AlignedBuf> {
         let cold_too = self.shared.options.reserve_chunks == 0;
         self.buf(self.shared.take_region(cold_too))
     }
 
-    /// The same, touched before or not; `None` when the bound is reached.
+    /// Returns the same, touched or not; `None` when the bound is reached.
     pub fn take_buf(&self) -> Option<AlignedBuf> {
         self.buf(self.shared.take_region(true))
     }
@@ -97,56 +101,59 @@ impl ChunkPool {
         Some(Chunk::new(region?, Arc::clone(&self.shared)))
     }
 
-    /// Completes when a chunk has come back since the last call; may complete early. For waiting
-    /// after a `None`.
+    /// Completes when a chunk has returned since the last call; may complete early.
+    ///
+    /// For waiting after a `None`.
     pub async fn freed(&self) {
         self.shared.freed.notified().await;
     }
 
-    /// Size of a chunk.
+    /// Returns the size of a chunk.
     pub fn chunk_bytes(&self) -> usize {
         self.shared.options.chunk_bytes
     }
 
-    /// Bytes in chunks that are taken, or that slices keep.
+    /// Returns the bytes of chunks that are taken or kept alive by slices.
     pub fn used_bytes(&self) -> usize {
         self.shared.lock().taken * self.shared.options.chunk_bytes
     }
 
-    /// Bytes that can still be taken.
+    /// Returns the bytes that can still be taken.
     pub fn available_bytes(&self) -> usize {
         let used = self.used_bytes();
         self.shared.options.bytes_max.saturating_sub(used)
     }
 
-    /// Bytes of memory made resident so far by this pool (taken or ready).
+    /// Returns the bytes of memory (taken or ready) that this pool has made resident.
     pub fn resident_bytes(&self) -> usize {
         let state = self.shared.lock();
         (state.taken + state.warm.len()) * self.shared.options.chunk_bytes
     }
 }
 
-/// What the handles, the chunks and the helper thread share.
-pub(super) struct Shared {
+/// The state that the handles, the chunks and the helper thread share.
+pub(super) struct SharedPool {
     options: PoolOptions,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     pub(super) tail_blocks: BufPool,
     freed: Notify,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     warm: Vec<Region>,
     cold: Vec<Region>,
     taken: usize,
-    /// The helper thread has been asked and has not finished.
+    /// True while the helper thread has an unfinished request.
     asked: bool,
 }
 
-impl Shared {
-    /// Chunks are locked by their shard and, rarely and shortly, by the helper thread and by who
+impl SharedPool {
+    /// Locks the state.
+    ///
+    /// The shard takes the lock; rarely and briefly, so do the helper thread and a thread that
     /// drops a last slice.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -168,7 +175,7 @@ impl Shared {
         Some(region)
     }
 
-    fn cold_region(&self, state: &mut State) -> Option<Region> {
+    fn cold_region(&self, state: &mut PoolState) -> Option<Region> {
         if state.cold.is_empty() {
             match Region::map(self.options.chunk_bytes, self.count_max()) {
                 Ok(regions) => state.cold = regions,
@@ -181,7 +188,7 @@ impl Shared {
         state.cold.pop()
     }
 
-    /// Takes a region back. Called when the chunk and its last slice are gone, on any thread.
+    /// Takes a region back, on any thread, when the chunk and its last slice are dropped.
     pub(super) fn give_back(&self, region: Region) {
         let mut state = self.lock();
         state.taken -= 1;
@@ -190,7 +197,7 @@ impl Shared {
         self.freed.notify_one();
     }
 
-    fn reserve_is_short(&self, state: &State) -> bool {
+    fn reserve_is_short(&self, state: &PoolState) -> bool {
         if self.options.reserve_chunks == 0 {
             return false;
         }
@@ -206,7 +213,7 @@ impl Shared {
         state.asked = prefault::ask(Arc::downgrade(self));
     }
 
-    /// Warms regions until the reserve is full. Runs on the helper thread.
+    /// Warms regions until the reserve is full, on the helper thread.
     pub(super) fn fill_reserve(&self) {
         loop {
             let mut state = self.lock();

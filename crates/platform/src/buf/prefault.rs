@@ -1,32 +1,33 @@
-//! The helper thread that touches memory first, so that no append ever waits for a page fault.
+//! The helper thread that touches memory first, so that no append waits for a page fault.
 //!
-//! One thread for the process, started by the first request, asleep when no pool lacks a reserve.
-//! Requests name a pool weakly: a pool that is gone is skipped.
+//! The process has one such thread. The first request starts it, and it sleeps while no pool lacks
+//! a reserve. Requests hold a pool weakly, so a dropped pool is skipped.
 
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{OnceLock, Weak};
 use std::thread;
 
-use super::pool::Shared;
+use super::pool::SharedPool;
 
-/// The "nice" value of who can wait longest.
+/// The "nice" value of the lowest priority.
 const LOWEST_PRIORITY: i32 = 19;
 
-static HELPER: OnceLock<Option<Sender<Weak<Shared>>>> = OnceLock::new();
+static HELPER: OnceLock<Option<Sender<Weak<SharedPool>>>> = OnceLock::new();
 
-/// Asks for the pool's reserve to be filled. False when there is no helper: chunks are then touched
-/// by their first append.
-pub(super) fn ask(pool: Weak<Shared>) -> bool {
+/// Requests that the helper thread fill the pool's reserve.
+///
+/// Returns false without a helper thread: the first append then touches a chunk.
+pub(super) fn ask(pool: Weak<SharedPool>) -> bool {
     if cfg!(miri) {
         return false;
     }
     let helper = HELPER.get_or_init(|| {
-        let (sender, requests) = channel::<Weak<Shared>>();
+        let (sender, requests) = channel::<Weak<SharedPool>>();
         let started = thread::Builder::new()
             .name("prefault".to_owned())
             .spawn(move || {
-                // Whoever serves requests goes first. For this thread only; a refusal costs order,
-                // not work.
+                // Threads that serve requests have priority. Only for this thread; a refusal costs
+                // order, not work.
                 let _ = rustix::process::setpriority_process(None, LOWEST_PRIORITY);
                 while let Ok(pool) = requests.recv() {
                     if let Some(pool) = pool.upgrade() {

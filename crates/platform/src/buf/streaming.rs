@@ -1,22 +1,23 @@
-//! Copying past the processor's cache, for bytes that go to the disk and are seldom looked at
-//! before: about twice as fast as a copy through the cache, which first reads what it overwrites
-//! and throws out what was there.
+//! Copies around the processor's cache, for bytes that go to the disk and are seldom read before.
 //!
-//! Invariant: after the call every thread that is handed the memory sees the bytes, as after any
+//! About twice as fast as a copy through the cache, which first reads the lines that it overwrites,
+//! and evicts others.
+//! Invariant: after the call, every thread that receives the memory sees the bytes, as after any
 //! other copy.
 #![allow(unsafe_code, reason = "instructions that the compiler does not choose")]
 
 use std::ptr;
 
-/// Fewer bytes are copied through the cache: whoever reads the log's end finds them there.
+/// Fewer bytes are copied through the cache, where readers of the log's end find them.
 const STREAMED_BYTES_MIN: usize = 32 << 10;
 
-/// As `ptr::copy_nonoverlapping`.
+/// Does the same as `ptr::copy_nonoverlapping`.
 ///
 /// # Safety
-/// As there: `from` is valid for reads and `to` for writes of `len` bytes, and they do not overlap.
+/// As for that function: `from` is valid for reads and `to` for writes of `len` bytes, and they do
+/// not overlap.
 pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: both ask of the caller what this does.
+    // SAFETY: both copies require exactly what the caller guarantees.
     unsafe {
         if len >= STREAMED_BYTES_MIN {
             wide::copy(from, to, len);
@@ -26,7 +27,7 @@ pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Other processors have such instructions too; what they gain there was not measured.
+/// Other processors have such instructions too, but their gain was not measured.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod wide {
     pub(super) use std::ptr::copy_nonoverlapping as copy;
@@ -37,7 +38,7 @@ mod wide {
     use std::arch::x86_64::{_mm_loadu_si128, _mm_sfence, _mm_stream_si128};
     use std::ptr;
 
-    /// Bytes of a cache line: streams are fast when they fill whole ones.
+    /// Bytes of a cache line: streaming stores are fast when they fill whole lines.
     const LINE_BYTES: usize = 64;
     const STEP_BYTES: usize = 16;
 
@@ -46,10 +47,10 @@ mod wide {
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         let head = to.align_offset(LINE_BYTES).min(len);
         let body = (len - head) - (len - head) % LINE_BYTES;
-        // SAFETY: head, body and the rest lie one behind the other and make up `len` bytes, which
-        // the caller has vouched for. Streams need their target aligned to 16 bytes: it is at a
-        // line's start plus a multiple of 16. Every x86-64 processor has these instructions (SSE2).
-        // The fence orders the streams before whatever publishes the bytes.
+        // SAFETY: head, body and the rest are adjacent and make up `len` bytes, which the caller
+        // guarantees. Streaming stores need a target aligned to 16 bytes: it is the start of a line
+        // plus a multiple of 16. Every x86-64 processor has these instructions (SSE2). The fence
+        // orders the stores before the operation that publishes the bytes.
         unsafe {
             ptr::copy_nonoverlapping(from, to, head);
             for line in (head..head + body).step_by(LINE_BYTES) {
@@ -72,7 +73,7 @@ mod wide {
 mod tests {
     use super::*;
 
-    /// Copies `len` bytes between places of these alignments, and looks at what is around them too.
+    /// Copies `len` bytes between places of these alignments, and checks the surrounding bytes too.
     fn copied(from_at: usize, to_at: usize, len: usize) {
         let source: Vec<u8> = (0..=250_u8).cycle().take(from_at + len).collect();
         let mut target = vec![0xff; to_at + len + 64];

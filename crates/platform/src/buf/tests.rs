@@ -1,4 +1,4 @@
-//! Chunks share memory without ever changing it under a reader, and give it back.
+//! Chunks share memory without changing it under a reader, and return it.
 
 use super::*;
 use crate::disk::BLOCK_BYTES;

@@ -1,20 +1,22 @@
-//! What the wall clock shows, and what it would show had it not been set: two readings to judge the age of a date by.
+//! The wall clock's time and the time that it would show without a step: two readings for judging
+//! ages.
 //!
-//! A wall clock that jumps makes everything old, or nothing. While it is not known which of the two times is right
-//! ([`super::steps`]), a date is taken for one of the time that it is nearer to, and its age is counted in that time: what
-//! was dated before the jump ages as if there had been none, and so does what is dated after it. Pure.
+//! A wall clock that jumps makes everything old, or nothing. While it is unknown which of the two
+//! times is right ([`super::steps`]), a date is assigned to the nearer one, and its age is counted
+//! from that one. Dates from before the jump then age as if there had been no jump, and so do dates
+//! from after it. Pure.
 
-/// Both times, in milliseconds since the Unix epoch. They are the same while the clock runs steadily.
+/// Both times, in milliseconds since the Unix epoch; they are equal while the clock runs steadily.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reading {
-    /// What the wall clock shows.
+    /// The wall clock.
     pub wall_ms: i64,
-    /// What it would show without the step that is not believed yet.
+    /// The wall clock without the untrusted step.
     pub steady_ms: i64,
 }
 
 impl From<i64> for Reading {
-    /// A wall clock that runs steadily.
+    /// Creates the reading of a wall clock that runs steadily.
     fn from(wall_ms: i64) -> Self {
         Self {
             wall_ms,
@@ -24,7 +26,7 @@ impl From<i64> for Reading {
 }
 
 impl Reading {
-    /// How long ago a date was, in milliseconds; negative for one in the future.
+    /// Returns the age of a date in milliseconds; negative for a date in the future.
     pub fn age_ms(self, dated_ms: i64) -> i64 {
         let (wall, steady) = (
             self.wall_ms.saturating_sub(dated_ms),
@@ -37,17 +39,17 @@ impl Reading {
         }
     }
 
-    /// The earlier of the two: what has come by either of them.
+    /// Returns the earlier of the two: a time that has passed by both clocks.
     pub fn earliest_ms(self) -> i64 {
         self.wall_ms.min(self.steady_ms)
     }
 
-    /// The later of the two, for dates until which something is kept.
+    /// Returns the later of the two, for dates until which something is kept.
     pub fn latest_ms(self) -> i64 {
         self.wall_ms.max(self.steady_ms)
     }
 
-    /// By how much the wall clock was set and not believed yet; positive: ahead.
+    /// Returns the untrusted step of the wall clock; positive when it is ahead.
     pub fn step_ms(self) -> i64 {
         self.wall_ms.saturating_sub(self.steady_ms)
     }

@@ -1,17 +1,19 @@
-//! Notices that the wall clock was set: it moved against the monotonic clock by more than a machine's clock does.
+//! Detects that the wall clock was set: it moved against the monotonic clock by more than normal
+//! drift.
 //!
-//! [`Steps`] is told both clocks now and then, and keeps the difference between them that is believed. After a step the old
-//! difference stays believed until the clock has run steadily for as long as the settings say, or has come back, or an
-//! operator lets it be followed at once. Within that time differences up to the threshold are no step: time servers slew
-//! clocks, and so much of it is believed in each hold. Pure: times in, values out; nothing waits for ever, whatever
-//! the clock does, save that a clock which is set again and again is not followed in between.
+//! [`Steps`] observes both clocks periodically and keeps the trusted difference between them. After
+//! a step it keeps the old difference until the clock has run steadily for the configured hold, has
+//! returned, or an operator accepts the step. Differences up to the threshold are not steps,
+//! because time servers slew clocks; each hold accepts at most that much drift. Pure: times in,
+//! values out. Every hold ends, whatever the clock does, except that a clock that is set repeatedly
+//! is not followed in between.
 
-/// When a step is one, and how long it is not believed.
+/// Settings: which difference is a step, and how long it is not trusted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StepSettings {
-    /// Most that the clocks may part without a step, in milliseconds.
+    /// Maximum drift between the clocks that is not a step, in milliseconds.
     pub threshold_ms: i64,
-    /// How long the wall clock has to run steadily after a step before it is believed; 0: at once.
+    /// How long the wall clock must run steadily after a step until it is trusted; 0: at once.
     pub hold_ms: i64,
 }
 
@@ -23,40 +25,42 @@ impl StepSettings {
     };
 }
 
-/// What an observation came to.
+/// The result of an observation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum ClockObservation {
     /// The clocks agree.
     Steady,
-    /// The wall clock was set by so much.
+    /// The wall clock was set by this many milliseconds.
     Stepped(i64),
-    /// It was, and is not believed yet.
+    /// The wall clock was set, and is not trusted yet.
     Held,
-    /// It came back.
+    /// The wall clock returned to the trusted difference.
     Returned,
-    /// It is believed from now on.
+    /// The wall clock is trusted from now on, after a step of this many milliseconds.
     Followed(i64),
 }
 
-/// What outlives the process.
+/// The state that outlives the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mark {
     /// The wall clock.
     pub wall_ms: i64,
-    /// What it would have shown without the step.
+    /// The wall clock without the step.
     pub steady_ms: i64,
-    /// For how long it had run steadily since the step.
+    /// How long it had run steadily since the step.
     pub held_ms: i64,
 }
 
-/// A wall clock that was set, and is watched.
+/// A step of the wall clock that is not trusted yet.
 #[derive(Clone, Copy, Debug)]
 struct Candidate {
     line_ms: i64,
     since_ms: i64,
 }
 
-/// The clock as it is believed. A line is the wall clock less the monotonic one.
+/// The trusted state of the clock.
+///
+/// A line is the wall clock minus the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps {
     line_ms: i64,
@@ -65,7 +69,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Believes what the wall clock shows.
+    /// Creates a state that trusts the wall clock.
     pub fn trusting(mono_ms: i64, wall_ms: i64) -> Self {
         Self {
             line_ms: wall_ms.saturating_sub(mono_ms),
@@ -74,9 +78,12 @@ impl Steps {
         }
     }
 
-    /// A start: the monotonic clock does not know how long nobody was there. A clock that is ahead of the last mark by no
-    /// more than a hold is believed, for nothing tells a step of that length from a broker that was not running. One that
-    /// is farther ahead, or behind, is a step from the mark on; a hold that was under way goes on.
+    /// Creates the state after a start, when the monotonic clock does not cover the time since the
+    /// mark.
+    ///
+    /// A clock that is ahead of the last mark by no more than a hold is trusted, because a step of
+    /// that length looks like a broker that was not running. A clock that is farther ahead, or
+    /// behind by more than the threshold, has stepped since the mark; a hold in progress continues.
     pub fn resuming(mark: Mark, mono_ms: i64, wall_ms: i64, settings: StepSettings) -> Self {
         let trusting = Self::trusting(mono_ms, wall_ms);
         if settings.hold_ms <= 0 {
@@ -105,24 +112,24 @@ impl Steps {
         }
     }
 
-    /// The difference of the clocks that is believed.
+    /// Returns the trusted difference of the clocks.
     pub fn line_ms(&self) -> i64 {
         self.line_ms
     }
 
-    /// True while a step is not believed.
+    /// Returns true while a step is not trusted.
     pub fn is_held(&self) -> bool {
         self.candidate.is_some()
     }
 
-    /// For how much longer, if the clock runs steadily.
+    /// Returns the rest of the hold, if the clock runs steadily.
     pub fn left_ms(&self, mono_ms: i64, settings: StepSettings) -> i64 {
         let held = |candidate: Candidate| mono_ms.saturating_sub(candidate.since_ms);
         let left = |candidate| settings.hold_ms.saturating_sub(held(candidate)).max(0);
         self.candidate.map_or(0, left)
     }
 
-    /// What the next start has to know.
+    /// Returns the state that the next start needs.
     pub fn mark(&self, mono_ms: i64, wall_ms: i64) -> Mark {
         let Some(candidate) = self.candidate else {
             return Mark {
@@ -138,15 +145,20 @@ impl Steps {
         }
     }
 
-    /// Takes in what both clocks show.
-    pub fn observe(&mut self, mono_ms: i64, wall_ms: i64, settings: StepSettings) -> Seen {
+    /// Updates the state with both clocks.
+    pub fn observe(
+        &mut self,
+        mono_ms: i64,
+        wall_ms: i64,
+        settings: StepSettings,
+    ) -> ClockObservation {
         let line_ms = wall_ms.saturating_sub(mono_ms);
         let by_ms = line_ms.saturating_sub(self.line_ms);
         let within = |by_ms: i64| by_ms.unsigned_abs() <= settings.threshold_ms.unsigned_abs();
         if within(by_ms) {
             let seen = match self.candidate.take() {
-                Some(_) => Seen::Returned,
-                None => Seen::Steady,
+                Some(_) => ClockObservation::Returned,
+                None => ClockObservation::Steady,
             };
             if mono_ms.saturating_sub(self.anchored_ms) >= settings.hold_ms {
                 *self = Self::trusting(mono_ms, wall_ms);
@@ -161,13 +173,13 @@ impl Steps {
         });
         if mono_ms.saturating_sub(candidate.since_ms) >= settings.hold_ms {
             *self = Self::trusting(mono_ms, wall_ms);
-            return Seen::Followed(by_ms);
+            return ClockObservation::Followed(by_ms);
         }
         self.candidate = Some(candidate);
         if known.is_some() {
-            Seen::Held
+            ClockObservation::Held
         } else {
-            Seen::Stepped(by_ms)
+            ClockObservation::Stepped(by_ms)
         }
     }
 }

@@ -1,9 +1,9 @@
-//! A segment file that is read and written by calls: whole transfers out of partial ones, alignment,
-//! and the latch.
+//! A segment file that is accessed by system calls: completing partial transfers, alignment, and
+//! the latch.
 //!
-//! Writes and syncs run as tasks of their own: a caller that stops waiting neither tears a write in
-//! the middle nor hides its failure from the latch. Invariants: after a failed write or sync all
-//! later ones are refused; a transfer that stops short is continued at a block boundary.
+//! Writes and syncs run as separate tasks, so a caller that stops waiting neither tears a write nor
+//! hides its failure from the latch. Invariants: after a failed write or sync all later ones are
+//! refused; a partial transfer continues at a block boundary.
 
 use std::cell::Cell;
 use std::io;
@@ -27,11 +27,11 @@ use crate::latch::Latch;
 /// An open file; clones share it and its latch.
 #[derive(Clone)]
 pub(super) struct CalledFile {
-    shared: Rc<Shared>,
+    shared: Rc<SharedFile>,
     class: IoClass,
 }
 
-struct Shared {
+struct SharedFile {
     engine: Rc<Engine>,
     lane: Arc<Lane>,
     buffers: BufPool,
@@ -49,7 +49,7 @@ impl CalledFile {
         direct: bool,
     ) -> Self {
         Self {
-            shared: Rc::new(Shared {
+            shared: Rc::new(SharedFile {
                 engine,
                 lane,
                 buffers,
@@ -61,7 +61,7 @@ impl CalledFile {
         }
     }
 
-    /// Whether it bypasses the page cache.
+    /// Returns true when the file bypasses the page cache.
     pub(super) fn is_direct(&self) -> bool {
         self.shared.direct.get()
     }
@@ -121,7 +121,7 @@ impl DiskFile for CalledFile {
                 result => return result,
             }
         }
-        // No reservation on this file system; the length at least is known.
+        // This file system has no reservation; at least set the length.
         if self.len().await? < len {
             self.set_len(len).await?;
         }
@@ -139,13 +139,13 @@ impl DiskFile for CalledFile {
     }
 
     async fn len(&self) -> io::Result<u64> {
-        // The inode of an open file is in memory: no need for a thread.
+        // The inode of an open file is in memory, so this needs no thread.
         let facts = rustix::fs::fstat(&*self.shared.file)?;
         Ok(u64::try_from(facts.st_size).unwrap_or(0))
     }
 }
 
-impl Shared {
+impl SharedFile {
     async fn write_all(
         &self,
         class: IoClass,
@@ -163,7 +163,7 @@ impl Shared {
                 Err(error) if self.may_retry(&error)? => continue,
                 Err(error) => return Err(error),
             };
-            // What is written beyond the last whole block is written again.
+            // Bytes written beyond the last whole block are written again.
             let mut whole = block_floor(written);
             if whole == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
@@ -200,8 +200,9 @@ impl Shared {
         self.engine.turns.take(&self.file, class, len).await
     }
 
-    /// Fills a buffer, or the first `needed` bytes of it, from a block boundary on; cuts it to what
-    /// has come.
+    /// Fills the first `needed` bytes of a buffer, or more, from a block boundary on.
+    ///
+    /// Truncates the buffer to the bytes read.
     async fn fill(
         &self,
         class: IoClass,
@@ -231,7 +232,7 @@ impl Shared {
                 Err(error) => return Err(error),
             };
             filled += count;
-            // A direct read stops within a block only at the end of the file, and cannot go on
+            // A direct read stops within a block only at the end of the file, and cannot continue
             // there.
             let within_block = !count.is_multiple_of(BLOCK_BYTES);
             if count == 0 || (self.direct.get() && within_block) {
@@ -251,8 +252,10 @@ impl Shared {
         }
     }
 
-    /// Whether the transfer is worth another try: it was interrupted, or the file system has turned
-    /// out not to do direct I/O, which is then switched off.
+    /// Returns true when the transfer is worth a retry.
+    ///
+    /// It was interrupted, or the file system refused direct I/O, which this call then switches
+    /// off.
     fn may_retry(&self, error: &io::Error) -> io::Result<bool> {
         if is(error, Errno::INTR) || is(error, Errno::AGAIN) {
             return Ok(true);
@@ -268,7 +271,7 @@ impl Shared {
     }
 }
 
-/// Writes are of whole blocks, from aligned memory, whatever the medium.
+/// Asserts that a write has whole blocks in aligned memory, whatever the medium.
 pub(super) fn check_aligned(position: u64, parts: &[Bytes]) {
     assert!(
         position.is_multiple_of(BLOCK_BYTES as u64),
@@ -285,7 +288,7 @@ pub(super) fn check_aligned(position: u64, parts: &[Bytes]) {
     }
 }
 
-/// Runs to its end even if nobody waits for it any longer.
+/// Runs `work` to its end even if the caller stops waiting.
 pub(super) async fn detached(
     work: impl Future<Output = io::Result<()>> + 'static,
 ) -> io::Result<()> {

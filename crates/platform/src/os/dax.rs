@@ -1,11 +1,11 @@
-//! Files on persistent memory, mapped: the medium `dax`.
+//! Mapped files on persistent memory: the medium `dax`.
 //!
-//! Which directories it is used for is declared, and tried at once: a mapping that keeps the file
-//! system's own records as durable as the bytes (`MAP_SYNC`) is there on a DAX mount only. Where it
-//! is not, the directory is refused, or emulated when it was declared volatile: the same code on
-//! ordinary memory. Invariant: one shard has one [`Inode`] for a file, however often it is opened, so
-//! whoever changes it knows of all readers. Files of one shard are no other's.
-//! Why it is as it is: `docs/adr/0015-mapped-files.md`.
+//! The directories that use it are declared, and each is tested at once: only a DAX mount supports
+//! a mapping that keeps the file system's own records as durable as the bytes (`MAP_SYNC`). Other
+//! directories are refused, or emulated when declared volatile: the same code on ordinary memory.
+//! Invariant: one shard has one [`Inode`] for a file, however often it is opened, so code that
+//! changes the file knows all its readers. Each file belongs to one shard. For the reasons, see
+//! `docs/adr/0015-mapped-files.md`.
 
 mod file;
 #[cfg(target_arch = "x86_64")]
@@ -37,19 +37,19 @@ use crate::buf::BufPool;
 use crate::disk::{BLOCK_BYTES, Medium, Open};
 use crate::error::Error;
 
-/// The directories of a shard whose files are mapped, and the files that are.
+/// The directories of a shard whose files are mapped, and the open mapped files.
 #[derive(Default)]
 pub(super) struct Dax {
-    dirs: RefCell<Vec<(PathBuf, Emulated)>>,
-    /// By device and number.
+    dirs: RefCell<Vec<(PathBuf, Emulation)>>,
+    /// By device and inode number.
     inodes: RefCell<HashMap<(u64, u64), Weak<Inode>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Emulated(bool);
+struct Emulation(bool);
 
-/// What opening gave.
-struct Opened {
+/// The result of opening a file.
+struct OpenedFile {
     file: OwnedFd,
     id: (u64, u64),
     writable: bool,
@@ -72,46 +72,46 @@ impl Dax {
         };
         let mut dirs = self.dirs.borrow_mut();
         dirs.retain(|(known, _)| known != dir);
-        dirs.push((dir.to_owned(), Emulated(emulated)));
+        dirs.push((dir.to_owned(), Emulation(emulated)));
         Ok(Medium::Dax { emulated })
     }
 
     pub(super) fn medium(&self, path: &Path) -> Medium {
         match self.covering(path) {
-            Some(Emulated(emulated)) => Medium::Dax { emulated },
+            Some(Emulation(emulated)) => Medium::Dax { emulated },
             None => Medium::File,
         }
     }
 
-    /// The innermost declared directory decides.
-    fn covering(&self, path: &Path) -> Option<Emulated> {
+    /// Returns the setting of the innermost declared directory.
+    fn covering(&self, path: &Path) -> Option<Emulation> {
         let dirs = self.dirs.borrow();
         let covering = dirs.iter().filter(|(dir, _)| path.starts_with(dir));
         let innermost = covering.max_by_key(|(dir, _)| dir.components().count());
         innermost.map(|(_, emulated)| *emulated)
     }
 
-    /// Opens a file, if it is one of those.
+    /// Opens a file if it is below a declared directory; else returns `None`.
     pub(super) async fn open(
         &self,
         path: &Path,
         how: Open,
         buffers: &BufPool,
     ) -> Option<io::Result<MappedFile>> {
-        let Emulated(emulated) = self.covering(path)?;
+        let Emulation(emulated) = self.covering(path)?;
         let path = path.to_owned();
         let opened = run(move || open(&path, how)).await;
         Some(opened.and_then(|opened| {
             let inode = self.inode(opened, emulated);
             if how != Open::Read && !inode.is_writable() {
-                // It has readers who were let in when it could not be written.
+                // A reader opened it while it could not be written, and the inode is shared.
                 return Err(io::ErrorKind::ReadOnlyFilesystem.into());
             }
             Ok(MappedFile::new(inode, how, buffers.clone()))
         }))
     }
 
-    fn inode(&self, opened: Opened, emulated: bool) -> Rc<Inode> {
+    fn inode(&self, opened: OpenedFile, emulated: bool) -> Rc<Inode> {
         let mut inodes = self.inodes.borrow_mut();
         if let Some(known) = inodes.get(&opened.id).and_then(Weak::upgrade) {
             return known;
@@ -125,10 +125,11 @@ impl Dax {
     }
 }
 
-/// Opens a file for reading and writing, so that all who open it can share the mapping; for reading
-/// alone when that is all there is, and all that is wanted.
-fn open(path: &Path, how: Open) -> io::Result<Opened> {
-    // A pipe that lies there under a segment's name must not be waited for.
+/// Opens a file for reading and writing, so that all its users can share the mapping.
+///
+/// Opens it read-only when nothing else is possible or requested.
+fn open(path: &Path, how: Open) -> io::Result<OpenedFile> {
+    // Opening a pipe under a segment's name must not block.
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::RDWR;
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     let opened = match how {
@@ -144,14 +145,14 @@ fn open(path: &Path, how: Open) -> io::Result<Opened> {
     };
     let file = regular(file)?;
     let facts = rustix::fs::fstat(&file)?;
-    Ok(Opened {
+    Ok(OpenedFile {
         file,
         id: (facts.st_dev, facts.st_ino),
         writable,
     })
 }
 
-/// Maps a file in `dir` as a DAX mount lets one; says what the kernel says to it where it does not.
+/// Maps a file in `dir` with `MAP_SYNC`; returns the kernel's error where it refuses.
 fn try_mapping(dir: &Path) -> io::Result<Option<String>> {
     let file = trial_file(dir, OFlags::empty())?;
     rustix::fs::ftruncate(&file, BLOCK_BYTES as u64)?;

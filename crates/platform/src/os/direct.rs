@@ -1,7 +1,8 @@
-//! Whether a file system does direct I/O at our alignment: found out by doing it.
+//! Tests whether a file system supports direct I/O at our alignment.
 //!
-//! Some refuse the flag at opening (old tmpfs), some accept it and refuse transfers, some want
-//! larger blocks. The answer is per file system (device number), asked once.
+//! Some refuse the flag at opening (old tmpfs), some accept it and refuse transfers, and some need
+//! larger blocks. The result holds per file system (device number). Not here: remembering it
+//! (`os/disk.rs`).
 
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
@@ -13,16 +14,18 @@ use rustix::fs::{Mode, OFlags};
 use crate::buf::AlignedBuf;
 use crate::disk::BLOCK_BYTES;
 
-/// Name of the trial file where nameless files are not possible; removed at once.
+/// Name of the trial file where unnamed files are not possible; removed at once.
 const TRIAL_NAME: &str = ".direct-io-trial.tmp";
 
-/// The device number of the file system that holds `dir`.
+/// Returns the device number of the file system that holds `dir`.
 pub(super) fn device(dir: &Path) -> io::Result<u64> {
     Ok(std::fs::metadata(dir)?.dev())
 }
 
-/// Writes and reads one block. False when the file system refuses; an error when nothing can be
-/// tried (no room, read-only, no such directory).
+/// Writes and reads one block.
+///
+/// Returns false when the file system refuses, and an error when the test is not possible (no room,
+/// read-only, no such directory).
 pub(super) fn try_in(dir: &Path) -> io::Result<bool> {
     let file = match trial_file(dir, OFlags::DIRECT) {
         Ok(file) => file,
@@ -39,7 +42,7 @@ pub(super) fn try_in(dir: &Path) -> io::Result<bool> {
     }
 }
 
-/// A file in `dir`, opened with `flags`, that is gone when it is closed.
+/// Opens a file in `dir` with `flags` that disappears when it is closed.
 pub(super) fn trial_file(dir: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | flags;
     let mode = Mode::RUSR | Mode::WUSR;
@@ -48,14 +51,14 @@ pub(super) fn trial_file(dir: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     }
     let path = dir.join(TRIAL_NAME);
     let opened = rustix::fs::open(&path, flags | OFlags::CREATE, mode);
-    // The name may be there even if the opening was refused.
+    // The name may exist even if the opening was refused.
     let removed = std::fs::remove_file(&path);
     let file = opened?;
     removed?;
     Ok(file)
 }
 
-/// Whether an error means "not directly", rather than "not at all".
+/// Returns true when an error means that only direct I/O is refused.
 pub(super) fn refused(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let codes = [Errno::INVAL, Errno::OPNOTSUPP].map(Errno::raw_os_error);

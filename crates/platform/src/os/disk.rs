@@ -1,7 +1,8 @@
 //! The real file system.
 //!
-//! Segment files are opened for direct I/O where their file system can, else buffered, which is
-//! said once per file system. Everything about names runs on blocking threads.
+//! Segment files are opened for direct I/O where their file system supports it, else buffered,
+//! which is logged once per file system. All operations on names run on blocking threads. Not here:
+//! the I/O of open segment files (`os/called.rs`, `os/dax/file.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use crate::buf::BufPool;
 use crate::disk::{Disk, Entry, Medium, Open, Space};
 use crate::error::Error;
 
-/// Free read buffers that a shard keeps for reuse, in bytes.
+/// Maximum bytes of free read buffers that a shard keeps for reuse.
 const READ_BUFFERS_KEPT_BYTES_MAX: usize = 64 << 20;
 
 /// The real disk of a shard; clones share it.
@@ -33,7 +34,7 @@ pub struct SystemDisk {
     buffers: BufPool,
     /// Whether direct I/O works, by device number.
     direct: Rc<RefCell<HashMap<u64, bool>>>,
-    /// Nothing is written, not even to try direct I/O.
+    /// True when nothing may be written, not even to test direct I/O.
     read_only: Rc<Cell<bool>>,
     dax: Rc<Dax>,
 }
@@ -49,23 +50,24 @@ impl SystemDisk {
         }
     }
 
-    /// Has the segment files under `dir`, which exists, mapped from now on. Refuses when it is not on
-    /// a DAX mount, unless nobody expects it to keep anything (`volatile`): then it is emulated.
+    /// Maps the segment files under the existing directory `dir` from now on.
+    ///
+    /// Fails when it is not on a DAX mount, unless it is declared `volatile`: then it is emulated.
     pub async fn use_dax(&self, dir: &Path, volatile: bool) -> Result<Medium, Error> {
         self.dax.declare(dir, volatile).await
     }
 
-    /// Keeps what is below each of `dirs` apart from now on: one whose disk hangs holds up nobody who wants another.
+    /// Gives each of `dirs` its own limits from now on, so that a hanging disk blocks no other.
     pub fn keep_apart(&self, dirs: impl IntoIterator<Item = PathBuf>) {
         self.engine.keep_apart(dirs);
     }
 
-    /// From now on no file is made to find out whether direct I/O works: for who only reads, and by the page cache.
+    /// Stops the tests for direct I/O from now on: for read-only use through the page cache.
     pub fn set_read_only(&self) {
         self.read_only.set(true);
     }
 
-    /// Whether segment files in `dir` bypass the page cache.
+    /// Returns true when segment files in `dir` bypass the page cache.
     pub async fn direct(&self, dir: &Path) -> io::Result<bool> {
         if self.read_only.get() {
             return Ok(false);
@@ -85,7 +87,7 @@ impl SystemDisk {
         Ok(works)
     }
 
-    /// Runs a call about `path` that may block on a thread that may, in its lane.
+    /// Runs a blocking call about `path` on a blocking thread, within the limits of its lane.
     async fn call<T: Send + 'static>(
         &self,
         path: &Path,
@@ -115,7 +117,8 @@ impl Disk for SystemDisk {
         if let Some(file) = self.dax.open(path, how, &self.buffers).await {
             return file.map(SystemFile::from);
         }
-        // Where nothing can be tried (read-only, full), the file itself shows whether it works.
+        // Where no test is possible (read-only, full), opening the file shows whether direct I/O
+        // works.
         let wanted = self.direct(&names::parent_of(path)).await.unwrap_or(true);
         let at = path.to_owned();
         let (file, direct) = self.call(path, move || open(&at, how, wanted)).await?;
@@ -182,7 +185,7 @@ impl Disk for SystemDisk {
 }
 
 fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
-    // A pipe that lies there under a segment's name must not be waited for.
+    // Opening a pipe under a segment's name must not block.
     let flags = OFlags::CLOEXEC
         | OFlags::NONBLOCK
         | match how {
@@ -194,7 +197,7 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
     if direct {
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode).map_err(io::Error::from) {
             Ok(file) => return Ok((names::regular(file)?, true)),
-            // A refused creation has created the name on some kernels: see below.
+            // On some kernels a refused creation still creates the name: see below.
             Err(error) if direct::refused(&error) => {}
             Err(error) => return Err(error),
         }

@@ -1,8 +1,8 @@
-//! The two ways of doing file I/O behind one set of calls, and the choice between them.
+//! The two implementations of file I/O behind one set of calls, and the choice between them.
 //!
-//! Each call is one system call: it may do less than asked, and the caller goes on from there. The
-//! buffers of a call live until the kernel is done with them, also when the call's future is
-//! dropped.
+//! Each call is one system call: it may transfer less than requested, and the caller continues from
+//! there. The buffers of a call live until the kernel is done with them, even when the call's
+//! future is dropped. Not here: completing partial transfers (`os/called.rs`).
 
 use std::io;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::lanes::{Kind, Lane, Lanes, Places, WRITES_MAX};
+use super::lanes::{Lane, LaneKind, Lanes, Places, WRITES_MAX};
 use super::ring::{self, Ring};
 use super::threads;
 use super::turns::{Turn, Turns};
@@ -20,7 +20,7 @@ use crate::buf::AlignedBuf;
 use crate::disk::IoClass;
 use crate::error::Error;
 
-/// Parts of one vectored write; the kernel's own bound is 1024.
+/// Maximum parts of one vectored write; the kernel's limit is 1024.
 pub(super) const PARTS_MAX: usize = 512;
 
 /// The setting `disk.engine`.
@@ -28,17 +28,17 @@ pub(super) const PARTS_MAX: usize = 512;
 pub enum EngineChoice {
     /// `io_uring` if it works, else threads.
     Auto,
-    /// `io_uring`, or refuse to start.
+    /// `io_uring`; fails to start without it.
     IoUring,
     /// The thread pool.
     Threads,
 }
 
 impl EngineChoice {
-    /// The names of the setting's values.
+    /// The names of the values of the setting.
     pub const NAMES: [&str; 3] = ["auto", "io_uring", "threads"];
 
-    /// The choice of a name.
+    /// Returns the choice with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "auto" => Some(Self::Auto),
@@ -52,7 +52,7 @@ impl EngineChoice {
 /// The engine of a shard.
 pub(super) struct Engine {
     way: Way,
-    /// Of large reads.
+    /// Limits large reads.
     pub(super) turns: Turns,
     pub(super) lanes: Lanes,
 }
@@ -76,7 +76,7 @@ impl Engine {
         })
     }
 
-    /// Keeps what is below each of `dirs` apart: one that hangs holds up nobody else.
+    /// Gives each of `dirs` its own lane, so that a hanging directory blocks no other.
     pub(super) fn keep_apart(&self, dirs: impl IntoIterator<Item = PathBuf>) {
         let count = dirs.into_iter().fold(0, |_, dir| self.lanes.add(&dir));
         let of_each = self.lanes.slow_max().saturating_add(WRITES_MAX);
@@ -101,7 +101,9 @@ impl Engine {
         }
     }
 
-    /// Writes some of `parts` (at most [`PARTS_MAX`]); says how many bytes. Threads know no classes.
+    /// Writes some of `parts` (at most [`PARTS_MAX`]), and returns the number of bytes.
+    ///
+    /// The thread engine ignores classes.
     pub(super) async fn write(
         &self,
         lane: &Lane,
@@ -111,15 +113,16 @@ impl Engine {
         parts: Vec<Bytes>,
     ) -> io::Result<usize> {
         debug_assert!(parts.len() <= PARTS_MAX);
-        let places = lane.request(self.kind(Kind::Write)).await;
+        let places = lane.request(self.kind(LaneKind::Write)).await;
         match &self.way {
             Way::Ring(ring) => ring.write(file, class, position, parts, places).await,
             Way::Threads { .. } => threads::write(file, position, parts, places).await,
         }
     }
 
-    /// Reads into a part of `buf`; says how many bytes came, 0 at the end of the
-    /// file. The transfer keeps its turn and its places to its end.
+    /// Reads into a part of `buf`, and returns the number of bytes, 0 at the end of the file.
+    ///
+    /// The transfer keeps its turn and its places until its end.
     pub(super) async fn read(
         &self,
         file: &Arc<OwnedFd>,
@@ -135,43 +138,43 @@ impl Engine {
         }
     }
 
-    /// Syncs bytes and length.
+    /// Syncs data and length.
     pub(super) async fn sync(&self, lane: &Lane, file: &Arc<OwnedFd>) -> io::Result<()> {
-        let places = lane.request(Kind::Slow).await;
+        let places = lane.request(LaneKind::Slow).await;
         match &self.way {
             Way::Ring(ring) => ring.sync(file, places).await,
             Way::Threads { .. } => threads::sync(file, places).await,
         }
     }
 
-    /// Reserves room; the file becomes at least this long.
+    /// Reserves room and extends the file to at least `len` bytes.
     pub(super) async fn allocate(
         &self,
         lane: &Lane,
         file: &Arc<OwnedFd>,
         len: u64,
     ) -> io::Result<()> {
-        let places = lane.request(Kind::Slow).await;
+        let places = lane.request(LaneKind::Slow).await;
         match &self.way {
             Way::Ring(ring) => ring.allocate(file, len, places).await,
             Way::Threads { .. } => threads::allocate(file, len, places).await,
         }
     }
 
-    /// What a read into `buf` is.
-    pub(super) fn kind_of_read(&self, buf: &AlignedBuf) -> Kind {
+    /// Returns the kind of a read into `buf`.
+    pub(super) fn kind_of_read(&self, buf: &AlignedBuf) -> LaneKind {
         self.kind(if ring::is_slow(buf) {
-            Kind::Slow
+            LaneKind::Slow
         } else {
-            Kind::Read
+            LaneKind::Read
         })
     }
 
-    /// What a request is that is of this kind in a ring.
-    fn kind(&self, in_ring: Kind) -> Kind {
+    /// Returns the kind of a request whose kind in a ring is `in_ring`.
+    fn kind(&self, in_ring: LaneKind) -> LaneKind {
         match self.way {
             Way::Ring(_) => in_ring,
-            Way::Threads { .. } => Kind::Slow,
+            Way::Threads { .. } => LaneKind::Slow,
         }
     }
 }

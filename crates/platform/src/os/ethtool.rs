@@ -1,8 +1,8 @@
-//! Rings, channels, coalescing and statistics of network cards, by the `SIOCETHTOOL` ioctl.
+//! Rings, channels, coalescing and statistics of network cards, through the `SIOCETHTOOL` ioctl.
 //!
-//! The structures are frozen by the kernel: a command, then 32-bit numbers. Invariants: nothing is changed that was not
-//! named (the card's values are read first, the named ones replaced, the whole written); a name that a table does not have
-//! is an error. Not here: what values are good.
+//! The kernel guarantees the layout of the structures: a command, then 32-bit numbers. Invariants:
+//! only named values change (the card's values are read, the named ones replaced, and all written
+//! back); a name that the table lacks is an error. Not here: which values are good.
 #![allow(unsafe_code, reason = "an ioctl that no safe wrapper has")]
 
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 
 /// `SIOCETHTOOL` of `linux/sockios.h`.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
-/// Length of a name of a device, with its end.
+/// Length of a device name, with its terminator.
 const NAME_BYTES: usize = 16;
 /// `ETH_GSTRING_LEN`.
 const STRING_BYTES: usize = 32;
@@ -37,16 +37,17 @@ pub enum Table {
     Coalescing,
 }
 
-/// A number of a table.
+/// A named number of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// As it is named here.
+    /// The name in this module.
     pub name: &'static str,
     /// Its value.
     pub value: u32,
 }
 
-/// Command to read, command to write, how many numbers, and which of them (by place, behind the command) is what.
+/// Read command, write command, count of numbers, and the name of each known one by its position
+/// after the command.
 struct Layout {
     get: u32,
     set: u32,
@@ -106,7 +107,7 @@ pub fn read(device: &str, table: Table) -> io::Result<Vec<Field>> {
     Ok(layout.names.iter().map(field).collect())
 }
 
-/// Writes numbers of a table; the others stay as they are.
+/// Writes the named numbers of a table; the others do not change.
 pub fn write(device: &str, table: Table, wanted: &[(&str, u32)]) -> io::Result<()> {
     let layout = table.layout();
     let mut numbers = get(device, &layout)?;
@@ -129,9 +130,9 @@ fn get(device: &str, layout: &Layout) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// The statistics of a device's driver, by the driver's names.
+/// Returns the statistics of a device's driver, with the driver's names.
 pub fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
-    // Command, a reserved number, the mask of sets (64 bits), and the length that comes back.
+    // Command, a reserved number, the mask of sets (64 bits), and the returned length.
     let mut info = [GET_STRING_SET_INFO, 0, 1 << SET_OF_STATISTICS, 0, 0];
     ask(device, &mut info)?;
     let count = if info[2] == 0 { 0 } else { info[4] };
@@ -142,8 +143,8 @@ pub fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     let many = usize::try_from(count).unwrap_or(0);
-    // As long as for the most there can be: between two calls a driver may have become one with more queues, and the
-    // kernel copies as many as there are then.
+    // Both buffers have the maximum size: a driver may gain queues between two calls, and the
+    // kernel copies as many statistics as exist then.
     let most = usize::try_from(STATISTICS_MAX).unwrap_or(0);
     let mut strings = vec![0_u32; 3 + most * STRING_BYTES / 4];
     strings[..3].copy_from_slice(&[GET_STRINGS, SET_OF_STATISTICS, count]);
@@ -151,7 +152,7 @@ pub fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
     let mut values = vec![0_u32; 2 + most * 2];
     values[..2].copy_from_slice(&[GET_STATISTICS, count]);
     ask(device, &mut values)?;
-    // A driver may have fewer by now, never more than it was told.
+    // A driver may have fewer statistics by now, and never returns more than the given count.
     let many = many.min(usize::try_from(strings[2].min(values[1])).unwrap_or(0));
     let names = strings[3..].chunks_exact(STRING_BYTES / 4);
     let values = values[2..].chunks_exact(2);
@@ -180,7 +181,7 @@ struct Request {
     rest: [u8; 24 - size_of::<*mut c_void>()],
 }
 
-/// Asks the kernel; `numbers` begins with a command and is as long as the command's structure.
+/// Sends a request to the kernel; `numbers` is a command and the rest of its structure.
 fn ask(device: &str, numbers: &mut [u32]) -> io::Result<()> {
     let mut name = [0; NAME_BYTES];
     if device.len() >= NAME_BYTES || device.is_empty() {
@@ -193,9 +194,10 @@ fn ask(device: &str, numbers: &mut [u32]) -> io::Result<()> {
         rest: [0; 24 - size_of::<*mut c_void>()],
     };
     let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
-    // SAFETY: the request is a whole `ifreq` whose name ends with a zero; its pointer leads to `numbers`, which is borrowed
-    // for longer than the call and at least as long as the structure of its command: what the kernel copies for the
-    // commands of `Layout` is 4 * (numbers + 1) bytes, and for strings and statistics there is room for the most.
+    // SAFETY: the request is a whole `ifreq` whose name ends with a zero. Its pointer leads to
+    // `numbers`, which is borrowed for longer than the call and is at least as long as the
+    // structure of its command: for the commands of `Layout` the kernel copies 4 * (numbers + 1)
+    // bytes, and for strings and statistics there is room for the maximum.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     if answer < 0 {
         return Err(io::Error::last_os_error());

@@ -1,4 +1,7 @@
 //! A real segment file, on either medium.
+//!
+//! Forwards each operation to the file of its medium. Not here: the operations (`os/called.rs`,
+//! `os/dax/file.rs`).
 
 use std::io;
 
@@ -38,7 +41,7 @@ impl From<MappedFile> for SystemFile {
 }
 
 impl SystemFile {
-    /// Whether it bypasses the page cache.
+    /// Returns true when the file bypasses the page cache.
     pub fn is_direct(&self) -> bool {
         match &self.medium {
             OnMedium::Called(file) => file.is_direct(),

@@ -1,10 +1,13 @@
-//! Lanes: what of a shard's means each directory may take, so that one whose disk hangs holds up nobody but who wants it.
+//! Lanes: limits of a shard's resources per directory, so that a hanging disk blocks only its own
+//! users.
 //!
-//! A call to a disk that does not answer does not come back, and who asked comes again: what it holds of the ring, of the
-//! kernel's workers and of the threads that may block would be all there is after a while, and no other disk of the shard
-//! could be asked for anything. Invariants: what is under way in one directory is bounded by its lane, whoever waits for it;
-//! a place is free again when the kernel is done, not when nobody waits any more; who waits for a place waits in line.
-//! Each knows for how long it has had what under way. It does not: say that a disk hangs, or give anything up.
+//! A call to a hanging disk does not return, and its caller sends more calls. Without limits, they
+//! would take all of the ring, of the kernel's workers and of the blocking threads after a while,
+//! and the shard could not use any other disk. Invariants: the lane bounds the operations in flight
+//! of one directory, whatever the caller does; a place is free again when the kernel is done, not
+//! when the caller stops waiting; waiters for a place are served in order. Each lane knows how long
+//! its oldest operation has been in flight. Not here: deciding that a disk hangs, and canceling
+//! operations.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -16,41 +19,43 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::under_way::{Begin, UnderWay};
 use crate::clock::Instant;
 
-/// Requests of one directory at a time: more than keeps a device busy, and a fraction of what a ring takes.
+/// Maximum concurrent requests of one directory: more than keeps a device busy, and a fraction of
+/// the ring.
 const REQUESTS_MAX: usize = 192;
 
-/// Writes among them. One that cannot be done at once holds one of the kernel's workers until it is done.
+/// Maximum writes among them. A write that cannot complete at once holds a kernel worker until it
+/// is done.
 pub(super) const WRITES_MAX: usize = 96;
 
-/// Calls about names of one directory at a time.
+/// Maximum concurrent calls about names of one directory.
 const CALLS_MAX: usize = 16;
 
-/// A place among others; free when it is dropped. `None`: nothing is bounded any more.
+/// A permit, released when it is dropped; `None` for a read, whose kind has no limit.
 type Permit = Option<OwnedSemaphorePermit>;
 
-/// The place of a call in a lane; free when it is dropped.
-pub(super) struct Place {
+/// The place of a call in a lane; dropping it releases the place.
+pub(super) struct LanePlace {
     _call: Permit,
     _begin: Begin,
 }
 
-/// The places of a request; free when they are dropped.
+/// The places of a request; dropping them releases the places.
 pub(super) struct Places {
     _request: Permit,
     _among: Permit,
     _begin: Begin,
 }
 
-/// What a request is.
+/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum LaneKind {
     Read,
     Write,
-    /// It holds a thread until it is done.
+    /// A request that holds a thread until it is done.
     Slow,
 }
 
-/// What one directory may have under way.
+/// The limits of one directory.
 pub(super) struct Lane {
     requests: Arc<Semaphore>,
     writes: Arc<Semaphore>,
@@ -70,13 +75,13 @@ impl Lane {
         })
     }
 
-    /// Waits for a place for a request, and one among those of its kind.
-    pub(super) async fn request(&self, kind: Kind) -> Places {
-        // Never closed.
+    /// Waits for a place among the requests, and for one among those of its kind.
+    pub(super) async fn request(&self, kind: LaneKind) -> Places {
+        // The semaphores are never closed.
         let among = match kind {
-            Kind::Read => None,
-            Kind::Write => Arc::clone(&self.writes).acquire_owned().await.ok(),
-            Kind::Slow => Arc::clone(&self.slow).acquire_owned().await.ok(),
+            LaneKind::Read => None,
+            LaneKind::Write => Arc::clone(&self.writes).acquire_owned().await.ok(),
+            LaneKind::Slow => Arc::clone(&self.slow).acquire_owned().await.ok(),
         };
         Places {
             _request: Arc::clone(&self.requests).acquire_owned().await.ok(),
@@ -85,15 +90,15 @@ impl Lane {
         }
     }
 
-    /// Waits for a place for a call about a name.
-    pub(super) async fn call(&self) -> Place {
-        Place {
+    /// Waits for a place among the calls about names.
+    pub(super) async fn call(&self) -> LanePlace {
+        LanePlace {
             _call: Arc::clone(&self.calls).acquire_owned().await.ok(),
             _begin: self.under_way.begin(Instant::now()),
         }
     }
 
-    /// For how long what is under way longest has been.
+    /// Returns how long the oldest operation has been in flight.
     pub(super) fn under_way_for(&self) -> Duration {
         self.under_way.longest(Instant::now())
     }
@@ -101,16 +106,16 @@ impl Lane {
 
 /// The lanes of a shard.
 pub(super) struct Lanes {
-    /// Directories with a lane of their own.
-    // Bounded: those of the settings.
+    /// Directories with their own lane.
+    // Bounded: the directories of the settings.
     apart: RefCell<Vec<(PathBuf, Arc<Lane>)>>,
-    /// Of everything else.
+    /// The lane of everything else.
     rest: Arc<Lane>,
     slow_max: usize,
 }
 
 impl Lanes {
-    /// One for everything, with so many slow requests at a time.
+    /// Creates one lane for everything, with at most `slow_max` concurrent slow requests.
     pub(super) fn new(slow_max: usize) -> Self {
         Self {
             apart: RefCell::default(),
@@ -119,7 +124,7 @@ impl Lanes {
         }
     }
 
-    /// Gives what is below `dir` a lane of its own; says how many have one.
+    /// Gives everything below `dir` its own lane, and returns the number of such directories.
     pub(super) fn add(&self, dir: &Path) -> usize {
         let mut apart = self.apart.borrow_mut();
         if !apart.iter().any(|(other, _)| other == dir) {
@@ -128,7 +133,7 @@ impl Lanes {
         apart.len()
     }
 
-    /// The lane of `path`: that of the innermost directory around it.
+    /// Returns the lane of `path`: that of the innermost enclosing directory.
     pub(super) fn of(&self, path: &Path) -> Arc<Lane> {
         let apart = self.apart.borrow();
         let around = apart.iter().filter(|(dir, _)| path.starts_with(dir));
@@ -136,7 +141,7 @@ impl Lanes {
         Arc::clone(innermost.map_or(&self.rest, |(_, lane)| lane))
     }
 
-    /// The slow requests that a lane may have.
+    /// Returns the limit of slow requests per lane.
     pub(super) fn slow_max(&self) -> usize {
         self.slow_max
     }
@@ -169,11 +174,11 @@ mod tests {
         let ran = run_shard(None, async {
             let engine = Rc::new(Engine::start(EngineChoice::Auto).unwrap());
             if engine.name() != "io_uring" {
-                // Nothing can be read from a pipe at a position.
+                // A pipe cannot be read at a position by the thread engine.
                 return;
             }
             engine.keep_apart(["/hangs".into(), "/works".into()]);
-            // Reads of an empty pipe do not come back.
+            // Reads of an empty pipe do not return.
             let (pipe, writer) = std::io::pipe().unwrap();
             let stuck = file(&engine, "/hangs/t-0/0.log", pipe.into());
             let reads: Vec<_> = (0..400)

@@ -1,6 +1,7 @@
-//! Names and small files, by blocking calls; they run on threads that may block.
+//! File names and small files, through blocking calls, which run on blocking threads.
 //!
-//! Invariant: what a function here promises to be durable has been synced when it returns.
+//! Invariant: everything that a function here promises to be durable is synced when it returns. Not
+//! here: segment files, and the choice of the thread (`os/disk.rs`).
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,7 +19,7 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
         let entry = entry?;
         let facts = match fs::metadata(entry.path()) {
             Ok(facts) => facts,
-            // A link that leads nowhere is a name all the same; a file removed meanwhile is not.
+            // A dangling link still counts as a name; a file removed meanwhile does not.
             Err(error) if is_dead_end(&error) => match entry.metadata() {
                 Ok(facts) => facts,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -37,19 +38,19 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// True for what a link can lead to: nothing, or itself.
+/// Returns true for the errors of a link without a target or to itself.
 fn is_dead_end(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
 }
 
-/// Creates a directory and its parents where they are missing, each durable in its parent. Blocks.
+/// Creates a directory and its missing parents, each durable in its parent; blocks.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
     let parent = parent_of(dir);
     match fs::create_dir(dir) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {
-            // Who made it may have failed before the sync; a parent that is not ours to sync is not
-            // ours to worry about.
+            // The creator may have failed before the sync. A parent that this process may not sync
+            // does not matter.
             return match sync_dir(&parent) {
                 Err(error) if not_ours(&error) => Ok(()),
                 result => result,
@@ -62,7 +63,7 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     sync_dir(&parent).inspect_err(|_| {
-        // Who tries again must not find it there and take it for durable.
+        // A retry must not find the directory and take it for durable.
         drop(fs::remove_dir(dir));
     })
 }
@@ -82,11 +83,12 @@ fn open_dir(dir: &Path) -> io::Result<OwnedFd> {
 }
 
 fn sync_opened(dir: OwnedFd) -> io::Result<()> {
-    // Whatever the reason, a sync that failed is not tried again; no room is one of them: the name may be there.
+    // `other` hides the error code, so that no caller retries a failed sync, even after an error
+    // for lack of room: the name may be there.
     rustix::fs::fsync(dir).map_err(|error| io::Error::other(io::Error::from(error)))
 }
 
-/// Gives back what was opened without waiting, ready for use, if it is a regular file.
+/// Returns a file opened with `NONBLOCK`, ready for use, if it is a regular file.
 pub(crate) fn regular(file: OwnedFd) -> io::Result<OwnedFd> {
     match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
         FileType::RegularFile => {}
@@ -110,16 +112,16 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
     let mut file = File::from(regular(rustix::fs::open(&draft, flags, mode)?)?);
     file.write_all(bytes)?;
-    // Of a draft that could not be synced nothing is ever used.
+    // A draft that failed to sync is never used.
     file.sync_all()?;
     drop(file);
-    // Opened before the rename: a machine without a descriptor left refuses while nothing has happened.
+    // Opened before the rename: without a free descriptor the call fails before any change.
     let parent = open_dir(&parent_of(path))?;
     fs::rename(&draft, path)?;
     sync_opened(parent)
 }
 
-/// Gives a file a time of its last change.
+/// Sets the modification time of a file.
 pub(super) fn set_modified(path: &Path, modified_ms: i64) -> io::Result<()> {
     let at = Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
     File::open(path)?.set_modified(UNIX_EPOCH + at)
@@ -131,7 +133,7 @@ fn millis(time: SystemTime) -> i64 {
 }
 
 pub(super) fn space(dir: &Path) -> io::Result<Space> {
-    /// The kernel's numbers of tmpfs and ramfs.
+    /// The kernel's magic numbers of tmpfs and ramfs.
     const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
     let facts = rustix::fs::statvfs(dir)?;
     let kind = rustix::fs::statfs(dir)?.f_type.cast_unsigned();
@@ -142,7 +144,7 @@ pub(super) fn space(dir: &Path) -> io::Result<Space> {
     })
 }
 
-/// The directory that a name is in.
+/// Returns the directory that contains a name.
 pub(super) fn parent_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),

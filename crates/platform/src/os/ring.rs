@@ -1,11 +1,11 @@
-//! The `io_uring` engine: one ring for a shard, driven by two local tasks.
+//! The `io_uring` engine: one ring per shard, driven by two local tasks.
 //!
-//! Calls put a request in a queue; the submitting task wakes once for all that were queued in a
-//! turn of the shard and hands them over with one system call. The completing task sleeps on an
-//! eventfd. Invariants: everything the kernel may touch (buffers, vector of parts, file) is owned
-//! by the slot of its request until the completion has been seen, whoever dropped the future;
-//! requests in flight never exceed the completion queue; the ring goes only after the last
-//! completion.
+//! Calls queue requests; the submitting task wakes once for all requests queued in one turn of the
+//! shard, and submits them with one system call. The completing task sleeps on an eventfd.
+//! Invariants: everything that the kernel may access (buffers, vector of parts, file) is owned by
+//! the slot of its request until the completion is seen, even when the future is dropped; requests
+//! in flight never exceed the completion queue; the ring is dropped only after the last completion.
+//! Not here: retries, and limits per directory (`os/lanes.rs`).
 #![allow(unsafe_code, reason = "hands addresses to the kernel")]
 
 mod slots;
@@ -36,32 +36,34 @@ use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;
 use crate::disk::IoClass;
-use slots::{Kept, Key, Slots};
+use slots::{Key, RequestResources, Slots};
 
-/// Requests that can be handed over at once.
+/// Maximum number of requests submitted at once.
 const SUBMISSIONS_MAX: u32 = 128;
 
-/// Requests in flight: those of several directories that hang, and of others.
+/// Maximum requests in flight: enough for several hanging directories and others.
 const IN_FLIGHT_MAX: u32 = 1024;
 
-/// The kernel's workers when it does not say.
+/// Number of kernel workers when the kernel does not report it.
 const WORKERS_DEFAULT: usize = 8;
 
-/// The longest single transfer; the kernel's bound is a page less than 2 GiB.
+/// Maximum length of one transfer; the kernel's limit is a page less than 2 GiB.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
 
-/// A read into new memory of so many bytes goes to one of the kernel's workers at once. The kernel finds and clears the
-/// pages before it starts a direct read, in the thread that submits: many such reads of one turn would hold the shard for
-/// hundreds of milliseconds.
+/// A read into at least this many bytes of new memory goes directly to a kernel worker. Before a
+/// direct read, the kernel allocates and clears the pages in the submitting thread: many such reads
+/// in one turn would block the shard for hundreds of milliseconds.
 const NEW_BYTES_MAX: usize = 256 << 10;
 
-/// Pause after the kernel refused requests for a reason that does not pass by itself.
+/// Pause after the kernel refused requests for a lasting reason.
 const REFUSED_PAUSE: Duration = Duration::from_millis(10);
 
-/// Keeps the kernel's workers of a ring on the CPUs of the process: they take over nothing from the thread that made it.
+/// Confines the kernel workers of a ring to the CPUs of the process.
+///
+/// They do not inherit the CPUs of the thread that creates the ring.
 fn keep_workers(ring: &IoUring) {
     let kept = crate::cpus::allowed().and_then(|cpus| {
-        // SAFETY: a set of CPUs is an array of numbers, and no CPU is a set.
+        // SAFETY: a set of CPUs is an array of numbers, and all zeros is the empty set.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         for cpu in cpus
             .into_iter()
@@ -73,22 +75,22 @@ fn keep_workers(ring: &IoUring) {
         ring.submitter().register_iowq_aff(&set)
     });
     if let Err(error) = kept {
-        // Kernels before 5.14 do not know how: they run where the kernel likes.
+        // Kernels before 5.14 lack the call; the workers then run on any CPU.
         tracing::debug!(%error, "the workers of a ring are not confined to the CPUs of the process");
     }
 }
 
 /// A shard's ring and the tasks that drive it.
 pub(super) struct Ring {
-    core: Rc<Shared>,
+    core: Rc<RingCore>,
     tasks: [AbortHandle; 2],
 }
 
-/// What calls and tasks share.
-struct Shared {
+/// The state that calls and tasks share.
+struct RingCore {
     ring: RefCell<IoUring>,
     slots: RefCell<Slots>,
-    /// Requests not handed over yet.
+    /// Requests not submitted yet.
     queue: RefCell<VecDeque<squeue::Entry>>,
     in_flight: Cell<usize>,
     in_flight_max: usize,
@@ -96,7 +98,7 @@ struct Shared {
 }
 
 impl Ring {
-    /// Sets a ring up; an error says why this machine does not let us.
+    /// Sets up a ring; an error names the reason why this machine cannot.
     pub(super) fn start() -> io::Result<Self> {
         let explain =
             |what: &str, error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"));
@@ -128,9 +130,9 @@ impl Ring {
         submitter
             .register_eventfd(event.as_raw_fd())
             .map_err(|error| explain("io_uring eventfd", error))?;
-        // SAFETY: an `OwnedFd` keeps its descriptor open and the same, and the `AsyncFd` owns it.
+        // SAFETY: an `OwnedFd` keeps the same descriptor open, and the `AsyncFd` owns it.
         let event = unsafe { AsyncFd::register_with_interest(event, Interest::READABLE)? };
-        let core = Rc::new(Shared {
+        let core = Rc::new(RingCore {
             in_flight_max: ring.params().cq_entries() as usize,
             ring: RefCell::new(ring),
             slots: RefCell::default(),
@@ -160,9 +162,9 @@ impl Ring {
             let len = transfer_len(part.len());
             let entry = opcode::Write::new(fd, part.as_ptr(), len);
             let entry = entry.offset(position).ioprio(priority);
-            (Kept::parts(file, parts, places), entry.build())
+            (RequestResources::parts(file, parts, places), entry.build())
         } else {
-            let kept = Kept::parts(file, parts, places);
+            let kept = RequestResources::parts(file, parts, places);
             let (vector, count) = kept.vector();
             let entry = opcode::Writev::new(fd, vector.cast(), count);
             (kept, entry.offset(position).ioprio(priority).build())
@@ -190,7 +192,10 @@ impl Ring {
         if is_slow {
             entry = entry.flags(squeue::Flags::ASYNC);
         }
-        let (count, kept) = self.core.perform(entry, Kept::buf(file, buf, kept)).await?;
+        let (count, kept) = self
+            .core
+            .perform(entry, RequestResources::buf(file, buf, kept))
+            .await?;
         let buf = kept
             .into_buf()
             .ok_or_else(|| io::Error::other("read lost its buffer"))?;
@@ -201,7 +206,7 @@ impl Ring {
         let entry = opcode::Fsync::new(Fd(file.as_raw_fd()))
             .flags(FsyncFlags::DATASYNC)
             .build();
-        let kept = Kept::file(file, places);
+        let kept = RequestResources::file(file, places);
         self.core.perform(entry, kept).await.map(drop)
     }
 
@@ -212,14 +217,14 @@ impl Ring {
         places: Places,
     ) -> io::Result<()> {
         let entry = opcode::Fallocate::new(Fd(file.as_raw_fd()), len).build();
-        let kept = Kept::file(file, places);
+        let kept = RequestResources::file(file, places);
         self.core.perform(entry, kept).await.map(drop)
     }
 
-    /// How many of the kernel's workers do what cannot be done at once.
+    /// Returns the number of kernel workers for requests that cannot complete at once.
     pub(super) fn workers(&self) -> usize {
         let ring = self.core.ring.borrow();
-        // Zeros change nothing.
+        // Zeros only query.
         let mut workers = [0, 0];
         let asked = ring.submitter().register_iowq_max_workers(&mut workers);
         let bounded = usize::try_from(workers[0]).unwrap_or(0);
@@ -230,7 +235,7 @@ impl Ring {
         }
     }
 
-    /// Has the kernel use so many at most.
+    /// Sets the maximum number of kernel workers.
     pub(super) fn allow_workers(&self, count: usize) {
         let ring = self.core.ring.borrow();
         let mut workers = [u32::try_from(count).unwrap_or(u32::MAX), 0];
@@ -248,12 +253,14 @@ impl Drop for Ring {
     }
 }
 
-/// True for a read that one of the kernel's workers does.
+/// Returns true for a read that goes to a kernel worker.
 pub(super) fn is_slow(buf: &AlignedBuf) -> bool {
     buf.is_new() && buf.len() >= NEW_BYTES_MAX
 }
 
-/// As `ioprio_set(2)` has it: 0 is that of the process; the idle class is 3, in the upper three of sixteen bits.
+/// Returns the priority as for `ioprio_set(2)`.
+///
+/// 0 is that of the process; the idle class is 3, in the upper three of sixteen bits.
 fn priority_of(class: IoClass) -> u16 {
     match class {
         IoClass::Foreground => 0,
@@ -265,18 +272,20 @@ fn transfer_len(len: usize) -> u32 {
     u32::try_from(len.min(TRANSFER_BYTES_MAX)).unwrap_or(u32::MAX)
 }
 
-impl Shared {
-    /// Queues a request and waits for its result. Dropped early, the request goes on without us.
+impl RingCore {
+    /// Queues a request and waits for its result.
+    ///
+    /// If the future is dropped early, the request continues.
     async fn perform(
         self: &Rc<Self>,
         entry: squeue::Entry,
-        kept: Kept,
-    ) -> io::Result<(usize, Kept)> {
+        kept: RequestResources,
+    ) -> io::Result<(usize, RequestResources)> {
         let key = self.slots.borrow_mut().insert(kept);
         let entry = entry.user_data(key.as_user_data());
         self.queue.borrow_mut().push_back(entry);
         self.queued.notify_one();
-        let waiting = Waiting {
+        let waiting = CompletionFuture {
             core: self,
             key: Some(key),
         };
@@ -287,7 +296,7 @@ impl Shared {
         }
     }
 
-    /// Hands queued requests over, as many as there is room for.
+    /// Submits as many queued requests as there is room for.
     fn submit(&self) -> io::Result<()> {
         let mut ring = self.ring.borrow_mut();
         let mut queue = self.queue.borrow_mut();
@@ -296,8 +305,8 @@ impl Shared {
             while self.in_flight.get() < self.in_flight_max
                 && let Some(entry) = queue.front()
             {
-                // SAFETY: all that the entry points to belongs to its slot, which stays until its
-                // completion is reaped.
+                // SAFETY: everything that the entry points to belongs to its slot, which stays
+                // until its completion is reaped.
                 if unsafe { submissions.push(entry) }.is_err() {
                     break;
                 }
@@ -313,7 +322,7 @@ impl Shared {
         }
     }
 
-    /// Takes completions and wakes who waits for them.
+    /// Takes completions and wakes their waiters.
     fn reap(&self) {
         loop {
             let completed: Vec<(u64, i32)> = {
@@ -330,13 +339,13 @@ impl Shared {
             for (user_data, result) in completed {
                 let key = Key::of_user_data(user_data);
                 let left_over = self.slots.borrow_mut().complete(key, result);
-                // Outside the borrow: waking and dropping buffers run foreign code.
+                // Outside the borrow, because waking and dropping buffers run foreign code.
                 left_over.settle();
             }
         }
     }
 
-    /// Submits and reaps.
+    /// Submits and reaps, and returns when to run again.
     fn turn(&self) -> Next {
         let submitted = self.submit();
         self.reap();
@@ -367,20 +376,20 @@ impl Shared {
     }
 }
 
-/// When the submitting task has something to do again.
+/// When the submitting task must run again.
 enum Next {
     /// When a request is queued.
     Wait,
     /// After the other tasks had their turn.
     Again,
-    /// After a while: the kernel refused.
+    /// After a pause: the kernel refused.
     Later,
 }
 
-impl Drop for Shared {
+impl Drop for RingCore {
     fn drop(&mut self) {
-        // The kernel may still write to buffers of the slots: wait for it, shutting down can take
-        // that long.
+        // The kernel may still write to buffers of the slots. Wait for it, even if the shutdown
+        // takes that long.
         self.queue.get_mut().clear();
         while self.in_flight.get() > 0 {
             let waited = self.ring.get_mut().submit_and_wait(1);
@@ -396,15 +405,17 @@ impl Drop for Shared {
     }
 }
 
-/// Waits for a completion. Dropped before, it leaves the slot to the completion.
-struct Waiting<'a> {
-    core: &'a Rc<Shared>,
+/// A future that waits for a completion.
+///
+/// If it is dropped early, it leaves the slot to the completion.
+struct CompletionFuture<'a> {
+    core: &'a Rc<RingCore>,
     /// `None` once the slot has been taken.
     key: Option<Key>,
 }
 
-impl Future for Waiting<'_> {
-    type Output = (i32, Kept);
+impl Future for CompletionFuture<'_> {
+    type Output = (i32, RequestResources);
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let key = self.key.expect("not polled after completion");
@@ -416,7 +427,7 @@ impl Future for Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for CompletionFuture<'_> {
     fn drop(&mut self) {
         if let Some(key) = self.key {
             let left_over = self.core.slots.borrow_mut().abandon(key);
@@ -425,9 +436,9 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn submit_forever(core: Weak<Shared>) {
+async fn submit_forever(core: Weak<RingCore>) {
     while let Some(core) = core.upgrade() {
-        // Holding the ring while waiting is fine: its owner aborts this task.
+        // Holding the ring while waiting is safe: its owner aborts this task.
         match core.turn() {
             Next::Wait => core.queued.notified().await,
             Next::Again => tokio::task::yield_now().await,
@@ -436,12 +447,12 @@ async fn submit_forever(core: Weak<Shared>) {
     }
 }
 
-async fn complete_forever(core: Weak<Shared>, event: AsyncFd<OwnedFd>) {
+async fn complete_forever(core: Weak<RingCore>, event: AsyncFd<OwnedFd>) {
     loop {
         match event.readable().await {
             Ok(mut ready) => {
                 let mut count = [0; 8];
-                // An empty eventfd only means that somebody reaped before us.
+                // An empty eventfd only means that the completions were already reaped.
                 let _ = rustix::io::read(event.get_ref(), &mut count);
                 ready.clear_ready();
             }

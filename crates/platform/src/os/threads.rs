@@ -1,7 +1,8 @@
 //! File I/O on tokio's blocking threads.
 //!
-//! Each call moves its buffers and a share of the file into the thread, so a dropped future leaves
-//! nothing dangling: the call goes on and its result is lost.
+//! Each call moves its buffers and a reference to the file into the thread, so a dropped future
+//! leaves nothing dangling: the call continues and its result is dropped. Not here: completing
+//! partial transfers (`os/called.rs`).
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;
 
-/// Requests of one directory at a time: each holds a thread.
+/// Maximum concurrent requests of one directory; each holds a thread.
 pub(super) const THREADS_MAX: usize = 16;
 
 pub(super) async fn write(
@@ -68,7 +69,7 @@ pub(super) async fn allocate(file: &Arc<OwnedFd>, len: u64, places: Places) -> i
     .await
 }
 
-/// Runs a call that may block on a thread that may.
+/// Runs a blocking call on a blocking thread.
 pub(super) async fn run<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

@@ -1,10 +1,11 @@
-//! Turns of large reads: a few at a time at each device, each in pieces; others wait in line.
+//! Turns of large reads: a few at a time per device, each in pieces; others wait in order.
 //!
-//! A device works on what it was given in about that order. Hundreds of clients that ask for megabytes each would put
-//! gigabytes in front of the next small write, and of everybody who waits for its sync; each would hold its memory, too.
-//! Invariants: nobody overtakes; a turn is taken before the memory; a device that hangs keeps the turns of no other; the
-//! kernel's transfer has the turn to its end, also when nobody waits for it any more. Reads of the background have their own
-//! pace (see the limits of movers), small ones need no turn.
+//! A device processes its requests roughly in order. Hundreds of clients that read megabytes each
+//! would queue gigabytes before the next small write and the sync that others wait for, and each
+//! read would hold its memory. Invariants: reads are served in order; a turn is taken before the
+//! memory; a hanging device holds no turns of another; the kernel's transfer keeps the turn to its
+//! end, even when the caller stops waiting. Background reads have their own pace (see the limits of
+//! movers), and small reads need no turn.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,28 +16,28 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::disk::IoClass;
 
-/// Large reads that a shard has under way at a device.
+/// Maximum concurrent large reads of a shard at one device.
 const READS_MAX: usize = 2;
 
-/// The longest piece: a millisecond of a flash disk, and enough to keep it busy.
+/// Maximum length of a piece: a millisecond of a flash disk, and enough to keep it busy.
 const PIECE_BYTES: usize = 2 << 20;
 
-/// Reads below need no turn.
+/// Reads shorter than this need no turn.
 const LARGE_BYTES: usize = 256 << 10;
 
 /// The turns of a shard.
 #[derive(Default)]
 pub(super) struct Turns {
-    // Bounded: by the devices of the log directories and tiers.
+    // Bounded: the devices of the log directories and tiers.
     free: RefCell<HashMap<u64, Arc<Semaphore>>>,
 }
 
-/// A turn, if the read takes one; ends with its last clone.
+/// A turn, if the read needs one; it ends with its last clone.
 #[derive(Clone, Default)]
 pub(super) struct Turn(Option<Arc<OwnedSemaphorePermit>>);
 
 impl Turn {
-    /// How much of what is left is read next.
+    /// Returns how much of the remaining bytes is read next.
     pub(super) fn piece(&self, left: usize) -> usize {
         if self.0.is_some() {
             left.min(PIECE_BYTES)
@@ -52,7 +53,7 @@ impl Turns {
         if len < LARGE_BYTES || class == IoClass::Background {
             return Turn::default();
         }
-        // The inode of an open file is in memory: no need for a thread.
+        // The inode of an open file is in memory, so this needs no thread.
         match rustix::fs::fstat(file) {
             Ok(facts) => self.take_of(facts.st_dev).await,
             Err(_) => Turn::default(),
@@ -66,7 +67,7 @@ impl Turns {
                 .entry(device)
                 .or_insert_with(|| Arc::new(Semaphore::new(READS_MAX))),
         );
-        // It is never closed.
+        // The semaphore is never closed.
         Turn(free.acquire_owned().await.ok().map(Arc::new))
     }
 }
@@ -82,7 +83,7 @@ mod tests {
 
     type Waiting<'a> = Pin<Box<dyn Future<Output = Turn> + 'a>>;
 
-    /// The turn, if it has come.
+    /// Returns the turn if it is granted.
     fn now(waiting: &mut Waiting<'_>) -> Option<Turn> {
         match waiting
             .as_mut()

@@ -1,33 +1,34 @@
-//! What of a directory is under way, and since when.
+//! The operations of a directory that are in flight, and since when.
 //!
-//! Invariants: what has begun counts until the kernel is done with it, whoever waits for it; no more is kept than there are
-//! places in a lane.
+//! Invariants: an operation counts until the kernel is done with it, even when the caller stops
+//! waiting; no more entries are kept than there are places in a lane. Not here: limits
+//! (`os/lanes.rs`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Instant;
 
-/// Everything of one lane.
+/// The operations in flight of one lane.
 #[derive(Default)]
-pub(super) struct UnderWay(Mutex<Begun>);
+pub(super) struct UnderWay(Mutex<LaneOperations>);
 
 #[derive(Default)]
-struct Begun {
-    /// When each began; `None`: free.
-    // Bounded: by the places of a lane.
+struct LaneOperations {
+    /// When each operation began; `None` for a free entry.
+    // Bounded: the places of a lane.
     since: Vec<Option<Instant>>,
     free: Vec<usize>,
 }
 
-/// One that has begun; it has ended when this is dropped.
+/// An operation in flight; it ends when this is dropped.
 pub(super) struct Begin {
     of: Arc<UnderWay>,
     at: usize,
 }
 
 impl UnderWay {
-    /// Counts one more from now on.
+    /// Records the begin of an operation.
     pub(super) fn begin(self: &Arc<Self>, now: Instant) -> Begin {
         let mut begun = self.begun();
         let at = if let Some(at) = begun.free.pop() {
@@ -46,13 +47,13 @@ impl UnderWay {
         }
     }
 
-    /// For how long the one has been under way that began first; zero when there is none.
+    /// Returns the age of the oldest operation in flight; zero without one.
     pub(super) fn longest(&self, now: Instant) -> Duration {
         let first = self.begun().since.iter().flatten().min().copied();
         first.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
     }
 
-    fn begun(&self) -> MutexGuard<'_, Begun> {
+    fn begun(&self) -> MutexGuard<'_, LaneOperations> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

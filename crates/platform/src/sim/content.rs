@@ -1,9 +1,9 @@
 //! One simulated file: what readers see, what is durable, and the changes between the two.
 //!
 //! Invariants: `durable` plus every change of `pending` in order gives `live`, unless a failed sync
-//! has dropped changes; a crash image consists of durable bytes, zeroes and bytes of pending writes
-//! at the places they were written to, sector by sector. Mapped files are durable with each write and
-//! reservation that ends, and what is under way tears at any cache line; a length needs its sync.
+//! dropped changes; a crash image consists of durable bytes, zeroes, and bytes of pending writes at
+//! their positions, sector by sector. Mapped files are durable after each completed write and
+//! reservation, and writes in flight tear at any cache line; a length needs a sync.
 
 use bytes::Bytes;
 
@@ -11,20 +11,20 @@ use super::rng::Rng;
 use super::sparse::Sparse;
 use crate::disk::BLOCK_BYTES;
 
-/// What a device writes atomically.
+/// The unit that a device writes atomically.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// What a store to mapped memory writes atomically.
+/// The unit that a store to mapped memory writes atomically.
 const LINE_BYTES: usize = 64;
 
-/// How much of what was not synced survives a crash.
+/// How much of the unsynced data survives a crash.
 #[derive(Clone, Copy)]
 pub(super) struct Survival {
     percent: u64,
 }
 
 impl Survival {
-    /// Nothing, everything and a mixture are all worth a try.
+    /// Draws a percentage, with nothing, half and everything as frequent cases.
     pub(super) fn draw(rng: &mut Rng) -> Self {
         let percent = match rng.below(4) {
             0 => 0,
@@ -48,7 +48,7 @@ pub(super) enum Change {
         bytes: Bytes,
     },
     SetLen(u64),
-    /// Makes the file at least this long.
+    /// Extends the file to at least this length.
     Extend(u64),
 }
 
@@ -65,8 +65,9 @@ impl Change {
         }
     }
 
-    /// The parts of a write that a torn one may consist of: sectors of one block, most blocks
-    /// whole; or cache lines.
+    /// Returns the parts of a write that survive when it is torn.
+    ///
+    /// The parts are sectors of a block, with most blocks whole; or cache lines.
     fn torn(&self, rng: &mut Rng, survival: Survival, mapped: bool) -> Vec<Change> {
         let Self::Write { position, bytes } = self else {
             return if survival.survives(rng) {
@@ -75,7 +76,7 @@ impl Change {
                 Vec::new()
             };
         };
-        // Lines leave the processor in any order; a device does most blocks whole.
+        // Cache lines leave the processor in any order; a device writes most blocks whole.
         let (atom, torn_percent) = if mapped {
             (LINE_BYTES, 60)
         } else {
@@ -104,19 +105,19 @@ impl Change {
     }
 }
 
-/// A file's content.
+/// The content of a file.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     live: Sparse,
     durable: Sparse,
     pending: Vec<Change>,
-    /// Changes that left `pending` since the beginning.
+    /// Number of changes that have left `pending`.
     settled: u64,
     /// Room reserved by `allocate`, in bytes.
     reserved: u64,
-    /// On the medium `dax`.
+    /// True on the medium `dax`.
     mapped: bool,
-    /// When it was last changed (wall clock, milliseconds).
+    /// Modification time (wall clock, milliseconds).
     modified_ms: i64,
 }
 
@@ -128,17 +129,19 @@ impl Content {
         content
     }
 
-    /// Has it behave as on the medium `dax` from now on, or not.
+    /// Sets whether the file behaves as on the medium `dax` from now on.
     pub(super) fn set_mapped(&mut self, mapped: bool) {
         self.mapped = mapped;
     }
 
-    /// When it was last changed.
+    /// Returns the modification time.
     pub(super) fn modified_ms(&self) -> i64 {
         self.modified_ms
     }
 
-    /// Says when it was last changed. It outlives a loss of power: the worst that could be wrong of it.
+    /// Sets the modification time.
+    ///
+    /// It survives a power loss, which is the worst case when it is wrong.
     pub(super) fn set_modified(&mut self, modified_ms: i64) {
         self.modified_ms = modified_ms;
     }
@@ -166,12 +169,12 @@ impl Content {
         change.apply(&mut self.live);
         self.pending.push(change);
         if self.mapped && durable {
-            // Its call has synced the length, or there was nothing to sync.
+            // The call that made this change has synced the length, or there was nothing to sync.
             self.sync(u64::MAX);
         }
     }
 
-    /// A change that did not complete: some of it happened.
+    /// Applies parts of a change that did not complete.
     pub(super) fn apply_torn(&mut self, change: &Change, rng: &mut Rng) {
         let survival = Survival::draw(rng);
         for part in change.torn(rng, survival, self.mapped) {
@@ -179,7 +182,7 @@ impl Content {
         }
     }
 
-    /// Stands for all changes made so far.
+    /// Returns a mark for all changes made so far.
     pub(super) fn mark(&self) -> u64 {
         self.settled + self.pending.len() as u64
     }
@@ -198,8 +201,10 @@ impl Content {
         self.pending.drain(..count).collect()
     }
 
-    /// A failed sync as Linux does it: some changes reached the disk, the others never will, and
-    /// readers see them until the next start.
+    /// Simulates a failed sync of Linux.
+    ///
+    /// Some changes reach the disk and the others never do, but readers see them until the next
+    /// start.
     pub(super) fn sync_failed(&mut self, rng: &mut Rng) {
         let survival = Survival::draw(rng);
         for change in self.settle(u64::MAX) {
@@ -209,7 +214,7 @@ impl Content {
         }
     }
 
-    /// What is found after a power loss.
+    /// Returns the content after a power loss.
     pub(super) fn crashed(&self, rng: &mut Rng) -> Self {
         let mut durable = self.durable.clone();
         let survival = Survival::draw(rng);
@@ -234,19 +239,21 @@ impl Content {
         self.durable.flip(position, bit);
     }
 
-    /// Room that a write would take in addition.
+    /// Returns the additional room that a write needs.
     pub(super) fn growth_of_write(&self, position: u64, len: u64) -> u64 {
         let mut after = self.live.block_count() * BLOCK_BYTES as u64;
         after += self.live.missing_blocks(position, len) * BLOCK_BYTES as u64;
         after.max(self.reserved) - self.used_bytes()
     }
 
-    /// Room that a reservation would take in addition.
+    /// Returns the additional room that a reservation needs.
     pub(super) fn growth_of_reservation(&self, len: u64) -> u64 {
         len.saturating_sub(self.used_bytes())
     }
 
-    /// Room taken on the disk. Reserved and written blocks mostly coincide: the larger count rules.
+    /// Returns the room used on the disk.
+    ///
+    /// Reserved and written blocks mostly coincide, so the larger count applies.
     pub(super) fn used_bytes(&self) -> u64 {
         let written = self.live.block_count() * BLOCK_BYTES as u64;
         written.max(self.reserved)

@@ -1,8 +1,8 @@
-//! The simulated file system: every operation counted, delayed, and perhaps failed.
+//! The simulated file system: counts and delays every operation, and makes some fail.
 //!
-//! An operation is decided when it starts (its number, its fault), takes its time, and happens at
-//! its end. Invariants: after a power loss nothing changes any more; the images that
-//! [`SimDisk::crash`] and [`SimDisk::kill`] give share nothing with the disk they were taken of.
+//! The outcome of an operation is decided when it starts (its number, its fault); it then takes its
+//! time, and takes effect at its end. Invariants: after a power loss nothing changes; the images
+//! that [`SimDisk::crash`] and [`SimDisk::kill`] return share nothing with their original.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::content::{Change, Content};
 use super::fault::{Effect, Fault, Faults, OpKind, power_off};
 use super::file::SimFile;
-use super::hanging::Hanging;
+use super::hanging::HangingOperations;
 use super::mounts::Mounts;
 use super::rng::Rng;
 use super::tree::{NodeId, Tree, components};
@@ -24,41 +24,41 @@ use crate::disk::{Disk, Entry, Medium, Open, Space, too_long};
 /// A disk in memory; clones share it.
 #[derive(Clone)]
 pub struct SimDisk {
-    state: Rc<RefCell<State>>,
+    state: Rc<RefCell<SimDiskState>>,
 }
 
-pub(super) struct State {
+pub(super) struct SimDiskState {
     pub(super) tree: Tree,
     pub(super) rng: Rng,
     pub(super) faults: Faults,
-    /// Writes that have started and not ended.
+    /// Writes that have started but not ended.
     pub(super) in_flight: BTreeMap<u64, (NodeId, Change)>,
     capacity_bytes: Option<u64>,
     read_only: bool,
-    /// There are no descriptors: what needs one fails with this number.
+    /// The error number of operations that need a descriptor, when there are none.
     exhausted: Option<i32>,
     pub(super) mounts: Mounts,
     latency: (Duration, Duration),
-    /// What the operation that is starting takes beside that.
+    /// The additional time of the operation that is starting.
     delay: Duration,
-    /// The file system that it is on, if that hangs.
+    /// The hanging file system of the operation that is starting, if any.
     hangs: Option<PathBuf>,
-    pub(super) hanging: Hanging,
-    /// Segment files below are mapped.
+    pub(super) hanging: HangingOperations,
+    /// Directories whose segment files are mapped.
     dax: Vec<PathBuf>,
-    /// Tells when files are changed.
+    /// The clock for modification times.
     clock: Option<Clock>,
 }
 
 impl SimDisk {
-    /// An empty disk without faults.
+    /// Creates an empty disk without faults.
     pub fn new(seed: u64) -> Self {
         Self::holding(Tree::new(), seed)
     }
 
     fn holding(tree: Tree, seed: u64) -> Self {
         Self {
-            state: Rc::new(RefCell::new(State {
+            state: Rc::new(RefCell::new(SimDiskState {
                 tree,
                 rng: Rng::new(seed),
                 faults: Faults::new(),
@@ -70,14 +70,14 @@ impl SimDisk {
                 latency: (Duration::ZERO, Duration::ZERO),
                 delay: Duration::ZERO,
                 hangs: None,
-                hanging: Hanging::default(),
+                hanging: HangingOperations::default(),
                 dax: Vec::new(),
                 clock: None,
             })),
         }
     }
 
-    /// Gives it the clock that files' times are read from.
+    /// Sets the clock for modification times.
     pub(super) fn set_clock(&self, clock: &Clock) {
         self.state.borrow_mut().clock = Some(clock.clone());
     }
@@ -87,74 +87,78 @@ impl SimDisk {
         self.state.borrow_mut().faults.plan(fault);
     }
 
-    /// How many faults have not struck yet.
+    /// Returns the number of planned faults that have not struck.
     pub fn faults_left(&self) -> usize {
         self.state.borrow().faults.left()
     }
 
-    /// The operations that faults have struck, first to last.
+    /// Returns the operations that faults have struck, in order.
     pub fn struck(&self) -> Vec<(OpKind, PathBuf)> {
         self.state.borrow().faults.struck()
     }
 
-    /// Forgets the faults that have not struck.
+    /// Removes the faults that have not struck.
     pub fn clear_faults(&self) {
         self.state.borrow_mut().faults.clear();
     }
 
-    /// Operations so far; the number of the next one.
+    /// Returns the number of operations so far, which is the number of the next one.
     pub fn operations(&self) -> u64 {
         self.state.borrow().faults.operations()
     }
 
-    /// Sums up everything that was done, in order.
+    /// Returns a hash of all operations, in order.
     pub fn trace_hash(&self) -> u64 {
         self.state.borrow().faults.trace_hash()
     }
 
-    /// Sums up what is done, or does not: it costs more than what it sums up, which measurements want to know.
+    /// Turns the hash of operations on or off; measurements turn it off because it costs more than
+    /// the operations.
     pub fn set_traced(&self, traced: bool) {
         self.state.borrow_mut().faults.traced = traced;
     }
 
-    /// Bounds the room; `None` is endless. More than that is `StorageFull`.
+    /// Limits the room; `None` is unlimited. A write beyond it fails with `StorageFull`.
     pub fn set_capacity_bytes(&self, capacity_bytes: Option<u64>) {
         self.state.borrow_mut().capacity_bytes = capacity_bytes;
     }
 
-    /// Has the segment files under `dir` on the medium `dax`: what is written is durable, and what was
-    /// being written is torn anywhere.
+    /// Puts the segment files under `dir` on the medium `dax`: completed writes are durable, and
+    /// writes in flight can tear anywhere.
     pub fn use_dax(&self, dir: &Path) {
         self.state.borrow_mut().dax.push(dir.to_owned());
     }
 
-    /// Takes the file system at `dir` away: an empty directory is in its place, also for the processes to come.
+    /// Unmounts the file system at `dir`: an empty directory takes its place, also for later
+    /// processes.
     pub fn unmount(&self, dir: &Path) -> io::Result<()> {
         self.state.borrow_mut().tree.unmount(dir)
     }
 
-    /// Brings it back, as it was.
+    /// Mounts the file system again, unchanged.
     pub fn mount(&self, dir: &Path) -> io::Result<()> {
         self.state.borrow_mut().tree.mount(dir)
     }
 
-    /// Turns the disk read-only, or back.
+    /// Makes the disk read-only, or writable again.
     pub fn set_read_only(&self, read_only: bool) {
         self.state.borrow_mut().read_only = read_only;
     }
 
-    /// Takes all descriptors: what needs one fails with a number of the operating system (EMFILE, ENFILE), until there
-    /// are some again.
+    /// Makes operations that need a descriptor fail with an error number (EMFILE, ENFILE), until
+    /// `None` is set.
     pub fn set_exhausted(&self, errno: Option<i32>) {
         self.state.borrow_mut().exhausted = errno;
     }
 
-    /// Makes operations take a random time between the two. With zeroes they take turns, no time.
+    /// Makes operations take a random time between the two.
+    ///
+    /// With zeroes they yield to other tasks but take no time.
     pub fn set_latency(&self, min: Duration, max: Duration) {
         self.state.borrow_mut().latency = (min, max);
     }
 
-    /// Inverts a bit on the medium (position in bytes); the file need not be open.
+    /// Inverts a bit of a file on the medium, which need not be open (position in bytes).
     pub fn flip(&self, path: &Path, position: u64, bit: u8) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         let file = state.tree.file(path)?;
@@ -162,7 +166,7 @@ impl SimDisk {
         Ok(())
     }
 
-    /// Puts a file there as if it had always been, with its directories. For setting a scene.
+    /// Creates a durable file and its directories as an initial state, without an operation.
     pub fn put(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let mut tree = self.state.borrow().tree.clone();
         let mut dir = PathBuf::from("/");
@@ -187,22 +191,24 @@ impl SimDisk {
         Ok(())
     }
 
-    /// What readers of a file would see, without an operation. For looking at a scene.
+    /// Returns what readers of a file see, for inspection without an operation.
     pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
         let state = self.state.borrow();
         let file = state.tree.file(path)?;
         Ok(state.tree.content(file).live().to_vec())
     }
 
-    /// What a crash could not take away from a file, whatever its name is then.
+    /// Returns the bytes of a file that survive any crash, whatever its name is then.
     pub fn durable_contents(&self, path: &Path) -> io::Result<Vec<u8>> {
         let state = self.state.borrow();
         let file = state.tree.file(path)?;
         Ok(state.tree.content(file).durable_bytes().to_vec())
     }
 
-    /// Cuts the power and gives the disk as the next start finds it: each write, length and name
-    /// that was not synced is there, absent or torn, as `seed` has it. This disk is off afterwards.
+    /// Cuts the power, and returns the disk as the next start finds it.
+    ///
+    /// `seed` determines for each unsynced write, length and name whether it is there, absent or
+    /// torn. This disk is off afterwards.
     #[must_use]
     pub fn crash(&self, seed: u64) -> SimDisk {
         let mut rng = Rng::new(seed);
@@ -210,9 +216,10 @@ impl SimDisk {
         self.successor(tree, seed)
     }
 
-    /// Kills the process and gives the disk as the next one finds it: all that was completed is
-    /// there (and still not durable), writes under way are there in parts. This disk is off
-    /// afterwards.
+    /// Kills the process, and returns the disk as the next process finds it.
+    ///
+    /// Everything completed is there (but still not durable), and writes in flight are there in
+    /// parts. This disk is off afterwards.
     #[must_use]
     pub fn kill(&self, seed: u64) -> SimDisk {
         let mut rng = Rng::new(seed);
@@ -242,25 +249,25 @@ impl SimDisk {
         next
     }
 
-    /// An operation: `whole` if all goes well, `part` (may do nothing) if a fault strikes.
+    /// Performs an operation: `whole` on success, `part` (which may do nothing) if a fault strikes.
     pub(super) async fn act<T>(
         &self,
         kind: OpKind,
         path: &Path,
-        whole: impl FnOnce(&mut State) -> io::Result<T>,
-        part: impl FnOnce(&mut State),
+        whole: impl FnOnce(&mut SimDiskState) -> io::Result<T>,
+        part: impl FnOnce(&mut SimDiskState),
     ) -> io::Result<T> {
         self.start(kind, path, part)?;
         self.take_time().await;
         self.finish(whole)
     }
 
-    /// Counts the operation and lets a fault strike.
+    /// Counts the operation and applies a fault.
     pub(super) fn start(
         &self,
         kind: OpKind,
         path: &Path,
-        part: impl FnOnce(&mut State),
+        part: impl FnOnce(&mut SimDiskState),
     ) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         if state.faults.off {
@@ -329,7 +336,7 @@ impl SimDisk {
 
     pub(super) fn finish<T>(
         &self,
-        whole: impl FnOnce(&mut State) -> io::Result<T>,
+        whole: impl FnOnce(&mut SimDiskState) -> io::Result<T>,
     ) -> io::Result<T> {
         let mut state = self.state.borrow_mut();
         if state.faults.off {
@@ -342,11 +349,11 @@ impl SimDisk {
         result
     }
 
-    pub(super) fn with<T>(&self, access: impl FnOnce(&mut State) -> T) -> T {
+    pub(super) fn with<T>(&self, access: impl FnOnce(&mut SimDiskState) -> T) -> T {
         access(&mut self.state.borrow_mut())
     }
 
-    /// Takes the time that `bytes` take on a slow device.
+    /// Takes the time that a slow device needs for `bytes` bytes.
     pub(super) async fn take_time_for(&self, path: &Path, bytes: usize) {
         let delay = self.with(|state| state.mounts.delay(path, bytes));
         if delay > Duration::ZERO {
@@ -355,12 +362,12 @@ impl SimDisk {
     }
 
     async fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        let whole = |state: &mut State| match state.tree.create_dir(dir) {
-            // Somebody else was faster.
+        let whole = |state: &mut SimDiskState| match state.tree.create_dir(dir) {
+            // Another task created it first.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             made => made.map(drop),
         };
-        let part = |state: &mut State| {
+        let part = |state: &mut SimDiskState| {
             if state.rng.chance(50) {
                 let _ = state.tree.create_dir(dir);
             }
@@ -368,9 +375,9 @@ impl SimDisk {
         self.act(OpKind::CreateDir, dir, whole, part).await
     }
 
-    /// Creates a small file, or empties the one that is there.
+    /// Creates a small file, or empties an existing one.
     async fn create_small(&self, path: &Path) -> io::Result<NodeId> {
-        let create = |state: &mut State| {
+        let create = |state: &mut SimDiskState| {
             if state.tree.exists(path) {
                 let file = state.tree.file(path)?;
                 state.change(file, Change::SetLen(0));
@@ -378,7 +385,7 @@ impl SimDisk {
             }
             state.create(path, Content::default())
         };
-        let part = |state: &mut State| {
+        let part = |state: &mut SimDiskState| {
             if state.rng.chance(50) {
                 let _ = create(state);
             }
@@ -387,8 +394,8 @@ impl SimDisk {
     }
 }
 
-impl State {
-    /// Changes a file that is there.
+impl SimDiskState {
+    /// Changes an existing file.
     pub(super) fn change(&mut self, file: NodeId, change: Change) {
         let now_ms = self.now_ms();
         let content = self.tree.content_mut(file);
@@ -396,7 +403,7 @@ impl State {
         content.set_modified(now_ms);
     }
 
-    /// Makes a file; the name must be free.
+    /// Creates a file; the name must be free.
     fn create(&mut self, path: &Path, mut content: Content) -> io::Result<NodeId> {
         content.set_modified(self.now_ms());
         self.tree.create_file(path, content)
@@ -414,7 +421,7 @@ impl State {
         act(&mut self.tree, &mut self.rng);
     }
 
-    /// Refuses when `growth` more bytes do not fit.
+    /// Fails when `growth` more bytes do not fit.
     pub(super) fn check_room(&self, path: &Path, growth: u64) -> io::Result<()> {
         if let Some(mount) = self.mounts.holding(path) {
             let used = self.tree.used_bytes_in(&mount.dir);
@@ -456,7 +463,7 @@ impl Disk for SimDisk {
         } else {
             OpKind::Open
         };
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let node = match how {
                 Open::Create => state.create(path, Content::default())?,
                 Open::Write | Open::Read => state.tree.file(path)?,
@@ -469,7 +476,7 @@ impl Disk for SimDisk {
             state.tree.content_mut(node).set_mapped(mapped);
             Ok(node)
         };
-        let part = |state: &mut State| {
+        let part = |state: &mut SimDiskState| {
             if how == Open::Create && state.rng.chance(50) {
                 let _ = state.tree.create_file(path, Content::default());
             }
@@ -479,7 +486,7 @@ impl Disk for SimDisk {
     }
 
     async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
-        let whole = |state: &mut State| state.tree.list(dir);
+        let whole = |state: &mut SimDiskState| state.tree.list(dir);
         self.act(OpKind::List, dir, whole, |_| ()).await
     }
 
@@ -492,7 +499,7 @@ impl Disk for SimDisk {
             if !self.with(|state| state.tree.exists(&at)) {
                 self.make_dir(&at).await?;
                 if let Err(error) = self.sync_dir(&parent).await {
-                    // As on the real disk: who tries again begins with this one.
+                    // As on the real disk: a retry must begin with this directory.
                     self.with(|state| state.tree.remove_dir(&at, 1)).ok();
                     return Err(error);
                 }
@@ -502,8 +509,8 @@ impl Disk for SimDisk {
     }
 
     async fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        let whole = |state: &mut State| state.tree.rename(from, to);
-        let part = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| state.tree.rename(from, to);
+        let part = |state: &mut SimDiskState| {
             if state.faults.off && state.rng.chance(50) {
                 let _ = state.tree.rename(from, to);
             }
@@ -512,8 +519,8 @@ impl Disk for SimDisk {
     }
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
-        let whole = |state: &mut State| state.tree.remove_file(path);
-        let part = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| state.tree.remove_file(path);
+        let part = |state: &mut SimDiskState| {
             if state.faults.off && state.rng.chance(50) {
                 let _ = state.tree.remove_file(path);
             }
@@ -522,8 +529,8 @@ impl Disk for SimDisk {
     }
 
     async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        let whole = |state: &mut State| state.tree.remove_dir(dir, u64::MAX);
-        let part = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| state.tree.remove_dir(dir, u64::MAX);
+        let part = |state: &mut SimDiskState| {
             let unlinks = state.rng.below(8);
             let _ = state.tree.remove_dir(dir, unlinks);
         };
@@ -531,8 +538,8 @@ impl Disk for SimDisk {
     }
 
     async fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let whole = |state: &mut State| state.tree.sync_dir(dir);
-        let part = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| state.tree.sync_dir(dir);
+        let part = |state: &mut SimDiskState| {
             if state.rng.chance(50) {
                 let _ = state.tree.sync_dir(dir);
             }
@@ -541,7 +548,7 @@ impl Disk for SimDisk {
     }
 
     async fn read_file_within(&self, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let file = state.tree.file(path)?;
             let live = state.tree.content(file).live();
             if live.len() > bytes_max {
@@ -562,7 +569,8 @@ impl Disk for SimDisk {
         file.sync_now().await?;
         self.rename(&draft, path).await?;
         let synced = self.sync_dir(path.parent().unwrap_or(Path::new("/")));
-        // As on the real disk: after the rename "no room" does not say that nothing has happened.
+        // As on the real disk: after the rename, an error for lack of room does not mean that
+        // nothing happened.
         synced.await.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => io::Error::other(error),
             _ => error,
@@ -570,7 +578,7 @@ impl Disk for SimDisk {
     }
 
     async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let file = state.tree.file(path)?;
             state.tree.content_mut(file).set_modified(modified_ms);
             Ok(())
@@ -579,7 +587,7 @@ impl Disk for SimDisk {
     }
 
     async fn space(&self, dir: &Path) -> io::Result<Space> {
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let (capacity, used) = match state.mounts.holding(dir) {
                 Some(mount) => (mount.capacity_bytes, state.tree.used_bytes_in(&mount.dir)),
                 None => (state.capacity_bytes, state.tree.used_bytes()),

@@ -1,22 +1,23 @@
-//! Which operation fails, and how; the record of what happened.
+//! Decides which operation fails, and how; records the operations.
 //!
-//! Operations are numbered from 0 over the life of a disk, so "every k-th operation" can be tried
-//! by running a workload once to count and then once for each k.
+//! Operations are numbered from 0 over the life of a disk, so a test of "every k-th operation" runs
+//! a workload once to count and then once for each k. Not here: the effect on files
+//! (`sim/content.rs`, `sim/tree.rs`).
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Kinds of disk operations. `replace_file` and `create_dir` consist of several.
+/// A kind of disk operation; `replace_file` and `create_dir` consist of several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OpKind {
-    /// Opening a file that exists.
+    /// Opening an existing file.
     Open,
-    /// Creating a file, a segment or a small one.
+    /// Creating a file, either a segment or a small one.
     Create,
     /// A read of a segment file.
     Read,
-    /// A write, of a segment file or of a small one.
+    /// A write to a segment file or a small one.
     Write,
     /// A sync of a file.
     Sync,
@@ -24,13 +25,13 @@ pub enum OpKind {
     Allocate,
     /// A change of length.
     SetLen,
-    /// A change of a file's time.
+    /// Setting a modification time.
     SetModified,
-    /// Asking a length.
+    /// Reading a length.
     Len,
     /// Listing a directory.
     List,
-    /// Making one directory.
+    /// Creating one directory.
     CreateDir,
     /// Renaming.
     Rename,
@@ -42,12 +43,12 @@ pub enum OpKind {
     SyncDir,
     /// Reading a small file.
     ReadFile,
-    /// Asking for room.
+    /// Reading the free room.
     Space,
 }
 
 impl OpKind {
-    /// Whether it takes a descriptor.
+    /// Returns true when the operation needs a descriptor.
     pub fn needs_descriptor(self) -> bool {
         matches!(
             self,
@@ -55,7 +56,7 @@ impl OpKind {
         )
     }
 
-    /// Whether it changes the disk.
+    /// Returns true when the operation changes the disk.
     pub fn mutates(self) -> bool {
         !matches!(
             self,
@@ -64,35 +65,36 @@ impl OpKind {
     }
 }
 
-/// What becomes of a chosen operation.
+/// What happens to a selected operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// It fails. A write may have happened in parts; a sync drops what it should have made durable.
+    /// It fails. A write may have happened in parts; a sync drops the changes that it should have
+    /// made durable.
     Fail(io::ErrorKind),
-    /// It fails with a number of the operating system (EMFILE, say), which have no kind. Nothing of it has happened.
+    /// It fails with an error number (such as EMFILE) that has no error kind, and has no effect.
     Errno(i32),
-    /// It takes that long, and happens.
+    /// It takes this additional time, and succeeds.
     Slow(Duration),
-    /// The power goes: it happens in parts, and it and all later operations fail
+    /// The power fails: the operation happens in parts, and it and all later ones fail
     /// ([`is_power_off`]).
     PowerOff,
 }
 
-/// One fault, used up when it strikes.
+/// A fault, which strikes once.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// Lets this many matching operations pass.
+    /// The number of matching operations that pass first.
     pub skip: u64,
-    /// Matches operations of this kind only.
+    /// Matches only operations of this kind.
     pub of: Option<OpKind>,
-    /// Matches paths that contain this only.
+    /// Matches only paths that contain this text.
     pub path_contains: Option<String>,
-    /// What happens then.
+    /// The effect on the operation.
     pub effect: Effect,
 }
 
 impl Fault {
-    /// On the `k`-th operation from now (0 is the next), whatever it is.
+    /// Returns a fault for the `k`-th operation from now (0 is the next), of any kind.
     pub fn at(k: u64, effect: Effect) -> Self {
         Self {
             skip: k,
@@ -102,7 +104,7 @@ impl Fault {
         }
     }
 
-    /// On the `k`-th operation of a kind from now.
+    /// Returns a fault for the `k`-th operation of a kind from now.
     pub fn at_kind(k: u64, of: OpKind, effect: Effect) -> Self {
         Self {
             of: Some(of),
@@ -119,7 +121,7 @@ impl Fault {
     }
 }
 
-/// The faults to come and the trace of what was.
+/// The planned faults and the trace of past operations.
 pub(super) struct Faults {
     planned: Vec<Fault>,
     struck: Vec<(OpKind, PathBuf)>,
@@ -165,7 +167,7 @@ impl Faults {
         self.trace
     }
 
-    /// Counts an operation and says what becomes of it.
+    /// Counts an operation and returns the effect of a fault on it.
     pub(super) fn meet(&mut self, kind: OpKind, path: &Path) -> Option<Effect> {
         self.operations += 1;
         self.note(&[kind as u8]);
@@ -180,7 +182,8 @@ impl Faults {
                 return true;
             }
             if effect.is_some() {
-                // One strikes at a time: this one's turn is the next operation that it matches.
+                // At most one fault strikes an operation; this one strikes the next operation that
+                // it matches.
                 return true;
             }
             effect = Some(fault.effect);
@@ -194,7 +197,7 @@ impl Faults {
         effect
     }
 
-    /// Adds something that happened to the trace (FNV-1a, by words, for speed in debug builds).
+    /// Adds an event to the trace (FNV-1a, by words, for speed in debug builds).
     pub(super) fn note(&mut self, bytes: &[u8]) {
         if !self.traced {
             return;
@@ -218,7 +221,7 @@ pub(super) fn power_off() -> io::Error {
     io::Error::other(PowerOff)
 }
 
-/// Whether an error came from a simulated disk without power.
+/// Returns true when an error came from a simulated disk without power.
 pub fn is_power_off(error: &io::Error) -> bool {
     error
         .get_ref()

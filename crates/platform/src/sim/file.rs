@@ -1,7 +1,7 @@
-//! A file of the simulated disk: alignment checked, failures latched, cancelled writes finished.
+//! A file of the simulated disk: checks alignment, latches failures, and completes canceled writes.
 //!
-//! Invariants: a write under way is visible to nobody until it ends, and a crash meanwhile tears
-//! it; a sync makes durable what was completed before it began, not what ended during it.
+//! Invariants: a write in flight is not visible until it ends, and a crash meanwhile tears it; a
+//! sync makes durable what was completed before it began, not what ended during it.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 
 use super::content::Change;
-use super::disk::{SimDisk, State};
+use super::disk::{SimDisk, SimDiskState};
 use super::fault::{OpKind, is_power_off};
 use super::tree::NodeId;
 use crate::buf::AlignedBuf;
@@ -48,7 +48,7 @@ impl SimFile {
         Ok(())
     }
 
-    /// Remembers a failure, save the loss of power, which needs no memory.
+    /// Latches a failure, except a power loss, which is permanent by itself.
     fn watch<T>(&self, doing: &str, result: io::Result<T>) -> io::Result<T> {
         match result {
             Err(error) if is_power_off(&error) => Err(error),
@@ -56,7 +56,7 @@ impl SimFile {
         }
     }
 
-    /// A write at any alignment.
+    /// Writes at any alignment.
     pub(super) async fn write_any(&self, position: u64, bytes: Bytes) -> io::Result<()> {
         self.check_writable()?;
         self.latch.check()?;
@@ -86,16 +86,16 @@ impl SimFile {
         })
     }
 
-    /// A sync, latched.
+    /// Syncs the file, with the latch.
     pub(super) async fn sync_now(&self) -> io::Result<()> {
         self.check_writable()?;
         self.latch.check()?;
         let mark = self.disk.with(|state| state.tree.content(self.node).mark());
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             state.tree.content_mut(self.node).sync(mark);
             Ok(())
         };
-        let part = |state: &mut State| {
+        let part = |state: &mut SimDiskState| {
             state.with_rng(|tree, rng| tree.content_mut(self.node).sync_failed(rng));
         };
         let result = self.disk.act(OpKind::Sync, &self.path, whole, part).await;
@@ -120,13 +120,13 @@ impl DiskFile for SimFile {
             );
             bytes.extend_from_slice(part);
         }
-        // Parts are not needed any longer: what is under way is a copy, as in a device's queue.
+        // The parts are no longer needed: the write in flight is a copy, as in a device's queue.
         drop(parts);
         self.write_any(position, bytes.into()).await
     }
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let mut bytes = vec![0; len];
             let count = state
                 .tree
@@ -149,7 +149,7 @@ impl DiskFile for SimFile {
             buf.len()
         );
         let len = buf.len();
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let live = state.tree.content(self.node).live();
             let count = live.read(position, &mut buf);
             buf.truncate(count);
@@ -166,13 +166,13 @@ impl DiskFile for SimFile {
 
     async fn allocate(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             let growth = state.tree.content(self.node).growth_of_reservation(len);
             state.check_room(&self.path, growth)?;
             state.change(self.node, Change::Extend(len));
             Ok(())
         };
-        let part = |state: &mut State| {
+        let part = |state: &mut SimDiskState| {
             if state.rng.chance(50) {
                 state.tree.content_mut(self.node).apply(Change::Extend(len));
             }
@@ -183,11 +183,11 @@ impl DiskFile for SimFile {
 
     async fn set_len(&self, len: u64) -> io::Result<()> {
         self.check_writable()?;
-        let whole = |state: &mut State| {
+        let whole = |state: &mut SimDiskState| {
             state.change(self.node, Change::SetLen(len));
             Ok(())
         };
-        let part = |state: &mut State| {
+        let part = |state: &mut SimDiskState| {
             if state.rng.chance(50) {
                 state.tree.content_mut(self.node).apply(Change::SetLen(len));
             }
@@ -197,13 +197,15 @@ impl DiskFile for SimFile {
     }
 
     async fn len(&self) -> io::Result<u64> {
-        let whole = |state: &mut State| Ok(state.tree.content(self.node).live().len());
+        let whole = |state: &mut SimDiskState| Ok(state.tree.content(self.node).live().len());
         self.disk.act(OpKind::Len, &self.path, whole, |_| ()).await
     }
 }
 
-/// A write between its start and its end. Dropped before the end (its future was), it happens all
-/// the same: a device does not forget a request because nobody waits for it.
+/// A write between its start and its end.
+///
+/// If it is dropped before the end (with its future), it still happens: a device completes a
+/// request even when its caller stops waiting.
 struct UnderWay<'a> {
     file: &'a SimFile,
     ticket: u64,
@@ -224,7 +226,7 @@ impl<'a> UnderWay<'a> {
         Ok(Self { file, ticket })
     }
 
-    fn end(&self, state: &mut State) {
+    fn end(&self, state: &mut SimDiskState) {
         if let Some((node, change)) = state.in_flight.remove(&self.ticket) {
             state.change(node, change);
         }

@@ -1,6 +1,7 @@
-//! Operations of the simulated disk that do not end, because the file system they are on hangs.
+//! Operations of the simulated disk that do not end, because their file system hangs.
 //!
-//! Invariant: one counts until it goes on, or until nobody waits for it any more.
+//! Invariant: an operation counts until it continues, or until its caller stops waiting. Not here:
+//! which file systems hang (`sim/mounts.rs`).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -12,25 +13,25 @@ use tokio::sync::Notify;
 
 use crate::clock::Instant;
 
-/// Those of one disk; clones share them.
+/// The hanging operations of one disk; clones share them.
 #[derive(Clone, Default)]
-pub(super) struct Hanging(Rc<Shared>);
+pub(super) struct HangingOperations(Rc<HangingState>);
 
 #[derive(Default)]
-struct Shared {
-    /// Where, and since when.
+struct HangingState {
+    /// The file system and the start time of each operation.
     begun: RefCell<BTreeMap<u64, (PathBuf, Instant)>>,
     goes_on: Notify,
 }
 
-/// One that hangs.
+/// A hanging operation.
 pub(super) struct Hangs {
-    of: Hanging,
+    of: HangingOperations,
     key: u64,
 }
 
-impl Hanging {
-    /// Counts one that is on the file system at `dir`.
+impl HangingOperations {
+    /// Records an operation on the file system at `dir`.
     pub(super) fn begin(&self, dir: PathBuf) -> Hangs {
         let mut begun = self.0.begun.borrow_mut();
         let key = begun.keys().next_back().map_or(0, |last| last + 1);
@@ -42,7 +43,7 @@ impl Hanging {
         }
     }
 
-    /// For how long the one has hung that began first, of those at `dir` and below.
+    /// Returns the age of the oldest hanging operation on a file system at, below or above `dir`.
     pub(super) fn longest(&self, dir: &Path) -> Duration {
         let begun = self.0.begun.borrow();
         let here = begun
@@ -53,14 +54,14 @@ impl Hanging {
             .unwrap_or_default()
     }
 
-    /// Has all look again.
+    /// Makes all hanging operations check again whether they still hang.
     pub(super) fn go_on(&self) {
         self.0.goes_on.notify_waiters();
     }
 }
 
 impl Hangs {
-    /// Waits as long as it `hangs`.
+    /// Waits as long as `hangs` returns true.
     pub(super) async fn end(self, hangs: impl Fn() -> bool) {
         loop {
             let goes_on = self.of.0.goes_on.notified();

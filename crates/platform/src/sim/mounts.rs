@@ -1,5 +1,8 @@
-//! Parts of the simulated disk that are file systems of their own: each with its own room and speed, and able to break
-//! alone.
+//! Parts of the simulated disk that are separate file systems, each with its own room, speed and
+//! failures.
+//!
+//! Invariant: a path is on at most one mount; paths outside of the mounts are on the root. Not
+//! here: unmounting (`sim/tree.rs`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,33 +10,33 @@ use std::time::Duration;
 
 use super::disk::SimDisk;
 
-/// The mounts; everything else is the root's.
+/// The mounts.
 #[derive(Clone, Default)]
 pub(super) struct Mounts(Vec<Mount>);
 
-/// One of them.
+/// A file system below a directory.
 #[derive(Clone)]
 pub(super) struct Mount {
     pub(super) dir: PathBuf,
-    /// Room; `None` is endless.
+    /// Room in bytes; `None` is unlimited.
     pub(super) capacity_bytes: Option<u64>,
-    /// Every operation on it fails like this.
+    /// The error of every operation on it.
     pub(super) broken: Option<io::ErrorKind>,
-    /// Every operation on it that changes something fails.
+    /// True when every operation that changes it fails.
     pub(super) read_only: bool,
-    /// Bytes that are read or written in a second.
+    /// Bytes that it reads or writes per second.
     pub(super) bytes_per_second: Option<u64>,
-    /// What begins on it does not end until it goes on.
+    /// True when operations that begin on it do not end until it is false.
     pub(super) hangs: bool,
 }
 
 impl Mounts {
-    /// The mount that `path` is on.
+    /// Returns the mount that `path` is on.
     pub(super) fn holding(&self, path: &Path) -> Option<&Mount> {
         self.0.iter().find(|mount| path.starts_with(&mount.dir))
     }
 
-    /// The mount at `dir`, made if there is none.
+    /// Returns the mount at `dir`, created if there is none.
     pub(super) fn at(&mut self, dir: &Path) -> &mut Mount {
         let known = self.0.iter().position(|mount| mount.dir == dir);
         let at = known.unwrap_or(self.0.len());
@@ -50,7 +53,7 @@ impl Mounts {
         &mut self.0[at]
     }
 
-    /// How long `bytes` take beside everything else.
+    /// Returns the additional time for `bytes` bytes.
     pub(super) fn delay(&self, path: &Path, bytes: usize) -> Duration {
         let rate = self.holding(path).and_then(|mount| mount.bytes_per_second);
         let micros = rate.and_then(|rate| (bytes as u64 * 1_000_000).checked_div(rate));
@@ -59,23 +62,22 @@ impl Mounts {
 }
 
 impl SimDisk {
-    /// Makes `dir` a file system of its own, with so much room; `None` is endless.
+    /// Makes `dir` a separate file system with this room; `None` is unlimited.
     pub fn set_capacity_of(&self, dir: &Path, capacity_bytes: Option<u64>) {
         self.with(|state| state.mounts.at(dir).capacity_bytes = capacity_bytes);
     }
 
-    /// Makes every operation below `dir` fail, or none any more.
+    /// Makes every operation below `dir` fail; `None` ends it.
     pub fn set_broken(&self, dir: &Path, broken: Option<io::ErrorKind>) {
         self.with(|state| state.mounts.at(dir).broken = broken);
     }
 
-    /// Turns what is below `dir` read-only, or back, as a file system of its own.
+    /// Makes `dir` a separate file system that is read-only, or writable again.
     pub fn set_read_only_below(&self, dir: &Path, read_only: bool) {
         self.with(|state| state.mounts.at(dir).read_only = read_only);
     }
 
-    /// Makes every operation below `dir` that begins from now on hang, as on a device that does not answer; or has them all
-    /// go on.
+    /// Makes every operation below `dir` that begins from now on hang, or makes all continue.
     pub fn set_hanging(&self, dir: &Path, hangs: bool) {
         self.with(|state| {
             state.mounts.at(dir).hangs = hangs;
@@ -83,7 +85,7 @@ impl SimDisk {
         });
     }
 
-    /// Makes reads and writes of files below `dir` take the time that a device of that rate takes.
+    /// Makes reads and writes of files below `dir` take the time of a device with this rate.
     pub fn set_rate_of(&self, dir: &Path, bytes_per_second: Option<u64>) {
         self.with(|state| state.mounts.at(dir).bytes_per_second = bytes_per_second);
     }

@@ -1,18 +1,20 @@
-//! Replayable randomness (splitmix64): small, fast, good enough to choose faults; not for secrets.
+//! Reproducible randomness (splitmix64): small, fast, and good enough to choose faults.
+//!
+//! Invariant: the seed determines all numbers. Not for secrets.
 
-/// A stream of random numbers that its seed decides.
+/// A stream of random numbers, determined by its seed.
 #[derive(Clone, Debug)]
 pub struct Rng {
     state: u64,
 }
 
 impl Rng {
-    /// The stream of `seed`.
+    /// Returns the stream of `seed`.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// Sixty-four random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.state;
@@ -21,13 +23,13 @@ impl Rng {
         bits ^ (bits >> 31)
     }
 
-    /// A number below `bound` (0 when that is 0).
+    /// Returns a number below `bound` (0 when `bound` is 0).
     pub fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true with a probability of `percent` percent.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

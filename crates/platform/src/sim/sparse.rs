@@ -1,6 +1,7 @@
 //! The bytes of a simulated file, without memory for blocks never written.
 //!
-//! Invariant: bytes beyond the length are never kept, so growing again shows zeroes.
+//! Invariant: bytes beyond the length are never kept, so an extension shows zeroes. Not here:
+//! durability (`sim/content.rs`).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -21,12 +22,12 @@ impl Sparse {
         self.len
     }
 
-    /// Blocks that were written.
+    /// Returns the number of written blocks.
     pub(super) fn block_count(&self) -> u64 {
         self.blocks.len() as u64
     }
 
-    /// Blocks in a range that were not written.
+    /// Returns the number of blocks in a range that are not written.
     pub(super) fn missing_blocks(&self, position: u64, len: u64) -> u64 {
         let blocks = position / BLOCK..(position + len).div_ceil(BLOCK);
         let in_all = blocks.end - blocks.start;
@@ -58,13 +59,13 @@ impl Sparse {
             bytes = rest;
             at += count as u64;
         }
-        // A write of nothing does not reach out to its position.
+        // An empty write does not extend the file to its position.
         if at > position {
             self.len = self.len.max(at);
         }
     }
 
-    /// Fills `into` from `position` on; says how many bytes the file had there.
+    /// Fills `into` from `position`, and returns the number of bytes that the file has there.
     pub(super) fn read(&self, position: u64, into: &mut [u8]) -> usize {
         let available = as_index(self.len.saturating_sub(position));
         let count = into.len().min(available);
@@ -89,7 +90,7 @@ impl Sparse {
         bytes
     }
 
-    /// Inverts one bit, if the file reaches so far.
+    /// Inverts one bit, if the file is long enough.
     pub(super) fn flip(&mut self, position: u64, bit: u8) {
         let mut byte = [0];
         if self.read(position, &mut byte) == 1 {
@@ -98,7 +99,7 @@ impl Sparse {
     }
 }
 
-/// Positions of simulated files fit the address space.
+/// Converts a position; those of simulated files fit the address space.
 fn as_index(position: u64) -> usize {
     usize::try_from(position).unwrap_or(usize::MAX)
 }

@@ -129,7 +129,7 @@ fn after_a_failed_sync_the_file_is_latched_and_its_bytes_are_in_doubt() {
             let error = file.write_at(0, vec![block(2)]).await.unwrap_err();
             assert!(error.to_string().contains("latched"), "{error}");
             assert_eq!(file.read_at(5, 2).await.unwrap(), &[1, 1][..]);
-            // Opened anew, a sync claims success and brings nothing back.
+            // After a new open, a sync reports success but restores nothing.
             let path = Path::new("/log/t-0/0.log");
             let again = disk.open(path, Open::Write).await.unwrap();
             again.sync().await.unwrap();

@@ -1,9 +1,8 @@
-//! Names of the simulated file system: directories as readers see them, and as a crash would leave
-//! them.
+//! Names of the simulated file system: directories as readers see them, and as a crash leaves them.
 //!
-//! Invariants: a change of a name becomes durable only by a sync of its directory; a rename happens
-//! as a whole or not at all; after a crash each change since the sync has happened or not, on its
-//! own. Nodes are never removed: an open file outlives its name.
+//! Invariants: a change of a name becomes durable only by a sync of its directory; a rename is
+//! atomic; after a crash each change since the sync has happened or not, independently. Nodes are
+//! never removed, so an open file outlives its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,7 +12,7 @@ use super::content::{Content, Survival};
 use super::rng::Rng;
 use crate::disk::Entry;
 
-/// Names a node.
+/// Identifies a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct NodeId(usize);
 
@@ -29,7 +28,7 @@ type Names = BTreeMap<String, NodeId>;
 
 /// A place for a name.
 #[derive(Clone, PartialEq, Eq)]
-struct Place {
+struct NamePlace {
     dir: NodeId,
     name: String,
 }
@@ -37,9 +36,9 @@ struct Place {
 /// A change of names that is not durable yet.
 #[derive(Clone)]
 enum Change {
-    Link(Place, NodeId),
-    Unlink(Place, NodeId),
-    Move(Place, Place, NodeId),
+    Link(NamePlace, NodeId),
+    Unlink(NamePlace, NodeId),
+    Move(NamePlace, NamePlace, NodeId),
 }
 
 impl Change {
@@ -56,7 +55,7 @@ impl Change {
 pub(super) struct Tree {
     nodes: Vec<Node>,
     pending: Vec<Change>,
-    /// What is not mounted, by the empty directory in its place.
+    /// The unmounted directories, by the empty directory in their place.
     unmounted: BTreeMap<NodeId, NodeId>,
 }
 
@@ -69,8 +68,9 @@ impl Tree {
         }
     }
 
-    /// Puts an empty directory in the place of one, which keeps everything. A mount point is no name: it is there at once,
-    /// and after a crash.
+    /// Replaces a directory by an empty one, and keeps its contents.
+    ///
+    /// A mount point is not a name, so the change is immediate and survives a crash.
     pub(super) fn unmount(&mut self, dir: &Path) -> io::Result<()> {
         let (place, mounted) = (self.place(dir)?, self.resolve(dir)?);
         self.names(mounted)?;
@@ -81,7 +81,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts what was there before [`Self::unmount`] back.
+    /// Restores the directory that [`Self::unmount`] replaced.
     pub(super) fn mount(&mut self, dir: &Path) -> io::Result<()> {
         let (place, bare) = (self.place(dir)?, self.resolve(dir)?);
         let mounted = self.unmounted.remove(&bare);
@@ -89,7 +89,7 @@ impl Tree {
         Ok(())
     }
 
-    fn put_in_place(&mut self, place: Place, id: NodeId) {
+    fn put_in_place(&mut self, place: NamePlace, id: NodeId) {
         self.durable(place.dir).insert(place.name.clone(), id);
         self.live(place.dir).insert(place.name, id);
     }
@@ -116,12 +116,12 @@ impl Tree {
         }
     }
 
-    /// Makes a file; the name must be free.
+    /// Creates a file; the name must be free.
     pub(super) fn create_file(&mut self, path: &Path, content: Content) -> io::Result<NodeId> {
         self.create(path, Node::File(content))
     }
 
-    /// Makes a directory in an existing one; the name must be free.
+    /// Creates a directory in an existing one; the name must be free.
     pub(super) fn create_dir(&mut self, path: &Path) -> io::Result<NodeId> {
         self.create(path, empty_dir())
     }
@@ -170,7 +170,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Removes a directory and what is in it, name by name; `unlinks_max` stops it on the way.
+    /// Removes a directory and its contents, name by name, stopping after `unlinks_max` names.
     pub(super) fn remove_dir(&mut self, path: &Path, unlinks_max: u64) -> io::Result<()> {
         let id = self.resolve(path)?;
         self.names(id)?;
@@ -180,10 +180,10 @@ impl Tree {
         Ok(())
     }
 
-    fn remove_below(&mut self, place: Place, id: NodeId, left: &mut u64) {
+    fn remove_below(&mut self, place: NamePlace, id: NodeId, left: &mut u64) {
         if let Node::Dir { live, .. } = &self.nodes[id.0] {
             for (name, child) in live.clone() {
-                self.remove_below(Place { dir: id, name }, child, left);
+                self.remove_below(NamePlace { dir: id, name }, child, left);
             }
         }
         if *left > 0 {
@@ -192,12 +192,12 @@ impl Tree {
         }
     }
 
-    fn unlink(&mut self, place: Place, id: NodeId) {
+    fn unlink(&mut self, place: NamePlace, id: NodeId) {
         self.live(place.dir).remove(&place.name);
         self.pending.push(Change::Unlink(place, id));
     }
 
-    /// Names in a directory, and what there is to know of each.
+    /// Lists the names in a directory with their attributes.
     pub(super) fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let names = self.names(self.resolve(dir)?)?;
         let entries = names.iter().map(|(name, id)| {
@@ -224,7 +224,7 @@ impl Tree {
                 continue;
             }
             if let Change::Move(from, _, id) = &change {
-                // The source's own link may be pending in another directory; the move covers it.
+                // The source's own link may be pending in another directory; the move includes it.
                 let moved = |earlier: &Change| match earlier {
                     Change::Link(place, of) => place == from && of == id,
                     _ => false,
@@ -249,14 +249,14 @@ impl Tree {
         }
     }
 
-    fn forget(&mut self, place: &Place, id: NodeId) {
+    fn forget(&mut self, place: &NamePlace, id: NodeId) {
         let names = self.durable(place.dir);
         if names.get(&place.name) == Some(&id) {
             names.remove(&place.name);
         }
     }
 
-    /// What is found after a power loss; everything in it is durable.
+    /// Returns the tree after a power loss; everything in it is durable.
     pub(super) fn crashed(&self, rng: &mut Rng) -> Self {
         let mut image = self.clone();
         let survival = Survival::draw(rng);
@@ -278,13 +278,13 @@ impl Tree {
         image
     }
 
-    /// Room taken by the files that have a name.
+    /// Returns the room used by the files that have a name.
     pub(super) fn used_bytes(&self) -> u64 {
         let mut seen = BTreeSet::new();
         self.used_below(ROOT, &mut seen)
     }
 
-    /// The same, of the files below a directory.
+    /// Returns the room used by the files below a directory.
     pub(super) fn used_bytes_in(&self, dir: &Path) -> u64 {
         let mut seen = BTreeSet::new();
         self.resolve(dir)
@@ -333,7 +333,7 @@ impl Tree {
         Ok(at)
     }
 
-    fn place(&self, path: &Path) -> io::Result<Place> {
+    fn place(&self, path: &Path) -> io::Result<NamePlace> {
         let mut names = components(path)?;
         let name = names.pop().ok_or(io::ErrorKind::InvalidInput)?;
         let mut dir = ROOT;
@@ -344,7 +344,7 @@ impl Tree {
                 .ok_or(io::ErrorKind::NotFound)?;
         }
         self.names(dir)?;
-        Ok(Place {
+        Ok(NamePlace {
             dir,
             name: name.to_owned(),
         })
@@ -358,7 +358,9 @@ fn empty_dir() -> Node {
     }
 }
 
-/// The names of a path. Relative paths start at the root; `..` is not simulated.
+/// Splits a path into its names.
+///
+/// Relative paths start at the root; `..` is not simulated.
 pub(super) fn components(path: &Path) -> io::Result<Vec<&str>> {
     let mut names = Vec::new();
     for component in path.components() {

@@ -1,9 +1,10 @@
-//! By which names the admin endpoint may be asked.
+//! The host names under which the admin endpoint answers.
 //!
-//! A web page can make a browser on this machine send requests here under the page's own host name, once that name is made
-//! to lead to this address. So a request is answered only if it names an address, `localhost`, or a name that the operator
-//! gave this broker; and one that a page sent, only if it is a page of this endpoint. Requests without a `Host`, which no
-//! browser sends, pass.
+//! A web page can make a browser on this machine send requests here under the page's own host name,
+//! once that name resolves to this address (DNS rebinding). So the endpoint answers a request only
+//! if its `Host` is an address, `localhost`, or a name that the operator gave this broker. A
+//! request with an `Origin` is answered only if the origin is this endpoint. Requests without a
+//! `Host` pass, since no browser sends them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -15,13 +16,13 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// These besides `localhost` and all addresses.
+    /// Allows `names`, besides `localhost` and all addresses.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let lower = |name: &str| name.to_ascii_lowercase();
         Self(names.into_iter().map(lower).collect())
     }
 
-    /// What is wrong with the names in a request, if anything.
+    /// Returns why the names in a request are refused; `None` if they are allowed.
     pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<&'static str> {
         let text = |name: HeaderName| {
             let header = request.headers().get(name)?;
@@ -46,7 +47,7 @@ impl Names {
         }
     }
 
-    /// True for an authority (`host` or `host:port`) that may be meant.
+    /// Returns true for an authority (`host` or `host:port`) under which this endpoint answers.
     fn knows(&self, authority: &str) -> bool {
         if let Some(rest) = authority.strip_prefix('[') {
             let inside = rest.split_once(']').map(|(inside, _)| inside);

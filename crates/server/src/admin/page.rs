@@ -16,7 +16,7 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Gauges of the memory that requests and answers hold.
+/// Gauges of the memory that requests and responses hold.
 #[derive(Clone, Default, Debug)]
 pub(super) struct RequestMemory {
     used: Gauge,
@@ -62,7 +62,7 @@ impl RequestMemory {
     }
 }
 
-/// What `/readyz` says.
+/// The body of `/readyz`.
 #[derive(Serialize)]
 struct Readiness {
     status: &'static str,
@@ -71,7 +71,7 @@ struct Readiness {
     reasons: Vec<Reason>,
 }
 
-/// Whether a request that may be answered is about the planner.
+/// Returns true for an allowed request to the planner.
 pub(super) fn is_plan<B>(request: &Request<B>, shown: &Shown) -> bool {
     let path = request.uri().path();
     let is_below = path == "/plan" || path.starts_with("/plan/");
@@ -135,7 +135,7 @@ async fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
         logs_total,
         reasons,
     };
-    // A struct of numbers and plain text always has a form in JSON.
+    // A struct of numbers and plain text always serializes to JSON.
     let mut text = serde_json::to_string(&readiness).unwrap_or_default();
     text.push('\n');
     response(code, JSON, text)

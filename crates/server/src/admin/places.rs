@@ -1,9 +1,10 @@
-//! The connections of the admin endpoint: so many at a time, and none for long.
+//! The connections of the admin endpoint: a bounded number at a time, none of them for long.
 //!
-//! A client has [`EXCHANGE_MAX`] to send its request and as long again to take its answer; what lies between is ours. When
-//! all places are taken, the newest gets one: of those who have not asked yet, or do not take their answer, the oldest is cut
-//! off, else the oldest of all. So nobody keeps a probe from being answered by holding connections.
-//! Invariant: no more than `places_max` connections are served at a time.
+//! A client has [`EXCHANGE_MAX`] to send its request and [`EXCHANGE_MAX`] to take the response; the
+//! time to compute the response does not count. When all places are taken, a new connection
+//! replaces the oldest one that has not sent its request yet or does not take its response, else
+//! the oldest of all. So a client that holds connections open cannot keep a probe from being
+//! answered. Invariant: at most `places_max` connections are served at a time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
-/// Longest time for a request to come, and for an answer to be taken.
+/// Longest time for a request to arrive, and for a response to be taken.
 pub(super) const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 
-/// What a connection is at, as its handler says and whoever gives places sees.
+/// The state of one exchange, which its handler sets and [`Places`] reads.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Exchange {
     shared: Arc<Shared>,
@@ -25,18 +26,18 @@ pub(super) struct Exchange {
 
 #[derive(Default, Debug)]
 struct Shared {
-    /// The next step is ours.
+    /// The broker has to act next, not the client.
     answering: AtomicBool,
     changed: Notify,
 }
 
 impl Exchange {
-    /// The request is there: from now on we are waited for.
+    /// Records that the request has arrived: from now on the client waits for the broker.
     pub(super) fn asked(&self) {
         self.turn(true);
     }
 
-    /// The answer is there: from now on it is to be taken.
+    /// Records that the response is ready: from now on the client has to take it.
     pub(super) fn answered(&self) {
         self.turn(false);
     }
@@ -63,10 +64,10 @@ impl Exchange {
     }
 }
 
-/// Who is served.
+/// The connections that are served.
 #[derive(Debug)]
 pub(super) struct Places {
-    /// The oldest first.
+    /// Oldest first.
     // Bounded: `admin::CONNECTIONS_MAX`.
     taken: VecDeque<(AbortHandle, Exchange)>,
     places_max: usize,
@@ -80,7 +81,7 @@ impl Places {
         }
     }
 
-    /// Gives a place to a connection, if need be that of another.
+    /// Gives a place to a connection, by ending another one if none is free.
     pub(super) fn give(&mut self, connection: AbortHandle, exchange: Exchange) {
         self.taken.retain(|(handle, _)| !handle.is_finished());
         if self.taken.len() >= self.places_max {

@@ -1,4 +1,4 @@
-//! `/tiers` of the admin endpoint: status, segments, and what an operator can order.
+//! `/tiers` of the admin endpoint: status, segments, and the orders of an operator.
 //!
 //! ```text
 //! GET  /tiers                                       the tiers and their paths
@@ -8,8 +8,9 @@
 //! POST /tiers/verify?topic=T&partition=N            read sealed segments and check every batch
 //! ```
 //!
-//! Answers are JSON, errors too (`{"error": ...}`). Orders need the header `Content-Type: application/json`, which a web
-//! page of somebody else cannot send unasked.
+//! Responses are JSON, errors too (`{"error": ...}`). Orders need the header `Content-Type:
+//! application/json`, which a web page of another origin cannot send without the permission of this
+//! endpoint.
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -187,7 +188,7 @@ impl Query {
     }
 }
 
-/// `%2F` as `/`; `None` when what comes out is no text.
+/// Decodes percent-encoding (`%2F` is `/`); returns `None` if the result is not UTF-8.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -213,7 +214,7 @@ fn bad(error: &str) -> Refusal {
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Structs of numbers and texts always have a form in JSON.
+    // Structs of numbers and strings always serialize to JSON.
     let json = serde_json::to_string(value).unwrap_or_default();
     wire::text::escaped_json(&json).into_owned()
 }

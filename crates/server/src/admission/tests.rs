@@ -1,4 +1,4 @@
-//! Seats, and when they are given: the clock is what a test says.
+//! Seats, and when they are given; each test sets the clock.
 
 use std::collections::BTreeMap;
 
@@ -158,7 +158,7 @@ fn bounds_that_change_hold_for_the_next_connection() {
         };
         let config = NodeConfig {
             connections,
-            cordoned: broker::node_config::Cordoned::Only(Vec::new()),
+            cordoned: broker::node_config::CordonedDirs::Only(Vec::new()),
             move_bytes_per_second: None,
             clock: platform::clock::steps::StepSettings::DEFAULT,
         };
@@ -288,7 +288,8 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
 }
 
 proptest! {
-    /// Whoever comes whenever: what one listener takes within any time is the burst of the windows and the rate.
+    /// For any arrivals, a listener takes within any time at most the burst of the windows and the
+    /// rate.
     #[test]
     fn a_listener_takes_connections_no_faster_than_the_rate(
         gaps in proptest::collection::vec(0_u64..400, 1..400),
@@ -302,7 +303,7 @@ proptest! {
         let mut taken = 0_u32;
         for gap in gaps {
             arrives += Duration::from_millis(gap);
-            // A listener has one connection in hand; the rest wait in its backlog.
+            // A listener holds one connection at a time; the rest wait in its backlog.
             let mut at = arrives.max(free);
             loop {
                 match admission.turn(&listener, at) {
@@ -317,7 +318,7 @@ proptest! {
             free = at;
             taken += 1;
             let seconds = (at - start).as_secs_f64();
-            // The samples that are forgotten all at once may let through one burst more.
+            // Samples that expire all at once may let one more burst through.
             let bursts = 10.0 * (1.0 + (seconds / 11.0).floor());
             prop_assert!(f64::from(taken) <= f64::from(rate) * (bursts + seconds) + 1.0);
         }

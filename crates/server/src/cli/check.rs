@@ -1,6 +1,7 @@
-//! `forebay check DIR...`: what the files of log directories hold, and what is wrong with them. Reads only.
+//! `forebay check DIR...`: what the files of log directories hold, and what is wrong with them.
 //!
-//! Ends with 0 when all is sound, 1 when something is damaged, 2 when that could not be found out.
+//! It only reads. It exits with 0 when all is sound, 1 when something is damaged, 2 when the check
+//! could not be completed.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use platform::os::{EngineChoice, System};
 use platform::runtime::run_shard;
 use serde_json::json;
 use storage::check::{FINDINGS_MAX, Finding, Report, Severity, check};
-use wire::text::{Escaped, escaped_json, escaped_lines};
+use wire::text::{EscapedText, escaped_json, escaped_lines};
 
 /// Arguments of `forebay check`.
 #[derive(Debug, Args)]
@@ -20,10 +21,10 @@ pub(super) struct CheckArgs {
     /// Log directories, and the paths of tiers that hold segments of their logs.
     #[arg(value_name = "DIR", required = true)]
     dirs: Vec<PathBuf>,
-    /// How to show it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Shows notes, too: what is not wrong, but worth to know.
+    /// Also shows notes: what is not wrong, but worth knowing.
     #[arg(long)]
     notes: bool,
 }
@@ -37,7 +38,7 @@ enum Format {
 }
 
 impl CheckArgs {
-    /// Looks, and says what was found.
+    /// Checks the directories and prints the findings.
     pub(super) fn run(&self) -> ExitCode {
         let report = run_shard(None, async {
             let system = System::start(EngineChoice::Threads).map_err(std::io::Error::other)?;
@@ -84,9 +85,9 @@ impl CheckArgs {
             let _ = writeln!(
                 text,
                 "{severity}: {}{}: {}",
-                Escaped(&path),
+                EscapedText(&path),
                 at.unwrap_or_default(),
-                Escaped(&finding.what)
+                EscapedText(&finding.what)
             );
         }
         let [notes, hints, damage] = report.counts;

@@ -1,4 +1,6 @@
-//! One request to the admin endpoint, and its answer. Enough of HTTP/1.1 for a peer that is ours.
+//! One request to the admin endpoint, and its response.
+//!
+//! It speaks as much HTTP/1.1 as a peer needs that is this program.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -11,10 +13,12 @@ use platform::bounded;
 /// Far more than the metrics of 20,000 partitions.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
-/// The other side is on this machine or near it.
+/// The peer is on this machine or near it.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Asks `address` for `path`; `POST` when it is an order. The body of the answer, or what is wrong.
+/// Requests `path` from `address`, with `POST` for an order.
+///
+/// Returns the body of the response, or the error in it.
 pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<String> {
     let unreachable = || {
         format!(
@@ -32,7 +36,7 @@ pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<Stri
     socket
         .write_all(request.as_bytes())
         .with_context(unreachable)?;
-    // Verifying reads whole disks: no bound on how long it takes.
+    // There is no read timeout: verifying reads whole disks.
     let answer = bounded::stream(socket, ANSWER_BYTES_MAX).context("reading the answer")?;
     let answer = String::from_utf8(answer).context("reading the answer")?;
     let (head, body) = answer
@@ -47,7 +51,7 @@ pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<Stri
     anyhow::bail!("{}", error.unwrap_or(body).trim())
 }
 
-/// A value of a query, with what has a meaning there encoded.
+/// Percent-encodes the characters of a value that have a meaning in a query.
 pub(super) fn encode(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

@@ -1,7 +1,9 @@
-//! `forebay metadata ...` and `forebay config reset`: the metadata log of a broker that does not run (docs/repair.md).
+//! `forebay metadata ...` and `forebay config reset`: the metadata log of a broker that does not
+//! run (docs/repair.md).
 //!
-//! `check` and `show` only read. `repair` and `config reset` lock the directory against a broker that runs, write one
-//! snapshot that stands for the whole log, and delete nothing: what they put away keeps its bytes under another name.
+//! `check` and `show` only read. `repair` and `config reset` lock the directory against a running
+//! broker and write one snapshot that replaces the whole log. They delete nothing: files that they
+//! replace keep their bytes under another name.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -17,10 +19,10 @@ use platform::bounded;
 use platform::disk::SMALL_FILE_BYTES_MAX;
 use platform::lock::DirLock;
 use storage::checkpoint::{meta_properties, partition_metadata};
-use wire::text::{Escaped, escaped_json};
+use wire::text::{EscapedText, escaped_json};
 use wire::types::{NodeId, TopicId};
 
-/// No file of the folder is taken for one that is larger.
+/// Larger files of the folder are ignored.
 const FILE_BYTES_MAX: u64 = 2 << 30;
 
 /// Arguments of `forebay metadata`.
@@ -32,11 +34,12 @@ pub(super) struct MetadataArgs {
 
 #[derive(Debug, Subcommand)]
 enum MetadataCommand {
-    /// Says what in the metadata log cannot be applied, and where; fails when there is something.
+    /// Reports which records of the metadata log cannot be applied, and where; fails if there are
+    /// any.
     Check(Of),
     /// Prints every record.
     Show(Of),
-    /// Sets the log aside and begins one with all that can be read of it; says what is dropped.
+    /// Sets the log aside, starts a new one with all readable records, and reports what is dropped.
     Repair {
         /// The log directory with `__cluster_metadata-0`.
         dir: PathBuf,
@@ -47,7 +50,7 @@ enum MetadataCommand {
 struct Of {
     /// The log directory with `__cluster_metadata-0`.
     dir: PathBuf,
-    /// How to show it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
@@ -56,7 +59,7 @@ struct Of {
 enum Format {
     /// For people.
     Text,
-    /// For programs: one object a line.
+    /// For programs: one object per line.
     Json,
 }
 
@@ -132,7 +135,7 @@ fn line(finding: &offline::Finding) -> String {
     } = finding;
     let kind = if *fatal { "error" } else { "warning" };
     let file = if file.is_empty() { "the log" } else { file };
-    format!("{kind}: {file}: offset {offset}: {}", Escaped(problem))
+    format!("{kind}: {file}: offset {offset}: {}", EscapedText(problem))
 }
 
 fn summary(reading: &Reading, dir: &Path) -> String {
@@ -161,7 +164,7 @@ fn show(of: &Of) -> anyhow::Result<ExitCode> {
             "{}\t{}\t{}\n",
             shown.file,
             shown.offset,
-            Escaped(&shown.text)
+            EscapedText(&shown.text)
         ),
         Format::Json => {
             let (file, offset, record) = (&shown.file, shown.offset, &shown.text);
@@ -178,7 +181,8 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     let folder = folder_of(dir);
     let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
     if !folder.exists() && new.exists() {
-        // A repair was cut short after it had put the old folder away: the new one is whole.
+        // A repair was interrupted after it had set the old folder aside: the new folder is
+        // complete.
         fs::rename(&new, &folder).with_context(|| format!("renaming {}", new.display()))?;
         sync_dir(dir)?;
         let done = format!(
@@ -193,7 +197,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
         super::print(&format!("{}: nothing to repair\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // All of it is written before anything is put away.
+    // Write the new folder completely before setting the old one aside.
     if new.exists() {
         fs::remove_dir_all(&new).with_context(|| format!("removing {}", new.display()))?;
     }
@@ -225,7 +229,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `forebay config reset`: takes dynamic values back.
+/// Runs `forebay config reset`: removes dynamic values.
 pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
     let mut reading = offline::read(&files_of(dir)?);
@@ -248,8 +252,9 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
     let path = folder.join(name);
     write(&path.with_extension("reset"), &bytes)?;
     if path.exists() {
-        // It ends where the log does; what it said is kept. It has its name until the new one takes it: what is before
-        // it may be gone from the log.
+        // The new snapshot ends where the log ends, so an older one may have the same name. It is
+        // kept under another name. A hard link leaves it in place until the rename, since the log
+        // may no longer hold the records before it.
         let kept = path.with_extension("replaced");
         if kept.exists() {
             fs::remove_file(&kept).with_context(|| format!("removing {}", kept.display()))?;
@@ -266,7 +271,8 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
 fn node_of(dir: &Path) -> NodeId {
     let file = dir.join(meta_properties::FILE);
     let bytes = bounded::file(&file, SMALL_FILE_BYTES_MAX).unwrap_or_default();
-    // The next start says what is wrong with that file; it writes this node's id into `quorum-state` anew.
+    // The next start reports what is wrong with that file, and writes this node's id into
+    // `quorum-state` again.
     meta_properties::parse(&file, &bytes).map_or(NodeId(0), |meta| meta.node_id)
 }
 
@@ -276,7 +282,8 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         file.sync_all()
     });
     written.with_context(|| format!("writing {}", path.display()))?;
-    // Whoever repairs is often another user than the broker, which must be able to write here afterwards.
+    // The operator who repairs is often another user than the broker, which must be able to write
+    // here afterwards.
     if let Some(dir) = path.parent() {
         platform::lock::give_to_owner_of(dir, path);
     }

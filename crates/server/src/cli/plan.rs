@@ -1,6 +1,7 @@
 //! `forebay plan`: the cheapest hardware for a load (docs/plan.md).
 //!
-//! Ends with 0 when something carries the load, 1 when nothing does, or a plan was not proven, 2 when it was called wrongly.
+//! It exits with 0 when some hardware carries the load, 1 when none does or when a plan was not
+//! proven, 2 when the call was wrong.
 
 mod simulate;
 mod verify;
@@ -23,7 +24,7 @@ use crate::planner;
 /// A plan, a catalogue or a calibration is a small file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The cheapest hardware that carries a load, what binds it, and what it costs beside plain Kafka.
+/// The cheapest hardware that carries a load, what limits it, and what it costs beside plain Kafka.
 #[derive(Debug, Args)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -33,43 +34,45 @@ pub(super) struct PlanArgs {
     /// A file, or the name of a shipped scenario: car-ingest, burst, steady, linkedin, keyed.
     #[arg(value_name = "FILE|NAME", required_unless_present_any = ["published", "page"])]
     plan: Option<String>,
-    /// Writes plan.json, report.html, server.properties, topics.sh, verify.toml and tune.toml into this directory.
+    /// Writes plan.json, report.html, server.properties, topics.sh, verify.toml and tune.toml into
+    /// this directory.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Writes over files of these names that are there already and say something else.
+    /// Overwrites files of these names that already exist with other contents.
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// How to show the answer.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Changes the plan: `goals.cpu=0.5`, `load.NAME.peak=2 GB/s`, `given.brokers=6`.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// A file of catalogue entries; they win over shipped ones of the same id.
+    /// A file of catalogue entries; they override shipped ones of the same id.
     #[arg(long, value_name = "FILE")]
     prices: Vec<PathBuf>,
     /// Measurements of processor time, as --verify writes them.
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// Takes prices that are older than 18 months as well.
+    /// Also uses prices older than 18 months.
     #[arg(long)]
     old_prices: bool,
-    /// Says what the answer rests on: assumptions, prices with their age and source.
+    /// Shows what the answer rests on: assumptions, prices with their age and source.
     #[arg(long)]
     explain: bool,
-    /// The load as it has grown after so many years.
+    /// Plans for the load after N years of growth.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=20))]
     year: u32,
-    /// The month that the age of prices is counted to; by default this one.
+    /// The month from which the age of prices is counted; by default this one.
     #[arg(long, value_name = "YYYY-MM")]
     today: Option<Month>,
-    /// Runs the policy of tiers itself on the bursts of the answer, beside the closed form.
+    /// Also simulates the bursts of the answer with the policy of tiers, beside the closed form.
     #[arg(long)]
     simulate: bool,
     /// Proves the plan on this machine: runs its experiment and compares.
     #[arg(long)]
     verify: bool,
-    /// The part of the rates and capacities that --verify asks for; less than 1 emulates the second tier's devices.
+    /// The part of the rates and capacities that --verify uses; less than 1 emulates the second
+    /// tier's devices.
     #[arg(long, value_name = "SHARE", requires = "verify")]
     scale: Option<f64>,
     /// Where --verify puts its data.
@@ -81,7 +84,7 @@ pub(super) struct PlanArgs {
     /// Serves the form and its answers over HTTP.
     #[arg(long, value_name = "HOST:PORT", num_args = 0..=1, default_missing_value = "127.0.0.1:9645", conflicts_with_all = ["plan", "out", "set", "year", "verify", "simulate", "published"])]
     page: Option<String>,
-    /// Prints published figures with what they give when they are computed again.
+    /// Prints published figures beside what the planner computes for them.
     #[arg(long, conflicts_with_all = ["plan", "out", "set", "year", "verify", "simulate"])]
     published: bool,
 }
@@ -101,7 +104,7 @@ struct Answered {
 }
 
 impl PlanArgs {
-    /// Plans. What is wrong with the call is told from what is wrong with the load by the exit code.
+    /// Plans; the exit code distinguishes a wrong call from a load that nothing carries.
     pub(super) fn run(&self) -> ExitCode {
         let done = if self.published {
             super::print(&emit::text::published()).map(|()| ExitCode::SUCCESS)
@@ -125,7 +128,7 @@ impl PlanArgs {
             anyhow::bail!("--format json shows the plan alone: --simulate and --verify are text");
         }
         if let Some(dir) = &self.out {
-            // What cannot be written is not worth computing.
+            // Fail before the computation if the result cannot be written.
             fs::create_dir_all(dir).with_context(|| format!("creating {}", dir.display()))?;
         }
         let name = self.plan.as_deref().unwrap_or_default();
@@ -222,15 +225,17 @@ impl PlanArgs {
     }
 }
 
-/// A small file of text.
+/// Reads a small text file.
 fn text(file: &Path) -> anyhow::Result<String> {
     let bytes = bounded::file(file, FILE_BYTES_MAX)
         .with_context(|| format!("reading {}", file.display()))?;
     String::from_utf8(bytes).with_context(|| format!("reading {}", file.display()))
 }
 
-/// The files of a plan; those of its variants in directories of their names. Nothing is written where one of them would
-/// take the place of another file: it may be the settings of a broker.
+/// Writes the files of a plan, those of its variants into directories of their names.
+///
+/// Nothing is written if one of them would replace a different file: it may be the settings of a
+/// broker.
 fn write_all(dir: &Path, all: &[Answered], overwrite: bool) -> anyhow::Result<()> {
     let mut files = Vec::new();
     for answered in all {
@@ -255,14 +260,14 @@ fn write_all(dir: &Path, all: &[Answered], overwrite: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// Whether there is something of this name, and not this text.
+/// Returns true if there is a file of this name with other contents.
 fn is_another(file: &Path, text: &str) -> bool {
     let most = u64::try_from(text.len()).unwrap_or(u64::MAX);
     let is_same = |file| bounded::file(file, most).is_ok_and(|there| there == text.as_bytes());
     fs::symlink_metadata(file).is_ok() && !is_same(file)
 }
 
-/// A file is there whole, or as it was.
+/// Writes a file by renaming: it is complete, or unchanged.
 fn write(file: &Path, text: &str) -> anyhow::Result<()> {
     let written = || {
         let dir = file.parent().unwrap_or(Path::new("."));
@@ -274,7 +279,7 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
         let beside = dir.join(beside);
         let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
         if done.is_err() {
-            // What is left of it helps nobody.
+            // A partial file is of no use.
             let _ = fs::remove_file(&beside);
         }
         done
@@ -302,7 +307,7 @@ mod tests {
         .unwrap()
     }
 
-    /// What a plan writes is read by those it is for.
+    /// Checks that the readers of a plan's files accept them.
     #[track_caller]
     fn check(plan: &Plan) {
         let dir = tempfile::tempdir().unwrap();
@@ -360,7 +365,7 @@ mod tests {
                 .unwrap()
                 .contains("storage.tiers")
         );
-        // The same once more takes nobody's place.
+        // Writing the same files again replaces no other file.
         write_all(dir.path(), &all, false).unwrap();
         assert_eq!(
             fs::read_dir(dir.path()).unwrap().count(),

@@ -1,4 +1,5 @@
-//! `forebay tier ...`: what the tiers hold and why, and orders to them, over a broker's admin endpoint.
+//! `forebay tier ...`: what the tiers hold and why, and orders to them, over a broker's admin
+//! endpoint.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -6,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::{Args, Subcommand, ValueEnum};
 
-use wire::text::{Escaped, escaped_json};
+use wire::text::{EscapedText, escaped_json};
 
 use super::http::{ask, encode};
 use crate::tiers::{Outcome, SegmentStatus, Status, TierStatus, parse_which};
@@ -22,7 +23,7 @@ pub(super) struct TierArgs {
         global = true
     )]
     admin: String,
-    /// How to show it.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     format: Format,
     #[command(subcommand)]
@@ -33,20 +34,20 @@ pub(super) struct TierArgs {
 enum Format {
     /// For people.
     Text,
-    /// For programs: the answer of the endpoint.
+    /// For programs: the response of the endpoint.
     Json,
 }
 
 #[derive(Debug, Subcommand)]
 enum TierCommand {
-    /// Shows each tier and path: room, fill, what moves, when it will be full.
+    /// Shows each tier and path: capacity, fill, moves, and when it will be full.
     Status,
     /// Lists segments and where they are.
     Segments {
-        /// Of this topic, or of this partition (TOPIC-PARTITION) only.
+        /// Only of this topic, or of this partition (TOPIC-PARTITION).
         which: Option<String>,
     },
-    /// Says where each segment of a partition is and which rule keeps it there.
+    /// Shows where each segment of a partition is and which rule keeps it there.
     Why {
         /// The partition.
         #[arg(value_name = "TOPIC-PARTITION")]
@@ -62,23 +63,23 @@ enum TierCommand {
         #[arg(long, value_name = "OFFSET")]
         base: Option<i64>,
     },
-    /// Empties a path while the broker serves: nothing new is put on it, and what is there moves away.
+    /// Empties a path while the broker serves: it gets no new segments, and its segments move away.
     Drain {
         /// The directory, as it is in the settings.
         path: String,
-        /// No more: the path is used again.
+        /// Ends the drain: the path is used again.
         #[arg(long)]
         stop: bool,
     },
     /// Reads sealed segments from their disks and checks every batch.
     Verify {
-        /// Of this topic, or of this partition (TOPIC-PARTITION) only.
+        /// Only of this topic, or of this partition (TOPIC-PARTITION).
         which: Option<String>,
     },
 }
 
 impl TierArgs {
-    /// Asks the broker and shows what it says.
+    /// Sends the command to the broker and prints the response.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let (path, order) = self.command.request();
         let body = ask(&self.admin, &path, order)?;
@@ -95,7 +96,7 @@ impl TierArgs {
 }
 
 impl TierCommand {
-    /// What to ask for, and whether it is an order.
+    /// Returns the path to request, and whether it is an order.
     fn request(&self) -> (String, bool) {
         match self {
             Self::Status => ("/tiers".into(), false),
@@ -122,7 +123,7 @@ impl TierCommand {
         }
     }
 
-    /// The answer in words, and how the command ends.
+    /// Returns the response as text, and the exit code of the command.
     fn show(&self, body: &str) -> anyhow::Result<(String, ExitCode)> {
         let text = match self {
             Self::Status => status(&serde_json::from_str(body)?),
@@ -157,7 +158,7 @@ fn drained(path: &str, stop: bool, outcome: &Outcome) -> String {
         format!("{path} is drained: {segments} segments, {bytes} to move\n")
     };
     for problem in &outcome.problems {
-        let _ = writeln!(text, "{}", Escaped(problem));
+        let _ = writeln!(text, "{}", EscapedText(problem));
     }
     text
 }
@@ -198,14 +199,14 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
         segments,
         ..
     } = tier;
-    // Writing to a String cannot fail, here and below.
+    // Writing to a `String` cannot fail, here and below.
     let _ = writeln!(
         text,
         "\n{} ({}{}, {}): {}, {segments} segments, {} to move down",
-        Escaped(name),
-        Escaped(medium),
+        EscapedText(name),
+        EscapedText(medium),
         if tier.emulated { " EMULATED" } else { "" },
-        Escaped(durability),
+        EscapedText(durability),
         fill(tier),
         size(tier.backlog_bytes)
     );
@@ -225,8 +226,8 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
         let _ = writeln!(
             text,
             "  {} {}: {} used, {} free, {} segments, {} down, {} up, {} reads, {} errors",
-            Escaped(&path.path),
-            Escaped(&path.state),
+            EscapedText(&path.path),
+            EscapedText(&path.state),
             size(path.used_bytes),
             size(path.free_bytes),
             path.segments,
@@ -243,12 +244,12 @@ fn show_tier(text: &mut String, tier: &TierStatus) {
             text.push_str("    EMULATED: not persistent memory, nothing on it is durable\n");
         }
         if let Some(reason) = &path.failed {
-            let _ = writeln!(text, "    failed: {}", Escaped(reason));
+            let _ = writeln!(text, "    failed: {}", EscapedText(reason));
         }
     }
 }
 
-/// How much of what it may hold it holds.
+/// Returns the fill of a tier in words.
 fn fill(tier: &TierStatus) -> String {
     let used = size(tier.used_bytes);
     match tier.capacity_bytes {
@@ -277,10 +278,10 @@ fn list(segments: &[SegmentStatus]) -> String {
         let _ = writeln!(
             text,
             "{}-{partition}\t{base_offset}\t{bytes}\t{}\t{}\t{}",
-            Escaped(topic),
-            Escaped(tier),
-            Escaped(path),
-            Escaped(rule)
+            EscapedText(topic),
+            EscapedText(tier),
+            EscapedText(path),
+            EscapedText(rule)
         );
     }
     text
@@ -302,17 +303,17 @@ fn why(segments: &[SegmentStatus]) -> String {
         let _ = writeln!(
             text,
             "{}-{partition} {base_offset}..{last} ({}) on {}, {}\n  {}",
-            Escaped(topic),
+            EscapedText(topic),
             size(segment.bytes),
-            Escaped(tier),
-            Escaped(path),
-            Escaped(why)
+            EscapedText(tier),
+            EscapedText(path),
+            EscapedText(why)
         );
         if !segment.why_kept.is_empty() {
-            let _ = writeln!(text, "  {}", Escaped(&segment.why_kept));
+            let _ = writeln!(text, "  {}", EscapedText(&segment.why_kept));
         }
         if let Some(reason) = &segment.offline {
-            let _ = writeln!(text, "  not served: {}", Escaped(reason));
+            let _ = writeln!(text, "  not served: {}", EscapedText(reason));
         }
     }
     text
@@ -325,7 +326,7 @@ fn verified(outcome: &Outcome) -> (String, ExitCode) {
         size(outcome.bytes)
     );
     for problem in &outcome.problems {
-        let _ = writeln!(text, "{}", Escaped(problem));
+        let _ = writeln!(text, "{}", EscapedText(problem));
     }
     let sound = outcome.problems.is_empty();
     text.push_str(if sound {
@@ -346,7 +347,7 @@ fn percent(part: f64) -> i64 {
     (part * 100.0).round() as i64
 }
 
-/// Bytes for people.
+/// Formats bytes for people.
 #[expect(clippy::cast_precision_loss, reason = "shown to one decimal")]
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

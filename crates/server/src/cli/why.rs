@@ -1,14 +1,15 @@
-//! Why something was not done, in words for the one who started it.
+//! Why a command failed, in words for the user who started it.
 //!
-//! Errors name their cause, and so does who passes them on: each cause is said once. Where the operating system refuses
-//! for want of permission, who runs this and whose the path is are what one has to know next.
+//! An error often repeats its cause in its own text; each cause is printed once. Where the
+//! operating system denies permission, the text adds the user that runs this and the owner of the
+//! path, which the user needs to know next.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// The error with its causes, each said once.
+/// Returns the error with its causes, each of them once.
 pub(super) fn why(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
@@ -35,7 +36,7 @@ fn is_denied(cause: Cause<'_>) -> bool {
         || refused_path(cause).is_some()
 }
 
-/// The path that permission was wanting for, where the error knows it.
+/// Returns the path for which permission was denied, if the error has one.
 fn refused_path(cause: Cause<'_>) -> Option<&Path> {
     use broker::log_dirs::LogDirsError;
     let denied = |source: &io::Error| source.kind() == io::ErrorKind::PermissionDenied;
@@ -51,7 +52,8 @@ fn refused_path(cause: Cause<'_>) -> Option<&Path> {
     (source.kind() == io::ErrorKind::PermissionDenied).then_some(path.as_path())
 }
 
-/// Who this is, and whose the path is, or the nearest directory above it that can be looked at.
+/// Returns the user that runs this, and the owner of the path or of the nearest directory above it
+/// that can be read.
 fn owners(path: Option<&Path>) -> String {
     let me = rustix::process::geteuid().as_raw();
     let seen = |path: &Path| Some((path.to_path_buf(), fs::metadata(path).ok()?));

@@ -3,16 +3,16 @@
 /// A listener's name, host and port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// Name of the listener, upper case.
+    /// Name of the listener, in upper case.
     pub listener: String,
-    /// Host; empty for all addresses. An IPv6 address is without its brackets.
+    /// Host; empty for all addresses. An IPv6 address has no brackets.
     pub host: String,
-    /// Port; 0 for any that is free.
+    /// Port; 0 for any free port.
     pub port: u16,
 }
 
 impl Address {
-    /// Reads one listener.
+    /// Parses one listener.
     pub fn parse(text: &str) -> Option<Self> {
         let (listener, rest) = text.trim().split_once("://")?;
         let named = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-' || c == '.';

@@ -1,5 +1,7 @@
-//! `process.cpus`: the CPUs of the process, as a list or in a file. Read before anything else, since a process is confined
-//! before it has threads, and the number of shards follows from it.
+//! `process.cpus`: the CPUs of the process, as a list or in a file.
+//!
+//! It is read before all other settings: a process is confined before it starts threads, and the
+//! number of shards follows from its CPUs.
 
 use std::path::Path;
 
@@ -14,7 +16,7 @@ pub(crate) const KEY: &str = "process.cpus";
 /// A list of CPUs is shorter.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// The CPUs of a value; none where it is empty. `@FILE` is the first line of a file.
+/// Parses a value; an empty one is `None`. `@FILE` stands for the first line of a file.
 pub(crate) fn parse(value: &str) -> Result<Option<Cpus>, String> {
     let list = match value.strip_prefix('@') {
         Some(file) => {
@@ -36,10 +38,12 @@ pub(crate) fn parse(value: &str) -> Result<Option<Cpus>, String> {
         .ok_or_else(|| "must be a list of CPUs such as 2-7,10, or @FILE with one".to_owned())
 }
 
-/// Confines the process to what is given, if anything is. Before the first thread is started.
+/// Confines the process to the CPUs of the setting, if it is given.
+///
+/// The caller runs this before it starts a thread.
 pub(crate) fn confine(raw: &Raw) -> anyhow::Result<()> {
     let given = raw.entries.iter().rev().find(|entry| entry.key == KEY);
-    // What is wrong with the value is said with what is wrong with others.
+    // `resolve` reports a wrong value together with the other problems.
     let Some(cpus) = given.and_then(|entry| parse(&entry.value).ok().flatten()) else {
         return Ok(());
     };

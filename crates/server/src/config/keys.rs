@@ -1,9 +1,9 @@
 //! The table of settings: each key once, with type, default, allowed values, when it may change,
 //! and what it does. A name with `<name>` in it stands for a family of keys.
 //!
-//! Invariants: names are unique; defaults satisfy their own rule (tested). A key that Kafka has and
-//! that means nothing here is either in the table with a note (its value is still checked and
-//! shown) or in `foreign` (warned about). It does not: parse or keep values.
+//! Invariants: names are unique; defaults satisfy their own rule (tested). A key of Kafka without a
+//! meaning here is either in the table with a note (its value is still checked and shown) or in
+//! `foreign` (it causes a warning). This module does not parse or keep values.
 
 mod foreign;
 mod groups;
@@ -22,7 +22,7 @@ use std::sync::LazyLock;
 use broker::node_config::{CREATION_RATE, MAX_CONNECTIONS};
 use broker::options::{ConfigKey, ConfigKind};
 
-pub use broker::options::{Allowed, Changes};
+pub use broker::options::{AllowedValues, Changes};
 
 pub use foreign::why_without_effect;
 
@@ -33,31 +33,32 @@ pub struct Key {
     pub name: &'static str,
     /// Kind of value.
     pub kind: ConfigKind,
-    /// Default as text; `None`: not set.
+    /// Default as text; `None` if there is none.
     pub default: Option<&'static str>,
-    /// What values are taken.
-    pub allowed: Allowed,
+    /// Allowed values.
+    pub allowed: AllowedValues,
     /// When it may change.
     pub changes: Changes,
-    /// Why it changes nothing here, for keys that are accepted for Kafka's sake.
+    /// Why it has no effect here, for keys that are accepted for compatibility with Kafka.
     pub without_effect: Option<&'static str>,
-    /// Its value is a secret.
+    /// True if its value is a secret.
     pub sensitive: bool,
-    /// Not a key of Kafka.
+    /// True for a key of this project, which neither Kafka nor Pafka has.
     pub ours: bool,
     /// What it does.
     pub doc: &'static str,
 }
 
 impl Key {
-    /// The member that `name` names, when this is a family and `name` is one of it.
+    /// Returns the member that `name` is for, if this is a family and `name` belongs to it.
     fn member<'n>(&self, name: &'n str) -> Option<&'n str> {
         let (before, after) = self.name.split_once(MEMBER)?;
         let member = name.strip_prefix(before)?.strip_suffix(after)?;
         (!member.is_empty() && !member.contains(['.', '<'])).then_some(member)
     }
 
-    /// `name` with what would be the member in it blanked as this family's own name has it; any other as it is.
+    /// Returns `name` with the member replaced by the placeholder if it has the form of this
+    /// family, else `name`.
     fn blanked<'n>(&self, name: &'n str) -> Cow<'n, str> {
         let rest = self.name.split_once(MEMBER).and_then(|(before, _)| {
             let (member, rest) = name.strip_prefix(before)?.split_once('.')?;
@@ -71,7 +72,7 @@ impl Key {
             name,
             kind,
             default: Some(default),
-            allowed: Allowed::Any,
+            allowed: AllowedValues::Any,
             changes: Changes::AtStart,
             without_effect: None,
             sensitive: false,
@@ -119,22 +120,22 @@ impl Key {
     }
 
     const fn range(mut self, least: i64, most: i64) -> Self {
-        self.allowed = Allowed::Range(least, most);
+        self.allowed = AllowedValues::Range(least, most);
         self
     }
 
     const fn one_of(mut self, values: &'static [&'static str]) -> Self {
-        self.allowed = Allowed::OneOf(values);
+        self.allowed = AllowedValues::OneOf(values);
         self
     }
 
     const fn several(mut self, values: &'static [&'static str]) -> Self {
-        self.allowed = Allowed::Several(values);
+        self.allowed = AllowedValues::Several(values);
         self
     }
 
     const fn not_empty(mut self) -> Self {
-        self.allowed = Allowed::NotEmpty;
+        self.allowed = AllowedValues::NotEmpty;
         self
     }
 
@@ -177,35 +178,36 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Process", process::KEYS),
 ];
 
-/// Every key.
+/// Returns every key.
 pub fn all() -> impl Iterator<Item = &'static Key> {
     SECTIONS.iter().flat_map(|(_, keys)| keys.iter())
 }
 
-/// What stands in the name of a family of keys for the name of a member.
+/// The placeholder for the member in the name of a family of keys.
 const MEMBER: &str = "<name>";
 
-/// The key of that name, or the family that it is one of.
+/// Returns the key of that name, or the family that it belongs to.
 pub fn find(name: &str) -> Option<&'static Key> {
     all()
         .find(|key| key.name == name)
         .or_else(|| all().find(|key| key.member(name).is_some()))
 }
 
-/// Which member of its family a key is for, for example the tier's name.
+/// Returns the member that a key of a family is for, for example the tier's name.
 pub fn member_of(name: &str) -> Option<&str> {
     all().find_map(|key| key.member(name))
 }
 
-/// The listener that `listener.name.<listener>.<setting>` is about, and the row of the setting, where single listeners may have
-/// it.
+/// Splits `listener.name.<listener>.<setting>` into the listener and the row of the setting.
+///
+/// Returns `None` for a setting that single listeners cannot have.
 pub fn of_listener(name: &str) -> Option<(&str, &'static Key)> {
     let (listener, setting) = name.strip_prefix("listener.name.")?.split_once('.')?;
     let heeded = [MAX_CONNECTIONS, CREATION_RATE].contains(&setting);
     Some((listener, find(setting).filter(|_| heeded)?))
 }
 
-/// The key whose name is nearest to `name`, if any is near enough to be meant.
+/// Returns the key with the name nearest to `name`, if it is near enough to be a misspelling.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let scored = all().map(|key| {
         let distance = strsim::damerau_levenshtein(&key.blanked(name), key.name);
@@ -215,7 +217,8 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     (distance <= 2 + name.len() / 4).then_some(nearest)
 }
 
-/// The table as the broker shows it to `DescribeConfigs`; of families, what there is for each of `members`.
+/// Returns the table as the broker shows it to `DescribeConfigs`; a family becomes one key for each
+/// of `members`.
 pub fn for_broker(members: &[&str]) -> &'static [ConfigKey] {
     static SINGLE: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
         let single = all().filter(|key| !key.name.contains(MEMBER));
@@ -227,7 +230,7 @@ pub fn for_broker(members: &[&str]) -> &'static [ConfigKey] {
     let families = all().filter(|key| key.name.contains(MEMBER));
     let each = families.flat_map(|key| {
         members.iter().map(move |member| ConfigKey {
-            // Settings are read once and kept for as long as the process lives.
+            // Settings are read once and kept until the process ends, so the leak is bounded.
             name: key.name.replace(MEMBER, member).leak(),
             ..row(key)
         })

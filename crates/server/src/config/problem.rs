@@ -1,20 +1,20 @@
-//! What is wrong with a configuration, said so that it can be mended: key, value, what is allowed,
-//! where it stands.
+//! What is wrong with a configuration, in a form that lets an operator correct it: key, value,
+//! allowed values, and origin.
 
 use std::fmt;
 
-use super::keys::{Allowed, Key};
+use super::keys::{AllowedValues, Key};
 use super::raw::{Entry, Origin};
 use broker::options::ConfigKind;
 
-/// A value that cannot be honoured. With one of these, nothing starts.
+/// A value that cannot be honoured; the broker does not start with one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problem {
     /// The key.
     pub key: String,
-    /// The value as it was given; secrets are not repeated.
+    /// The value as it was given, hidden if it is a secret.
     pub value: String,
-    /// What would be right.
+    /// What is allowed.
     pub allowed: String,
     /// Where the value comes from.
     pub origin: Origin,
@@ -32,19 +32,19 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Something that has no effect, or not the one that was meant. It does not hinder the start.
+/// A setting without effect, or without the intended effect; the broker still starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
     /// The key.
     pub key: String,
     /// Why.
     pub why: String,
-    /// Where it stands.
+    /// Where it was given.
     pub origin: Origin,
 }
 
 impl Warning {
-    /// About this entry.
+    /// A warning about this entry.
     pub(super) fn of(entry: &Entry, why: String) -> Self {
         Self {
             key: entry.key.clone(),
@@ -61,7 +61,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What values a key takes, in words.
+/// Describes the values that a key allows.
 pub fn allowed(key: &Key) -> String {
     let kind = match key.kind {
         ConfigKind::Boolean => return "true or false".into(),
@@ -71,12 +71,12 @@ pub fn allowed(key: &Key) -> String {
         ConfigKind::String | ConfigKind::Class | ConfigKind::Password => "text",
     };
     match key.allowed {
-        Allowed::Any => kind.into(),
-        Allowed::NotEmpty => format!("{kind}, not empty"),
-        Allowed::OneOf([""]) => "empty".into(),
-        Allowed::OneOf(values) => format!("one of {}", values.join(", ")),
-        Allowed::Several(values) => format!("a list of some of {}", values.join(", ")),
-        Allowed::Range(least, most) => match most_in_words(key.kind, most) {
+        AllowedValues::Any => kind.into(),
+        AllowedValues::NotEmpty => format!("{kind}, not empty"),
+        AllowedValues::OneOf([""]) => "empty".into(),
+        AllowedValues::OneOf(values) => format!("one of {}", values.join(", ")),
+        AllowedValues::Several(values) => format!("a list of some of {}", values.join(", ")),
+        AllowedValues::Range(least, most) => match most_in_words(key.kind, most) {
             None => format!("{kind}, at least {least}"),
             Some(most) => format!("{kind} from {least} to {most}"),
         },

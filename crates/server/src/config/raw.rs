@@ -1,7 +1,8 @@
 //! Settings as given: key, text, and where each comes from, in order of precedence.
 //!
-//! Weakest first: file, environment, command line; a later entry wins over an earlier one of the
-//! same key. It does not judge: unknown keys and wrong values pass through, `resolved` names them.
+//! Weakest first: file, environment, command line; a later entry overrides an earlier one of the
+//! same key. This module does not judge: unknown keys and wrong values pass through, and `resolved`
+//! reports them.
 
 use std::fmt;
 use std::fs::File;
@@ -10,16 +11,16 @@ use std::path::{Path, PathBuf};
 use platform::bounded;
 use storage::checkpoint::properties;
 
-/// Beginning of the names of environment variables that are settings.
+/// Prefix of the environment variables that are settings.
 const ENVIRONMENT_PREFIX: &str = "FOREBAY_";
 
-/// A file of settings is shorter by far; a device given for one has no end.
+/// Far longer than a file of settings; a device passed as the file has no end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Where a setting was given.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// Nowhere: the default of the table.
+    /// The default of the table.
     Default,
     /// A line of a file.
     File(PathBuf, usize),
@@ -45,7 +46,7 @@ impl fmt::Display for Origin {
 pub struct Entry {
     /// Key.
     pub key: String,
-    /// Value, without white space at its ends.
+    /// Value, trimmed.
     pub value: String,
     /// Where it was given.
     pub origin: Origin,
@@ -67,7 +68,7 @@ impl Raw {
         self.add_bytes(path, &bytes)
     }
 
-    /// Adds settings in properties syntax; `path` is what they are said to come from.
+    /// Adds settings in properties syntax; `path` is their origin in messages.
     pub fn add_bytes(&mut self, path: &Path, bytes: &[u8]) -> Result<(), String> {
         let entries = properties::parse_all(path, bytes).map_err(|error| error.to_string())?;
         for entry in entries {
@@ -77,8 +78,9 @@ impl Raw {
         Ok(())
     }
 
-    /// Adds the environment variables that begin with `FOREBAY_`: the rest in lower case, `_` for
-    /// `.`.
+    /// Adds the environment variables that begin with `FOREBAY_`.
+    ///
+    /// The rest of the name, in lower case and with `.` for `_`, is the key.
     pub fn add_environment(&mut self, variables: impl Iterator<Item = (String, String)>) {
         let mut ours: Vec<_> = variables
             .filter(|(name, _)| name.starts_with(ENVIRONMENT_PREFIX))

@@ -1,5 +1,5 @@
 //! The table of settings as a page of documentation. `docs/configuration.md` is this text; a test
-//! keeps it so.
+//! compares them.
 
 use std::fmt::Write as _;
 
@@ -25,11 +25,11 @@ configuration at all, `forebay serve` listens on 127.0.0.1:9092 and keeps its da
 Keys marked *ours* are not Kafka's.
 ";
 
-/// The page.
+/// Returns the page.
 pub fn page() -> String {
     let mut page = HEAD.to_owned();
     for (title, keys) in SECTIONS {
-        // Writing to a String cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(page, "\n## {title}\n");
         for key in *keys {
             entry(&mut page, key);
@@ -90,7 +90,7 @@ fn kind(kind: ConfigKind) -> &'static str {
 mod tests {
     use super::page;
 
-    /// Run with `FOREBAY_BLESS=1` to write the page anew.
+    /// Run with `FOREBAY_BLESS=1` to write the page again.
     #[test]
     fn the_page_in_docs_is_the_table() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");

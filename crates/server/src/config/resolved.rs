@@ -1,8 +1,8 @@
-//! Settings validated once, as typed values; what is wrong is reported all at once.
+//! Settings as typed values, validated once; all problems are reported together.
 //!
-//! Invariant: a [`Settings`] can be started with: each value satisfies its key's rule and those
-//! between keys. It does not: look at the machine (what it needs is in [`Machine`]), open anything,
-//! or know the node id of an existing directory.
+//! Invariant: the broker can start with a [`Settings`]: each value satisfies the rule of its key
+//! and the rules between keys. This module does not look at the machine (what it needs is in
+//! [`Machine`]), does not open anything, and does not know the node id of an existing directory.
 
 mod groups;
 mod listeners;
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker::log_dirs::Told;
-use broker::node_config::Cordoned;
+use broker::log_dirs::OperatorConsent;
+use broker::node_config::CordonedDirs;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
 use platform::clock::steps::StepSettings;
@@ -31,32 +31,32 @@ use crate::machine::Machine;
 pub use network::NetworkSettings;
 pub use tiers::TierSettings;
 
-/// Settings, and what was noticed on the way.
+/// Settings, and the warnings about them.
 #[derive(Debug)]
 pub struct Resolved {
     /// What to start with.
     pub settings: Settings,
-    /// Keys without effect, unknown keys.
+    /// Warnings about keys without effect and unknown keys.
     pub warnings: Vec<Warning>,
 }
 
-/// Everything that can be set, typed.
+/// All settings, typed.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "settings that are on or off")]
 pub struct Settings {
-    /// Node id, when set; else an existing directory says, else 1.
+    /// Node id, if set; else that of an existing directory, else 1.
     pub node_id: Option<i32>,
-    /// Cluster id for a fresh directory, which an existing one must have.
+    /// Cluster id for a fresh directory; an existing directory must have the same.
     pub cluster_id: Option<String>,
     /// Data directories, at least one.
     pub log_dirs: Vec<PathBuf>,
-    /// What the command line says of them, for this start.
-    pub told: Told,
-    /// Tiers, when there are any; `log_dirs` are the paths of the first.
+    /// What the command line allows for them at this start.
+    pub told: OperatorConsent,
+    /// Tiers, if there are any; `log_dirs` are the paths of the first.
     pub tiers: Option<TierSettings>,
     /// Where to listen, at least one.
     pub listeners: Vec<Address>,
-    /// What clients are told, in the same order; port 0 stands for the port that was bound.
+    /// Addresses for clients, in the same order; port 0 stands for the port that was bound.
     pub advertised: Vec<Address>,
     /// Sockets, connections, request memory.
     pub network: NetworkSettings,
@@ -64,9 +64,9 @@ pub struct Settings {
     pub shards: usize,
     /// Bind each shard to a core.
     pub shards_pinned: bool,
-    /// The process was confined to some CPUs.
+    /// True if the process is confined to some CPUs.
     pub confined: bool,
-    /// The process ends when a shard has not moved for so long; `None`: never.
+    /// The process ends when a shard has not moved for this long; `None`: never.
     pub stuck_after: Option<Duration>,
     /// How files are read and written.
     pub disk_engine: DiskEngine,
@@ -74,7 +74,7 @@ pub struct Settings {
     pub log_cache_bytes: u64,
     /// `host:port` of the admin endpoint.
     pub admin_listener: Option<(String, u16)>,
-    /// The planner's page is on it.
+    /// True if it serves the planner's page.
     pub admin_plan: bool,
     /// Log lines as JSON.
     pub log_json: bool,
@@ -95,7 +95,7 @@ pub enum DiskEngine {
 }
 
 impl Settings {
-    /// The embedded defaults, on a machine with one core and little memory (tests).
+    /// Returns the embedded defaults, on a machine with one core and little memory (tests).
     #[cfg(test)]
     pub(crate) fn defaults() -> Self {
         let machine = Machine {
@@ -108,8 +108,7 @@ impl Settings {
             .settings
     }
 
-    /// Validates `raw` for this machine. Without an error, nothing that was given is ignored
-    /// silently.
+    /// Validates `raw` for this machine; everything in it that has no effect causes a warning.
     pub fn resolve(raw: &Raw, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
@@ -128,7 +127,7 @@ impl Settings {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
             log_dirs,
-            told: Told::default(),
+            told: OperatorConsent::default(),
             tiers,
             network: NetworkSettings::resolve(&values, &listeners, machine, &mut problems),
             listeners,
@@ -165,13 +164,13 @@ impl Settings {
         }
     }
 
-    /// Names of the tiers, fastest first; empty when there is one only.
+    /// Returns the names of the tiers, fastest first; empty without tiers.
     fn tier_names(&self) -> Vec<Arc<str>> {
         let tiers = self.tiers.iter().flat_map(|tiers| &tiers.tiers);
         tiers.map(|tier| Arc::clone(&tier.name)).collect()
     }
 
-    /// The directories of the tiers below the first.
+    /// Returns the directories of the tiers below the first.
     pub fn lower_dirs(&self) -> impl Iterator<Item = &Path> {
         let tiers = self
             .tiers
@@ -180,7 +179,8 @@ impl Settings {
         tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.as_path()))
     }
 
-    /// What the broker is told, once the node id is known and the listeners are bound to `ports`.
+    /// Returns the options of the broker, once the node id is known and the listeners are bound to
+    /// `ports`.
     pub fn broker_options(&self, node_id: NodeId, ports: &[u16]) -> BrokerOptions {
         let endpoint = |(address, port): (&Address, &u16)| Endpoint {
             listener: address.listener.clone(),
@@ -211,7 +211,7 @@ fn milliseconds(number: i64) -> Duration {
     Duration::from_millis(u64::try_from(number).unwrap_or(0))
 }
 
-/// Bytes of the cache that even a small machine has.
+/// Least size of the cache, on a small machine too.
 const CACHE_BYTES_LEAST: usize = 256 << 20;
 
 fn log_cache_bytes(values: &Values, machine: &Machine) -> u64 {
@@ -253,7 +253,7 @@ fn log_dirs(values: &Values, tiers: Option<&TierSettings>) -> Vec<PathBuf> {
     dirs
 }
 
-/// Only directories that there are can be cordoned.
+/// Checks that `cordoned.log.dirs` names only configured directories.
 fn check_cordoned(
     values: &Values,
     log_dirs: &[PathBuf],
@@ -266,7 +266,7 @@ fn check_cordoned(
     all.sort();
     all.dedup();
     let key = "cordoned.log.dirs";
-    if let Cordoned::Only(dirs) = Cordoned::parse(&values.string(key))
+    if let CordonedDirs::Only(dirs) = CordonedDirs::parse(&values.string(key))
         && !dirs.iter().all(|dir| all.contains(dir))
     {
         let names: Vec<_> = all.iter().map(|dir| dir.display().to_string()).collect();
@@ -274,6 +274,8 @@ fn check_cordoned(
     }
 }
 
+/// Refuses a node without both roles, and more than one controller.
+///
 /// A node under separate controllers would need a quorum client; refusing is better than forming a
 /// cluster of its own.
 fn check_roles(values: &Values, problems: &mut Vec<Problem>) {
@@ -322,7 +324,8 @@ fn admin_listener(values: &Values, problems: &mut Vec<Problem>) -> Option<(Strin
     parsed
 }
 
-/// All but what is known only later: node id, endpoints and directories.
+/// Returns the options of the broker, except what is known only later: node id, endpoints and
+/// directories.
 fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
     let shards = values.number("num.shards").map_or(machine.cores, size);
     let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
@@ -378,7 +381,9 @@ fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
     }
 }
 
-/// What was given, as text. The two names of a node's id are one: whoever asks for the older finds it too.
+/// Returns the given settings as text.
+///
+/// The two names of a node's id are one: a client that asks for the older one finds it too.
 fn static_settings(values: &Values) -> BTreeMap<String, String> {
     let given = values.given();
     let mut given: BTreeMap<_, _> = given

@@ -1,14 +1,14 @@
-//! The text of every key after precedence, checked against the table; typed access to it.
+//! The text of every key after precedence, checked against the table, and typed access to it.
 //!
 //! Invariant: every value held here satisfies its key's kind and range, so the typed getters cannot
-//! fail for keys of that type that are set. Asking for a key that is not in the table is a
-//! programmer's error.
+//! fail for keys of that type that are set. To ask for a key that is not in the table is a
+//! programming error.
 
 use std::collections::BTreeMap;
 
 use broker::options::ConfigKind;
 
-use super::keys::{self, Allowed, Key};
+use super::keys::{self, AllowedValues, Key};
 use super::problem::{self, Problem, Warning};
 use super::raw::{Entry, Origin, Raw};
 
@@ -16,10 +16,10 @@ use super::raw::{Entry, Origin, Raw};
 pub(super) struct Values {
     // Bounded: `raw::FILE_BYTES_MAX`.
     given: BTreeMap<String, Entry>,
-    /// What was given of single listeners and is heeded, by its whole name.
+    /// Settings of single listeners that have an effect, by their full name.
     // Bounded: `raw::FILE_BYTES_MAX`.
     of_listeners: BTreeMap<String, Entry>,
-    /// What was given and is in no table: shown as such, and without effect.
+    /// Given keys that are in no table: shown, but without effect.
     // Bounded: `raw::FILE_BYTES_MAX`.
     others: BTreeMap<String, String>,
 }
@@ -69,8 +69,8 @@ impl Values {
                 ));
             }
         }
-        // What is wrong is reported; the rest is resolved with the default in its place, to report
-        // all at once.
+        // Wrong values are reported already. The default takes their place, so that the rest can be
+        // resolved and all problems be reported together.
         given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, &entry.value)));
         Self {
             given,
@@ -79,7 +79,7 @@ impl Values {
         }
     }
 
-    /// Text of a key; `None` when it is neither given nor has a default.
+    /// Returns the text of a key; `None` if it is not given and has no default.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.given.get(name) {
             Some(entry) => Some(&entry.value),
@@ -87,50 +87,50 @@ impl Values {
         }
     }
 
-    /// Text of a key with a default.
+    /// Returns the text of a key with a default.
     pub(super) fn string(&self, name: &str) -> String {
         self.text(name).unwrap_or_default().to_owned()
     }
 
-    /// Number of a key, if set.
+    /// Returns the number of a key, if set.
     pub(super) fn number(&self, name: &str) -> Option<i64> {
         self.text(name)?.parse().ok()
     }
 
-    /// Number of a key with a default.
+    /// Returns the number of a key with a default.
     pub(super) fn int(&self, name: &str) -> i64 {
         self.number(name)
             .expect("the table gives this number a default")
     }
 
-    /// Truth of a key with a default.
+    /// Returns the boolean of a key with a default.
     pub(super) fn is(&self, name: &str) -> bool {
         self.text(name)
             .is_some_and(|text| text.eq_ignore_ascii_case("true"))
     }
 
-    /// Items of a list, without blanks and empty ones.
+    /// Returns the items of a list, trimmed and without empty ones.
     pub(super) fn list(&self, name: &str) -> Vec<&str> {
         items(self.text(name).unwrap_or_default()).collect()
     }
 
-    /// True when the key was given.
+    /// Returns true if the key was given.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// Text of a setting of one listener, by its whole name.
+    /// Returns the text of a setting of one listener, by its full name.
     pub(super) fn of_listener(&self, name: &str) -> Option<&str> {
         self.of_listeners.get(name).map(|it| it.value.as_str())
     }
 
-    /// The settings of single listeners, and of which.
+    /// Returns the settings of single listeners, each with its listener.
     pub(super) fn of_listeners(&self) -> impl Iterator<Item = (&str, &Entry)> {
         let all = self.of_listeners.iter();
         all.filter_map(|(name, entry)| Some((keys::of_listener(name)?.0, entry)))
     }
 
-    /// What is wrong with a value in the light of others.
+    /// Returns a problem with a value in combination with others.
     pub(super) fn problem(&self, name: &str, allowed: impl Into<String>) -> Problem {
         let entry = self.given.get(name).cloned().unwrap_or_else(|| Entry {
             key: name.to_owned(),
@@ -140,7 +140,7 @@ impl Values {
         wrong(key(name), &entry, allowed.into())
     }
 
-    /// Keys that were given, known or not, with their texts.
+    /// Returns the keys that were given, known or not, with their texts.
     pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         let known = self.given.iter();
         let known = known.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
@@ -194,7 +194,7 @@ fn wrong(key: &Key, entry: &Entry, allowed: String) -> Problem {
     }
 }
 
-/// True when a text is a value of the key.
+/// Returns true if a text is a value of the key.
 pub(super) fn fits(key: &Key, text: &str) -> bool {
     let of_kind = match key.kind {
         ConfigKind::Boolean => {
@@ -208,13 +208,13 @@ pub(super) fn fits(key: &Key, text: &str) -> bool {
     };
     of_kind
         && match key.allowed {
-            Allowed::Any => true,
-            Allowed::NotEmpty => items(text).next().is_some(),
-            Allowed::OneOf(values) => values.contains(&text),
-            Allowed::Several(values) => {
+            AllowedValues::Any => true,
+            AllowedValues::NotEmpty => items(text).next().is_some(),
+            AllowedValues::OneOf(values) => values.contains(&text),
+            AllowedValues::Several(values) => {
                 items(text).next().is_some() && items(text).all(|item| values.contains(&item))
             }
-            Allowed::Range(least, most) => in_range(text, least, most),
+            AllowedValues::Range(least, most) => in_range(text, least, most),
         }
 }
 

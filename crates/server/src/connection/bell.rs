@@ -1,8 +1,8 @@
-//! Tells whether work under way wants to be polled, apart from whether the socket does.
+//! Records whether the requests in progress want to be polled, separately from the socket.
 //!
-//! A connection is one task: what wakes it is the socket, most of the time, while it reads. Without
-//! this, each piece of a body that comes in would poll every request that waits for the disk.
-//! Invariant: who rings after the last look is seen by the next one.
+//! A connection is one task, and while it reads, mostly the socket wakes it. Without this, each
+//! piece of an incoming body would poll every request that waits for the disk. Invariant: the next
+//! look sees every ring after the last look.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,7 +36,7 @@ impl Wake for Ring {
 }
 
 impl Bell {
-    /// A bell that nobody hears yet.
+    /// Creates a bell that wakes no task yet.
     pub(super) fn new() -> Self {
         let task = Mutex::new(Waker::noop().clone());
         let ring = Arc::new(Ring {
@@ -50,7 +50,7 @@ impl Bell {
         }
     }
 
-    /// Lets the bell wake the task of `cx` from now on.
+    /// Makes the bell wake the task of `cx` from now on.
     pub(super) fn hang(&mut self, cx: &Context<'_>) {
         if !self.task.will_wake(cx.waker()) {
             self.task.clone_from(cx.waker());
@@ -63,12 +63,12 @@ impl Bell {
         }
     }
 
-    /// True when it was rung since the last call.
+    /// Returns true if the bell was rung since the last call.
     pub(super) fn was_rung(&self) -> bool {
         self.ring.rung.swap(false, Ordering::Acquire)
     }
 
-    /// What rings it.
+    /// Returns the waker that rings it.
     pub(super) fn waker(&self) -> &Waker {
         &self.waker
     }

@@ -1,12 +1,13 @@
 //! Memory of requests, counted before it is taken.
 //!
-//! A large frame takes it in pieces, as its bytes arrive, so that an announced length costs nobody anything. Small frames have
-//! a reserve of their own, which large ones cannot use up, and no address (of version 6: no network) holds more than half of
-//! either. Of all
-//! large frames that have begun and find no more memory, one at a time is read to its end beyond the bound (as with Kafka's
-//! `queued.max.request.bytes`): else frames that are read in part could wait for each other for ever.
-//! Invariant: the sum of what is held never exceeds the bound by more than one frame. Who finds too little waits in line;
-//! nobody overtakes, save that small frames and large ones have a line each.
+//! A large frame takes memory in pieces, as its bytes arrive, so an announced length alone costs
+//! nothing. Small frames have a reserve that large ones cannot use. No address (for IPv6: no
+//! network) holds more than half of either part. Large frames that have begun and find no more
+//! memory could wait for each other forever; so one of them at a time is read to its end beyond the
+//! bound (as with Kafka's `queued.max.request.bytes`).
+//!
+//! Invariants: the sum of what is held exceeds the bound by at most one frame. A frame that finds
+//! too little memory waits in line, without overtaking; small and large frames have separate lines.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -19,10 +20,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use broker::network::network;
 use tokio::sync::Semaphore;
 
-/// Longest frame that goes by the reserve for small ones.
+/// Longest frame that uses the reserve for small ones.
 pub(super) const SMALL_BYTES_MAX: usize = 64 << 10;
 
-/// Least bound.
+/// Smallest budget.
 const BYTES_MIN: usize = 4 * SMALL_BYTES_MAX;
 
 /// Bytes that a large frame takes at a time.
@@ -38,7 +39,7 @@ pub struct Budget {
 struct Shared {
     small: Semaphore,
     large: Semaphore,
-    /// Held by who reads to its end beyond the bound.
+    /// Held by the frame that is read to its end beyond the bound.
     finish: Semaphore,
     small_max: usize,
     large_max: usize,
@@ -50,21 +51,21 @@ struct Shared {
     addresses: Mutex<HashMap<IpAddr, Weighed>>,
 }
 
-/// An address with connections, and how many.
+/// An address with connections, and their number.
 #[derive(Debug)]
 struct Weighed {
     address: Arc<Address>,
     connections: usize,
 }
 
-/// What an address may still take.
+/// The memory that an address may still take.
 #[derive(Debug)]
 struct Address {
     small: Semaphore,
     large: Semaphore,
 }
 
-/// The way of one connection, which lives on one shard, to the budget.
+/// Access of one connection, which lives on one shard, to the budget.
 #[derive(Debug)]
 pub(super) struct Account {
     shared: Arc<Shared>,
@@ -72,25 +73,25 @@ pub(super) struct Account {
     ip: IpAddr,
 }
 
-/// Bytes taken; dropping them gives them back.
+/// Bytes taken; dropping this returns them.
 #[derive(Debug)]
 pub(super) struct Taken {
     account: Rc<Account>,
     small: u32,
     large: u32,
-    /// Beyond the bound, with the only place there.
+    /// Bytes beyond the bound, taken with the only permit of `finish`.
     beyond: u32,
 }
 
 /// A place in the line for bytes.
 pub(super) type Waiting = Pin<Box<dyn Future<Output = Taken>>>;
 
-/// Half of `all`, but at least what one frame needs of it.
+/// Returns half of `all`, but at least what one frame needs of it.
 fn share(all: usize, frame: usize) -> usize {
     (all / 2).max(frame.min(all))
 }
 
-/// Both or nothing.
+/// Takes `bytes` of both, or nothing.
 fn try_both(first: &Semaphore, second: &Semaphore, bytes: u32) -> bool {
     let (Ok(first), Ok(second)) = (
         first.try_acquire_many(bytes),
@@ -107,7 +108,7 @@ fn try_both(first: &Semaphore, second: &Semaphore, bytes: u32) -> bool {
 async fn both(first: &Semaphore, second: &Semaphore, bytes: u32) {
     let first = first.acquire_many(bytes).await;
     let second = second.acquire_many(bytes).await;
-    // Else bytes would be counted as taken that were not.
+    // Fail loudly: otherwise bytes that were not taken would count as taken.
     let (Ok(first), Ok(second)) = (first, second) else {
         unreachable!("neither is ever closed");
     };
@@ -116,8 +117,10 @@ async fn both(first: &Semaphore, second: &Semaphore, bytes: u32) {
 }
 
 impl Budget {
-    /// A budget of `bytes_max`, an eighth of it for small frames. An address may hold half of either part, or as much as one
-    /// frame, of `frame_bytes_max` at most, needs.
+    /// Creates a budget of `bytes_max`, an eighth of it for small frames.
+    ///
+    /// An address may hold half of either part, or as much as one frame needs, which is at most
+    /// `frame_bytes_max`.
     pub fn new(bytes_max: usize, frame_bytes_max: usize) -> Self {
         let bytes_max = bytes_max.clamp(BYTES_MIN, Semaphore::MAX_PERMITS);
         let small_max = (bytes_max / 8).max(BYTES_MIN / 2);
@@ -138,12 +141,12 @@ impl Budget {
         }
     }
 
-    /// The bound.
+    /// Returns the bound.
     pub fn bytes_max(&self) -> usize {
         self.shared.small_max + self.shared.large_max
     }
 
-    /// Bytes taken now.
+    /// Returns the bytes taken now.
     pub fn used_bytes(&self) -> usize {
         let shared = &self.shared;
         let free = shared.small.available_permits() + shared.large.available_permits();
@@ -151,7 +154,7 @@ impl Budget {
         self.bytes_max().saturating_sub(free) + beyond
     }
 
-    /// The account of a connection from `ip`.
+    /// Returns the account of a connection from `ip`.
     pub(super) fn account(&self, ip: IpAddr) -> Rc<Account> {
         let ip = network(ip);
         let shared = Arc::clone(&self.shared);
@@ -177,7 +180,7 @@ impl Budget {
 
 impl Shared {
     fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Weighed>> {
-        // Nothing in here can panic half-way.
+        // Nothing under the lock panics half-way.
         self.addresses
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -208,7 +211,7 @@ impl Account {
         }
     }
 
-    /// How much a frame that lacks `missing` bytes takes next: all of a small one.
+    /// Returns how much a frame that lacks `missing` bytes takes next; a small one takes all.
     pub(super) fn piece(&self, missing: usize) -> usize {
         if missing <= SMALL_BYTES_MAX {
             missing
@@ -217,7 +220,8 @@ impl Account {
         }
     }
 
-    /// Takes `bytes` for a frame that has nothing yet, if they are free and nobody waits for them.
+    /// Takes `bytes` for a frame that holds nothing yet, if they are free and no other frame waits
+    /// for them.
     pub(super) fn try_take(self: &Rc<Self>, bytes: usize) -> Option<Taken> {
         let mut taken = self.nothing();
         let (shared, address) = (&self.shared, &self.address);
@@ -229,12 +233,12 @@ impl Account {
         taken.try_more(bytes).then_some(taken)
     }
 
-    /// Takes `bytes`, which [`Account::piece`] has said, when they are free.
+    /// Takes `bytes`, as [`Account::piece`] returned them, when they are free.
     pub(super) fn take(self: &Rc<Self>, bytes: usize) -> Waiting {
         let mut taken = self.nothing();
         Box::pin(async move {
             let (shared, address) = (&taken.account.shared, &taken.account.address);
-            // It holds nothing yet, so nobody waits for it to come to its end.
+            // The frame holds nothing yet, so no other frame waits for it to end.
             if bytes <= SMALL_BYTES_MAX {
                 both(&address.small, &shared.small, count(bytes)).await;
                 taken.small = count(bytes);
@@ -247,7 +251,7 @@ impl Account {
     }
 }
 
-/// Bytes as permits: no frame is longer than 31 bits.
+/// Converts bytes to permits: no frame is longer than 31 bits.
 fn count(bytes: usize) -> u32 {
     let Ok(count) = u32::try_from(bytes) else {
         unreachable!("a frame that is longer than any may be is refused by its length");
@@ -256,14 +260,14 @@ fn count(bytes: usize) -> u32 {
 }
 
 impl Taken {
-    /// Bytes of it.
+    /// Returns the number of bytes taken.
     pub(super) fn bytes(&self) -> usize {
         [self.small, self.large, self.beyond]
             .into_iter()
             .fold(0, |sum, part| sum + part as usize)
     }
 
-    /// Takes `bytes` more for the same frame, if they are free and nobody waits for them.
+    /// Takes `bytes` more for the same frame, if they are free and no other frame waits for them.
     pub(super) fn try_more(&mut self, bytes: usize) -> bool {
         let (shared, address) = (&self.account.shared, &self.account.address);
         let got = try_both(&address.large, &shared.large, count(bytes));
@@ -273,7 +277,8 @@ impl Taken {
         got
     }
 
-    /// Takes `bytes` more when they are free, or else all of the `rest` of the frame beyond the bound when it is its turn.
+    /// Takes `bytes` more when they are free, or the whole `rest` of the frame beyond the bound
+    /// when its turn comes.
     pub(super) fn more(mut self, bytes: usize, rest: usize) -> Waiting {
         Box::pin(async move {
             let (shared, address) = (&self.account.shared, &self.account.address);

@@ -1,9 +1,9 @@
-//! Buffers for request bodies, used again: memory that was touched once is several times faster
-//! than fresh memory.
+//! Reusable buffers for request bodies: memory that was touched before is several times faster than
+//! fresh memory.
 //!
-//! A buffer comes back when the last [`Bytes`] of its frame is dropped, on whatever thread that is;
-//! hence the lock, which is held for a push or a pop. Invariant: no more than `kept_bytes_max` are
-//! kept for later. It does not bound what is in use: that is the budget's.
+//! A buffer returns when the last [`Bytes`] of its frame is dropped, on any thread; hence the lock,
+//! which is held for a push or a pop. Invariant: at most `kept_bytes_max` are kept for later. This
+//! does not bound the memory in use: the budget does.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ struct Kept {
 /// A buffer being filled.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    /// What it holds so far. Its capacity is what was asked for, or more.
+    /// What it holds so far. Its capacity is at least what was asked for.
     pub(super) bytes: Vec<u8>,
     home: Buffers,
 }
@@ -46,19 +46,19 @@ impl Buffers {
         }
     }
 
-    /// An empty buffer with room for `len` bytes: the smallest that fits and is not much too large,
-    /// else a fresh one.
+    /// Returns an empty buffer with room for `len` bytes: the smallest kept one that fits and is
+    /// not much too large, else a fresh one.
     pub(super) fn take(&self, len: usize) -> Buffer {
         self.take_kept(len).unwrap_or_else(|| self.fresh(len))
     }
 
-    /// The same, only one that was used before.
+    /// Returns a kept buffer with room for `len` bytes, if there is one.
     pub(super) fn take_kept(&self, len: usize) -> Option<Buffer> {
         let bytes = self.lock().take(len)?;
         Some(self.buffer(bytes))
     }
 
-    /// The same, only one that was not.
+    /// Returns a fresh buffer with room for `len` bytes.
     pub(super) fn fresh(&self, len: usize) -> Buffer {
         self.buffer(Vec::with_capacity(len.next_multiple_of(STEP_BYTES)))
     }
@@ -71,7 +71,7 @@ impl Buffers {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
-        // Nothing in here can panic half-way.
+        // Nothing under the lock panics half-way.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -80,7 +80,8 @@ impl Kept {
     fn take(&mut self, len: usize) -> Option<Vec<u8>> {
         let most = len.saturating_mul(4).max(4 * STEP_BYTES);
         let fits = |(_, free): &(usize, &Vec<u8>)| (len..=most).contains(&free.capacity());
-        // Of equal ones that which came back last: the processor's cache still knows it.
+        // Among equal ones, take the one that came back last: it may still be in the processor's
+        // cache.
         let (at, _) = self
             .free
             .iter()
@@ -103,7 +104,8 @@ impl Kept {
 }
 
 impl Buffer {
-    /// What was filled in, for reading; the memory comes back when the last clone is dropped.
+    /// Returns the contents for reading; the memory returns to the pool when the last clone is
+    /// dropped.
     pub(super) fn freeze(self) -> Bytes {
         Bytes::from_owner(self)
     }

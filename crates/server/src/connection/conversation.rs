@@ -1,12 +1,15 @@
-//! The loop of one connection: read a frame, call the service, write replies, watch the clock.
+//! The loop of one connection: read a frame, call the service, write replies, enforce the time
+//! limits.
 //!
-//! Requests are worked on one after the other, as Kafka does, save that those which overlap may
-//! begin while earlier ones of the same sort wait. One more request is read ahead, so that a peer
-//! that has gone is noticed. A client whose quota is used up is left alone for a while: nothing of
-//! it is read or begun, what was begun is finished. Invariants: a request that does not overlap begins only when
-//! everything before it is answered and written; a future that was polled is polled until it is
-//! ready, peer or no peer (bounded by `abandoned_max`), unless it only reads: a fetch does not outlive its client. A peer may
-//! end its half of the connection and still read answers; those that come within a moment it gets.
+//! Requests are handled one after the other, as in Kafka, except that a request that overlaps may
+//! begin while earlier ones of the same kind wait. One further request is read ahead, so that the
+//! end of the connection is noticed. While a client is throttled, no request of it is read or
+//! begun, and those that have begun are finished. A peer that ends its half of the connection still
+//! gets the replies that are ready within `GONE_MAX` (reads) or `abandoned_max`.
+//!
+//! Invariants: a request that does not overlap begins only when everything before it is answered
+//! and written; a future that was polled is polled until it is ready, even without a peer (bounded
+//! by `abandoned_max`), unless it only reads: a fetch does not outlive its client.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -25,16 +28,17 @@ use super::service::{Reply, RequestContext, Service};
 use super::watch::{Doing, PROGRESS_BYTES_MIN, Progress, Watch};
 use super::{End, Environment, Limits};
 
-/// How long after the peer's end an answer is waited for that changes nothing.
+/// How long a request that only reads continues after the peer has ended the connection.
 const GONE_MAX: Duration = Duration::from_secs(1);
 
-/// How often to look whether the peer has ended the connection, while a request that it sent ahead keeps us from reading.
+/// Interval of checks whether the peer has ended the connection, while a request that it sent ahead
+/// blocks the reading.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Replies not yet written beyond which no more overlapping requests begin.
+/// Unwritten bytes of replies above which no further overlapping requests begin.
 const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
 
-/// Serves one connection until it ends, and says why it did.
+/// Serves one connection until it ends, and returns why it ended.
 pub(super) async fn hold<S: Service>(
     socket: TcpStream,
     service: &S,
@@ -93,16 +97,16 @@ pub(super) async fn hold<S: Service>(
         polled
     })
     .await;
-    // The peer learns of the end now, not when its last request is done.
+    // Close now, so that the peer learns of the end before its last request is done.
     drop(socket);
     let finish = poll_fn(|cx| talk.poll_rest(cx));
-    // What is left then is dropped: nobody waits for it.
+    // The rest is dropped after that time: no peer waits for it.
     let _ = tokio::time::timeout(limits.abandoned_max, finish).await;
     end
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // A sender that is gone is a process that is stopping.
+    // The sender is gone only if the process is stopping.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
@@ -111,17 +115,17 @@ struct Conversation<'a, F> {
     reader: FrameReader,
     writer: ReplyWriter,
     inflight: Inflight<F>,
-    /// Read and called, not begun.
+    /// Read and called, but not begun.
     held: Option<Request<F>>,
-    /// Frames read, ever.
+    /// Frames read since the connection began.
     frames: u64,
-    /// Why nothing more is read; what was begun is still answered.
+    /// Why nothing further is read; requests that have begun are still answered.
     end: Option<End>,
-    /// Nothing is read or begun before this.
+    /// Until when nothing is read or begun.
     pause: Option<Pin<Box<Sleep>>>,
-    /// The peer was seen to have ended the connection: until when what it waits for is worked on.
+    /// Set once the peer has ended the connection: until when its requests continue.
     gone: Option<Gone>,
-    /// When to look for the peer's end.
+    /// When to check whether the peer has ended the connection.
     look: Option<Pin<Box<Sleep>>>,
     watch: Watch,
 }
@@ -129,7 +133,7 @@ struct Conversation<'a, F> {
 /// A peer that has ended the connection.
 struct Gone {
     since: Instant,
-    /// Frames read by then; another one is a sign of life.
+    /// Frames read by then; a further one shows that the peer is alive.
     frames: u64,
     timer: Pin<Box<Sleep>>,
 }
@@ -185,7 +189,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         self.poll_watch(cx, socket)
     }
 
-    /// Ready when the peer has ended the connection and what is under way has had its time.
+    /// Completes when the peer has ended the connection and the time for its requests is over.
     fn poll_gone(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<()> {
         let ended = match &self.end {
             Some(End::Closed | End::BadFrame(ReadError::Truncated { .. })) => true,
@@ -215,7 +219,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         gone.timer.as_mut().poll(cx)
     }
 
-    /// True when the peer has ended the connection, though what it sent before is not all read.
+    /// Returns true if the peer has ended the connection, even if earlier bytes are not all read.
     fn sees_end(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> bool {
         let timer = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
         let look = self.look.get_or_insert_with(timer);
@@ -228,7 +232,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         false
     }
 
-    /// Polls what was begun, without reading or writing.
+    /// Polls the requests that have begun, without reading or writing.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.held = None;
         self.inflight.drop_reads();
@@ -241,7 +245,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         }
     }
 
-    /// Moves replies whose turn it is to the writer.
+    /// Moves replies to the writer, in order.
     fn collect(&mut self) {
         while let Some(Answered { reply, kind, since }) = self.inflight.next_answered() {
             kind.answered(since);
@@ -261,7 +265,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         }
     }
 
-    /// A quota is used up; the longer of two pauses holds.
+    /// Pauses the connection because a quota is used up; the longer of two pauses holds.
     fn pause_for(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
         if self
@@ -283,7 +287,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         self.pause.is_some()
     }
 
-    /// Nothing is under way and nothing waits to be written.
+    /// Returns true if no request is in progress and no reply is unwritten.
     fn is_quiet(&self) -> bool {
         self.inflight.is_empty() && self.writer.pending_bytes() == 0
     }
@@ -293,7 +297,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
         let completed = self.frames.saturating_mul(PROGRESS_BYTES_MIN);
         let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
-        // The peer can do nothing for a frame that waits for memory.
+        // The peer cannot speed up a frame that waits for memory.
         let frame_bytes = if reading { reader.frame_bytes() } else { 0 };
         let size = frame_bytes.max(self.writer.peak_bytes());
         let pressed = self.writer.is_pressed();

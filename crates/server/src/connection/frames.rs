@@ -1,11 +1,13 @@
-//! Bytes of a socket to frames: four bytes of length, then that many bytes.
+//! Splits the bytes of a socket into frames: four bytes of length, then that many bytes.
 //!
-//! Small frames are cut out of the read-ahead buffer, several per read; a large one is read
-//! straight into a buffer of its own, which is taken when the bytes are there: until then they stay
-//! in the socket, which wakes us once for all of them. So a buffer is filled, used and given back
-//! while it is in the processor's cache, and the next frame gets the same one. Invariants: memory for bytes is taken from the
-//! budget when they have arrived and before they are read, never for an announcement (only the read-ahead, which is small, is
-//! not counted); a length is checked before anything is done for it; polling can stop anywhere.
+//! Small frames are cut out of the read-ahead buffer, several per read. A large frame is read
+//! straight into a buffer of its own, which is taken when the bytes have arrived. Until then they
+//! stay in the socket, which wakes the task once for all of them. So a buffer is filled, used and
+//! returned while it is in the processor's cache, and the next frame gets the same one.
+//!
+//! Invariants: memory for bytes is taken from the budget after they have arrived and before they
+//! are read, never for an announced length (only the small read-ahead is not counted); a length is
+//! checked before it causes any work; polling can stop anywhere.
 
 use std::io;
 use std::rc::Rc;
@@ -21,34 +23,35 @@ use wire::kafka::frame::{PREFIX_BYTES, frame_length};
 use super::budget::{Account, Taken, Waiting};
 use super::buffers::{Buffer, Buffers};
 
-/// Read-ahead, and the largest frame that is cut out of it.
+/// Size of the read-ahead, and the largest frame that is cut out of it.
 const AHEAD_BYTES: usize = 16 << 10;
 
-/// Bytes of a frame that the socket is asked to collect before it wakes us; the system may give up
-/// earlier. Missing fewer than [`COLLECTED_BYTES_MIN`], it is not asked.
+/// Bytes of a frame that the socket collects before it wakes the task; the system may wake it
+/// earlier. A frame that lacks fewer than [`COLLECTED_BYTES_MIN`] is not collected.
 const COLLECTED_BYTES_MAX: usize = 2 << 20;
 const COLLECTED_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes of large frames that are read before others have their turn. A peer on this machine sends as fast as they are read.
+/// Bytes of large frames that are read before other tasks get a turn. A peer on this machine sends
+/// as fast as this task reads.
 const TURN_BYTES: usize = 2 << 20;
 
-/// A request as it came, with the memory it was granted.
+/// A request as it was read, with the memory granted for it.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Bytes,
     pub(super) taken: Taken,
 }
 
-/// Why no more frames come.
+/// Why a connection delivers no further frames.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// The length is not one we accept.
+    /// The length is not acceptable.
     #[error(transparent)]
     BadLength(#[from] FrameError),
-    /// The peer closed within a frame.
+    /// The peer closed the connection within a frame.
     #[error("connection ended within a frame, {missing} bytes missing")]
     Truncated {
-        /// Bytes that never came.
+        /// Bytes that did not arrive.
         missing: usize,
     },
     /// The socket failed.
@@ -63,11 +66,11 @@ pub(super) struct FrameReader {
     frame_bytes_max: usize,
     ahead: BytesMut,
     state: State,
-    /// Bytes at which the socket wakes us.
+    /// Number of bytes at which the socket wakes the task.
     wakes_at: usize,
-    /// Bytes of large frames that were read since others had their turn.
+    /// Bytes of large frames read since other tasks had a turn.
     since_turn: usize,
-    /// Bytes read from the socket, ever.
+    /// Bytes read from the socket since the connection began.
     pub(super) read_bytes: u64,
 }
 
@@ -77,22 +80,22 @@ enum State {
     Small {
         len: usize,
     },
-    /// A small one that is whole, in the read-ahead, and waits for its memory.
+    /// A complete small frame, in the read-ahead, that waits for its memory.
     Whole {
         len: usize,
         waiting: Waiting,
     },
-    /// A large one whose bytes are still on their way.
+    /// A large frame whose first bytes have not arrived yet.
     Coming {
         len: usize,
     },
-    /// A large one that waits for memory for its next bytes; `body` is what came before them.
+    /// A large frame that waits for memory for its next bytes; `body` holds the ones before them.
     Granting {
         len: usize,
         body: Option<Buffer>,
         waiting: Waiting,
     },
-    /// Invariant: the buffer has room for `len` bytes, and holds no more than were taken.
+    /// Invariant: the buffer has room for `len` bytes, and holds at most as many as `taken` counts.
     Large {
         len: usize,
         taken: Taken,
@@ -114,7 +117,7 @@ impl FrameReader {
         }
     }
 
-    /// True when a frame has begun and the next step is the peer's.
+    /// Returns true when a frame has begun and the peer has to send more of it.
     pub(super) fn is_within_frame(&self) -> bool {
         match self.state {
             State::Length => !self.ahead.is_empty(),
@@ -123,7 +126,7 @@ impl FrameReader {
         }
     }
 
-    /// Length of the frame that has begun; 0 before it is known.
+    /// Returns the length of the frame that has begun; 0 until it is known.
     pub(super) fn frame_bytes(&self) -> usize {
         match self.state {
             State::Length => 0,
@@ -135,8 +138,10 @@ impl FrameReader {
         }
     }
 
-    /// Bytes read from the socket, ever, and those of the present frame that it has collected. They never become fewer, also
-    /// not when the frame begins to wait for memory.
+    /// Returns the bytes read from the socket since the connection began, and those of the present
+    /// frame that wait in the socket.
+    ///
+    /// The number never decreases, even when the frame begins to wait for memory.
     pub(super) fn come_bytes(&self, socket: &TcpStream) -> u64 {
         let missing = match &self.state {
             State::Coming { len }
@@ -155,7 +160,7 @@ impl FrameReader {
         self.read_bytes.saturating_add(unread)
     }
 
-    /// The next frame; `None` when the peer has ended the connection between two frames.
+    /// Returns the next frame; `None` when the peer has ended the connection between two frames.
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
@@ -232,14 +237,15 @@ impl FrameReader {
         State::Coming { len }
     }
 
-    /// Cuts a whole frame out of the read-ahead.
+    /// Cuts a complete frame out of the read-ahead.
     fn cut(&mut self, len: usize, taken: Taken) -> Frame {
-        // Bounded: all of it is there.
+        // Bounded: the read-ahead holds all of it.
         let bytes = self.ahead.split_to(len).freeze();
         Frame { bytes, taken }
     }
 
-    /// Takes memory for the first bytes of a large frame, which are there, or a place in the line for it.
+    /// Takes memory for the first bytes of a large frame, which have arrived, or a place in the
+    /// line for it.
     fn first_piece(&mut self, len: usize) -> State {
         let piece = self.account.piece(len);
         if let Some(taken) = self.account.try_take(piece) {
@@ -252,13 +258,14 @@ impl FrameReader {
         }
     }
 
-    /// Goes on with a large frame for which there is memory. The buffer is taken at last, for what is there of it in the
-    /// read-ahead.
+    /// Continues a large frame for which memory is granted.
+    ///
+    /// The buffer is taken only now, and gets the part of the frame in the read-ahead.
     fn fill(&mut self, len: usize, body: Option<Buffer>, mut taken: Taken) -> State {
         let body = body.unwrap_or_else(|| {
             let mut body = self.buffer(len, &mut taken);
             let have = self.ahead.len().min(len);
-            // Bounded: no more than is there.
+            // Bounded: at most what is there.
             let (here, _) = self.ahead.split_at(have);
             body.bytes.extend_from_slice(here);
             self.ahead.advance(have);
@@ -267,8 +274,10 @@ impl FrameReader {
         State::Large { len, taken, body }
     }
 
-    /// A buffer for a large frame. One that was used before is memory as a whole, so all of it is taken then; a fresh one
-    /// becomes memory as it is filled.
+    /// Returns a buffer for a large frame.
+    ///
+    /// The memory of a used buffer is resident, so all of it is taken from the budget; a fresh
+    /// buffer becomes resident as it is filled.
     fn buffer(&self, len: usize, taken: &mut Taken) -> Buffer {
         let granted = taken.bytes();
         if granted >= len {
@@ -281,7 +290,8 @@ impl FrameReader {
         }
     }
 
-    /// Reads what there is of a large frame, as far as there is memory for it, and takes more if that is used up.
+    /// Reads the available bytes of a large frame within the granted memory, and takes more when
+    /// that is used up.
     fn poll_large(
         &mut self,
         cx: &mut Context<'_>,
@@ -312,7 +322,7 @@ impl FrameReader {
                 }
             };
         }
-        // All that was granted has come: what comes next is taken when it is there.
+        // The granted memory is full: take more once further bytes have arrived.
         match socket.poll_read_ready(cx) {
             Poll::Ready(ready) => ready.map_err(ReadError::Socket)?,
             Poll::Pending => {
@@ -333,25 +343,25 @@ impl FrameReader {
         Poll::Ready(Ok(()))
     }
 
-    /// Asks the socket to wake us when what is missing has come, unless it has.
+    /// Asks the socket to wake the task when `missing` bytes have arrived, unless they have.
     fn collect(&mut self, socket: &TcpStream, missing: usize) {
         let wanted = wake_at(missing);
         if wanted == 1 {
             return;
         }
-        // Says again that it can be read if it can, also for the peer's end: so nothing is lost when
-        // what it said before is forgotten here.
+        // This makes the socket report again if it is readable, also for the end of the peer; so
+        // clearing the earlier readiness below loses nothing.
         wake_reader_at(socket, wanted);
         self.wakes_at = wanted;
         if unread_bytes(socket) < wanted {
-            // Nothing is tried; this is how to forget.
+            // This tries no I/O; it is the way to clear the readiness.
             let _ = socket.try_io(Interest::READABLE, || {
                 Err::<(), _>(io::ErrorKind::WouldBlock.into())
             });
         }
     }
 
-    /// Reads what there is, so that the read-ahead may come to hold `need` bytes.
+    /// Reads what is available into the read-ahead, which gets room for `need` bytes.
     fn poll_ahead(
         &mut self,
         cx: &mut Context<'_>,
@@ -360,7 +370,7 @@ impl FrameReader {
     ) -> Poll<Result<usize, ReadError>> {
         let room = self.ahead.capacity() - self.ahead.len();
         if room < (need - self.ahead.len()).max(AHEAD_BYTES / 8) {
-            // Takes the old memory again when the frames cut out of it are gone.
+            // Reuses the old memory once the frames cut out of it are dropped.
             self.ahead.reserve(AHEAD_BYTES - self.ahead.len());
         }
         let read = poll_read(cx, socket, &mut self.ahead, 1, &mut self.wakes_at);
@@ -370,7 +380,7 @@ impl FrameReader {
     }
 }
 
-/// At how many bytes to be woken when `missing` are missing.
+/// Returns at how many bytes to wake the task when `missing` are missing.
 fn wake_at(missing: usize) -> usize {
     if missing < COLLECTED_BYTES_MIN {
         1
@@ -379,8 +389,10 @@ fn wake_at(missing: usize) -> usize {
     }
 }
 
-/// Reads what there is. When there is nothing, it is woken at `wake_at` bytes; `wakes_at` is what
-/// the socket was told last.
+/// Reads what is available.
+///
+/// Without data, the task is woken at `wake_at` bytes; `wakes_at` is the last value set on the
+/// socket.
 fn poll_read(
     cx: &mut Context<'_>,
     socket: &TcpStream,

@@ -1,7 +1,7 @@
 //! Requests begun and not yet answered, in their order.
 //!
-//! Invariants: the futures in here have been polled at least once, in the order of the requests;
-//! replies come out in that order; only requests that all say they overlap are in here together.
+//! Invariants: each future has been polled at least once, in the order of the requests; replies
+//! come out in that order; several requests are here together only if all of them overlap.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -15,7 +15,7 @@ use super::budget::Taken;
 use super::service::{Called, Reply};
 use crate::metrics::RequestKind;
 
-/// A request that was read and called but whose future was not yet polled.
+/// A request that was read and called but whose future was not polled yet.
 pub(super) struct Request<F> {
     pub(super) called: Called<F>,
     pub(super) kind: RequestKind,
@@ -24,14 +24,14 @@ pub(super) struct Request<F> {
     pub(super) since: Instant,
 }
 
-/// A reply whose turn it is.
+/// The next reply in order.
 pub(super) struct Answered {
     pub(super) reply: Reply,
     pub(super) kind: RequestKind,
     pub(super) since: Instant,
 }
 
-/// The requests under way.
+/// The requests in progress.
 pub(super) struct Inflight<F> {
     // Bounded: `shards::OVERLAPPED_MAX`.
     slots: VecDeque<Slot<F>>,
@@ -67,19 +67,19 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         self.slots.is_empty()
     }
 
-    /// True when something only reads and has no answer yet: a fetch that waits, most of the time.
+    /// Returns true while a request that only reads has no reply yet; mostly a waiting fetch.
     pub(super) fn is_reading(&self) -> bool {
         let reads = |slot: &Slot<F>| slot.only_reads && matches!(slot.work, Work::Running(_));
         self.slots.iter().any(reads)
     }
 
-    /// Drops what only reads: nobody waits for it.
+    /// Drops the requests that only read: their client is gone.
     pub(super) fn drop_reads(&mut self) {
         self.slots.retain(|slot| !slot.only_reads);
         self.bytes = self.slots.iter().fold(0, |sum, slot| sum + slot.bytes);
     }
 
-    /// True when `request` may begin beside those that are under way.
+    /// Returns true if `request` may begin beside those in progress.
     pub(super) fn admits(&self, request: &Request<F>, count_max: usize, bytes_max: usize) -> bool {
         self.slots.back().is_none_or(|last| {
             last.overlaps
@@ -89,7 +89,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         })
     }
 
-    /// Begins a request: its future is polled for the first time, here and now.
+    /// Begins a request, with the first poll of its future.
     pub(super) fn begin(&mut self, cx: &Context<'_>, request: Request<F>) {
         let last = self.slots.back();
         assert!(
@@ -119,7 +119,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         });
     }
 
-    /// Polls what is still running, if any of it asked for that.
+    /// Polls the running futures, if one of them asked for it.
     pub(super) fn poll(&mut self, cx: &Context<'_>) {
         self.bell.hang(cx);
         if !self.bell.was_rung() {
@@ -131,7 +131,8 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         }
     }
 
-    /// The reply to the first request, when it is there; its memory is given back.
+    /// Returns the reply to the first request when it is ready, and frees the memory of the
+    /// request.
     pub(super) fn next_answered(&mut self) -> Option<Answered> {
         if matches!(self.slots.front()?.work, Work::Running(_)) {
             return None;

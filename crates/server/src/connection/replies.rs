@@ -1,7 +1,7 @@
-//! Replies to bytes of a socket, many parts at a time.
+//! Writes replies to a socket, many parts per call.
 //!
-//! Invariant: replies leave in the order in which they were pushed, whole. Parts are never copied. What
-//! is queued beyond a floor counts as held memory of answers until it is written.
+//! Invariant: replies are sent whole, in the order in which they were pushed. Parts are never
+//! copied. Queued bytes above `FLOOR_BYTES` count as memory of responses until they are written.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,26 +11,26 @@ use broker::answers::{Account, FLOOR_BYTES};
 use bytes::{Buf, Bytes};
 use tokio::net::TcpStream;
 
-/// Parts handed to the system in one call.
+/// Parts per system call.
 const SLICES_MAX: usize = 64;
 
 /// The writing half of a connection.
 pub(super) struct ReplyWriter {
     answers: Account,
-    /// Bytes of what is queued that are counted there.
+    /// Queued bytes that are counted in `answers`.
     held_bytes: usize,
-    // Bounded: a reply is queued when the one before has gone (`conversation::UNWRITTEN_BYTES_MAX`); fetches are given what
-    // `queued.max.response.bytes` has left.
+    // Bounded: a request begins only while at most `conversation::UNWRITTEN_BYTES_MAX` are
+    // unwritten; fetches read only what `queued.max.response.bytes` has left.
     parts: VecDeque<Bytes>,
     pending_bytes: usize,
-    /// Most of them since there were none.
+    /// Largest `pending_bytes` since the queue was empty.
     peak_bytes: usize,
-    /// Bytes written to the socket, ever.
+    /// Bytes written to the socket since the connection began.
     pub(super) written_bytes: u64,
 }
 
 impl ReplyWriter {
-    /// Nothing queued; what will be is counted in `answers`.
+    /// Creates an empty queue, whose bytes are counted in `answers`.
     pub(super) fn new(answers: Account) -> Self {
         Self {
             answers,
@@ -42,7 +42,7 @@ impl ReplyWriter {
         }
     }
 
-    /// Counts what is queued beyond the floor.
+    /// Counts the queued bytes above the floor.
     fn count(&mut self) {
         let held = self.pending_bytes.saturating_sub(FLOOR_BYTES);
         if held > self.held_bytes {
@@ -53,7 +53,8 @@ impl ReplyWriter {
         self.held_bytes = held;
     }
 
-    /// True when it holds much while all together, or those of its address, hold more than they may.
+    /// Returns true if this holds counted bytes while all connections, or those of its address,
+    /// exceed their bound.
     pub(super) fn is_pressed(&self) -> bool {
         self.held_bytes > 0 && self.answers.is_over()
     }
@@ -68,12 +69,12 @@ impl ReplyWriter {
             .extend(reply.into_iter().filter(|part| !part.is_empty()));
     }
 
-    /// Bytes queued and not yet written.
+    /// Returns the bytes queued and not yet written.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
 
-    /// The most of them since there were none.
+    /// Returns the largest number of pending bytes since the queue was empty.
     pub(super) fn peak_bytes(&self) -> usize {
         self.peak_bytes
     }
@@ -91,7 +92,7 @@ impl ReplyWriter {
             for (slice, part) in slices.iter_mut().zip(&self.parts) {
                 *slice = IoSlice::new(part);
             }
-            // Bounded: no more than there are.
+            // Bounded: at most as many as there are.
             match socket.try_write_vectored(slices.split_at(count).0) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(written) => self.advance(written),

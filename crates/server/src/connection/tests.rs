@@ -1,4 +1,4 @@
-//! Connections over real sockets, with a service that does what the request says.
+//! Connections over real sockets, with a service that the request controls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -16,10 +16,11 @@ use tokio::time::Instant;
 use super::*;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
 
-/// Answers a frame with itself. The first byte says how: `p` overlaps and waits to be released, `o`
-/// waits alone, `R` waits alone and only reads, `n` has no answer, `c` closes, `b` answers with many parts,
-/// `q` pauses the connection for 300 ms, `Q` for an hour and without an answer; anything else is
-/// answered at once.
+/// Answers a frame with itself.
+///
+/// The first byte says how: `p` overlaps and waits to be released, `o` waits alone, `R` waits alone
+/// and only reads, `n` has no answer, `c` closes, `b` answers with many parts, `q` pauses the
+/// connection for 300 ms, `Q` for an hour and without an answer; anything else is answered at once.
 #[derive(Default)]
 struct Echo {
     begun: RefCell<Vec<Bytes>>,
@@ -69,7 +70,7 @@ impl Echo {
             .unwrap();
     }
 
-    /// Waits until `done`, by giving way to the other tasks.
+    /// Waits until `done`, by yielding to the other tasks.
     async fn until(&self, done: impl Fn(&Self) -> bool) {
         while !done(self) {
             tokio::task::yield_now().await;
@@ -168,7 +169,7 @@ fn context(peer: SocketAddr) -> RequestContext {
 }
 
 impl World {
-    /// One more connection to the same.
+    /// Opens another connection to the same service.
     async fn another(&self) -> (TcpStream, tokio::task::JoinHandle<End>) {
         connect(&self.service, &self.environment).await
     }
@@ -184,16 +185,16 @@ impl World {
         frame
     }
 
-    /// The bytes until the server closes, and why it did.
+    /// Returns the bytes until the server closes, and why it closed.
     async fn end(mut self) -> (Vec<u8>, End) {
         let mut rest = Vec::new();
-        // A reset is an end, too: the server may close with bytes of ours unread.
+        // A reset is an end, too: the server may close while bytes of the client are unread.
         let _ = self.client.read_to_end(&mut rest).await;
         (rest, self.served.await.unwrap())
     }
 }
 
-/// Runs a scenario on a shard's sort of executor, on a clock that does not stand still.
+/// Runs a scenario on the executor of a shard, on a clock that runs.
 fn run<F: Future>(limits: Limits, scenario: impl FnOnce(World) -> F) {
     run_with_budget(limits, 1 << 20, scenario);
 }
@@ -325,7 +326,7 @@ fn overlapping_requests_begin_in_order_and_are_answered_in_order() {
         world.service.until(|s| s.begun() == 3).await;
         let begun = world.service.begun.borrow().clone();
         assert_eq!(begun, [&b"p1"[..], b"p2", b"p3"]);
-        // The second is done first; its answer waits for that of the first.
+        // The second is done first; its answer waits for the first.
         let second = world.service.gates.borrow_mut().remove(1).unwrap();
         second.send(()).unwrap();
         world.service.until(|s| s.finished.get() == 1).await;
@@ -561,7 +562,7 @@ fn requests_of_a_peer_that_has_gone_are_finished() {
 
 #[test]
 fn a_waiting_fetch_does_not_outlive_its_client() {
-    // Also with a request behind it that keeps us from reading on.
+    // Also with a request behind it that blocks further reading.
     for sent in [&[&b"R1"[..]][..], &[b"R1", b"x2"]] {
         run(limits(), |mut world| async move {
             for frame in sent {

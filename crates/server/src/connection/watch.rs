@@ -1,11 +1,13 @@
-//! The clock of one connection: how long it has been idle, and whether a transfer moves.
+//! The time limits of one connection: how long it has been idle, and whether a transfer makes
+//! progress.
 //!
-//! A transfer (a frame that has begun, replies not yet written) is looked at in windows of
-//! `stall_max`; in each a [`WINDOWS_MAX`]th of what is to be transferred must move, and at least [`PROGRESS_BYTES_MIN`] or a
-//! frame be completed: so nobody keeps memory for longer than that many windows. While clients keep more answers waiting than
-//! they may, one that holds some of them is judged after every [`STEPS`]th of a window, by the same amount: the slowest end
-//! within seconds. Time spent on requests counts for nothing. The timer is armed for the nearest deadline and looked at
-//! again when it fires, so that a busy connection costs none.
+//! A transfer (a frame that has begun, replies not yet written) is checked in windows of
+//! `stall_max`. In each window a [`WINDOWS_MAX`]th of the transfer must move, and at least
+//! [`PROGRESS_BYTES_MIN`] or one complete frame; so no transfer holds memory for longer than
+//! [`WINDOWS_MAX`] windows. While unread responses exceed their bound, a connection that holds some
+//! of them is checked after every [`STEPS`]th of a window, by the same amount: the slowest end
+//! within seconds. Time spent on requests does not count. The timer is set to the nearest deadline
+//! and checked when it fires, so that a busy connection needs no timer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,50 +16,50 @@ use tokio::time::{Instant, Sleep};
 
 use super::{End, Limits};
 
-/// Bytes that must move within `stall_max`; a completed frame counts as as many.
+/// Bytes that must move within `stall_max`; a completed frame counts as this many.
 pub(super) const PROGRESS_BYTES_MIN: u64 = 4096;
 
-/// Windows that a transfer may take, however large it is.
+/// Maximum number of windows of a transfer, whatever its size.
 const WINDOWS_MAX: u64 = 20;
 
-/// Parts of a window, after each of which a transfer may be judged.
+/// Parts of a window, after each of which a transfer may be checked.
 const STEPS: u32 = 10;
 
-/// How far transfers have come.
+/// Progress of the transfers of a connection.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Progress {
-    /// All that has moved so far.
+    /// Bytes that have moved so far.
     pub(super) moved: u64,
-    /// Size of what is being transferred, and whose next step is the peer's.
+    /// Size of the transfer that the peer has to continue.
     pub(super) size: u64,
-    /// What is held for it is wanted back.
+    /// True if the memory that the transfer holds is needed.
     pub(super) pressed: bool,
 }
 
-/// What a connection is at.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Doing {
-    /// Bytes must move, and the next step is the peer's.
+    /// Bytes must move, and the peer has to act.
     Transfer,
-    /// A request is worked on.
+    /// A request is in progress.
     Work,
-    /// A request waits for something to happen; it can be given up.
+    /// A request waits for an event; it can be given up.
     Wait,
-    /// Nothing.
+    /// Idle.
     Nothing,
 }
 
-/// See the module.
+/// The timer of one connection.
 pub(super) struct Watch {
     limits: Limits,
     timer: Option<Pin<Box<Sleep>>>,
     doing: Doing,
-    /// Beginning of the present window, or of doing nothing.
+    /// Start of the present window, or of being idle.
     since: Instant,
     moved_at_since: u64,
     /// Bytes that must move in the present window.
     due: u64,
-    /// Steps of the present window that are over.
+    /// Completed steps of the present window.
     steps: u32,
 }
 
@@ -74,7 +76,7 @@ impl Watch {
         }
     }
 
-    /// Ready when the connection has to end; `progress` is asked for only when it matters.
+    /// Completes when the connection has to end; `progress` is called only when it matters.
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -101,7 +103,8 @@ impl Watch {
                     if self.steps < STEPS && !progress.pressed {
                         continue;
                     }
-                    // What has come and was not read is what the system says, which the peer may have a hand in.
+                    // The system reports the bytes that have arrived unread; the peer may influence
+                    // that number.
                     let moved = progress.moved.saturating_sub(self.moved_at_since);
                     if moved < self.due.min(due(progress.size)) {
                         return Poll::Ready(End::Stalled);
@@ -129,7 +132,7 @@ impl Watch {
         }
     }
 
-    /// True when `deadline` has passed; else the task is woken then.
+    /// Returns true if `deadline` has passed; else the task is woken then.
     fn fired(&mut self, cx: &mut Context<'_>, deadline: Instant) -> bool {
         let timer = self
             .timer
@@ -147,7 +150,7 @@ impl Watch {
     }
 }
 
-/// Bytes that must move in a window, of so many to transfer.
+/// Returns the bytes of a transfer of `size` that must move in a window.
 fn due(size: u64) -> u64 {
     (size / WINDOWS_MAX).max(PROGRESS_BYTES_MIN)
 }
@@ -170,12 +173,13 @@ mod tests {
         }
     }
 
-    /// How long a connection lasts that is always at `doing`, with `size` to transfer, and moves `bytes` every second.
+    /// Returns how long a connection lasts that stays at `doing`, with `size` to transfer, and
+    /// moves `bytes` every second.
     async fn lasts(doing: Doing, size: u64, bytes: u64) -> (End, u64) {
         lasts_pressed(doing, size, bytes, u64::MAX).await
     }
 
-    /// The same when it is pressed after so many seconds.
+    /// The same, but pressed after `calm` seconds.
     async fn lasts_pressed(doing: Doing, size: u64, bytes: u64, calm: u64) -> (End, u64) {
         let mut watch = Watch::new(&limits());
         let begin = Instant::now();
@@ -239,7 +243,8 @@ mod tests {
         assert_eq!(pressed(large / 20, 0).await, ("closed", 0));
     }
 
-    /// How a transfer ends of which this much has moved, of so much, at the beginning and after half of a window.
+    /// Returns how a transfer ends whose moved bytes and size are `before` at first, and `after`
+    /// from half a window on.
     async fn ends(before: (u64, u64), after: (u64, u64)) -> (&'static str, u64) {
         let mut watch = Watch::new(&limits());
         let begin = Instant::now();
@@ -266,7 +271,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_is_no_more_to_be_transferred_is_not_waited_for() {
         let large = 100 << 20;
-        // Enough in the first window for what is left of it, and nothing in the second.
+        // Enough in the first window for the remaining size, and nothing in the second.
         assert_eq!(ends((0, large), (5000, 0)).await, ("stalled", 60));
         assert_eq!(ends((0, large), (5000, large)).await, ("stalled", 30));
     }

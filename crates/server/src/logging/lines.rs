@@ -1,9 +1,10 @@
-//! Standard error as a place for lines that neither ends nor holds up the broker.
+//! Writes log lines to standard error without ending or blocking the broker.
 //!
-//! Whoever takes the lines may stand still (a terminal that was stopped, a collector that hangs), be gone, or have no room
-//! left. Then lines are lost, and the next one that is taken says how many. Invariants: nothing here waits, and no error of a
-//! write reaches who logs; a line that was cut short is ended before the next one.
-//! A file on a file system that hangs does hold up: the system has no way to ask.
+//! The reader of the lines may stand still (a stopped terminal, a hanging collector), be gone, or
+//! have no room left. Then lines are lost, and the next line that can be written reports how many.
+//! Invariants: nothing here waits, and no write error reaches the caller; a partly written line is
+//! ended before the next one. Exception: a file on a hanging file system blocks, since the system
+//! offers no way to ask.
 
 use std::fmt::Write as _;
 use std::io;
@@ -13,14 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// What a pipe that says it is ready takes at once.
+/// Bytes that a pipe takes at once when it is ready.
 const PIECE_BYTES: usize = 4096;
 const NO_TIME: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 0,
 };
 
-/// A place for lines; clones are the same place.
+/// A destination of lines; clones share it.
 #[derive(Debug)]
 pub(super) struct Lines<W> {
     to: Arc<W>,
@@ -30,9 +31,9 @@ pub(super) struct Lines<W> {
 
 #[derive(Default, Debug)]
 struct State {
-    /// Lines since the last that was taken.
+    /// Lines lost since the last one that was written.
     lost: u64,
-    /// The last line was taken in part.
+    /// The last line was written in part.
     torn: bool,
 }
 
@@ -92,7 +93,8 @@ impl<W: AsFd> Lines<W> {
         line
     }
 
-    /// Writes as much as is taken at once; says whether any of it was, and whether all was.
+    /// Writes as much as the destination takes at once; returns whether any of it, and whether all
+    /// of it, was written.
     fn write(&self, bytes: &[u8]) -> (bool, bool) {
         let mut rest = bytes;
         while !rest.is_empty() {

@@ -46,7 +46,7 @@ pub struct ListenerMetrics {
 }
 
 impl ConnectionMetrics {
-    /// Makes and registers them.
+    /// Creates and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         const KAFKA: &str = "kafka_server_socketservermetrics";
         let metrics = Self {
@@ -97,7 +97,7 @@ impl ConnectionMetrics {
         metrics
     }
 
-    /// The counts of one listener.
+    /// Returns the counts of one listener.
     pub fn of_listener(&self, listener: &Arc<str>) -> ListenerMetrics {
         let label = Listener {
             listener: Arc::clone(listener),
@@ -116,19 +116,19 @@ impl ConnectionMetrics {
         self.ended.get_or_create(&Reason { reason }).inc();
     }
 
-    /// Counts a connection that was not taken.
+    /// Counts a connection that was refused.
     pub fn refused(&self, reason: &'static str) {
         self.refused.get_or_create(&Reason { reason }).inc();
     }
 }
 
 impl ListenerMetrics {
-    /// A connection waits so long before it is served.
+    /// Counts the time that a connection waits before it is served.
     pub fn held_back(&self, pause: Duration) {
         self.held_back_ms.inc_by(whole_ms(pause));
     }
 
-    /// A connection is closed after so long, without having been served.
+    /// Counts the time after which a connection is closed without being served.
     pub fn sent_away(&self, pause: Duration) {
         self.sent_away_ms.inc_by(whole_ms(pause));
     }
@@ -147,7 +147,7 @@ fn whole_ms(pause: Duration) -> u64 {
     u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// An open connection in the counts.
+/// An open connection that is counted.
 #[derive(Debug)]
 pub struct OpenCount {
     metrics: ListenerMetrics,

@@ -1,6 +1,7 @@
-//! The state of every directory that holds logs: Kafka's count of those that are offline, and each by its name.
+//! The state of every directory that holds logs: Kafka's count of offline ones, and each by its
+//! name.
 //!
-//! Shards say what they know before a scrape; a directory that any of them cannot use is offline.
+//! Shards report their view before a scrape; a directory that any shard cannot use is offline.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,16 +14,16 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
-/// One directory, as a shard knows it.
+/// One directory, as a shard sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DirRow {
     /// The directory.
     pub dir: String,
     /// Name of its tier; empty without tiers.
     pub tier: String,
-    /// Why it is not used, if so.
+    /// Why it is not used; `None` if it is.
     pub failed: Option<String>,
-    /// For how long the operation has been under way that began first.
+    /// Time since the oldest operation in progress began.
     pub under_way_for: Duration,
 }
 
@@ -54,21 +55,22 @@ impl DirRow {
 }
 
 impl DirMetrics {
-    /// Makes and registers them.
+    /// Creates and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Puts what one shard knows in the place of what it knew.
+    /// Replaces the directories of one shard.
     pub fn replace(&self, shard: usize, dirs: Vec<DirRow>, unreadable_segments: u64) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.dirs.insert(shard, dirs);
         known.unreadable_segments.insert(shard, unreadable_segments);
     }
 
-    /// Each directory once, with a reason where any shard has one, and the oldest operation of all.
+    /// Returns each directory once, with a reason if any shard has one, and the age of the oldest
+    /// operation.
     pub fn all(&self) -> Vec<DirRow> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: BTreeMap<&str, DirRow> = BTreeMap::new();

@@ -1,6 +1,6 @@
 //! Sizes and offsets of logs, by partition, under Kafka's names.
 //!
-//! Shards replace their rows before a scrape, so that a deleted topic leaves nothing behind.
+//! Each shard replaces its rows before a scrape, so that a deleted topic leaves no row behind.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use wire::types::TopicPartition;
 /// One log at the time of a scrape.
 #[derive(Clone, Debug)]
 pub struct LogRow {
-    /// Which.
+    /// The partition.
     pub partition: TopicPartition,
     /// Bytes of its segments.
     pub size_bytes: u64,
@@ -24,26 +24,26 @@ pub struct LogRow {
     pub start_offset: i64,
     /// Log end offset.
     pub end_offset: i64,
-    /// Segments.
+    /// Number of segments.
     pub segments: u64,
 }
 
 /// The logs of all shards; clones share them.
 #[derive(Clone, Default, Debug)]
 pub struct LogMetrics {
-    // Unbounded: a row for each partition, of which there are as many as were made.
+    // Unbounded: a row for each partition, of which there are as many as were created.
     rows: Arc<Mutex<BTreeMap<usize, Vec<LogRow>>>>,
 }
 
 impl LogMetrics {
-    /// Makes and registers them.
+    /// Creates and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self::default();
         registry.register_collector(Box::new(metrics.clone()));
         metrics
     }
 
-    /// Puts the logs of one shard in the place of those it had.
+    /// Replaces the logs of one shard.
     pub fn replace(&self, shard: usize, rows: Vec<LogRow>) {
         self.rows
             .lock()
@@ -58,7 +58,7 @@ struct Labels {
     partition: i32,
 }
 
-/// A name, its meaning, and where the value stands in a row.
+/// A name, its help text, and the function that reads the value from a row.
 type Series = (&'static str, &'static str, fn(&LogRow) -> i64);
 
 const SERIES: [Series; 4] = [

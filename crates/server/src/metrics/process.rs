@@ -1,4 +1,4 @@
-//! What the process uses of the machine, read when somebody scrapes.
+//! What the process uses of the machine, read at each scrape.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -87,7 +87,7 @@ fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-/// A metric with its value, whatever its sort.
+/// A metric with its value, of any type.
 trait Encode {
     fn put(&self, encoder: &mut DescriptorEncoder, name: &str, help: &str) -> fmt::Result;
 }

@@ -1,7 +1,7 @@
 //! Counts and times of requests, by API and version.
 //!
-//! A shard looks a series up once and keeps its handles, so that a request costs an index and a few
-//! atomic additions.
+//! A shard looks a series up once and keeps its handles, so that a request costs one map access and
+//! a few atomic additions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -43,7 +43,7 @@ pub struct RequestMetrics {
 }
 
 impl RequestMetrics {
-    /// Makes and registers them.
+    /// Creates and registers them.
     pub fn register(registry: &mut Registry) -> Self {
         const KAFKA: &str = "kafka_network_requestmetrics";
         let metrics = Self {
@@ -61,7 +61,7 @@ impl RequestMetrics {
     }
 }
 
-/// What metrics know of a request under way.
+/// The series of a request in progress.
 #[derive(Clone, Debug)]
 pub struct RequestKind {
     series: Rc<Series>,
@@ -83,18 +83,18 @@ struct Series {
     times_ms: Histogram,
 }
 
-/// The counts as one shard uses them; clones share what was looked up.
+/// The counts as one shard uses them; clones share the looked-up series.
 #[derive(Clone, Debug)]
 pub struct RequestMeter {
     requests: RequestMetrics,
     /// Counts of connections and bytes.
     pub connections: ConnectionMetrics,
-    // Bounded: APIs and versions of the table, as `kind_of` looks others up under none.
+    // Bounded: APIs and versions of the table; `kind_of` puts all others into one series.
     known: Rc<RefCell<HashMap<(i16, i16), RequestKind>>>,
 }
 
 impl RequestMeter {
-    /// For one shard.
+    /// Creates the meter of one shard.
     pub fn new(requests: RequestMetrics, connections: ConnectionMetrics) -> Self {
         Self {
             requests,
@@ -111,7 +111,7 @@ impl RequestMeter {
         kind
     }
 
-    /// Adds what was read and written since `counted`.
+    /// Counts the bytes read and written since `counted`.
     pub(crate) fn moved(&self, counted: &mut (u64, u64), now: (u64, u64)) {
         if *counted != now {
             self.connections
@@ -124,8 +124,10 @@ impl RequestMeter {
         }
     }
 
-    /// The series of a frame, by the two numbers at its front. What is not served is one series, so
-    /// that a peer cannot make any.
+    /// Returns the series of a frame, by the two numbers at its start.
+    ///
+    /// All APIs and versions that are not served share one series, so that a peer cannot create
+    /// any.
     fn kind_of(&self, frame: &[u8]) -> RequestKind {
         let number = |at: usize| {
             let bytes = frame.get(at..at + 2).and_then(<[u8]>::first_chunk);

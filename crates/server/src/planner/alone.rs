@@ -21,10 +21,10 @@ use tokio::sync::Semaphore;
 use super::Planner;
 use crate::admin::Names;
 
-/// Connections at a time; one more waits.
+/// Maximum number of connections; a further one waits.
 const CONNECTIONS_MAX: usize = 32;
 
-/// Longest time for a request and its answer.
+/// Longest time for a request and its response.
 const EXCHANGE_MAX: Duration = Duration::from_secs(20);
 
 /// Serves the page until the process is ended.
@@ -43,7 +43,7 @@ pub(crate) fn serve(address: &str, catalogue: Catalogue, today: Month) -> anyhow
             .with_context(|| format!("cannot listen on {address}"))?;
         let said = format!("http://{}/plan\n", listener.local_addr()?);
         let mut out = std::io::stdout();
-        // Who started it may not look.
+        // Standard output may be closed.
         let _ = out.write_all(said.as_bytes()).and_then(|()| out.flush());
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let names = Arc::new(Names::new([host]));
@@ -61,7 +61,7 @@ pub(crate) fn serve(address: &str, catalogue: Catalogue, today: Month) -> anyhow
     })
 }
 
-/// One request and its answer.
+/// Serves one request on a connection.
 async fn hold(socket: TcpStream, planner: Planner, names: Arc<Names>) {
     let answer = service_fn(|request| {
         let (planner, names) = (planner.clone(), Arc::clone(&names));
@@ -84,7 +84,7 @@ async fn hold(socket: TcpStream, planner: Planner, names: Arc<Names>) {
         .header_read_timeout(EXCHANGE_MAX)
         .keep_alive(false)
         .serve_connection(TokioIo::new(socket), answer);
-    // A client that went away is its own matter.
+    // An error means that the client has disconnected.
     drop(served.await);
 }
 

@@ -1,5 +1,5 @@
-//! The form as a page: fields with what was asked, and the answer below. It works without a script; the script only saves
-//! the page from being loaded anew.
+//! The form as a page: the fields as the user filled them in, and the answer below. It works
+//! without a script; the script only avoids loading the page again.
 
 use std::fmt::Write as _;
 
@@ -11,26 +11,26 @@ use plan::load::SHIPPED;
 const SCRIPT: &str = include_str!("form.js");
 const STYLE: &str = include_str!("form.css");
 
-/// The scenario of somebody's own.
+/// The scenario that a user writes.
 pub(super) const OWN: &str = "own";
 
-/// What it begins with.
+/// Its initial text.
 pub(super) const OWN_TEXT: &str = "name = \"own\"\nabout = \"A load of your own.\"\n[[load]]\nname = \"load\"\npeak = \"1 GB/s\"\nsize = \"10 KB\"\nbatch = \"256 KB\"\nretention = \"1 d\"\n";
 
-/// What is shown below the form.
+/// The content below the form.
 pub(super) enum Shown<'a> {
-    /// Nothing was asked.
+    /// Nothing: the form was not submitted.
     Nothing,
     /// An answer.
     Plan(&'a Plan),
-    /// Why there is none, and which field it is about.
+    /// Why there is no answer, and the field that is wrong.
     Problem(&'a str, Option<&'a str>),
 }
 
-/// A field: its key, its name, how it may look.
+/// A field: its key, its label, an example.
 struct Field(&'static str, &'static str, &'static str);
 
-/// What can be changed of a scenario; empty: as it is.
+/// The values of a scenario that can be changed; an empty field changes nothing.
 const FIELDS: &[(&str, &[Field])] = &[
     (
         "Load",
@@ -77,7 +77,7 @@ const FIELDS: &[(&str, &[Field])] = &[
     ),
 ];
 
-/// The whole page.
+/// Returns the whole page.
 pub(super) fn page(fields: &[(String, String)], shown: &Shown<'_>, is_measured: bool) -> String {
     let about = "The cheapest hardware that carries a load, what binds it, and what it costs beside plain Kafka.";
     let note = "Fields that are empty stay as the scenario has them. Quantities need a unit: 2 GB/s, 240 KB, 7 d.";
@@ -157,7 +157,7 @@ fn form(markup: &mut String, fields: &[(String, String)], shown: &Shown<'_>, is_
     markup.push_str("<p><button type=\"submit\">Plan</button> <span id=\"state\" role=\"status\"></span></p>\n</form>\n");
 }
 
-/// Whether a problem with `load[0].peak` is about the field `load.peak`.
+/// Returns true if a problem with a key such as `load[0].peak` is about the field `load.peak`.
 fn is_about(problem: &str, key: &str) -> bool {
     let mut plain = String::new();
     let mut inside = false;

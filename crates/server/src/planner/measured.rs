@@ -1,19 +1,19 @@
-//! What the broker here takes and gives, as the load to begin with.
+//! The traffic of this broker, as the initial load of a plan.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Shorter than this nothing is measured anew.
+/// Least time between two measurements.
 const SECONDS_MIN: f64 = 1.0;
 
-/// Counts of bytes: taken, given.
+/// Returns the bytes taken and given so far.
 type Counts = Box<dyn Fn() -> (u64, u64) + Send + Sync>;
 
-/// Rates between two looks, at most since the start.
+/// Rates between two looks; before the second look, since the start.
 pub(crate) struct Measured {
     counts: Counts,
-    /// When it was looked, what the counts were, and the highest rates so far.
+    /// The last look: its time, the counts, the rates, and the highest rate so far.
     last: Mutex<Look>,
 }
 
@@ -27,7 +27,7 @@ struct Look {
 }
 
 impl Measured {
-    /// Begins to look at these counts.
+    /// Starts to measure these counts.
     pub(crate) fn new(counts: impl Fn() -> (u64, u64) + Send + Sync + 'static) -> Self {
         let look = Look {
             at: Instant::now(),
@@ -42,7 +42,7 @@ impl Measured {
         }
     }
 
-    /// The load of this broker, as a plan.
+    /// Returns the load of this broker as a plan.
     pub(crate) fn scenario(&self) -> String {
         let look = self.look();
         let fan_out = if look.taken > 0.0 {
@@ -53,7 +53,7 @@ impl Measured {
         let mut text = String::from(
             "name = \"measured\"\nabout = \"What this broker took and gave since the last look.\"\n",
         );
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(
             text,
             "notes = [\"Record and batch sizes, retention and copies are not measured: say them.\"]\n\

@@ -2,10 +2,10 @@
 
 use super::Wanted;
 
-/// More than any form of ours.
+/// More than the fields of the form.
 const FIELDS_MAX: usize = 200;
 
-/// Fields in their order; what is no UTF-8 is replaced.
+/// Returns the fields in their order; invalid UTF-8 is replaced.
 pub(super) fn fields(query: &str) -> Vec<(String, String)> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -17,7 +17,7 @@ pub(super) fn fields(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// What the fields ask for; none: nothing was asked yet.
+/// Returns the plan that the fields describe; `None` without fields: the form was not submitted.
 pub(super) fn wanted(fields: &[(String, String)]) -> Option<Wanted> {
     let mut wanted = Wanted::default();
     if fields.is_empty() {

@@ -1,4 +1,4 @@
-//! Requests, as the endpoint gets them.
+//! Requests, as the endpoint receives them.
 
 use http_body_util::BodyExt as _;
 

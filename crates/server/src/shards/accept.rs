@@ -1,9 +1,9 @@
-//! Accepts connections of one listener on one shard and sends each to the shard that is to serve
-//! it.
+//! Accepts connections of one listener on one shard and sends each to the shard that will serve it.
 //!
-//! A connection above a bound is closed at once, one that comes too fast waits; one from an address that comes too fast
-//! is kept for a while and closed. The log says so once a second at most. When the system has no more descriptors,
-//! accepting pauses instead of spinning.
+//! A connection above a bound is closed at once. A listener above its rate delays the connection; a
+//! connection from an address above its rate is kept for a while and then closed. The log reports
+//! this at most once a second. When the system has no free descriptor, accepting pauses instead of
+//! spinning.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,31 +21,31 @@ use super::{Accepted, Shared};
 use crate::admission::{Refused, Seat, Turn};
 use crate::metrics::{ListenerMetrics, OpenCount};
 
-/// A peer that has not been heard for so long is asked whether it is still there, every interval: one that vanished without
-/// an end is forgotten, whatever it waits for.
+/// Silence after which the kernel probes a peer, and the interval of the probes. A peer that
+/// vanished without closing is dropped, whatever its connection waits for.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Pause after the system refused a connection.
+/// Pause after the system refuses a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Least time between two lines about refused connections.
+/// Least time between two log lines about refused connections.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The same for lines that say that the system refuses connections.
+/// The same for log lines about errors of `accept`.
 const FAILURE_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Connections that are kept only to be closed; above that they are closed at once.
+/// Most connections that are kept only to be closed later; further ones are closed at once.
 const SENT_AWAY_MAX: usize = 1024;
 
-/// Where a connection is counted as long as it lives.
+/// The counts of a connection; dropping this ends them.
 pub(super) struct Counts {
     _seat: Seat,
     _open: OpenCount,
     _shard: Counted,
 }
 
-/// Accepts until the future is dropped.
+/// Accepts connections until the future is dropped.
 pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, shared: Shared) {
     let metrics = shared.connections.of_listener(&name);
     let mut acceptor = Acceptor {
@@ -77,7 +77,7 @@ pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, sha
     }
 }
 
-/// True for errors of the connection that was to be accepted, not of the listener.
+/// Returns true for errors of the connection to be accepted, not of the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(
@@ -91,17 +91,17 @@ struct Acceptor {
     name: Arc<str>,
     shared: Shared,
     metrics: ListenerMetrics,
-    /// Refused since the log last said so.
+    /// Refused since the last log line about it.
     refused: u64,
     logged: Option<Instant>,
-    /// When the log last said that the system refuses connections.
+    /// Time of the last log line about errors of `accept`.
     failed: Option<Instant>,
-    /// Connections that are closed after a while.
+    /// Connections that are closed later.
     sent_away: JoinSet<()>,
 }
 
 impl Acceptor {
-    /// Waits until the connection in hand may be served, by `max.connection.creation.rate`.
+    /// Waits until `max.connection.creation.rate` allows the accepted connection.
     async fn wait_for_turn(&self) {
         loop {
             match self.shared.admission.turn(&self.name, Instant::now()) {
@@ -150,7 +150,7 @@ impl Acceptor {
         Ok(())
     }
 
-    /// Closes a connection, but not so soon that its client comes again at once.
+    /// Closes a connection, but not so soon that its client reconnects at once.
     fn send_away(&mut self, socket: TcpStream, pause: Duration) {
         self.metrics.sent_away(pause);
         while self.sent_away.try_join_next().is_some() {}

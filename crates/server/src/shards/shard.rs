@@ -1,4 +1,4 @@
-//! One shard from its first to its last moment; see [`super::Phase`] for the order.
+//! One shard from its start to its end; see [`super::Phase`] for the order.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BUFFERS_KEPT_BYTES_MAX: usize = 64 << 20;
 /// Numbers of connections, unique in the process.
 static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
-/// What comes in from outside.
+/// What a shard receives from outside.
 pub(super) struct Ends {
     pub(super) sockets: Vec<Listening>,
     pub(super) handed: mpsc::UnboundedReceiver<Accepted>,
@@ -39,7 +39,7 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
     let mut beating = JoinSet::new();
     beating.spawn_local(pulse.beat(shared.beat_interval));
     let mut phase = shared.phase.clone();
-    // Nobody listens to reports when the process is ending.
+    // The receiver of reports is gone if the process is ending.
     let report = |report| drop(shared.reports.send(report));
     let service = match assembly.start(me).await {
         Ok(service) => service,
@@ -50,7 +50,7 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
     if *phase.borrow() == Phase::Serving {
         let serving = serve::<A>(me, shared, sockets, handed, &service);
         let scraping = async {
-            // Whoever asked may be gone.
+            // The asker may be gone.
             while let Some(call) = called.recv().await {
                 match call {
                     Call::Scrape(done) => {
@@ -83,12 +83,12 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
     reached(&mut phase, Phase::Exit).await;
 }
 
-/// Waits for a phase or a later one. Whoever sends phases is gone only when the process ends.
+/// Waits for a phase or a later one. The sender of phases is gone only when the process ends.
 async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
     let _ = phase.wait_for(|phase| *phase >= wanted).await;
 }
 
-/// Serves connections until the phase changes, then until those there are have ended.
+/// Serves connections until the phase changes, then until the existing ones have ended.
 async fn serve<A: Assembly>(
     me: usize,
     shared: &Shared,
@@ -140,7 +140,7 @@ async fn serve<A: Assembly>(
     Ok(())
 }
 
-/// One connection, counted as long as it lives.
+/// Serves one connection, counted until it ends.
 async fn hold<S: connection::Service>(
     accepted: Accepted,
     service: Rc<S>,

@@ -1,8 +1,8 @@
-//! Spreads connections over shards: the kernel's choice is random, and with few connections one
-//! shard may get them all.
+//! Spreads connections over shards: the kernel chooses at random, so with few connections one shard
+//! could get all of them.
 //!
 //! Invariant: a connection goes to a shard that has at most as many as any other at that moment
-//! (two shards that accept at once may err by one).
+//! (two shards that accept at the same time may err by one).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use super::Accepted;
 
-/// How many connections each shard has, and the way to hand it more.
+/// The number of connections of each shard, and the channel to send it further ones.
 pub(super) struct Spread {
     shards: Vec<Target>,
 }
@@ -22,7 +22,7 @@ struct Target {
     hand: mpsc::UnboundedSender<Accepted>,
 }
 
-/// A connection in the count of its shard.
+/// One connection in the count of its shard.
 pub(super) struct Counted(Arc<AtomicUsize>);
 
 impl Drop for Counted {
@@ -33,7 +33,7 @@ impl Drop for Counted {
 }
 
 impl Spread {
-    /// For `count` shards; the other ends are in their order.
+    /// Creates it for `count` shards; the receivers are in the order of the shards.
     pub(super) fn new(count: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Accepted>>) {
         assert!(count > 0, "a connection goes to a shard");
         let (hands, ends): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
@@ -60,7 +60,7 @@ impl Spread {
         (least, Counted(connections))
     }
 
-    /// Hands a connection over; a shard that is ending drops it.
+    /// Sends a connection to its shard; a shard that is ending drops it.
     pub(super) fn hand(&self, to: usize, accepted: Accepted) {
         let _ = self.shards[to].hand.send(accepted);
     }

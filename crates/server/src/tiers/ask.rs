@@ -1,12 +1,12 @@
-//! What the admin endpoint asks of each shard, and how a shard answers.
+//! The requests of the admin endpoint to each shard about tiers, and how a shard answers them.
 
 use std::fmt::Write as _;
 
 use platform::os::System;
 use storage::Store;
-use storage::log::Kept;
+use storage::log::RetentionReason;
 use storage::tier::policy::{Levels, PolicySettings, Stay};
-use storage::tier::{SegmentReport, TierTable, Verified};
+use storage::tier::{SegmentReport, TierTable, VerifyOutcome};
 use wire::types::TopicPartition;
 
 use super::{Outcome, SegmentStatus};
@@ -22,10 +22,10 @@ pub struct Which {
     pub base: Option<i64>,
 }
 
-/// A question to a shard.
+/// A request to a shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ask {
-    /// Where its segments are, and why.
+    /// Return where its segments are, and why.
     Segments(Which),
     /// Move sealed segments to the tier at this position when there is room.
     Move(Which, usize),
@@ -33,12 +33,12 @@ pub enum Ask {
     Verify(Which),
 }
 
-/// What a shard says.
+/// The answer of a shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// Its segments.
     Segments(Vec<SegmentStatus>),
-    /// What it did.
+    /// The result of an order.
     Outcome(Outcome),
 }
 
@@ -103,14 +103,14 @@ fn status(tiers: &TierTable, levels: &[Levels], report: SegmentReport) -> Segmen
             .kept
             .map_or_else(String::new, |kept| kept.to_string()),
         kept_until_ms: match report.kept {
-            Some(Kept::Within(until_ms)) => until_ms,
+            Some(RetentionReason::Within(until_ms)) => until_ms,
             _ => None,
         },
         offline: report.offline,
     }
 }
 
-/// Why it stays, with the numbers where a percentage says otherwise at first sight.
+/// Returns why a segment stays, with bytes where a percentage would mislead.
 fn why(tiers: &TierTable, levels: &[Levels], report: &SegmentReport) -> String {
     let mut why = report.stay.to_string();
     if report.stay == Stay::NoRoomAbove {
@@ -118,7 +118,7 @@ fn why(tiers: &TierTable, levels: &[Levels], report: &SegmentReport) -> String {
         for (at, (tier, levels)) in faster.enumerate() {
             let (name, low, held) = (&tier.name, levels.low_bytes, levels.settled_bytes);
             why.push_str(if at == 0 { ": " } else { "; " });
-            // Writing to a String cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(
                 why,
                 "segments come up to {name} while it holds less than {low} bytes, it holds {held}"
@@ -153,14 +153,14 @@ async fn verify(store: &Store<System>, which: &Which) -> Outcome {
         let bases = log.tiers().sealed_segments().into_iter();
         for base in bases.filter(|base| which.has_base(base.0)) {
             let problem = match log.tiers().verify_segment(base).await {
-                // It was deleted meanwhile.
+                // The segment was deleted meanwhile.
                 None => continue,
-                Some(Verified::Good(bytes)) => {
+                Some(VerifyOutcome::Good(bytes)) => {
                     outcome.bytes += bytes;
                     None
                 }
-                Some(Verified::Damaged(reason, at)) => Some(format!("{reason}, at byte {at}")),
-                Some(Verified::Unread(error)) => Some(error),
+                Some(VerifyOutcome::Damaged(reason, at)) => Some(format!("{reason}, at byte {at}")),
+                Some(VerifyOutcome::Unread(error)) => Some(error),
             };
             outcome.segments += 1;
             let named = problem.map(|problem| format!("{name} at {}: {problem}", base.0));

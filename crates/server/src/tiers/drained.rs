@@ -1,6 +1,8 @@
-//! The order to empty a path, kept over restarts: a file in the path itself, so that it goes where the disk goes.
+//! The order to empty a path, kept across restarts: a file in the path itself, so that it moves
+//! with the disk.
 //!
-//! Its being there is all that counts; it holds a sentence for whoever finds it. Durable when a function here returns.
+//! Only its existence counts; it contains a sentence for an operator who finds it. It is durable
+//! when a function here returns.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -10,12 +12,12 @@ use storage::tier::DRAINED_FILE;
 
 const TEXT: &[u8] = b"This path is being emptied (forebay tier drain). To use it again: forebay tier drain --stop.\n";
 
-/// Whether the path is to be emptied.
+/// Returns true if the path is to be emptied.
 pub fn is_drained(dir: &Path) -> bool {
     dir.join(DRAINED_FILE).exists()
 }
 
-/// Remembers that it is to be, or that it is not.
+/// Stores that the path is to be emptied, or that it is not.
 pub fn remember(dir: &Path, drained: bool) -> io::Result<()> {
     let file = dir.join(DRAINED_FILE);
     if drained {

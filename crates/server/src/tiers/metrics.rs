@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use super::watch::Watch;
 use super::{PathStatus, TierStatus};
 
-/// Shows the tiers to scrapes.
+/// Collects the metrics of the tiers.
 #[derive(Debug)]
 pub struct TierMetrics(pub Watch);
 
@@ -20,7 +20,7 @@ struct Labels {
     tier: String,
 }
 
-/// A name, its meaning, and where the value stands; `None` is left out.
+/// A name, its help text, and the function that reads the value; `None` is left out.
 type Gauge = (&'static str, &'static str, fn(&TierStatus) -> Option<i64>);
 type Counter = (&'static str, &'static str, fn(&PathStatus) -> u64);
 

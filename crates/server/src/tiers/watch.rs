@@ -1,6 +1,6 @@
-//! The tiers over time: how fast each fills or empties, and the status that is made of it.
+//! The tiers over time: how fast each fills or empties, and the status computed from it.
 //!
-//! A task of the control runtime looks once a second; whoever asks gets what is so at that moment.
+//! A task of the control runtime looks once a second; a request gets the state at its moment.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,11 @@ use storage::tier::{PathUse, TierPath, TierTable};
 
 use super::{PathStatus, Status, TierStatus};
 
-/// How often it looks.
+/// Interval of the looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Over how many looks a slope is taken: when nothing is written any more, it says so as soon.
+/// Number of looks over which a rate is taken. After writing stops, the rate is zero after this
+/// many looks.
 const SLOPE_OVER: usize = 10;
 
 /// Watches the tiers; clones share it.
@@ -26,10 +27,10 @@ pub struct Watch {
     trends: Arc<Mutex<Vec<Trend>>>,
 }
 
-/// Growth of what is used of a tier.
+/// Growth of the used bytes of a tier.
 #[derive(Clone, Default, Debug)]
 struct Trend {
-    /// What was used at the last looks, oldest first.
+    /// Used bytes at the last looks, oldest first.
     // Bounded: `SLOPE_OVER`.
     seen: VecDeque<u64>,
 }
@@ -51,8 +52,9 @@ impl Trend {
         (*last as f64 - *first as f64) / seconds
     }
 
-    /// Seconds in which it grows (or, negative, shrinks) by that much; `None`: it does not, not in a year, or there is
-    /// nothing left.
+    /// Returns the seconds in which it grows (or, with a negative `sign`, shrinks) by `bytes`.
+    ///
+    /// `None` if it does not, or not within a year, or if `bytes` is 0.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -78,12 +80,12 @@ impl Watch {
         }
     }
 
-    /// The tiers themselves.
+    /// Returns the tiers.
     pub fn tiers(&self) -> &TierTable {
         &self.tiers
     }
 
-    /// Looks for ever.
+    /// Looks once a second, until the future is dropped.
     pub async fn run(self) {
         loop {
             self.look();
@@ -105,7 +107,7 @@ impl Watch {
             .fold(0, u64::saturating_add)
     }
 
-    /// What is so now.
+    /// Returns the present status.
     pub fn status(&self) -> Status {
         let levels = self.tiers.levels(&self.settings);
         let trends = self
@@ -128,7 +130,7 @@ impl Watch {
     fn tier(&self, tier: usize, levels: &Levels, trend: &Trend) -> TierStatus {
         let options = &self.tiers.tiers()[tier];
         let is_last = tier + 1 == self.tiers.tiers().len();
-        // Nothing leaves the slowest tier for its fill.
+        // The slowest tier moves nothing down.
         let backlog_bytes = if is_last { 0 } else { levels.excess_bytes() };
         let free_bytes = levels.capacity_bytes.saturating_sub(levels.settled_bytes);
         #[expect(clippy::cast_possible_truncation, reason = "an estimate")]
@@ -217,7 +219,7 @@ mod tests {
             trend.look(1000 * second);
         }
         assert_eq!(trend.seconds_for(5_000, -1.0), Some(5));
-        // A gigabyte a second, then writing stops.
+        // A gibibyte per second, then writing stops.
         for second in 0..20 {
             trend.look(second << 30);
         }

@@ -1,4 +1,4 @@
-//! Lookups agree with the records: timestamps, leader epochs.
+//! Checks that lookups by timestamp and leader epoch agree with the records.
 
 use platform::sim::Rng;
 use wire::types::{LeaderEpoch, Offset, TimestampMs};
@@ -7,7 +7,7 @@ use crate::actor::Actor;
 use crate::ledger::LogLedger;
 use crate::world::World;
 
-/// Tries a few lookups in a log that nobody changes meanwhile.
+/// Tries a few lookups in a log that does not change meanwhile.
 pub(crate) async fn check<W: World>(actor: &Actor<W>, rng: &mut Rng) {
     if actor.ledger.borrow().rotten {
         return;
@@ -33,7 +33,8 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, rng: &mut Rng) {
         match actor.log.max_timestamp(end).await {
             Ok(found) => {
                 let found = found.map(|found| (found.offset, found.timestamp));
-                // A larger one that was deleted may hide it: its segment is still there.
+                // A deleted record with a larger timestamp may hide it while its segment still
+                // exists.
                 let hidden = found.is_none() && start > Offset::ZERO;
                 actor.check(found == max || hidden, || {
                     format!("the first record with the largest timestamp is {max:?}, not {found:?}")
@@ -76,7 +77,7 @@ fn some_timestamp(ledger: &LogLedger, rng: &mut Rng) -> TimestampMs {
     })
 }
 
-/// Every readable record's offset and timestamp.
+/// Returns the offset and timestamp of every readable record.
 fn records(ledger: &LogLedger) -> impl Iterator<Item = (Offset, TimestampMs)> {
     let start = ledger.log_start;
     ledger

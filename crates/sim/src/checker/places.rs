@@ -1,7 +1,8 @@
-//! Where the segments of a log are before it is opened, as its files and notes say: what has to be served although a path is
-//! away, and what need not be.
+//! The places of a log's segments before it is opened, from its files and notes: which segments
+//! must be served although a path is away.
 //!
-//! Where this does not know, it asks for nothing: a segment must be served only if no other copy of it could count.
+//! In doubt the check requires nothing: a segment must be served only if no other copy of it could
+//! count.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,16 +13,16 @@ use wire::types::Offset;
 
 use crate::tiers::{Away, SlowPath};
 
-/// Where the files of the segments are.
+/// The places of the segments' files.
 #[derive(Default, Debug)]
 pub(crate) struct Places {
     away: Vec<SlowPath>,
-    segments: BTreeMap<Offset, Place>,
+    segments: BTreeMap<Offset, SegmentPlace>,
 }
 
-/// Where there is something of one base offset; slow paths by their directories.
+/// The files of one base offset; slow paths are named by their directories.
 #[derive(Default, Debug)]
-struct Place {
+struct SegmentPlace {
     is_home: bool,
     copies: Vec<&'static str>,
     noted: Option<&'static str>,
@@ -29,7 +30,7 @@ struct Place {
 }
 
 impl Places {
-    /// Looks at a healthy disk.
+    /// Reads the places from a healthy disk.
     pub(crate) async fn look(disk: &SimDisk, home: &Path, paths: &[SlowPath]) -> Self {
         let mut found = Self {
             away: paths.to_vec(),
@@ -66,7 +67,7 @@ impl Places {
                     let copies = text.lines().filter(|line| line.starts_with("copy "));
                     place.owed.extend(copies.filter_map(named));
                 }
-                // One with an id in its name counts, if there is one.
+                // A note with an id in its name takes precedence.
                 "away" => place.noted = place.noted.or(named(&text)),
                 kind => {
                     let by_id = paths.iter().find(|path| path.note == kind);
@@ -76,7 +77,7 @@ impl Places {
         }
     }
 
-    fn at(&mut self, base: Offset) -> &mut Place {
+    fn at(&mut self, base: Offset) -> &mut SegmentPlace {
         self.segments.entry(base).or_default()
     }
 
@@ -85,49 +86,50 @@ impl Places {
         path.map_or(Away::No, |path| path.away)
     }
 
-    /// True when the record at `offset` has to be served, whatever is away.
+    /// Returns true when the record at `offset` must be served, whatever path is away.
     pub(crate) fn serves(&self, offset: Offset) -> bool {
         let place = self.segments.range(..=offset).next_back();
         place.is_some_and(|(_, place)| self.counts(place))
     }
 
-    fn counts(&self, place: &Place) -> bool {
+    fn counts(&self, place: &SegmentPlace) -> bool {
         match place.noted() {
             Some(dir) => self.away(dir) == Away::No && place.copies.contains(&dir),
             None => place.is_home && !self.may_hide(place),
         }
     }
 
-    /// A path that is found not to work takes what it has with it.
-    fn may_hide(&self, place: &Place) -> bool {
+    /// Returns true when a copy on a read-only path may count, so that the segment is offline with
+    /// that path.
+    fn may_hide(&self, place: &SegmentPlace) -> bool {
         let mut copies = place.copies.iter();
         copies.any(|dir| self.away(dir) == Away::ReadOnly && !place.owed.contains(dir))
     }
 
-    /// True when the log need not open: something of it may be on a path that is away.
+    /// Returns true when the log need not open, because a segment may be on a path that is away.
     pub(crate) fn may_be_offline(&self) -> bool {
-        let is_away = |place: &Place| {
+        let is_away = |place: &SegmentPlace| {
             let noted = place.noted();
             noted.is_some_and(|dir| self.away(dir) != Away::No) || self.may_hide(place)
         };
         self.segments.values().any(is_away)
     }
 
-    /// Where the next segment begins after `offset`.
+    /// Returns the base offset of the next segment after `offset`.
     pub(crate) fn next_base(&self, offset: Offset) -> Option<Offset> {
         let next = self.segments.range(offset.plus(1)..).next();
         next.map(|(base, _)| *base)
     }
 }
 
-impl Place {
-    /// What is owed wins over what is noted.
+impl SegmentPlace {
+    /// Returns the noted path, unless the copy there is owed.
     fn noted(&self) -> Option<&'static str> {
         self.noted.filter(|dir| !self.owed.contains(dir))
     }
 }
 
-/// The base offset and the rest of a file's name.
+/// Returns the base offset and the rest of a file's name.
 fn parts(name: &str) -> Option<(Offset, &str)> {
     let (base, kind) = name.split_once('.')?;
     Some((Offset(base.parse().ok()?), kind))

@@ -1,7 +1,7 @@
-//! What is read is what was written, at its offset, in order, and all of it.
+//! Checks that a read returns what was written, at its offset, in order and completely.
 
 use bytes::Bytes;
-use storage::Kind;
+use storage::FailureKind;
 use wire::batch::Batches;
 use wire::types::Offset;
 
@@ -16,7 +16,7 @@ pub(crate) struct Read {
     pub(crate) bytes_max: usize,
 }
 
-/// Reads and checks what comes. The offset to go on from, unless there was nothing.
+/// Reads and checks the result; returns the offset to continue from, or `None` if nothing was read.
 pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Option<Offset> {
     let generation = actor.ledger.borrow().generation;
     let Read {
@@ -34,7 +34,8 @@ pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Opti
         Ok(parts) if was_cut => (!parts.is_empty()).then_some(from),
         Ok(parts) => {
             let next = check_batches(actor, read, &parts);
-            // A watermark that was saved before batches were lost may lie within one that came after.
+            // A high watermark saved before batches were lost may lie within a batch appended
+            // later.
             let ledger = actor.ledger.borrow();
             let whole = ledger
                 .batch_at(from)
@@ -48,16 +49,18 @@ pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Opti
         }
         Err(error) => {
             let excused = match error.kind() {
-                Kind::Invalid => deleted || was_cut,
-                Kind::Corrupt => rotten || was_cut,
-                Kind::Closed => actor.is_stopping(),
-                // What the mover has found damaged is taken out of use.
-                Kind::Retry if actor.missing || rotten => true,
-                Kind::Retry | Kind::Failed => actor.trouble.fails_operations() || was_cut,
-                // A read takes a descriptor where the file is not open.
-                Kind::Full => actor.trouble.takes_descriptors(),
+                FailureKind::Invalid => deleted || was_cut,
+                FailureKind::Corrupt => rotten || was_cut,
+                FailureKind::Closed => actor.is_stopping(),
+                // The mover takes a damaged segment offline.
+                FailureKind::Retry if actor.missing || rotten => true,
+                FailureKind::Retry | FailureKind::Failed => {
+                    actor.trouble.fails_operations() || was_cut
+                }
+                // A read needs a descriptor if the file is not open.
+                FailureKind::Full => actor.trouble.takes_descriptors(),
             };
-            if error.kind() == Kind::Corrupt {
+            if error.kind() == FailureKind::Corrupt {
                 actor.journal.count(|counts| counts.damaged += 1);
             }
             actor.check(excused, || format!("{read:?} fails: {error}"));
@@ -66,7 +69,7 @@ pub(crate) async fn read_checked<W: World>(actor: &Actor<W>, read: Read) -> Opti
     }
 }
 
-/// Gives the offset after the last batch.
+/// Checks the batches and returns the offset after the last one.
 fn check_batches<W: World>(actor: &Actor<W>, read: Read, parts: &[Bytes]) -> Option<Offset> {
     let joined: Vec<u8> = parts.concat();
     let mut next = None;
@@ -78,7 +81,7 @@ fn check_batches<W: World>(actor: &Actor<W>, read: Read, parts: &[Bytes]) -> Opt
             return None;
         };
         let in_place = match next {
-            // What was deleted meanwhile is left out.
+            // Records that were deleted meanwhile are skipped.
             None => {
                 let deleted = read.from < actor.log.log_start_offset();
                 (header.base_offset <= read.from || deleted) && header.next_offset() > read.from

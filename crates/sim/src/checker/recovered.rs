@@ -1,4 +1,4 @@
-//! After a restart: what was promised is there, all of it is what was written, and where it should be.
+//! Checks after a restart that everything promised is there, unchanged and in its place.
 
 use wire::types::Offset;
 
@@ -8,23 +8,25 @@ use crate::ledger::LogLedger;
 use crate::plan::End;
 use crate::world::World;
 
-/// How the life before has ended for a log.
+/// How the previous life of a log ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Before {
-    /// There was none.
+    /// There was no previous life.
     Nothing,
-    /// It was closed in order.
+    /// The log was closed cleanly.
     Closed,
-    /// Otherwise.
+    /// The life ended without a clean close.
     Ended(End),
 }
 
-/// Compares a log that was just opened with its ledger, and lets the ledger forget what was lost. Of a `healthy` disk only what
-/// is on a path that is away may be refused.
+/// Compares a log that was just opened with its ledger, then removes lost batches from the ledger.
+///
+/// On a `healthy` disk only records on a path that is away may be refused.
 pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before, healthy: bool) {
     let (start, end) = (actor.log.log_start_offset(), actor.log.log_end_offset());
     check_bounds(actor, before, start, end);
-    // A truncation that did not end leaves the old batches or fewer of them; what is read needs no excuse.
+    // An incomplete truncation leaves all of the old batches or fewer; batches that are read need
+    // no excuse.
     actor.ledger.borrow_mut().truncating = None;
     let mut from = start;
     while from < end {
@@ -46,7 +48,7 @@ pub(crate) async fn check<W: World>(actor: &Actor<W>, before: Before, healthy: b
     actor.journal.note(&[4, start.0, end.0]);
 }
 
-/// Where to go on after what was refused: a segment that is away takes nothing else with it.
+/// Returns where to continue after a refused read: a segment that is away must not affect others.
 fn after_refused<W: World>(actor: &Actor<W>, from: Offset, healthy: bool) -> Option<Offset> {
     let places = actor.places.as_ref()?;
     let excused = !healthy || actor.ledger.borrow().rotten;
@@ -59,7 +61,7 @@ fn after_refused<W: World>(actor: &Actor<W>, from: Offset, healthy: bool) -> Opt
     places.next_base(from)
 }
 
-/// The log begins and ends where it may.
+/// Checks the start and the end of the log.
 fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: Offset) {
     let ledger = actor.ledger.borrow();
     if ledger.rotten {
@@ -87,7 +89,7 @@ fn check_bounds<W: World>(actor: &Actor<W>, before: Before, start: Offset, end: 
     });
 }
 
-/// Everything below must be there.
+/// Returns the offset below which everything must be there.
 fn promised(ledger: &LogLedger, before: Before) -> Offset {
     let promised = match before {
         Before::Nothing => Offset::ZERO,

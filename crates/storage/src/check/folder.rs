@@ -1,4 +1,4 @@
-//! One log, in all its folders: whose they are, which files there are, and its segments one after the other.
+//! Checks one log in all its folders: their owner, the files in them, and the segments in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -8,15 +8,15 @@ use platform::disk::Disk;
 use wire::types::{LeaderEpoch, Offset, TopicId};
 
 use super::segment::{self, Walk};
-use super::{Read, Report, at, is_of_one_file, read};
+use super::{Report, SmallFileContent, at, is_of_one_file, read};
 use crate::checkpoint::{leader_epochs, partition_metadata};
 use crate::log::epoch_cache::EpochCache;
 use crate::log::producer_state::{ProducerStates, snapshot};
 use crate::segment::naming::{Name, Role, classify, file_path};
-use crate::segment::scan::Expected;
+use crate::segment::scan::ExpectedBatch;
 
-/// The segments of a log, and what else is known of it.
-struct Found {
+/// The segments of a log and what else the folders contain about it.
+struct FoundSegments {
     /// Folder and length of each data file.
     logs: BTreeMap<Offset, (PathBuf, u64)>,
     away: BTreeSet<Offset>,
@@ -31,7 +31,7 @@ pub(super) async fn check<D: Disk>(
     was_compacted: bool,
     report: &mut Report,
 ) -> std::io::Result<()> {
-    let mut found = Found {
+    let mut found = FoundSegments {
         logs: BTreeMap::new(),
         away: BTreeSet::new(),
         home: folders.first().cloned().unwrap_or_default(),
@@ -63,7 +63,7 @@ pub(super) async fn check<D: Disk>(
         }
     }
     let file = found.home.join(leader_epochs::FILE);
-    if let Read::Bytes(bytes) = read(disk, &file, report).await? {
+    if let SmallFileContent::Bytes(bytes) = read(disk, &file, report).await? {
         match leader_epochs::parse(&file, &bytes) {
             Ok(epochs) => found.epochs = Some(EpochCache::new(&epochs)),
             Err(error) => report.hint(&file, error.to_string()),
@@ -72,11 +72,11 @@ pub(super) async fn check<D: Disk>(
     segments(disk, &found, was_compacted, report).await
 }
 
-/// Sorts the names in a folder.
+/// Classifies the names in a folder.
 async fn names<D: Disk>(
     disk: &D,
     folder: &Path,
-    found: &mut Found,
+    found: &mut FoundSegments,
     report: &mut Report,
 ) -> std::io::Result<()> {
     let mut indexes = Vec::new();
@@ -148,18 +148,20 @@ async fn snapshot_at<D: Disk>(
     }
 }
 
-/// Whose folder it is; one with `partition.metadata` is the log's home.
+/// Returns the topic that owns the folder.
+///
+/// The folder with `partition.metadata` becomes the log's home.
 async fn topic_of<D: Disk>(
     disk: &D,
     folder: &Path,
-    found: &mut Found,
+    found: &mut FoundSegments,
     report: &mut Report,
 ) -> std::io::Result<Option<TopicId>> {
     let mut any = false;
     for name in [partition_metadata::FILE, partition_metadata::PART_FILE] {
         let file = folder.join(name);
         match read(disk, &file, report).await? {
-            Read::Bytes(bytes) => {
+            SmallFileContent::Bytes(bytes) => {
                 if name == partition_metadata::FILE {
                     found.home = folder.to_path_buf();
                 }
@@ -169,11 +171,11 @@ async fn topic_of<D: Disk>(
                 }
                 any = true;
             }
-            Read::Unreadable => any = true,
-            Read::Missing => {}
+            SmallFileContent::Unreadable => any = true,
+            SmallFileContent::Missing => {}
         }
     }
-    // The log of the metadata has none in Kafka's directories.
+    // The metadata log is exempt: its topic id is a constant.
     let is_metadata = folder
         .file_name()
         .is_some_and(|name| name == "__cluster_metadata-0");
@@ -190,13 +192,13 @@ async fn topic_of<D: Disk>(
 /// Walks over all segments, oldest first.
 async fn segments<D: Disk>(
     disk: &D,
-    found: &Found,
+    found: &FoundSegments,
     was_compacted: bool,
     report: &mut Report,
 ) -> std::io::Result<()> {
     let first = found.logs.keys().next().copied().unwrap_or(Offset::ZERO);
     let mut walk = Walk {
-        expected: Expected {
+        expected: ExpectedBatch {
             offset: first,
             gaps: true,
             epoch: LeaderEpoch(i32::MIN),

@@ -1,4 +1,4 @@
-//! One segment: every batch of its data file, and its indexes against them.
+//! Checks one segment: every batch of its data file, and its indexes against the batches.
 
 use std::path::Path;
 
@@ -14,11 +14,11 @@ use crate::log::producer_state::ProducerStates;
 use crate::log::time_index::TimeIndex;
 use crate::log::txn_index::{AbortedTxn, TxnIndex};
 use crate::segment::naming::{Role, file_path};
-use crate::segment::scan::{Expected, NO_BATCH, Scan};
+use crate::segment::scan::{ExpectedBatch, NO_BATCH, Scan};
 
 /// Bytes of one read of a data file.
 const WINDOW_BYTES: usize = 1 << 20;
-/// Indexes are not longer than this with any settings that make sense.
+/// A bound on the length of an index, larger than any sensible settings allow.
 const INDEX_BYTES_MAX: u32 = 1 << 28;
 
 /// A data file.
@@ -29,21 +29,21 @@ pub(super) struct BatchFile<'a> {
     pub(super) is_last: bool,
 }
 
-/// What is known of a log on the way from its first segment to its last.
+/// The state of a log while the check walks from its first segment to its last.
 pub(super) struct Walk {
-    pub(super) expected: Expected,
+    pub(super) expected: ExpectedBatch,
     pub(super) producers: ProducerStates,
-    /// The log was compacted, so that gaps are no damage.
+    /// The log was compacted, so gaps are no damage.
     pub(super) may_have_gaps: bool,
-    /// The file of leader epochs is contradicted.
+    /// `leader-epoch-checkpoint` contradicts the batches.
     pub(super) epochs_differ: bool,
 }
 
 impl Walk {
-    /// Offsets are missing.
+    /// Reports missing offsets.
     pub(super) fn gap(&self, path: &Path, at: u64, what: &str, report: &mut Report) {
         if self.may_have_gaps {
-            // One for each batch would be no help to anybody.
+            // A finding for each batch would help no operator.
             return;
         }
         let what = format!("{what}; that is as it should be only in a log that was compacted");
@@ -51,7 +51,7 @@ impl Walk {
     }
 }
 
-/// The indexes of a segment, as far as they can be read.
+/// The indexes of a segment, as far as they are readable.
 struct Files {
     offsets: Option<OffsetIndex>,
     times: Option<TimeIndex>,
@@ -60,7 +60,7 @@ struct Files {
     largest: TimestampMs,
 }
 
-/// Reads all of a segment.
+/// Reads and checks all of a segment.
 pub(super) async fn check<D: Disk>(
     disk: &D,
     data: &BatchFile<'_>,
@@ -122,7 +122,7 @@ pub(super) async fn check<D: Disk>(
     Ok(())
 }
 
-/// What lies behind the last batch: zeros, in the last segment after a crash, or damage.
+/// Reports what lies behind the last batch: zeros in the last segment after a crash, or damage.
 async fn rest<F: DiskFile>(
     file: &F,
     data: &BatchFile<'_>,
@@ -199,7 +199,8 @@ async fn read_files<D: Disk>(
 }
 
 impl Files {
-    /// Holds the offset index against a batch: whatever points into it must point at it, and name its last offset.
+    /// Checks the offset index against a batch: an entry within the batch must point to its start
+    /// and name its last offset.
     fn meet(&mut self, header: &BatchHeader, at: u64) {
         if header.record_count > 0 {
             self.largest = self.largest.max(header.max_timestamp);
@@ -219,7 +220,7 @@ impl Files {
         }
     }
 
-    /// What only all of the segment can tell.
+    /// Reports what is known only after all batches were read.
     fn finish(&self, data: &BatchFile<'_>, walk: &Walk, found: &[AbortedTxn], report: &mut Report) {
         let path = |role| file_path(data.folder, data.base, role);
         let beyond = self
@@ -241,7 +242,8 @@ impl Files {
                 );
             }
         }
-        // What compaction has emptied keeps its entries; an entry too many hides nothing that counts.
+        // A compacted segment keeps the entries of batches that compaction removed; a surplus entry
+        // hides no committed record.
         let told = self.aborted.as_ref().map_or(&[][..], TxnIndex::entries);
         let missing = found.iter().find(|txn| {
             let same = |told: &AbortedTxn| {
@@ -249,7 +251,7 @@ impl Files {
             };
             !told.iter().any(same)
         });
-        // The index of the last segment is written when it is saved.
+        // The index of the last segment is written only when the log saves its indexes.
         if let Some(txn) = missing.filter(|_| !data.is_last) {
             let what = format!(
                 "the transaction of producer {} that was aborted at {} is missing: readers at read_committed would be given its records",

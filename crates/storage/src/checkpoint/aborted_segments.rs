@@ -1,20 +1,22 @@
-//! `aborted-segments`: which segments of a log have an index of aborted transactions. In the partition's directory.
+//! `aborted-segments` in a partition's directory: which segments of a log have an index of aborted
+//! transactions.
 //!
-//! Kafka makes that index only where there is something to note, so that one that was lost looks like one that never was,
-//! and readers at `read_committed` would be given what was aborted. Kafka has no such file and passes over it.
+//! Kafka creates that index only for segments with an aborted transaction, so a lost index looks
+//! like one that never existed, and readers at `read_committed` would get aborted records. Kafka
+//! has no such file and ignores it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use wire::types::Offset;
 
-use super::{Malformed, lines};
+use super::{MalformedFileError, lines};
 
 /// Name of the file.
 pub const FILE: &str = "aborted-segments";
 
-/// Reads the file: base offsets of segments.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<BTreeSet<Offset>, Malformed> {
+/// Reads the file: the base offsets of segments.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<BTreeSet<Offset>, MalformedFileError> {
     let mut bases = BTreeSet::new();
     for entry in lines::entries(file, bytes)? {
         let [base] = entry.fields("a base offset")?;
@@ -23,7 +25,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<BTreeSet<Offset>, Malformed> {
     Ok(bases)
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub fn encode(bases: &BTreeSet<Offset>) -> Vec<u8> {
     lines::file(bases.iter().map(ToString::to_string))
 }

@@ -1,20 +1,22 @@
-//! `.kafka_cleanshutdown`: there when a log directory was closed in good order. Its logs then need no recovery, and the
-//! broker may say with which epoch it was last registered.
+//! `.kafka_cleanshutdown`: present when a log directory was closed by a clean shutdown. The logs in
+//! it need no recovery, and the file can name the broker's last registered epoch.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::Malformed;
+use super::MalformedFileError;
 
 /// Name of the file.
 pub const FILE: &str = ".kafka_cleanshutdown";
 
-/// Reads the file: the broker's last epoch, -1 when it had none. The file is a hint of which even the presence counts,
-/// so a caller may take a malformed one for one without an epoch, as Kafka does.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<i64, Malformed> {
+/// Reads the file and returns the broker's last epoch, -1 if it had none.
+///
+/// The presence of the file is already a valid hint, so a caller may treat a malformed file as one
+/// without an epoch, as Kafka does.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<i64, MalformedFileError> {
     let found = String::from_utf8_lossy(bytes);
-    let malformed = |expected| Malformed::new(file, 1, expected, &found);
+    let malformed = |expected| MalformedFileError::new(file, 1, expected, &found);
     let value: Value = serde_json::from_slice(bytes).map_err(|_| malformed("a JSON object"))?;
     if value.get("version").and_then(Value::as_i64) != Some(0) {
         return Err(malformed("\"version\":0"));
@@ -25,7 +27,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<i64, Malformed> {
         .ok_or_else(|| malformed("\"brokerEpoch\" with a number"))
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub fn encode(broker_epoch: i64) -> Vec<u8> {
     format!("{{\"version\":0,\"brokerEpoch\":{broker_epoch}}}").into_bytes()
 }

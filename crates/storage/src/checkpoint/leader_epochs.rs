@@ -1,17 +1,20 @@
-//! `leader-epoch-checkpoint`: with which offset each leader epoch of a log began. In the partition's directory.
+//! `leader-epoch-checkpoint` in a partition's directory: the start offset of each leader epoch of a
+//! log.
 
 use std::path::Path;
 
 use wire::types::{LeaderEpoch, Offset};
 
-use super::{Malformed, lines};
+use super::{MalformedFileError, lines};
 use crate::log::epoch_cache::EpochStart;
 
 /// Name of the file.
 pub const FILE: &str = "leader-epoch-checkpoint";
 
-/// Reads the file. Epochs and offsets have to grow from entry to entry.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<EpochStart>, Malformed> {
+/// Reads the file.
+///
+/// Epochs and offsets must increase from entry to entry.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<EpochStart>, MalformedFileError> {
     let mut epochs: Vec<EpochStart> = Vec::new();
     for entry in lines::entries(file, bytes)? {
         let [epoch, start] = entry.fields("epoch and start offset")?;
@@ -30,7 +33,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<EpochStart>, Malformed> {
     Ok(epochs)
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub fn encode(epochs: &[EpochStart]) -> Vec<u8> {
     lines::file(
         epochs

@@ -1,39 +1,41 @@
-//! `checkpoint-limits`: what the checkpoint files of the log directory may say of one log at most.
+//! `checkpoint-limits` in a partition's directory: upper bounds on what the checkpoint files of the
+//! log directory say about one log.
 //!
-//! Those files are for all logs and written now and then. Where a log was cut, or was found shorter than they say, they go
-//! on naming a recovery point and a log start of what is gone until they are written again, and what was appended meanwhile
-//! must not be judged by that. This file lies beside the log's own, and goes when the others are true again.
+//! The checkpoint files cover all logs and are written only at intervals. After a log was
+//! truncated, or was found shorter than they say, they still name a recovery point and a log start
+//! offset beyond its end until they are written again. Records appended meanwhile must not be
+//! judged by those values. This file is removed when the checkpoint files are correct again.
 
 use std::path::Path;
 
 use wire::types::Offset;
 
-use super::{Malformed, text};
+use super::{MalformedFileError, text};
 
 /// Name of the file.
 pub const FILE: &str = "checkpoint-limits";
 
-/// The most that the checkpoint files may say.
+/// The upper bounds on what the checkpoint files say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Up to where the log need not be checked.
+    /// The offset below which the log need not be checked.
     pub recovery_point: Offset,
-    /// Where it starts.
+    /// The log start offset.
     pub log_start: Offset,
 }
 
 /// Reads the file.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<Limits, Malformed> {
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<Limits, MalformedFileError> {
     let mut lines = text(file, bytes)?.lines();
     let version = lines.next().unwrap_or_default();
     if field(version, "version") != Some("0") {
-        return Err(Malformed::new(file, 1, "`version: 0`", version));
+        return Err(MalformedFileError::new(file, 1, "`version: 0`", version));
     }
     let mut offset = |number, name, expected| {
         let line = lines.next().unwrap_or_default();
         let value = field(line, name).and_then(|value| value.parse().ok());
         let offset = value.filter(|offset| *offset >= 0).map(Offset);
-        offset.ok_or_else(|| Malformed::new(file, number, expected, line))
+        offset.ok_or_else(|| MalformedFileError::new(file, number, expected, line))
     };
     Ok(Limits {
         recovery_point: offset(2, "recovery_point", "`recovery_point:` and an offset")?,
@@ -41,7 +43,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Limits, Malformed> {
     })
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub fn encode(limits: Limits) -> Vec<u8> {
     let Limits {
         recovery_point,

@@ -1,12 +1,12 @@
-//! The frame that Kafka's checkpoint files share: a line with the version (0), one with the number of entries, and a
-//! line of fields separated by white space for each entry.
+//! The frame that Kafka's checkpoint files share: a line with the version (0), a line with the
+//! number of entries, and for each entry a line of fields separated by white space.
 
 use std::path::Path;
 use std::str::FromStr;
 
-use super::{Malformed, text};
+use super::{MalformedFileError, text};
 
-/// One entry of a checkpoint file, to be taken apart field by field.
+/// One entry of a checkpoint file, to be split into fields.
 pub(super) struct Entry<'a> {
     file: &'a Path,
     line: usize,
@@ -14,51 +14,54 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Its fields; exactly `N`.
+    /// Returns the fields, of which there must be exactly `N`.
     pub(super) fn fields<const N: usize>(
         &self,
         expected: &'static str,
-    ) -> Result<[&'a str; N], Malformed> {
+    ) -> Result<[&'a str; N], MalformedFileError> {
         let fields: Vec<&str> = self.text.split_whitespace().collect();
         fields.try_into().map_err(|_| self.malformed(expected))
     }
 
-    /// A field as a number that is at least `min`.
+    /// Returns a field as a number that is at least `min`.
     pub(super) fn number<T: FromStr + PartialOrd + Copy>(
         &self,
         field: &str,
         min: T,
         expected: &'static str,
-    ) -> Result<T, Malformed> {
+    ) -> Result<T, MalformedFileError> {
         match field.parse() {
             Ok(number) if number >= min => Ok(number),
             _ => Err(self.malformed(expected)),
         }
     }
 
-    pub(super) fn malformed(&self, expected: &'static str) -> Malformed {
-        Malformed::new(self.file, self.line, expected, self.text)
+    pub(super) fn malformed(&self, expected: &'static str) -> MalformedFileError {
+        MalformedFileError::new(self.file, self.line, expected, self.text)
     }
 }
 
-/// The entries of a checkpoint file, as many as it says.
-pub(super) fn entries<'a>(file: &'a Path, bytes: &'a [u8]) -> Result<Vec<Entry<'a>>, Malformed> {
+/// Returns the entries of a checkpoint file; their number must match its second line.
+pub(super) fn entries<'a>(
+    file: &'a Path,
+    bytes: &'a [u8],
+) -> Result<Vec<Entry<'a>>, MalformedFileError> {
     let mut lines = text(file, bytes)?.lines().zip(1_usize..);
     let (version, _) = lines.next().unwrap_or(("", 1));
     if version.trim() != "0" {
-        return Err(Malformed::new(file, 1, "the version, 0", version));
+        return Err(MalformedFileError::new(file, 1, "the version, 0", version));
     }
     let (count, _) = lines.next().unwrap_or(("", 2));
     let count: usize = count
         .trim()
         .parse()
-        .map_err(|_| Malformed::new(file, 2, "the number of entries", count))?;
+        .map_err(|_| MalformedFileError::new(file, 2, "the number of entries", count))?;
     let entries: Vec<_> = lines
         .map(|(text, line)| Entry { file, line, text })
         .collect();
     if entries.len() != count {
         let found = format!("{} entries", entries.len());
-        return Err(Malformed::new(
+        return Err(MalformedFileError::new(
             file,
             2,
             "the number of entries that follow",
@@ -68,33 +71,39 @@ pub(super) fn entries<'a>(file: &'a Path, bytes: &'a [u8]) -> Result<Vec<Entry<'
     Ok(entries)
 }
 
-/// The lines that are text, as entries, and what is wrong with the frame, if anything: the number of entries says
-/// nothing about any of them. Of another version there are none.
+/// Returns each line as an entry or as what is wrong with it, and what is wrong with the frame, if
+/// anything.
+///
+/// A wrong number of entries does not invalidate the entries. A file of another version has none.
 pub(super) fn entries_of<'a>(
     file: &'a Path,
     bytes: &'a [u8],
-) -> (Vec<Result<Entry<'a>, Malformed>>, Option<Malformed>) {
+) -> (
+    Vec<Result<Entry<'a>, MalformedFileError>>,
+    Option<MalformedFileError>,
+) {
     let mut lines = bytes.split(|byte| *byte == b'\n').zip(1_usize..);
     let mut line = || lines.next().unwrap_or((&[], 1));
     let show = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let (version, count) = (show(line().0), show(line().0));
     if version != "0" {
-        let malformed = Malformed::new(file, 1, "the version, 0", &version);
+        let malformed = MalformedFileError::new(file, 1, "the version, 0", &version);
         return (Vec::new(), Some(malformed));
     }
     let entries: Vec<_> = lines
         .filter(|(bytes, _)| !bytes.is_empty())
         .map(|(bytes, line)| match std::str::from_utf8(bytes) {
             Ok(text) => Ok(Entry { file, line, text }),
-            Err(_) => Err(Malformed::new(file, line, "text", &show(bytes))),
+            Err(_) => Err(MalformedFileError::new(file, line, "text", &show(bytes))),
         })
         .collect();
     let is_right = count.parse() == Ok(entries.len());
-    let malformed = || Malformed::new(file, 2, "the number of entries that follow", &count);
+    let malformed =
+        || MalformedFileError::new(file, 2, "the number of entries that follow", &count);
     (entries, (!is_right).then(malformed))
 }
 
-/// A checkpoint file with these entries.
+/// Returns a checkpoint file with these entries.
 pub(super) fn file(entries: impl ExactSizeIterator<Item = String>) -> Vec<u8> {
     let mut text = format!("0\n{}\n", entries.len());
     for entry in entries {

@@ -1,41 +1,43 @@
-//! `meta.properties`, version 1: to which cluster and node a log directory belongs, and its own id.
+//! `meta.properties`, version 1: the cluster and node that a log directory belongs to, and the
+//! directory's own id.
 //!
-//! A broker refuses a directory of another cluster or node, so that a wrong mount is not taken for an empty disk.
+//! A broker refuses a directory of another cluster or node, so that it does not take a wrong mount
+//! for an empty disk.
 
 use std::path::Path;
 
 use wire::types::{NodeId, TimestampMs, Uuid, uuid_from_base64, uuid_to_base64};
 
-use super::Malformed;
+use super::MalformedFileError;
 use super::properties::{self, encode_entry};
 
 /// Name of the file.
 pub const FILE: &str = "meta.properties";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetaProperties {
-    /// Name of the cluster.
+    /// The id of the cluster.
     pub cluster_id: String,
     /// The node that owns the directory.
     pub node_id: NodeId,
-    /// Identity of this directory; absent in directories formatted by older versions.
+    /// The id of this directory; absent in directories that older versions formatted.
     pub directory_id: Option<Uuid>,
 }
 
-/// Reads the file. Unknown keys are ignored: later versions add some.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malformed> {
+/// Reads the file and ignores unknown keys, because later versions add some.
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, MalformedFileError> {
     let entries = properties::parse(file, bytes)?;
     let last_line = entries.last().map_or(1, |entry| entry.line);
     let find = |key: &str, expected: &'static str| {
         entries
             .iter()
             .find(|entry| entry.key == key)
-            .ok_or_else(|| Malformed::new(file, last_line, expected, "no such key"))
+            .ok_or_else(|| MalformedFileError::new(file, last_line, expected, "no such key"))
     };
     let version = find("version", "the key `version`")?;
     if version.value != "1" {
-        return Err(Malformed::new(
+        return Err(MalformedFileError::new(
             file,
             version.line,
             "version 1",
@@ -44,7 +46,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malformed> {
     }
     let cluster_id = find("cluster.id", "the key `cluster.id`")?;
     if cluster_id.value.is_empty() {
-        return Err(Malformed::new(
+        return Err(MalformedFileError::new(
             file,
             cluster_id.line,
             "the id of a cluster",
@@ -55,7 +57,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malformed> {
     let node = match node_id.value.parse() {
         Ok(node) if node >= 0 => NodeId(node),
         _ => {
-            return Err(Malformed::new(
+            return Err(MalformedFileError::new(
                 file,
                 node_id.line,
                 "a node id",
@@ -67,7 +69,7 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malformed> {
         None => None,
         Some(entry) => Some(
             uuid_from_base64(&entry.value)
-                .ok_or_else(|| Malformed::new(file, entry.line, "an id", &entry.value))?,
+                .ok_or_else(|| MalformedFileError::new(file, entry.line, "an id", &entry.value))?,
         ),
     };
     Ok(MetaProperties {
@@ -77,7 +79,8 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malformed> {
     })
 }
 
-/// The bytes of the file, with a comment that says when it was written, as Java's properties have it.
+/// Returns the bytes of the file, with a comment that has the current time, as Java's properties
+/// do.
 pub fn encode(meta: &MetaProperties, now: TimestampMs) -> Vec<u8> {
     let mut text = format!("#\n#{}\n", java_date(now));
     text.push_str(&encode_entry("node.id", &meta.node_id.0.to_string()));
@@ -89,7 +92,7 @@ pub fn encode(meta: &MetaProperties, now: TimestampMs) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A time in UTC the way Java prints dates: `Sat Nov 21 09:25:41 UTC 2026`.
+/// Returns a time in UTC in Java's date format: `Sat Nov 21 09:25:41 UTC 2026`.
 pub fn java_date(at: TimestampMs) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
@@ -97,7 +100,8 @@ pub fn java_date(at: TimestampMs) -> String {
     ];
     let seconds = at.0.div_euclid(1000);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years that begin in March put the leap day last; 400 of them repeat, beginning with 0000-03-01.
+    // Years that begin in March put the leap day last; the calendar repeats every 400 years, from
+    // 0000-03-01.
     let day = days + 719_468;
     let (cycle, day) = (day.div_euclid(146_097), day.rem_euclid(146_097));
     let year_of_cycle = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

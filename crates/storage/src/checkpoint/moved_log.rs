@@ -1,33 +1,34 @@
-//! `moved.metadata`: in a partition's directory that has just come from another log directory, what was known of the log
-//! there.
+//! `moved.metadata` in the directory of a partition that has just moved from another log directory:
+//! what was known of the log there.
 //!
-//! While it is there, a folder of the same partition in the directory it came from is the old copy and nothing else; and
-//! the positions in it are as good as those in the checkpoints of the directory, which may not name the log yet.
+//! While the file exists, a folder of the same partition in the source directory is the old copy.
+//! The positions in this file are as valid as those in the checkpoints of the new directory, which
+//! may not name the log yet.
 
 use std::path::Path;
 
 use wire::types::{Offset, Uuid, uuid_from_base64, uuid_to_base64};
 
-use super::{Malformed, text};
+use super::{MalformedFileError, text};
 
 /// Name of the file.
 pub const FILE: &str = "moved.metadata";
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MovedLog {
-    /// Identity of the log directory that the log came from.
+    /// The id of the log directory that the log came from.
     pub from: Uuid,
-    /// Everything below was durable.
+    /// The offset below which everything was durable.
     pub recovery_point: Offset,
-    /// Where the log began.
+    /// The log start offset.
     pub log_start: Offset,
-    /// Up to where it was compacted, if it ever was.
+    /// The offset up to which the log was compacted, if it ever was.
     pub compacted: Option<Offset>,
 }
 
 impl MovedLog {
-    /// What is left to be said when the checkpoints of the directory know the log.
+    /// Returns what the file has to say once the checkpoints of the directory contain the log.
     pub fn only_from(from: Uuid) -> Self {
         Self {
             from,
@@ -39,22 +40,22 @@ impl MovedLog {
 }
 
 /// Reads the file.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, Malformed> {
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, MalformedFileError> {
     let lines: Vec<&str> = text(file, bytes)?.lines().collect();
     let field = |line: usize, name: &'static str| {
         let found = lines.get(line).copied().unwrap_or_default();
         let value = found.split_once(": ").filter(|(key, _)| *key == name);
         value
             .map(|(_, value)| value)
-            .ok_or_else(|| Malformed::new(file, line + 1, name, found))
+            .ok_or_else(|| MalformedFileError::new(file, line + 1, name, found))
     };
     let offset = |line: usize, name: &'static str| {
         let value = field(line, name)?;
         let parsed = value.parse().ok().filter(|offset| *offset >= -1_i64);
-        parsed.ok_or_else(|| Malformed::new(file, line + 1, name, value))
+        parsed.ok_or_else(|| MalformedFileError::new(file, line + 1, name, value))
     };
     if field(0, "version")? != "0" {
-        return Err(Malformed::new(
+        return Err(MalformedFileError::new(
             file,
             1,
             "version: 0",
@@ -65,14 +66,14 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, Malformed> {
     let compacted = offset(4, "compacted")?;
     Ok(MovedLog {
         from: uuid_from_base64(from)
-            .ok_or_else(|| Malformed::new(file, 2, "a directory's id", from))?,
+            .ok_or_else(|| MalformedFileError::new(file, 2, "a directory's id", from))?,
         recovery_point: Offset(offset(2, "recovery_point")?),
         log_start: Offset(offset(3, "log_start")?),
         compacted: (compacted >= 0).then_some(Offset(compacted)),
     })
 }
 
-/// The bytes of the file.
+/// Returns the bytes of the file.
 pub fn encode(moved: &MovedLog) -> Vec<u8> {
     let compacted = moved.compacted.map_or(-1, |offset| offset.0);
     format!(

@@ -1,14 +1,15 @@
 //! Offset checkpoints: one offset for every partition of a log directory.
 //!
-//! Four files have this form: up to where each log is known to be flushed, where each log starts when that is past its
-//! first segment, each high watermark, and up to where each log has been compacted.
+//! Four files have this form: the recovery point of each log, the log start offset of each log
+//! whose start is past its first segment, each high watermark, and the offset up to which each log
+//! was compacted.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use wire::types::{Offset, TopicPartition};
 
-use super::{Malformed, lines};
+use super::{MalformedFileError, lines};
 
 /// Offsets below which each log is durable; recovery starts there.
 pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
@@ -16,11 +17,16 @@ pub const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 pub const LOG_STARTS: &str = "log-start-offset-checkpoint";
 /// High watermarks.
 pub const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
-/// Offsets below which each log has been compacted; only logs that ever were.
+/// Offsets below which each log was compacted; only logs that ever were.
 pub const COMPACTED: &str = "cleaner-offset-checkpoint";
 
-/// Reads an offset checkpoint, in the order of the file. A partition that occurs twice is an error.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<(TopicPartition, Offset)>, Malformed> {
+/// Reads an offset checkpoint, in the order of the file.
+///
+/// A partition that occurs twice is an error.
+pub fn parse(
+    file: &Path,
+    bytes: &[u8],
+) -> Result<Vec<(TopicPartition, Offset)>, MalformedFileError> {
     let mut seen = std::collections::HashSet::new();
     let mut offsets = Vec::new();
     for entry in lines::entries(file, bytes)? {
@@ -33,9 +39,13 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<(TopicPartition, Offset)>,
     Ok(offsets)
 }
 
-/// The entries that make sense, each for itself, and what is wrong with the others. An empty file has none: Kafka leaves
-/// such files.
-pub fn parse_lines(file: &Path, bytes: &[u8]) -> (Vec<(TopicPartition, Offset)>, Vec<Malformed>) {
+/// Returns the valid entries, each judged on its own, and what is wrong with the others.
+///
+/// An empty file has no entries and no errors: Kafka leaves such files.
+pub fn parse_lines(
+    file: &Path,
+    bytes: &[u8],
+) -> (Vec<(TopicPartition, Offset)>, Vec<MalformedFileError>) {
     let mut seen = std::collections::HashSet::new();
     let (mut offsets, mut damage) = (Vec::new(), Vec::new());
     if bytes.is_empty() {
@@ -58,7 +68,7 @@ pub fn parse_lines(file: &Path, bytes: &[u8]) -> (Vec<(TopicPartition, Offset)>,
     (offsets, damage)
 }
 
-fn one(entry: &lines::Entry<'_>) -> Result<(TopicPartition, Offset), Malformed> {
+fn one(entry: &lines::Entry<'_>) -> Result<(TopicPartition, Offset), MalformedFileError> {
     let [topic, partition, offset] = entry.fields("topic, partition and offset")?;
     let partition = TopicPartition {
         topic: Arc::from(topic),
@@ -68,7 +78,7 @@ fn one(entry: &lines::Entry<'_>) -> Result<(TopicPartition, Offset), Malformed> 
     Ok((partition, offset))
 }
 
-/// The bytes of an offset checkpoint.
+/// Returns the bytes of an offset checkpoint.
 pub fn encode(offsets: &[(TopicPartition, Offset)]) -> Vec<u8> {
     lines::file(
         offsets

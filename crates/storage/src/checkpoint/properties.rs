@@ -1,22 +1,23 @@
 //! Java's properties format: comments, and lines of key and value with their escapes.
 //!
-//! Reading follows what Java reads: `#` and `!` begin comments; `=`, `:` or white space ends the key; a backslash at the
-//! end of a line joins the next one; `\t \n \r \f \uXXXX` are escapes and any other escaped character is itself.
-//! [`parse`] refuses a key that occurs twice, where Java takes the last: files written by programs have none.
+//! Parsing follows Java: `#` and `!` begin comments; `=`, `:` or white space ends the key; a
+//! backslash at the end of a line joins the next one; `\t \n \r \f \uXXXX` are escapes, and any
+//! other escaped character is itself. [`parse`] refuses a key that occurs twice, where Java takes
+//! the last: files written by programs have no such key.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Malformed, text};
+use super::{MalformedFileError, text};
 
-/// Keys and values with the line each begins on, in the order of the file.
+/// Keys and values with the line on which each begins, in the order of the file.
 pub type Entries = Vec<Entry>;
 
 /// One key and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Line it begins on, from 1.
+    /// The line it begins on, from 1.
     pub line: usize,
     /// The key, unescaped.
     pub key: String,
@@ -25,12 +26,12 @@ pub struct Entry {
 }
 
 /// Reads a properties file in which each key occurs once.
-pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
+pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, MalformedFileError> {
     let entries = parse_all(file, bytes)?;
     let mut keys = BTreeSet::new();
     for entry in &entries {
         if !keys.insert(&entry.key) {
-            return Err(Malformed::new(
+            return Err(MalformedFileError::new(
                 file,
                 entry.line,
                 "each key once",
@@ -41,8 +42,8 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
     Ok(entries)
 }
 
-/// Reads a properties file, every occurrence of every key.
-pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
+/// Reads a properties file with every occurrence of every key.
+pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, MalformedFileError> {
     let mut entries: Entries = Vec::new();
     let mut lines = text(file, bytes)?.lines().zip(1_usize..);
     while let Some((first, line)) = lines.next() {
@@ -59,7 +60,7 @@ pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
         let (key, value) = split(&logical);
         let unescaped = unescape(key).zip(unescape(value));
         let Some((key, value)) = unescaped else {
-            return Err(Malformed::new(
+            return Err(MalformedFileError::new(
                 file,
                 line,
                 "four hex digits after \\u",
@@ -71,17 +72,17 @@ pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, Malformed> {
     Ok(entries)
 }
 
-/// One line `key=value`, escaped.
+/// Returns one line `key=value`, escaped.
 pub fn encode_entry(key: &str, value: &str) -> String {
     format!("{}={}\n", escape(key, true), escape(value, false))
 }
 
-/// True when the line ends with an odd number of backslashes.
+/// Returns true when the line ends with an odd number of backslashes.
 fn continues(line: &str) -> bool {
     line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// Key and value, both still escaped.
+/// Splits a line into key and value, both still escaped.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let end = line.find(|c: char| {
@@ -101,7 +102,7 @@ fn is_blank(c: char) -> bool {
 }
 
 fn unescape(text: &str) -> Option<String> {
-    // Escapes are UTF-16 units; pairs of them make one character.
+    // Escapes are UTF-16 units; a surrogate pair makes one character.
     let mut units: Vec<u16> = Vec::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

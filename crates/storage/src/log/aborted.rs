@@ -1,9 +1,11 @@
-//! Indexes of a sealed segment that have to be made anew, with the aborted transactions whose file is gone or damaged.
+//! Rebuilds the indexes of a sealed segment, with the aborted transactions whose file is gone or
+//! damaged.
 //!
-//! Those follow from the batches: producers as of a snapshot before the segment (or of the log's first segment, where no
-//! snapshot can be read), and everything replayed from there. Without that, readers at `read_committed` would be given the
-//! records of aborted transactions and not be told. Which segments have such an index is noted in the log's folder, since
-//! one that is missing says nothing: a segment without aborted transactions has none.
+//! The transactions follow from the batches: from the producers as of a snapshot before the segment
+//! (or of the log's first segment, where no snapshot can be read), and all batches replayed from
+//! there. Without them, readers at `read_committed` would get the records of aborted transactions
+//! without being told. The log's folder has a note of which segments have such an index, because a
+//! missing file proves nothing: a segment without aborted transactions has none.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -23,13 +25,14 @@ use crate::log::views::{Rebuilding, Truncating};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
 use crate::segment::stamps::FileEnd;
-use crate::segment::{Loaded, Segment, load};
+use crate::segment::{LoadedIndexes, Segment, load};
 
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
-/// The segments of which it is noted that they have an index of aborted transactions. A note that cannot be read says
-/// nothing, as for a log of Kafka.
+/// Reads which segments are noted to have an index of aborted transactions.
+///
+/// A note that cannot be read counts as empty, as for a log of Kafka.
 pub(super) async fn read_noted<D: Disk>(disk: &D, home: &Path) -> Result<BTreeSet<Offset>> {
     let path = home.join(aborted_segments::FILE);
     let found = match disk.read_file(&path).await {
@@ -45,7 +48,7 @@ pub(super) async fn read_noted<D: Disk>(disk: &D, home: &Path) -> Result<BTreeSe
 }
 
 impl<P: Platform> Rebuilding<'_, P> {
-    /// Has it noted whether a segment has an index of aborted transactions; durable when it returns.
+    /// Notes whether a segment has an index of aborted transactions; durable when it returns.
     pub(super) async fn note_aborted(self, segment: &Segment<P>, has_any: bool) -> Result<()> {
         if segment.notes_aborted() == has_any {
             return Ok(());
@@ -61,7 +64,7 @@ impl<P: Platform> Rebuilding<'_, P> {
         Ok(())
     }
 
-    /// Notes what was found when the log was opened, where that is not what the note says.
+    /// Notes what was found when the log was opened, if the note differs.
     pub(super) async fn keep_noted(self, before: &BTreeSet<Offset>) {
         let now = self.noted_aborted();
         if *before == now {
@@ -72,7 +75,7 @@ impl<P: Platform> Rebuilding<'_, P> {
         }
     }
 
-    /// The segments that have one.
+    /// Returns the base offsets of the segments that have one.
     pub(super) fn noted_aborted(self) -> BTreeSet<Offset> {
         let segments = self.segments.all();
         let noted = segments.iter().filter(|segment| segment.notes_aborted());
@@ -86,35 +89,36 @@ impl<P: Platform> Rebuilding<'_, P> {
         written.map_err(Error::io("write", &path))
     }
 
-    /// The indexes of a sealed segment by its batches.
-    pub(super) async fn rebuilt(self, segment: &Rc<Segment<P>>) -> Result<Loaded> {
+    /// Rebuilds the indexes of a sealed segment from its batches.
+    pub(super) async fn rebuilt(self, segment: &Rc<Segment<P>>) -> Result<LoadedIndexes> {
         let disk = self.store.disk();
         let options = self.index_options();
         let known = load::aborted_of(disk, segment, options).await?;
-        let (aborted, says_none) = match known {
-            Some(aborted) => (aborted, false),
-            None => {
-                let (aborted, is_sure) = self.aborted_in(segment).await?;
-                let says_none = aborted.is_empty() && is_sure;
-                (aborted, says_none)
-            }
+        let (aborted, says_none) = if let Some(aborted) = known {
+            (aborted, false)
+        } else {
+            let (aborted, is_sure) = self.aborted_in(segment).await?;
+            let says_none = aborted.is_empty() && is_sure;
+            (aborted, says_none)
         };
         let file = segment.file(disk).await?;
         let rebuilt = load::rebuild(segment, &file, options, aborted).await?;
         if says_none {
-            // What was noted has gone with a compaction, or was cut off.
+            // The noted transactions have gone with a compaction or a truncation.
             self.note_aborted(segment, false).await?;
         }
         Ok(rebuilt)
     }
 
-    /// The transactions whose abort marker lies in a segment, and whether all before it is known that they follow from.
+    /// Returns the transactions whose abort marker lies in a segment.
+    ///
+    /// The flag is true when everything before the segment that they follow from is known.
     async fn aborted_in(self, segment: &Rc<Segment<P>>) -> Result<(TxnIndex, bool)> {
         let (mut states, is_sure) = self.producers_at(segment.base).await?;
         let mut aborted = TxnIndex::new();
         let replayed = self.replay_segment(segment, &mut states, &mut aborted);
         match replayed.await? {
-            // What was noted of it stays noted.
+            // The note of this segment stays.
             Some(Damage {
                 position,
                 reason,
@@ -125,13 +129,15 @@ impl<P: Platform> Rebuilding<'_, P> {
                 reason,
             }),
             None => Ok((aborted, is_sure)),
-            // Of a marker that is damaged it is not known what it said.
+            // The outcome of a damaged marker is not known.
             Some(Damage { hides: false, .. }) => Ok((aborted, false)),
         }
     }
 
-    /// The producers as of `end`, which a segment begins with or the log ends with: from the newest snapshot before it
-    /// that can be read, and the batches after that; and whether none of those is damaged.
+    /// Returns the producers as of `end`, where a segment begins or the log ends.
+    ///
+    /// They come from the newest readable snapshot that is not past `end`, and the batches after
+    /// it. The flag is true when none of these is damaged.
     pub(super) async fn producers_at(self, end: Offset) -> Result<(ProducerStates, bool)> {
         let mut is_sure = true;
         let now = self.store.clock().reading();
@@ -161,7 +167,7 @@ impl<P: Platform> Rebuilding<'_, P> {
         Ok((states, is_sure))
     }
 
-    /// What the snapshot at `offset` says; `None` when it is damaged.
+    /// Returns the producers in the snapshot at `offset`; `None` when it is damaged.
     pub(super) async fn snapshot_at(self, offset: Offset) -> Result<Option<Vec<ProducerSnapshot>>> {
         let path = file_path(&self.folder, offset, Role::Snapshot);
         let disk = self.store.disk();
@@ -172,7 +178,7 @@ impl<P: Platform> Rebuilding<'_, P> {
         }
     }
 
-    /// Shows the producers what a segment has beyond what they know; says where it is damaged, if it is.
+    /// Shows `states` what they lack of a segment; returns the segment's damage, if any.
     async fn replay_segment(
         self,
         segment: &Rc<Segment<P>>,
@@ -180,7 +186,7 @@ impl<P: Platform> Rebuilding<'_, P> {
         aborted: &mut TxnIndex,
     ) -> Result<Option<Damage>> {
         let path = segment.path(Role::Log);
-        // As of now: a cut may make it shorter meanwhile.
+        // As of now: a truncation may shorten the segment meanwhile.
         let (size, next) = (segment.size(), segment.next());
         let end = FileEnd {
             position: size,

@@ -1,6 +1,9 @@
-//! Taking batches into the active segment: offsets, stamps, indexes, producers; and rolling to the next segment.
+//! Takes batches into the active segment: offsets, stamps, indexes, producers; rolls to the next
+//! segment.
 //!
-//! Everything here is memory only and cannot fail half-way: either all of the bytes get their offsets or none.
+//! Everything here is memory only and cannot fail half-way: either all of the bytes get their
+//! offsets or none.
+//! It does not: write to files (`flush.rs`).
 
 use std::rc::Rc;
 
@@ -10,36 +13,45 @@ use wire::types::LeaderEpoch;
 
 use super::batches::Batches;
 use super::producer_state::EndMarker;
-use super::{Appended, Condition, Log, Stamp};
+use super::{Condition, Log, LogAppendInfo, Stamp};
 use crate::error::{Error, Result};
 use crate::log::views::{Appending, Flushing, LogTiers, Upkeeping};
 use crate::segment::{POSITION_MAX, Segment};
 
-/// No segment grows beyond what a position in an index can say.
+/// Largest segment: an index cannot hold a larger position.
 const SEGMENT_BYTES_MAX: u64 = POSITION_MAX;
 
-/// Segments of a log that were rolled and are not sealed yet, at most. Each holds a descriptor and memory, and a stop has to
-/// seal them all: who has segments rolled faster than disks take them is told to come again.
+/// Most segments of a log that are rolled and not sealed yet.
+///
+/// Each holds a descriptor and memory, and a stop has to seal them all. Producers that have
+/// segments rolled faster than the disks take them get [`Error::Busy`].
 const ROLLED_MAX: usize = 512;
 
-/// How the batches of one append get offsets and epoch.
+/// How the batches of one append get their offsets and epoch.
 #[derive(Clone, Copy)]
 enum Numbering {
-    /// From the log end on, with this stamp.
+    /// The next offsets from the log end on, with this stamp.
     Leader(Stamp),
-    /// As they are.
+    /// The batches keep their own.
     Given,
 }
 
 impl<P: Platform> Log<P> {
-    /// Appends validated batches as their leader: gives them the next offsets, stamps the epoch, and starts a flush.
+    /// Appends validated batches as their leader: assigns offsets, stamps the epoch, and starts a
+    /// flush.
+    ///
     /// Nothing is durable yet; see [`Log::committed_offset`] and [`Log::observe`].
-    pub fn append(&self, batches: &impl Batches, stamp: Stamp, now_ms: i64) -> Result<Appended> {
+    pub fn append(
+        &self,
+        batches: &impl Batches,
+        stamp: Stamp,
+        now_ms: i64,
+    ) -> Result<LogAppendInfo> {
         Appending(self).append_numbered(batches, Numbering::Leader(stamp), now_ms)
     }
 
-    /// Appends batches that have their offsets and epochs already (copied from a leader).
-    pub fn append_as_is(&self, batches: &impl Batches, now_ms: i64) -> Result<Appended> {
+    /// Appends batches that already have their offsets and epochs (copied from a leader).
+    pub fn append_as_is(&self, batches: &impl Batches, now_ms: i64) -> Result<LogAppendInfo> {
         Appending(self).append_numbered(batches, Numbering::Given, now_ms)
     }
 }
@@ -50,7 +62,7 @@ impl<P: Platform> Appending<'_, P> {
         batches: &impl Batches,
         numbering: Numbering,
         now_ms: i64,
-    ) -> Result<Appended> {
+    ) -> Result<LogAppendInfo> {
         self.check_appendable()?;
         let first = self.check_batches(batches.each(), numbering)?;
         let bytes = batches.size_bytes();
@@ -59,12 +71,12 @@ impl<P: Platform> Appending<'_, P> {
         let chunks = memory.take(&segment, bytes);
         let chunks = chunks.ok_or(Error::Busy)?;
         let mut chunks = chunks.into_iter();
-        let mut appended: Option<Appended> = None;
+        let mut appended: Option<LogAppendInfo> = None;
         let mut taken = 0;
         for batch in batches.each() {
-            // What was looked at before anything was taken.
+            // `check_batches` has looked at all of them before anything was taken.
             let (header, batch) = batch.expect("all of the bytes are whole batches");
-            // `BatchHeader::parse` takes no batch for one that is shorter than its header.
+            // `BatchHeader::parse` refuses a batch that is shorter than its header.
             let fixed = batch.split_first_chunk::<HEADER_BYTES>();
             let (fixed, body) = fixed.expect("a batch has a header");
             let mut fixed = *fixed;
@@ -79,7 +91,7 @@ impl<P: Platform> Appending<'_, P> {
             taken += batch.len();
             self.note_appended(&segment, &header, batch);
             let log_start = self.offsets.start();
-            let appended = appended.get_or_insert(Appended {
+            let appended = appended.get_or_insert(LogAppendInfo {
                 base_offset: header.base_offset,
                 last_offset: header.last_offset(),
                 max_timestamp: header.max_timestamp,
@@ -117,7 +129,7 @@ impl<P: Platform> Appending<'_, P> {
         }
     }
 
-    /// Sees to it that the bytes are whole batches with possible offsets; gives the first one's header.
+    /// Checks that the bytes are whole batches with possible offsets; returns the first header.
     fn check_batches<'a>(
         self,
         batches: impl Iterator<Item = Option<(BatchHeader, &'a [u8])>>,
@@ -125,7 +137,7 @@ impl<P: Platform> Appending<'_, P> {
     ) -> Result<BatchHeader> {
         let mut first = None;
         let mut next = self.offsets.end();
-        // Before the first epoch each is new.
+        // A log without an epoch accepts any epoch.
         let mut epoch = self.latest_epoch().unwrap_or(LeaderEpoch(i32::MIN));
         for batch in batches {
             let Some((mut header, _)) = batch else {
@@ -160,7 +172,7 @@ impl<P: Platform> Appending<'_, P> {
                     reason: "a leader epoch older than the log's",
                 });
             }
-            // Where offsets are given, a gap may lead to the end of all numbers.
+            // Given offsets may leave a gap that leads to the end of the i64 range.
             if header
                 .base_offset
                 .0
@@ -178,7 +190,7 @@ impl<P: Platform> Appending<'_, P> {
         first.ok_or(Error::Invalid { reason: "no batch" })
     }
 
-    /// The active segment, or a new one when the old one is full or old enough.
+    /// Returns the active segment, or a new one when the active one is full or old enough.
     fn segment_for(self, first: &BatchHeader, bytes: u64, now_ms: i64) -> Result<Rc<Segment<P>>> {
         let options = self.options();
         let bytes_max = u64::from(options.segment_bytes).min(SEGMENT_BYTES_MAX);
@@ -198,9 +210,11 @@ impl<P: Platform> Appending<'_, P> {
             return Ok(active);
         }
         let is_old = options.segment_ms.is_some_and(|segment_ms| {
-            // Records of one that was compacted or adopted may have told no time: then its own counts.
+            // The records of a compacted or adopted segment may have no timestamp: then its own age
+            // counts.
             let age_from = active.first_timestamp().unwrap_or(active.born_ms);
-            // By the records' own time, as Kafka does: old records are no reason to begin anew with each batch.
+            // The records' own time counts, as in Kafka: otherwise old records would roll a segment
+            // with each batch.
             let reached = if active.first_timestamp().is_some() {
                 first.max_timestamp.0
             } else {
@@ -215,7 +229,7 @@ impl<P: Platform> Appending<'_, P> {
             .loaded()
             .as_ref()
             .is_some_and(|loaded| loaded.indexes.is_full());
-        // An append is a few batches at most, each of which spans less than an i32 of offsets.
+        // An append has few batches, each of which spans less than an i32 of offsets.
         let far = first.next_offset().since(active.base) > i64::from(i32::MAX);
         if size + bytes > bytes_max || is_old || indexes_full || far || out_of_room {
             if self.seals_too_slowly() {
@@ -226,16 +240,16 @@ impl<P: Platform> Appending<'_, P> {
         Ok(active)
     }
 
-    /// True when no more segments may be rolled before one is sealed.
+    /// Returns true when no more segments may be rolled before one is sealed.
     fn seals_too_slowly(self) -> bool {
         let segments = self.segments.all();
-        // They are sealed in their order.
+        // Segments are sealed in order.
         let before = segments.len().checked_sub(ROLLED_MAX + 1);
         let oldest = before.and_then(|at| segments.get(at));
         oldest.is_some_and(|segment| !segment.is_sealed())
     }
 
-    /// Ends the active segment and begins one at the log end. The file follows with the next flush.
+    /// Rolls the active segment and begins one at the log end; the next flush makes its file.
     pub(super) fn roll_now(self, now_ms: i64) -> Rc<Segment<P>> {
         let base = self.offsets.end();
         let new = LogTiers(self.0).new_segment(base, now_ms);
@@ -246,7 +260,7 @@ impl<P: Platform> Appending<'_, P> {
         new
     }
 
-    /// Takes note of one batch that the segment has taken.
+    /// Notes one batch that the segment has taken.
     fn note_appended(self, segment: &Segment<P>, header: &BatchHeader, batch: &[u8]) {
         let latest = self.latest_epoch();
         if latest.is_none_or(|latest| latest < header.leader_epoch)
@@ -271,7 +285,7 @@ impl<P: Platform> Appending<'_, P> {
     }
 }
 
-/// The transaction marker in a control batch, if it is one.
+/// Returns the transaction marker in a control batch, if it has one.
 pub(crate) fn marker_of(batch: &[u8]) -> Option<EndMarker> {
     let mut record = batch.get(HEADER_BYTES..)?;
     let _length = varint::take(&mut record)?;

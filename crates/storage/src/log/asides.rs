@@ -1,9 +1,12 @@
-//! What was set aside of a log's segments on other paths, and that a start would take back (`open/gather/returned.rs`).
+//! Files of a log's segments that a start set aside on other paths and would take back
+//! (`open/gather/returned.rs`).
 //!
-//! It does where a note says that a segment is on a path, and nothing is there but what was set aside under its base. A note
-//! is not written and removed at one moment with the file that it is about. So before a noted file goes, and before a note is
-//! made of one that is to be, what is there under that base gets a name that no start takes back, durably.
-//! Invariant: nothing of it is removed. It does not: set anything aside, which only a start does.
+//! A start takes such a file back where a note says that a segment is on a path and only a file set
+//! aside under its base offset is there. A note is not written or removed at the same moment as the
+//! file that it is about. Therefore, before a noted file goes, and before a note is made for a new
+//! file, the files set aside there under that base offset get a name that no start takes back,
+//! durably.
+//! Invariant: none of these files is removed. It does not: set anything aside; only a start does.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -18,7 +21,10 @@ use crate::log::views::LogFolders;
 use crate::segment::naming;
 
 impl<P: Platform> LogFolders<'_, P> {
-    /// The note of the segment at `base` in a folder on another path is about to say nothing of what was set aside there.
+    /// Renames what was set aside of the segment at `base` in `folder`, so that no start takes it
+    /// back.
+    ///
+    /// It runs before the note of that segment, in a folder on another path, is written or removed.
     pub(crate) async fn pass_over_asides(self, base: Offset, folder: &Path) -> Result<()> {
         let of_it: Vec<_> = {
             let asides = self.tiers.asides.borrow();
@@ -35,7 +41,7 @@ impl<P: Platform> LogFolders<'_, P> {
             let past = folder.join(naming::passed_over_name(&name));
             let to = free_aside(self.store.disk(), &past, now_ms).await?;
             match self.store.disk().rename(file, &to).await {
-                // It was taken back, or somebody took it.
+                // The start took it back, or something outside the broker removed it.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 renamed => renamed.map_err(Error::io("rename", file))?,
             }

@@ -1,16 +1,19 @@
-//! What a log takes in one append: a batch whose header is known, or bytes copied from a leader, in which batches follow one another.
+//! What a log takes in one append: one batch with a known header, or bytes copied from a leader
+//! that hold consecutive batches.
 //!
 //! It does not: judge them (`append.rs`).
 
 use bytes::Bytes;
 use wire::batch::{BatchHeader, WholeBatch};
 
-/// Batches that a log takes: one, whose header is known, or bytes in which they follow one another.
+/// The batches of an append: one with a known header, or bytes that hold consecutive batches.
 pub trait Batches {
-    /// Bytes of all.
+    /// Returns the bytes of all batches.
     fn size_bytes(&self) -> usize;
 
-    /// One after the other, each with its header; `None` is the last where the rest is no whole batch.
+    /// Returns the batches in order, each with its header.
+    ///
+    /// The last item is `None` where the rest of the bytes is not a whole batch.
     fn each(&self) -> impl Iterator<Item = Option<(BatchHeader, &[u8])>> + Clone;
 }
 
@@ -45,7 +48,7 @@ impl Batches for Bytes {
     }
 }
 
-/// The batch that `bytes` begin with.
+/// Returns the batch that `bytes` begin with.
 fn split_batch(bytes: &[u8]) -> Option<(BatchHeader, &[u8])> {
     let header = BatchHeader::parse(bytes)?;
     Some((header, bytes.get(..header.size_bytes)?))

@@ -1,4 +1,7 @@
-//! Stopping a log cleanly, saving it in between, rolling on demand, and deleting it.
+//! Closes a log cleanly, saves it in between, rolls it on demand, and deletes it.
+//!
+//! Invariant: a closed log takes no appends, whether or not its close succeeded.
+//! It does not: decide when any of this happens; the owner does.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -20,18 +23,19 @@ use crate::log::views::{
 use crate::num::gauge;
 use crate::segment::naming;
 
-/// How long a log without room waits at its end for what is under way in it.
+/// How long the close of a log without room waits for operations that are under way in it.
 const ALONE_MAX: Duration = Duration::from_secs(10);
 /// How often closing is tried while the machine is short of descriptors.
 const CLOSE_TRIES: usize = 40;
 
 impl<P: Platform> Log<P> {
-    /// Begins a new segment if the active one has records; completes when everything before it is durable.
+    /// Rolls the active segment if it has records; completes when everything before is durable.
     pub async fn roll(&self) -> Result<()> {
         if self.is_closed() {
             return Err(Error::Closed);
         }
-        // Not while it is cut: what begins beyond the cut would be taken by a start for where the log goes on.
+        // Not during a truncation: a start would take a segment that begins beyond the cut for the
+        // place where the log continues.
         let gate = self.upkeep.gate.acquire().await;
         let gate = gate.map_err(|_| Error::Closed)?;
         LogCondition(self).refuse_beyond_repair()?;
@@ -42,14 +46,15 @@ impl<P: Platform> Log<P> {
             if self.is_closed() {
                 return Err(Error::Closed);
             }
-            // Without room it may go on elsewhere by now.
+            // Without room the log may continue in another segment by now.
             Flushing(self).name_segment(&self.segments.active()).await?;
         }
         drop(gate);
         self.flush().await
     }
 
-    /// Saves indexes, producers and recovery point, so that a restart has nothing to read that was appended before.
+    /// Saves indexes, producers and recovery point, so that a restart need not read what was
+    /// appended before.
     pub async fn save(&self) -> Result<()> {
         let _gate = self
             .upkeep
@@ -57,7 +62,7 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        // It may have been closed meanwhile, and its folder be another's.
+        // The log may have been closed meanwhile, and its folder opened as another log.
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -68,8 +73,10 @@ impl<P: Platform> Log<P> {
         Upkeeping(self).save_active().await
     }
 
-    /// Makes everything durable and leaves the folder as a clean stop does. The log takes no appends afterwards, whether
-    /// this succeeds or not; a log that failed is closed as it is.
+    /// Makes everything durable and leaves the folder as a clean stop does.
+    ///
+    /// The log takes no appends afterwards, whether or not this succeeds. A failed log is closed as
+    /// it is.
     pub async fn close(&self) -> Result<()> {
         if self.is_closed() {
             return Ok(());
@@ -77,8 +84,8 @@ impl<P: Platform> Log<P> {
         self.flush.hold();
         Compacting(self).stop_compacting().await;
         let result = Closing(self).close_cleanly().await;
-        // Beside one without room somebody may be taking it elsewhere; whoever opens its folder next is to be alone. A disk
-        // that hangs is not waited for: a stop would not end.
+        // A task may be moving a log without room to another path, but the next opener of its
+        // folder must be alone. A disk that hangs is not waited for: a stop would not end.
         let alone = async {
             let gate = self.upkeep.gate.acquire().await;
             (gate, Flushing(self).may_write().await)
@@ -98,8 +105,10 @@ impl<P: Platform> Log<P> {
         result
     }
 
-    /// Deletes the log: it is closed, its folder renamed at once and removed after `file.delete.delay.ms`. Where that fails it may be
-    /// tried again.
+    /// Deletes the log: closes it, renames its folder at once and removes it after
+    /// `file.delete.delay.ms`.
+    ///
+    /// After a failure it may be called again.
     pub async fn delete(&self) -> Result<()> {
         let _gate = self
             .upkeep
@@ -160,9 +169,9 @@ impl<P: Platform> Closing<'_, P> {
             return Err(error);
         }
         self.flush().await?;
-        // What was reserved behind the end is room for what is saved.
+        // The room reserved behind the end becomes room for what is saved.
         self.cut_active().await?;
-        // Whoever opens the folder next finds the largest timestamp in the index.
+        // The next opener of the folder finds the largest timestamp in the index.
         self.segments.active().seal_indexes();
         self.save().await?;
         let _gate = self
@@ -172,7 +181,7 @@ impl<P: Platform> Closing<'_, P> {
             .await
             .map_err(|_| Error::Closed)?;
         let _permit = Flushing(self.0).may_write().await?;
-        // Whoever flushed meanwhile may have reserved anew.
+        // A flush may have reserved room again meanwhile.
         let active = self.segments.active();
         if active.allocated() > active.size() {
             Upkeeping(self.0).cut_to_length(&active).await?;
@@ -193,14 +202,17 @@ impl<P: Platform> Closing<'_, P> {
             .await
     }
 
-    /// The same of the log's folders on other paths; what cannot be renamed belongs to no topic, and stays.
+    /// Renames the log's folders on other paths for deletion; returns their new names.
+    ///
+    /// A folder that cannot be renamed belongs to no topic, and stays.
     async fn unname_elsewhere(self, unique: Uuid) -> Vec<PathBuf> {
         let disk = self.store.disk();
         let mut targets = Vec::new();
         for path in self.store.paths_away_from(&self.folder) {
             let folder = LogTiers(self.0).folder_on(&path);
             if is_of_other(disk, &folder, self.topic_id).await {
-                // An older topic of the name left it, and nobody has looked at it since.
+                // An older topic of the same name left this folder, and no log has claimed it
+                // since.
                 continue;
             }
             let name = naming::deleted_folder_name(&self.partition, unique);
@@ -225,7 +237,7 @@ impl<P: Platform> Closing<'_, P> {
         metrics.logs.dec();
         metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
         metrics.segments.dec_by(gauge(self.segment_count()));
-        // Their memory goes as soon as the last reader lets go.
+        // Their memory is freed when the last reader lets go.
         LogReader(self.0).forget_readers();
         self.readers.closed.notify_waiters();
         self.tell();

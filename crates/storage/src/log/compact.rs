@@ -1,14 +1,16 @@
-//! Compaction: of the records of each key only the newest stays, in its place; Kafka's cleaner, with its guarantees and
-//! its files.
+//! Compaction: keeps only the newest record of each key, in its place; Kafka's cleaner, with its
+//! guarantees and its files.
 //!
-//! A round: note the newest offset of each key in the dirty part, front to back, as far as memory goes
-//! (`compact/offset_map.rs`) -> write the segments from the start of the log to there anew, without what has a newer
-//! record (`compact/survival.rs`), small neighbours as one -> put each in the place of those it was made of
-//! (`compact/swap.rs`). Then everything up to there is clean.
-//! Invariants: offsets, timestamps and order stay; the newest record of a key below the high watermark is never
-//! removed, save a tombstone after its time; the active segment, and what is not decided for every reader, is not touched.
-//! Whoever reads the old segments reads them to the end. A round gives up, and leaves no trace, when the log is cut or closed
-//! under it. Batches that are large when decompressed are opened and written anew beside the shard; see `compact/pace.rs`.
+//! A round: note the newest offset of each key in the dirty part, front to back, as far as memory
+//! goes (`compact/offset_map.rs`) -> rewrite the segments from the start of the log to there,
+//! without records that have a newer one (`compact/survival.rs`), small neighbours as one -> put
+//! each in the place of those it was made of (`compact/swap.rs`). Then everything up to there is
+//! clean.
+//! Invariants: offsets, timestamps and order stay; the newest record of a key below the high
+//! watermark is never removed, except a tombstone after its time; the active segment, and what is
+//! not decided for every reader, are not touched. Readers of the old segments read them to the end.
+//! A round gives up, and leaves no trace, when the log is truncated or closed during it. Batches
+//! that are large when decompressed are opened and rewritten off the shard; see `compact/pace.rs`.
 //! It does not: decide when, or which log (the owner does, by [`Dirt`]), or write the checkpoint.
 
 use std::cell::Cell;
@@ -21,7 +23,7 @@ use platform::sync::Semaphore;
 use wire::types::Offset;
 
 use super::Log;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{Compacting, LogCondition, Looking, PathFailure, Swapping};
 use crate::segment::Segment;
 use crate::segment::naming::Role;
@@ -41,7 +43,7 @@ mod walk;
 use plan::SegmentFacts;
 pub use plan::{CompactPolicy, Dirt};
 
-/// How a round of compaction goes about it.
+/// The settings of a round of compaction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CompactOptions {
     /// `log.cleaner.dedupe.buffer.size`, this round's part: memory for the offset map.
@@ -56,30 +58,30 @@ pub struct CompactOptions {
 
 /// What a round did.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Compacted {
-    /// The log was clean below.
+pub struct CompactionRound {
+    /// The log was clean below this offset before the round.
     pub from: Offset,
-    /// It is clean below, now.
+    /// The log is clean below this offset now.
     pub to: Offset,
-    /// Bytes of the segments that were looked at, before.
+    /// Bytes of the examined segments before the round.
     pub bytes_before: u64,
-    /// Bytes of the segments that are there instead.
+    /// Bytes of the segments that replaced them.
     pub bytes_after: u64,
     /// Bytes read, some of them twice.
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Part of the offset map that was used.
+    /// Part of the offset map that was used, from 0 to 1.
     pub map_utilization: f64,
     /// Bytes of the offset map.
     pub map_bytes: usize,
 }
 
-/// What a log knows of its compaction.
-pub(super) struct State {
-    /// Everything below is compacted. `None`: never begun.
+/// The state of a log's compaction.
+pub(super) struct CompactionState {
+    /// Everything below is compacted; `None` before the first round.
     compacted: Cell<Option<Offset>>,
-    /// The end of the last round that had to leave a part of the log alone.
+    /// The end of the last round that had to skip a part of the log.
     part_end: Cell<Option<Offset>>,
     /// Held while a round is under way.
     turn: Semaphore,
@@ -89,7 +91,7 @@ pub(super) struct State {
     uncleanable: Cell<bool>,
 }
 
-impl State {
+impl CompactionState {
     pub(super) fn new(compacted: Option<Offset>) -> Self {
         Self {
             compacted: Cell::new(compacted),
@@ -105,7 +107,7 @@ impl State {
         self.compacted.get()
     }
 
-    /// A round over all of the log, or a part of it, has got to `end`.
+    /// Notes that a round over all of the log, or over a part of it, has reached `end`.
     fn got_to(&self, end: Offset, is_whole: bool) {
         let reached = if is_whole {
             &self.compacted
@@ -115,12 +117,12 @@ impl State {
         reached.set(Some(end));
     }
 
-    /// The log is about to be cut: the round that is under way comes to nothing.
+    /// Ends the round that is under way without a result: the log is about to be truncated.
     pub(super) fn interrupt(&self) {
         self.interruptions.set(self.interruptions.get() + 1);
     }
 
-    /// The log ends at `end` now, or begins anew there.
+    /// Lowers the compacted offsets to `end`, where the log now ends or begins again.
     pub(super) fn truncate_to(&self, end: Offset) {
         let compacted = self.compacted.get();
         self.compacted.set(compacted.map(|offset| offset.min(end)));
@@ -130,13 +132,14 @@ impl State {
 }
 
 impl<P: Platform> Log<P> {
-    /// Compacts what may be; `None` when there is nothing, or the log was changed under it. Damage is an error once,
-    /// and the log not touched any more.
+    /// Compacts what may be; `None` when there is nothing, or the log changed meanwhile.
+    ///
+    /// Damage is returned as an error once; afterwards the log is not compacted any more.
     pub async fn compact(
         &self,
         policy: &CompactPolicy,
         options: &CompactOptions,
-    ) -> Result<Option<Compacted>> {
+    ) -> Result<Option<CompactionRound>> {
         let Ok(_turn) = self.compaction.turn.try_acquire() else {
             return Ok(None);
         };
@@ -146,7 +149,8 @@ impl<P: Platform> Log<P> {
         }
         let result = Compacting(self).round(policy, options).await;
         if let (Err(error), false) = (&result, LogCondition(self).is_beyond_repair()) {
-            // What was being made is of no use. What stays, the next round or the next start removes.
+            // The unfinished output is useless. What stays of it, the next round or the next start
+            // removes.
             if error.is_of_a_write() {
                 PathFailure(self).fail_path(error);
             }
@@ -155,7 +159,7 @@ impl<P: Platform> Log<P> {
                 return Ok(None);
             }
             swept?;
-            if error.kind() == Kind::Corrupt {
+            if error.kind() == FailureKind::Corrupt {
                 self.store.shared.metrics.corruptions.inc();
                 self.compaction.uncleanable.set(true);
             }
@@ -165,13 +169,15 @@ impl<P: Platform> Log<P> {
 }
 
 impl<P: Platform> Compacting<'_, P> {
-    /// Everything below is compacted; `None` if compaction never began.
+    /// Returns the offset below which everything is compacted; `None` if compaction never began.
     pub fn compacted_offset(self) -> Option<Offset> {
         self.compaction.compacted.get()
     }
 
-    /// Says that the log is being compacted. The owner has this in the checkpoint before the first round, so that the
-    /// gaps it leaves are known for what they are. True the first time.
+    /// Marks the log as being compacted; returns true the first time.
+    ///
+    /// The owner checkpoints this before the first round, so that a start does not take the gaps
+    /// that compaction leaves for damage.
     pub fn begin_compacting(self) -> bool {
         let is_first = self.compaction.compacted.get().is_none();
         if is_first {
@@ -180,20 +186,25 @@ impl<P: Platform> Compacting<'_, P> {
         is_first
     }
 
-    /// The checkpoint could not be written: no round begins, and the next that would is the first again.
+    /// Takes the mark back because the checkpoint could not be written.
+    ///
+    /// No round begins, and the next attempt is the first again.
     pub fn has_not_compacted(self) {
         self.compaction.compacted.set(None);
     }
 
-    /// True when damage was found that no round gets past.
+    /// Returns true when damage was found that no round gets past.
     pub fn is_uncleanable(self) -> bool {
         self.compaction.uncleanable.get()
     }
 
-    /// How dirty the log is. Of one that cannot all be compacted, as if the last round had got through; nothing of one
-    /// that can wait only.
+    /// Returns how dirty the log is.
+    ///
+    /// If only a part of it can be compacted, the result is as if the last round had covered all of
+    /// it. If the unreadable part is dirty, the log can only wait, and nothing is reported as
+    /// dirty.
     pub async fn dirt(self, policy: &CompactPolicy, now: impl Into<Reading>) -> Result<Dirt> {
-        // What is old enough by both clocks is.
+        // A record is old enough when it is by both clocks.
         let now_ms = now.into().earliest_ms();
         let (segments, is_whole) = self.compactable();
         let mut first_dirty = self.first_dirty();
@@ -211,20 +222,20 @@ impl<P: Platform> Compacting<'_, P> {
         Ok(plan::dirt(&facts, first_dirty, stable, policy, now_ms))
     }
 
-    /// No round is under way afterwards, and none begins.
+    /// Ends the round that is under way, and lets none begin.
     pub(super) async fn stop_compacting(self) {
         self.compaction.stopping.set(true);
         drop(self.compaction.turn.acquire().await);
     }
 
-    /// True when a round that began at `interruptions` must not go on.
+    /// Returns true when a round that began at `interruptions` must not continue.
     fn is_round_over(self, interruptions: u64) -> bool {
         self.compaction.stopping.get()
             || LogCondition(self.0).is_beyond_repair()
             || self.compaction.interruptions.get() != interruptions
     }
 
-    /// Where the dirty part begins.
+    /// Returns where the dirty part begins.
     fn first_dirty(self) -> Offset {
         let (start, end) = (self.offsets.start(), self.offsets.end());
         let compacted = self.compaction.compacted.get().unwrap_or(start);
@@ -235,7 +246,7 @@ impl<P: Platform> Compacting<'_, P> {
         }
     }
 
-    /// What lies below is decided for every reader, and durable.
+    /// Returns the offset below which everything is durable and decided for every reader.
     fn stable(self) -> Offset {
         let decided = self.stable_offset().min(self.offsets.high_watermark());
         decided.min(self.durable_offset())

@@ -1,6 +1,7 @@
 //! Whether a log takes appends: *open* -> *full* -> *failed* -> *closed*.
 //!
-//! Invariants: there is a way back from *full* only; what is told of a directory without room is taken back once.
+//! Invariants: only *full* leads back to *open*; a report that a directory has no room is taken
+//! back once.
 //! It does not: decide what a failure makes unusable beside the log (`PathFailure`).
 
 use platform::Platform;
@@ -12,7 +13,9 @@ use crate::log::views::{LogCondition, LogTiers};
 #[derive(Clone, Debug)]
 pub(super) enum Condition {
     Open,
-    /// No room, or no descriptors or memory. What was appended is kept in memory and written when there is some.
+    /// There is no room, or there are no descriptors or no memory.
+    ///
+    /// Appended bytes stay in memory and are written when there is room again.
     Full(Error),
     /// A write or sync failed.
     Failed(Error),
@@ -20,7 +23,7 @@ pub(super) enum Condition {
 }
 
 impl<P: Platform> LogCondition<'_, P> {
-    /// Refuses what a log that failed half-way must not be asked for: it does not agree with itself.
+    /// Refuses an operation on a log that failed half-way: its parts may contradict each other.
     pub(in crate::log) fn refuse_beyond_repair(self) -> Result<()> {
         match self.failed() {
             Some(error) if self.is_beyond_repair() => Err(error),
@@ -28,7 +31,7 @@ impl<P: Platform> LogCondition<'_, P> {
         }
     }
 
-    /// True when there is no point in writing any more.
+    /// Returns true when there is no point in writing any more.
     pub(in crate::log) fn is_beyond_repair(self) -> bool {
         let condition = self.condition.borrow();
         matches!(&*condition, Condition::Failed(_) | Condition::Closed) || self.health.is_failed()
@@ -37,7 +40,7 @@ impl<P: Platform> LogCondition<'_, P> {
     pub(in crate::log) fn enter_full(self, error: Error) {
         let mut condition = self.condition.borrow_mut();
         match &mut *condition {
-            // It is told once; what it is short of may change.
+            // It is reported once; what is missing may change.
             Condition::Full(known) => *known = error,
             Condition::Open => {
                 tracing::debug!(partition = %self.partition, %error, "appends are refused");
@@ -61,7 +64,7 @@ impl<P: Platform> LogCondition<'_, P> {
         }
     }
 
-    /// Leaves the state that it is in for good.
+    /// Leaves the current state for a final one: *failed* or *closed*.
     pub(in crate::log) fn become_finally(self, last: Condition) {
         assert!(
             matches!(last, Condition::Failed(_) | Condition::Closed),

@@ -1,9 +1,11 @@
-//! Leader epochs of one log: with which offset each epoch began. Kept on disk as `leader-epoch-checkpoint`.
+//! Leader epochs of one log: the offset at which each epoch began. Kept on disk as
+//! `leader-epoch-checkpoint`.
 //!
-//! With it a follower finds where its log and the leader's part ways: the end of an epoch is the start of the next.
+//! A follower uses them to find where its log and the leader's diverge: the end of an epoch is the
+//! start of the next.
 //! Invariant: epochs and start offsets both grow strictly.
-//! It does not write the file: a method that changes something says so, and the owner stores
-//! `checkpoint::leader_epochs::encode(cache.entries())`.
+//! It does not: write the file. `assign` and the truncations return whether something changed, and
+//! the owner stores `checkpoint::leader_epochs::encode(cache.entries())`.
 
 use wire::types::{LeaderEpoch, Offset};
 
@@ -16,7 +18,7 @@ pub struct EpochStart {
     pub start: Offset,
 }
 
-/// What is known of the epochs of the batches that end between two offsets.
+/// The known epochs of the batches that end between two offsets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EpochRun {
     from: Offset,
@@ -26,7 +28,7 @@ pub(crate) struct EpochRun {
 }
 
 impl EpochRun {
-    /// Tells of no offset.
+    /// A run that covers no offset.
     pub(crate) const NOWHERE: Self = Self {
         from: Offset::ZERO,
         below: Offset::ZERO,
@@ -34,12 +36,12 @@ impl EpochRun {
         most: LeaderEpoch::NONE,
     };
 
-    /// True when it tells of `offset`.
+    /// Returns true when the run covers `offset`.
     pub(crate) fn holds(&self, offset: Offset) -> bool {
         self.from <= offset && offset < self.below
     }
 
-    /// True when a batch in it may have this epoch: the one that is known, or none at all.
+    /// Returns true when a batch in the run may have this epoch: the known one, or none.
     pub(crate) fn allows(&self, epoch: LeaderEpoch) -> bool {
         epoch == LeaderEpoch::NONE || (self.least <= epoch && epoch <= self.most)
     }
@@ -53,8 +55,9 @@ pub struct EpochCache {
 }
 
 impl EpochCache {
-    /// A cache with the given entries, as they were checkpointed. An entry that contradicts a later one gives way to
-    /// it, as in [`EpochCache::assign`].
+    /// Builds a cache from the checkpointed entries.
+    ///
+    /// An entry that contradicts a later one gives way to it, as in [`EpochCache::assign`].
     pub fn new(entries: &[EpochStart]) -> Self {
         let mut cache = Self::default();
         for entry in entries {
@@ -63,8 +66,10 @@ impl EpochCache {
         cache
     }
 
-    /// Says that `epoch` begins at `start`. Entries that contradict it (a higher or equal epoch, or a start at or
-    /// past it) are dropped: the newest word counts. True when something changed.
+    /// Notes that `epoch` begins at `start`; returns true when something changed.
+    ///
+    /// Entries that contradict it (a higher or equal epoch, or a start at or past it) are dropped:
+    /// the newest entry wins.
     ///
     /// With epochs 1 from 0 and 3 from 20: `assign(4, 30)` adds, `assign(3, 25)` changes nothing,
     /// `assign(3, 10)` leaves 1 from 0 and 3 from 10.
@@ -95,11 +100,13 @@ impl EpochCache {
         true
     }
 
-    /// The largest epoch not above `requested` that this log knows, and the offset after its last record;
-    /// `None` when the log cannot say: it has no epochs, or `requested` is past the latest.
+    /// Returns the largest known epoch not above `requested`, and the offset after its last record.
     ///
-    /// With epochs 1 from 0, 3 from 20 and a log end of 50: epoch 1 and 2 give (1, 20), 3 gives (3, 50), 4 nothing,
-    /// and 0 gives (0, 0): an epoch older than everything ends where the log begins.
+    /// Returns `None` when the log cannot say: it has no epochs, or `requested` is past the latest.
+    ///
+    /// With epochs 1 from 0, 3 from 20 and a log end of 50: epoch 1 and 2 give `(1, 20)`, 3 gives
+    /// `(3, 50)`, 4 nothing, and 0 gives `(0, 0)`: an epoch older than everything ends where the
+    /// log begins.
     pub fn end_offset_for(
         &self,
         requested: LeaderEpoch,
@@ -121,7 +128,7 @@ impl EpochCache {
         Some((epoch, next.start))
     }
 
-    /// The epoch in which the record at `offset` was written.
+    /// Returns the epoch in which the record at `offset` was written.
     pub fn epoch_at(&self, offset: Offset) -> Option<LeaderEpoch> {
         let after = self.entries.partition_point(|e| e.start <= offset);
         after
@@ -130,8 +137,11 @@ impl EpochCache {
             .map(|e| e.epoch)
     }
 
-    /// What is known of the epoch of a batch that ends at `offset`, and of those around it. Below the first entry only that
-    /// it is not above that one; without entries nothing.
+    /// Returns the known epoch of a batch that ends at `offset`, with the run of offsets that share
+    /// it.
+    ///
+    /// Below the first entry, only the upper bound is known: the first entry's epoch. Without
+    /// entries nothing is known.
     pub(crate) fn run_at(&self, offset: Offset) -> EpochRun {
         let after = self.entries.partition_point(|e| e.start <= offset);
         let next = self.entries.get(after);
@@ -153,8 +163,9 @@ impl EpochCache {
         }
     }
 
-    /// Puts the epochs of the batches between two offsets in the place of what was known there. What is known elsewhere
-    /// stays, save what contradicts them.
+    /// Replaces the epochs between two offsets by those of the batches there.
+    ///
+    /// Epochs elsewhere stay, except those that contradict the new ones.
     pub(crate) fn replace_between(&mut self, from: Offset, below: Offset, found: &[EpochStart]) {
         let behind = self.epoch_at(below);
         let old = std::mem::take(&mut self.entries);
@@ -181,7 +192,8 @@ impl EpochCache {
         }
     }
 
-    /// Drops epochs that begin at or past `end`, because the log now ends there. True when something changed.
+    /// Drops epochs that begin at or past `end`, the new log end; returns true when something
+    /// changed.
     pub fn truncate_from_end(&mut self, end: Offset) -> bool {
         let before = self.entries.len();
         let keep = self.entries.partition_point(|e| e.start < end);
@@ -189,8 +201,10 @@ impl EpochCache {
         self.entries.len() != before
     }
 
-    /// Drops epochs that end before `start`, because the log now begins there; the epoch that `start` lies in begins
-    /// with it. True when something changed.
+    /// Drops epochs that end before `start`, the new log start; returns true when something
+    /// changed.
+    ///
+    /// The epoch that holds `start` then begins with it.
     pub fn truncate_from_start(&mut self, start: Offset) -> bool {
         let past = self.entries.partition_point(|e| e.start <= start);
         let Some(first) = past
@@ -213,12 +227,12 @@ impl EpochCache {
         self.entries.clear();
     }
 
-    /// The latest epoch.
+    /// Returns the latest epoch.
     pub fn latest(&self) -> Option<EpochStart> {
         self.entries.last().copied()
     }
 
-    /// All epochs, oldest first.
+    /// Returns all epochs, oldest first.
     pub fn entries(&self) -> &[EpochStart] {
         &self.entries
     }

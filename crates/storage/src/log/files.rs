@@ -1,6 +1,7 @@
-//! What is done to single files of a log: removed, or set aside.
+//! Operations on single files of a log: removing them and setting them aside.
 //!
-//! Invariant: what is set aside keeps its bytes, under a name that nothing had. It does not: sync names.
+//! Invariant: a file that is set aside keeps its bytes, under a name that no file had. It does not:
+//! sync names.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::segment::naming;
 use crate::store::Store;
 
-/// Gives a damaged file another name, under which nobody uses or removes it.
+/// Gives a damaged file a name that nothing reads or removes.
 pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Result<()> {
     let aside = free_aside(store.disk(), path, store.clock().wall_ms()).await?;
     match store.disk().rename(path, &aside).await {
@@ -24,7 +25,9 @@ pub(super) async fn set_aside<P: Platform>(store: &Store<P>, path: &Path) -> Res
     Ok(())
 }
 
-/// The path under which a file is set aside: one that nothing has. A wall clock may show the same time again.
+/// Returns a path for setting a file aside that no file has.
+///
+/// A wall clock may show the same time again.
 pub(super) async fn free_aside<D: Disk>(disk: &D, path: &Path, now_ms: i64) -> Result<PathBuf> {
     let name = path.file_name().expect("a file of a log has a name");
     let name = name.to_string_lossy();
@@ -39,7 +42,7 @@ pub(super) async fn free_aside<D: Disk>(disk: &D, path: &Path, now_ms: i64) -> R
     }
 }
 
-/// Removes a file that may be gone already.
+/// Removes a file that may already be gone.
 pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
     match disk.remove_file(path).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

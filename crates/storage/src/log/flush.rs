@@ -1,11 +1,15 @@
-//! Group commit: how appended bytes become written, and written ones durable. Nothing else syncs segment data.
+//! Group commit: how appended bytes become written, and written ones durable.
 //!
-//! One flush at a time for each log; what is appended while it is under way goes with the next one. No timer, no linger.
-//! A cycle: plan (what is unwritten now) -> give new segments their files -> write everything, together -> `written`
-//! advances -> save the leader epochs, sync the files in order, sync the folder if there are new names -> `durable` advances.
-//! Invariants: `durable` never passes an unsynced byte of any segment, nor a name that is not durable; a write or sync that
-//! failed is not repeated and latches the log. No room is not a failure, nor is the want of descriptors or memory: the
-//! bytes stay in memory, appends are refused, and the write is tried again when something was deleted, or after a while.
+//! One flush at a time for each log; what is appended while it is under way goes with the next one.
+//! No timer, no linger. Apart from flushes, only a cut to length, a truncation and a recovery sync
+//! a segment of the log.
+//! A cycle: plan (what is unwritten now) -> give new segments their files -> write everything,
+//! together -> `written` advances -> save the leader epochs, sync the files in order, sync the
+//! folder if there are new names -> `durable` advances.
+//! Invariants: `durable` never passes an unsynced byte of any segment, nor a name that is not
+//! durable; a failed write or sync is not repeated and latches the log. A lack of room, descriptors
+//! or memory is not a failure: the bytes stay in memory, appends are refused, and the write is
+//! tried again after a deletion or after a while.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -19,7 +23,7 @@ use platform::task;
 use wire::types::Offset;
 
 use crate::checkpoint::leader_epochs;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::Log;
 use crate::log::flush::names::Names;
 use crate::log::views::{Debts, Flushing, Limiting, LogCondition, LogFolders, Spilling, Upkeeping};
@@ -34,21 +38,21 @@ pub(crate) mod names;
 /// How long a log without room waits before it tries again, if nothing is deleted meanwhile.
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The same for one that the machine has no descriptor or no memory for.
+/// How long it waits when the machine has no descriptor or no memory for it.
 pub(crate) const SHORTAGE_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// What a log knows of its flushes.
+/// The state of a log's flushes.
 #[derive(Debug, Default)]
 pub(crate) struct FlushState {
     /// Names of files that have changed since their folder was last synced.
     pub(crate) names: Names,
-    /// For how long nothing was appended.
+    /// Measures for how long nothing was appended.
     idle: idle::Idle,
-    /// A task is at it, and will look again before it ends.
+    /// True while a flush task runs; it looks for work again before it ends.
     running: Cell<bool>,
-    /// Somebody waits for a sync, whatever the log's durability.
+    /// True when a caller waits for a sync, whatever the log's durability.
     sync_wanted: Cell<bool>,
-    /// Appends are refused while the log is being cut, and once it is being closed: so many have asked for that.
+    /// How many operations have appends refused: truncations while they run, and a close.
     held: Cell<u32>,
     /// When the oldest record that is not durable was written.
     unsynced_since_ms: Cell<Option<i64>>,
@@ -73,7 +77,7 @@ impl FlushState {
 struct Write<P: Platform> {
     segment: Rc<Segment<P>>,
     blocks: Blocks,
-    /// Length of the segment with it.
+    /// Length of the segment after the write.
     size: u64,
 }
 
@@ -83,9 +87,11 @@ impl<P: Platform> Log<P> {
         Flushing(self).flush_upto(self.log_end_offset()).await
     }
 
-    /// As [`Log::flush`], for who must know what becomes of it: without room the bytes stay where they are and are
-    /// written as soon as there is some, which is waited for, however long. Fails when the log failed for good or was
-    /// closed: what it has is then known when it is opened again, not before.
+    /// Flushes as [`Log::flush`] does, but waits for room, however long that takes.
+    ///
+    /// For callers that must know the outcome: without room the bytes stay in memory and are
+    /// written as soon as there is some. Fails when the log failed or was closed: what it has is
+    /// then known only when it is opened again.
     pub async fn flush_for_good(&self) -> Result<()> {
         let target = self.log_end_offset();
         loop {
@@ -98,7 +104,7 @@ impl<P: Platform> Log<P> {
 }
 
 impl<'a, P: Platform> Flushing<'a, P> {
-    /// The right to write to the segments' files, until it is dropped.
+    /// Returns the right to write to the segments' files, held until it is dropped.
     pub(crate) async fn may_write(self) -> Result<SemaphorePermit<'a>> {
         self.0.writing.acquire().await.map_err(|_| Error::Closed)
     }
@@ -110,7 +116,7 @@ impl<P: Platform> Flushing<'_, P> {
         self.progress.notified().await;
     }
 
-    /// True when nobody writes to the segments' files.
+    /// Returns true when no operation writes to the segments' files.
     pub(crate) fn may_write_now(self) -> bool {
         self.writing.available_permits() > 0
     }
@@ -119,7 +125,7 @@ impl<P: Platform> Flushing<'_, P> {
         self.epochs_dirty.get()
     }
 
-    /// What the leader epochs' file should hold, if it does not hold it yet.
+    /// Returns what the leader epochs' file should hold, if it does not hold it yet.
     pub(crate) fn take_unsaved_epochs(self) -> Option<Vec<u8>> {
         let dirty = self.epochs_dirty.replace(false);
         dirty.then(|| leader_epochs::encode(self.epochs.borrow().entries()))
@@ -129,7 +135,9 @@ impl<P: Platform> Flushing<'_, P> {
         self.epochs_dirty.set(true);
     }
 
-    /// Sees to it that what has been appended gets written. Returns at once; [`Log::append`] has done it already.
+    /// Starts a flush of what has been appended, unless one runs; returns at once.
+    ///
+    /// [`Log::append`] has already done it.
     pub(crate) fn request_flush(self) {
         if self.flush.running.get() {
             return;
@@ -139,10 +147,10 @@ impl<P: Platform> Flushing<'_, P> {
         task::spawn(async move { Flushing(&log).run_flushes().await });
     }
 
-    /// Completes when everything below `target` is durable, or fails when that is not to be expected.
+    /// Completes when everything below `target` is durable, or fails when that cannot be expected.
     pub(crate) async fn flush_upto(self, target: Offset) -> Result<()> {
         loop {
-            // What has been cut off meanwhile is not waited for.
+            // A truncation meanwhile lowers the target.
             let target = target.min(self.log_end_offset());
             if self.durable_offset() >= target && !self.has_unsaved_epochs() {
                 return Ok(());
@@ -156,7 +164,7 @@ impl<P: Platform> Flushing<'_, P> {
         }
     }
 
-    /// Starts a flush when `flush.ms` asks for it.
+    /// Starts a flush when the oldest unsynced write is as old as `flush.ms`.
     pub(crate) fn flush_if_due(self, now_ms: i64) {
         let Some(since_ms) = self.flush.unsynced_since_ms.get() else {
             return;
@@ -169,7 +177,7 @@ impl<P: Platform> Flushing<'_, P> {
         }
     }
 
-    /// Gives a new segment its file: the one that was prepared, or a new one.
+    /// Gives a new segment its file: the prepared one, or a new one.
     pub(crate) async fn name_segment(self, segment: &Segment<P>) -> Result<File<P>> {
         match segment.open_file() {
             Some(file) => Ok(file),
@@ -177,8 +185,11 @@ impl<P: Platform> Flushing<'_, P> {
         }
     }
 
-    /// The same for one that takes the place of `old`, in which nothing is. Between two other paths that is noted as a move is:
-    /// the note is of the old one until the new one's name is durable, so that a start without either knows where the log goes on.
+    /// Names a segment that takes the place of `old`, which is empty.
+    ///
+    /// Between two other paths this is noted as a move is: the note names the old segment until the
+    /// new one's name is durable, so that a start that can read neither knows where the log
+    /// continues.
     pub(crate) async fn name_in_place_of(self, new: &Segment<P>, old: &Segment<P>) -> Result<()> {
         let is_from_home = self.is_home(&old.folder) || !old.is_named();
         if is_from_home || self.is_home(&new.folder) || new.is_named() {
@@ -199,7 +210,9 @@ impl<P: Platform> Flushing<'_, P> {
         Ok(())
     }
 
-    /// Does something that may be done again, until the machine is no longer short of what it takes.
+    /// Repeats an attempt until the machine is no longer short of descriptors or memory.
+    ///
+    /// The attempt must be repeatable.
     pub(crate) async fn patiently<T>(
         self,
         mut attempt: impl AsyncFnMut() -> Result<T>,
@@ -238,23 +251,24 @@ impl<P: Platform> Flushing<'_, P> {
                     LogCondition(self.0).enter_full(error);
                     Box::pin(self.store().clock().sleep(SHORTAGE_RETRY_INTERVAL)).await;
                 }
-                Err(error) if error.kind() == Kind::Full => {
+                Err(error) if error.kind() == FailureKind::Full => {
                     metrics.flush_full.inc();
-                    // Boxed, as what is rare in a flush is everywhere: each append begins one, and takes memory for it.
+                    // Boxed, like everything rare in a flush: each append starts a flush, which
+                    // takes memory for it.
                     Box::pin(self.make_or_await_room(error)).await;
                 }
                 Err(error) => self.fail(&error),
             }
         }
-        // No `await` since the last look, so no request is lost.
+        // No `await` since the last check, so no request is lost.
         assert!(self.flush.running.replace(false), "one flush at a time");
         flushing.set(flushing.get() - 1);
         self.tell();
     }
 
-    /// Lets go of what takes room, or waits until there is some.
+    /// Makes room, or waits until there is some.
     async fn make_or_await_room(self, error: Error) {
-        // What a spill reports has latched the log already, or it is closed: the loop sees that.
+        // If a spill fails, it has latched the log, or the log is closed: the loop sees either.
         if self.store().give_up_pooled(&error).await
             || Spilling(self.0).spill(&error).await.unwrap_or(false)
         {
@@ -262,7 +276,7 @@ impl<P: Platform> Flushing<'_, P> {
         }
         LogCondition(self.0).enter_full(error);
         let room = self.store().shared.room_made.notified();
-        // Both ways of waking are good: it is tried again.
+        // Whichever wakes it, the write is tried again.
         let _ = task::timeout(ROOM_RETRY_INTERVAL, room).await;
     }
 
@@ -285,12 +299,12 @@ impl<P: Platform> Flushing<'_, P> {
 
     async fn flush_once(self) -> Result<()> {
         let _permit = self.may_write().await?;
-        // It may have been closed meanwhile, and its folder be another's.
+        // The log may have been closed meanwhile, and its folder opened as another log.
         if self.is_closed() {
             return Err(Error::Closed);
         }
         if Limiting(self.0).is_limited() {
-            // Boxed, as what is rare in a flush is everywhere.
+            // Boxed, like everything rare in a flush.
             Box::pin(Limiting(self.0).save_limits()).await?;
         }
         let end = self.log_end_offset();
@@ -312,7 +326,7 @@ impl<P: Platform> Flushing<'_, P> {
         if is_sync_due || self.is_sync_due() {
             self.flush.sync_wanted.set(false);
             if let Err(error) = self.sync_written().await {
-                // What passes is tried again.
+                // A failure that passes is retried.
                 self.flush.sync_wanted.set(true);
                 return Err(error);
             }
@@ -332,7 +346,8 @@ impl<P: Platform> Flushing<'_, P> {
         unwritten
             .map(|segment| {
                 let tail = segment.tail();
-                // Chunks are given up as far as they are written. Left out, records would be acknowledged all the same.
+                // Chunks are freed only once they are written. Skipped, their records would be
+                // acknowledged without being written.
                 let blocks = tail.blocks_from(segment.written());
                 let (blocks, size) = (blocks.expect("what is not written is resident"), tail.end());
                 drop(tail);
@@ -357,7 +372,8 @@ impl<P: Platform> Flushing<'_, P> {
                 .prepare_folder(&segment.folder, segment.base)
                 .await?;
         }
-        // Elsewhere it would be in the way of the next one, and keep its room.
+        // Prepared files exist at home only: elsewhere one would be in the way of the next one and
+        // keep its room.
         let prepared = if at_home {
             Upkeeping(self.0).take_prepared()
         } else {
@@ -396,7 +412,8 @@ impl<P: Platform> Flushing<'_, P> {
             None => Ok(()),
         };
         for other in others {
-            // A task that ended with the runtime: nobody knows of the write, as of one that failed.
+            // The task ended with the runtime: the outcome of the write is as unknown as that of a
+            // failed one.
             let written = other.await.unwrap_or(Err(Error::Closed));
             result = result.and(written);
         }
@@ -451,8 +468,8 @@ async fn write_blocks<P: Platform>(
     let result = file.write_at(blocks.position, blocks.parts).await;
     if let Err(error) = result {
         let error = Error::io("write", &segment.path(Role::Log))(error);
-        if error.kind() == Kind::Full {
-            // The handle remembers the failure; nothing of the file was lost by it.
+        if error.kind() == FailureKind::Full {
+            // The handle remembers the failure; the file itself lost nothing.
             segment.close_file();
         }
         return Err(error);
@@ -465,7 +482,9 @@ async fn write_blocks<P: Platform>(
     Ok(())
 }
 
-/// Creates a segment's file. One that is there is left from an attempt that failed: all others were seen at the start.
+/// Creates a segment's file.
+///
+/// An existing file is left from a failed attempt: the start has seen all others.
 async fn create<D: Disk>(disk: &D, path: &Path) -> std::io::Result<D::File> {
     match disk.open(path, Open::Create).await {
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {

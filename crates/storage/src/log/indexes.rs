@@ -1,9 +1,10 @@
 //! Both indexes of one segment and the rule when a batch gets an entry.
 //!
-//! The rule is Kafka's: a batch is indexed when more than `interval_bytes` were appended since the last indexed batch,
-//! counted before the batch itself. The offset index then gets (last offset, position) of that batch, the time index
-//! the largest timestamp so far. When the segment rolls or closes, the time index gets one last entry.
-//! It does not read or write files; the owner of the segment loads and stores the bytes.
+//! The rule is Kafka's: a batch is indexed when more than `interval_bytes` were appended since the
+//! last indexed batch, counted before the batch itself. The offset index then gets (last offset,
+//! position) of that batch, the time index the largest timestamp so far. When the segment rolls or
+//! closes, the time index gets one last entry.
+//! It does not: read or write files; the owner of the segment loads and stores the bytes.
 
 use thiserror::Error;
 use wire::batch::BatchHeader;
@@ -12,7 +13,9 @@ use wire::types::{Offset, TimestampMs};
 use super::offset_index::OffsetIndex;
 use super::time_index::{TimeEntry, TimeIndex};
 
-/// Why the bytes of a file are not an index. The remedy is always the same: build it anew from the segment.
+/// Why the bytes of a file are not an index.
+///
+/// The remedy is always to rebuild it from the segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum IndexError {
     /// The length is not a whole number of entries.
@@ -23,7 +26,7 @@ pub enum IndexError {
         /// Length of an entry.
         entry_bytes: usize,
     },
-    /// An entry does not follow the one before it, or holds what no entry can hold.
+    /// An entry does not follow the one before it, or has an impossible value.
     #[error("entry {slot} does not follow the one before it or is out of range")]
     Entry {
         /// Which entry, from 0.
@@ -31,7 +34,7 @@ pub enum IndexError {
     },
 }
 
-/// How an index grows.
+/// The settings for the growth of an index.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IndexOptions {
     /// `index.interval.bytes`.
@@ -54,7 +57,7 @@ pub struct Indexes {
 }
 
 impl Indexes {
-    /// Empty indexes for the segment that starts at `base`.
+    /// Makes empty indexes for the segment that starts at `base`.
     pub fn new(base: Offset, options: IndexOptions) -> Self {
         Self::restore(
             OffsetIndex::new(base, options.bytes_max),
@@ -63,8 +66,11 @@ impl Indexes {
         )
     }
 
-    /// Indexes read from disk. The largest timestamp is that of the last time entry; batches past it have to be shown
-    /// to [`Indexes::observe`] if the segment may have grown since (it has not when it was sealed or closed).
+    /// Makes indexes of what was read from disk.
+    ///
+    /// The largest timestamp is that of the last time entry. If the segment may have grown since
+    /// (it has not when it was sealed or closed), the owner shows the batches past it to
+    /// [`Indexes::observe`].
     pub fn restore(offsets: OffsetIndex, times: TimeIndex, interval_bytes: u32) -> Self {
         let largest = times.last();
         Self {
@@ -76,8 +82,10 @@ impl Indexes {
         }
     }
 
-    /// Takes note of a batch that was appended at `position`, and indexes it when one is due. A file that came from elsewhere
-    /// may be longer than an entry can say: it is indexed up to there.
+    /// Notes a batch that was appended at `position`, and indexes it when an entry is due.
+    ///
+    /// A file that came from elsewhere may be longer than an entry can express: it is indexed up to
+    /// there.
     pub fn append(&mut self, header: &BatchHeader, position: u64) {
         self.observe(header);
         if self.since_entry_bytes > u64::from(self.interval_bytes) {
@@ -92,9 +100,9 @@ impl Indexes {
         self.since_entry_bytes += header.size_bytes as u64;
     }
 
-    /// Takes note of a batch's timestamp only.
+    /// Notes a batch's timestamp only.
     pub fn observe(&mut self, header: &BatchHeader) {
-        // What compaction has emptied has no record of that time any more.
+        // A batch emptied by compaction has no record of that time any more.
         if header.record_count > 0 && header.max_timestamp > self.largest.timestamp {
             self.largest = TimeEntry {
                 timestamp: header.max_timestamp,
@@ -103,13 +111,15 @@ impl Indexes {
         }
     }
 
-    /// Adds the last time entry when the segment rolls or closes. Doing it twice is harmless.
+    /// Adds the last time entry when the segment rolls or closes; calling it twice is harmless.
     pub fn seal(&mut self) {
         self.times.seal(self.largest);
     }
 
-    /// Drops the entries at and past `offset`. The largest timestamp becomes that of the last time entry left; the
-    /// owner shows the batches from [`Indexes::observe_from`] on to [`Indexes::observe`].
+    /// Drops the entries at and past `offset`.
+    ///
+    /// The largest timestamp becomes that of the last time entry left; the owner shows the batches
+    /// from [`Indexes::observe_from`] on to [`Indexes::observe`].
     pub fn truncate_to(&mut self, offset: Offset) {
         self.offsets.truncate_to(offset);
         self.times.truncate_to(offset);
@@ -117,23 +127,26 @@ impl Indexes {
         self.largest = self.times.last();
     }
 
-    /// Position from which batches may have a larger timestamp than the last time entry.
+    /// Returns the position from which batches may have a larger timestamp than the last time
+    /// entry.
     pub fn observe_from(&self) -> u32 {
         self.offsets.lookup(self.times.last().offset).position
     }
 
-    /// Largest timestamp of the segment and the last offset of the first batch that has it; `None` without one.
+    /// Returns the largest timestamp and the last offset of the first batch that has it.
+    ///
+    /// Returns `None` when no record has a timestamp.
     pub fn largest_timestamp(&self) -> Option<TimeEntry> {
         (self.largest.timestamp > TimestampMs::NONE).then_some(self.largest)
     }
 
-    /// True when either index is full; the segment has to roll.
+    /// Returns true when either index is full; the segment has to roll.
     pub fn is_full(&self) -> bool {
         self.offsets.is_full() || self.times.is_full()
     }
 }
 
-/// The `N` bytes from `at` of an entry that has them.
+/// Returns the `N` bytes of an entry from `at` on.
 pub(super) fn field<const N: usize, const ENTRY: usize>(entry: &[u8; ENTRY], at: usize) -> [u8; N] {
     std::array::from_fn(|i| entry[at + i])
 }

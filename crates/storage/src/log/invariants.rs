@@ -1,9 +1,10 @@
-//! What is true of a log whenever nobody is in the middle of changing it.
+//! The invariants of a log: what is true whenever no operation is in the middle of changing it.
 //!
-//! Cheap parts are looked at after each append, flush and change of segments, in every build; the rest in debug builds, that
-//! is in tests and in simulation. All of it speaks of the log's own numbers: what files, clients and disks say was judged
-//! before it became one of them.
-//! It does not look at: a log that failed, which a cut may have left half-way, one that is being cut, or a closed one.
+//! Cheap ones are checked after each append, flush and change of segments, in every build; the rest
+//! in debug builds, that is in tests and in simulation. All of them concern the log's own numbers:
+//! values from files, clients and disks are judged before they become one of these.
+//! It does not: check a failed log, which a truncation may have left half-way, a log that is being
+//! truncated, or a closed one.
 
 use std::rc::Rc;
 
@@ -24,7 +25,7 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// The same of the log's offsets and its last segment.
+    /// Checks the log's offsets and its last segment.
     pub(crate) fn check_cheap(&self) {
         if !Checking(self).is_to_agree() {
             return;
@@ -86,7 +87,7 @@ impl<P: Platform> Checking<'_, P> {
         }
     }
 
-    /// What was written or synced of the log is so of its segments.
+    /// Checks that what is written or synced of the log is so of its segments.
     fn check_settled(self, segment: &Segment<P>) {
         let (next, size) = (segment.next(), segment.size());
         if next <= self.offsets.written() {
@@ -97,7 +98,7 @@ impl<P: Platform> Checking<'_, P> {
         }
     }
 
-    /// A segment counts on the path that it is on, and nowhere else.
+    /// Checks that a segment counts on the path that it is on, and nowhere else.
     fn check_charge(self, segment: &Segment<P>) {
         let path = self.store.tiers().and_then(|tiers| {
             let is_there = !segment.is_absent();
@@ -107,7 +108,7 @@ impl<P: Platform> Checking<'_, P> {
         assert_eq!(charged, path.map(|path| path.id), "charged where it is");
     }
 
-    /// Leader epochs, producers and snapshots know of nothing beyond the end.
+    /// Checks that leader epochs, producers and snapshots name nothing beyond the log end.
     fn check_rest(self) {
         let end = self.offsets.end();
         let epochs = self.epochs.borrow();
@@ -134,7 +135,7 @@ impl<P: Platform> Checking<'_, P> {
     }
 }
 
-/// How much of a segment is where.
+/// Checks the synced, written and total lengths of a segment.
 fn check_lengths<P: Platform>(segment: &Segment<P>) {
     let (size, written) = (segment.size(), segment.written());
     assert!(

@@ -1,4 +1,6 @@
-//! Why retention keeps a segment: the same rules as `retention`, told instead of followed.
+//! Why retention keeps a segment: the rules of `retention.rs`, reported instead of applied.
+//!
+//! It does not: delete anything.
 
 use std::fmt;
 
@@ -9,22 +11,24 @@ use crate::log::views::{LogTiers, Looking};
 
 /// Why a segment is not deleted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kept {
-    /// It has records at or above the high watermark, or that are not on disk yet.
+pub enum RetentionReason {
+    /// It has records at or above the high watermark, or records that are not on disk yet.
     Unsettled,
     /// `cleanup.policy` has no `delete`.
     NoDelete,
-    /// The log is not larger than `retention.bytes`, and `retention.ms` has not passed since its newest record; when that
-    /// has, in milliseconds of the wall clock.
+    /// Neither `retention.bytes` nor `retention.ms` is exceeded.
+    ///
+    /// The value is when `retention.ms` will have passed since the newest record of the segment, in
+    /// milliseconds of the wall clock.
     Within(Option<i64>),
-    /// Nothing keeps it but older segments, which go first.
+    /// Only older segments keep it, which go first.
     OlderFirst,
-    /// Nothing: the next look of retention deletes it.
+    /// Nothing: the next pass of retention deletes it.
     Due,
 }
 
-impl Kept {
-    /// One word, for JSON.
+impl RetentionReason {
+    /// Returns the reason as one word, for JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Unsettled => "unsettled",
@@ -36,7 +40,7 @@ impl Kept {
     }
 }
 
-impl fmt::Display for Kept {
+impl fmt::Display for RetentionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Unsettled => "kept: not all of it is below the high watermark and on disk",
@@ -52,8 +56,10 @@ impl fmt::Display for Kept {
 }
 
 impl<P: Platform> LogTiers<'_, P> {
-    /// Why each segment is kept, oldest first. One that cannot be read is not among them: retention stops at it.
-    pub async fn kept(self) -> Vec<(Offset, Kept)> {
+    /// Returns why each segment is kept, oldest first.
+    ///
+    /// A segment that cannot be read is left out: retention stops at it.
+    pub async fn kept(self) -> Vec<(Offset, RetentionReason)> {
         let now = self.store().clock().reading();
         let options = self.options();
         let segments: Vec<_> = self.segments.snapshot();
@@ -68,10 +74,10 @@ impl<P: Platform> LogTiers<'_, P> {
             let next = segment.next();
             let too_much = excess.is_some_and(|excess| excess >= segment.size());
             excess = excess.map(|excess| excess.saturating_sub(segment.size()));
-            // The age of what is absent is not known: it goes with the next that is there.
+            // The age of an absent segment is not known: it goes with the next one that is there.
             let mut there = segments.iter().skip(index);
             let judged = there.find(|segment| !segment.is_absent());
-            // With none behind it, it tells no age itself, and stays.
+            // Without one behind it, an absent segment has no known age, and stays.
             let judged = judged.unwrap_or(segment);
             let Ok(largest) = Looking(self.0).largest_timestamp(judged).await else {
                 has_older = true;
@@ -80,24 +86,24 @@ impl<P: Platform> LogTiers<'_, P> {
             let newest_ms = largest.map_or(judged.born_ms, |(timestamp, _)| timestamp.0);
             let age_ms = now.age_ms(newest_ms);
             let expired = options.retention_ms.is_some_and(|ms| age_ms > ms);
-            // By the wall clock as it runs now, also where the date is of another.
+            // By the wall clock as it runs now, also where the timestamp is from another one.
             let began_ms = now.wall_ms.saturating_sub(age_ms);
             let until_ms = options
                 .retention_ms
                 .map(|retention_ms| began_ms.saturating_add(retention_ms));
             let below_start = next <= self.offsets.start();
             let why = if next > safe {
-                Kept::Unsettled
+                RetentionReason::Unsettled
             } else if !options.delete && !below_start {
-                Kept::NoDelete
+                RetentionReason::NoDelete
             } else if !(below_start || too_much || expired) {
-                Kept::Within(until_ms)
+                RetentionReason::Within(until_ms)
             } else if has_older {
-                Kept::OlderFirst
+                RetentionReason::OlderFirst
             } else {
-                Kept::Due
+                RetentionReason::Due
             };
-            has_older |= why != Kept::Due;
+            has_older |= why != RetentionReason::Due;
             kept.push((segment.base, why));
         }
         kept

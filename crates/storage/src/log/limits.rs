@@ -1,9 +1,11 @@
-//! Keeping the checkpoint files of the log directory from speaking of what this log has no more.
+//! Keeps the checkpoint files of the log directory from naming what this log no longer has.
 //!
-//! A log that was cut, or was found shorter than the files say, is limited: `checkpoint-limits` in its folder says what they
-//! may say at most. Invariants: it is durable before anything appended after the cut is; it goes only once files were
-//! written that are true of the log as it is, and before anybody is told that its start was saved.
-//! It does not write the checkpoint files: their owner does, and says so (`Store::checkpointed`).
+//! A log that was truncated, or was found shorter than the files say, is limited:
+//! `checkpoint-limits` in its folder has the most that they may say. Invariants: the file is
+//! durable before anything appended after the truncation is; it goes only once files were written
+//! that are true of the log as it is, and before its start is reported as saved.
+//! It does not: write the checkpoint files; their owner does, and reports it
+//! (`Store::checkpointed`).
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -16,27 +18,27 @@ use platform::task::timeout;
 use wire::types::Offset;
 
 use super::files::{remove, set_aside};
-use super::recover::Recovered;
+use super::recover::RecoveredLog;
 use crate::checkpoint::limits::{self, Limits};
 use crate::error::{Error, Result};
 use crate::log::views::{Flushing, Limiting};
 use crate::options::OpenAs;
 use crate::store::{LogPoints, Store};
 
-/// What a log knows of its limits.
+/// The state of a log's limits.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct LimitState {
     limits: Cell<Option<Limits>>,
-    /// They are in the file.
+    /// True when the limits are in the file.
     saved: Cell<bool>,
 }
 
-/// What was found beside a log.
+/// The limits that were found beside a log.
 #[derive(Clone, Copy)]
-pub(super) struct Found(Option<Limits>);
+pub(super) struct FoundLimits(Option<Limits>);
 
-impl Found {
-    /// Reads the file. One that is damaged is set aside, and nothing of the log goes unchecked.
+impl FoundLimits {
+    /// Reads the file; if it is damaged, it is set aside, and all of the log is checked.
     pub(super) async fn read<P: Platform>(store: &Store<P>, folder: &Path) -> Result<Self> {
         let path = folder.join(limits::FILE);
         let damaged = match store.disk().read_file(&path).await {
@@ -56,7 +58,9 @@ impl Found {
         })))
     }
 
-    /// What is known of the log, as far as it is true. What a clean stop has saved is.
+    /// Returns `how` within the limits.
+    ///
+    /// After a clean stop the checkpoints are true and are not limited.
     pub(super) fn limit(self, how: OpenAs) -> OpenAs {
         match self.0 {
             Some(limits) if !how.clean => OpenAs {
@@ -68,14 +72,15 @@ impl Found {
         }
     }
 
-    /// The limits of a log that was found to be `recovered`, of which the checkpoint files say `how`.
+    /// Returns the limits of a log that was found to be `recovered`, where the checkpoint files say
+    /// `how`.
     pub(super) async fn state<P: Platform>(
         self,
         store: &Store<P>,
         folder: &Path,
         how: OpenAs,
-        recovered: &Recovered<P>,
-    ) -> Result<State> {
+        recovered: &RecoveredLog<P>,
+    ) -> Result<LimitState> {
         let true_of = Limits {
             recovery_point: recovered.recovery_point,
             log_start: recovered.log_start,
@@ -85,7 +90,7 @@ impl Found {
         if !beyond && self.0.is_some() {
             remove_durably(store, folder).await?;
         }
-        Ok(State {
+        Ok(LimitState {
             limits: Cell::new(beyond.then_some(true_of)),
             saved: Cell::new(beyond && self.0 == Some(true_of)),
         })
@@ -99,8 +104,11 @@ async fn remove_durably<P: Platform>(store: &Store<P>, folder: &Path) -> Result<
 }
 
 impl<P: Platform> Limiting<'_, P> {
-    /// Limits the checkpoint files to what is true of a log that was cut; before that they may have named these. Written
-    /// with the next flush: after a crash until then the start finds a log that is shorter than they say.
+    /// Limits the checkpoint files to what is true of a truncated log; they may have named these
+    /// offsets.
+    ///
+    /// The limits are written with the next flush: after a crash before it, the start finds a log
+    /// that is shorter than the files say.
     pub(super) fn limit_checkpoints(self, recovery_point: Offset, log_start: Offset) {
         let true_now = Limits {
             recovery_point: self.offsets.recovery_point(),
@@ -113,7 +121,7 @@ impl<P: Platform> Limiting<'_, P> {
         }
     }
 
-    /// Writes the file if it is not what it should be. Nothing is written to the log before.
+    /// Writes the file if it is out of date; nothing is written to the log before.
     pub(crate) async fn save_limits(self) -> Result<()> {
         let Some(limits) = self
             .limits
@@ -135,8 +143,11 @@ impl<P: Platform> Limiting<'_, P> {
         self.limits.limits.get().is_some()
     }
 
-    /// The checkpoint files say `points`: the limits go if that is true of the log as it is. `Busy`: not now, for until `end` something
-    /// else was done to the log's files. They may lie on a path that hangs; those of the checkpoints do not.
+    /// Removes the limits if the checkpoint files, which say `points`, are true of the log as it
+    /// is.
+    ///
+    /// Returns `Busy` when another operation on the log's files does not end before `end`. The
+    /// log's files may lie on a path that hangs; those of the checkpoints do not.
     pub(crate) async fn lift_limits(self, points: &LogPoints, end: Instant) -> Result<()> {
         let left = end.saturating_duration_since(self.store.clock().now());
         let rights = async {
@@ -147,13 +158,19 @@ impl<P: Platform> Limiting<'_, P> {
         let rights = timeout(left, rights).await;
         // No time is left: the next checkpoint tries again.
         let _rights = rights.unwrap_or(Err(Error::Busy))?;
-        // It may have been closed meanwhile, and its folder be another's: whoever opens that sees to it.
+        // The log may have been closed meanwhile, and its folder opened as another log, which then
+        // lifts the limits.
         if self.is_closed() {
             return Err(Error::Busy);
         }
         let is_true = points.recovery_point <= self.offsets.recovery_point()
             && points.log_start <= self.offsets.start();
-        if is_true && self.is_limited() {
+        if !is_true {
+            // The points are older than a truncation: the limits stay, and the caller may not
+            // report that they went.
+            return Err(Error::Busy);
+        }
+        if self.is_limited() {
             remove_durably(&self.store, &self.folder).await?;
             self.limits.limits.set(None);
         }

@@ -1,4 +1,7 @@
-//! Finding offsets by timestamp, and the aborted transactions of a range: what `ListOffsets` and `Fetch` ask for.
+//! Finds offsets by timestamp, and the aborted transactions of a range, for `ListOffsets` and
+//! `Fetch`.
+//!
+//! It does not: decide how far a client may see; the caller gives the bound (`below`).
 
 use std::rc::Rc;
 
@@ -17,7 +20,7 @@ use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
 use crate::segment::{Largest, Segment};
 
-/// Why the indexes of a segment that was just loaded are there: what loads others meanwhile lets go of older ones first.
+/// Why a segment that was just loaded has its indexes: later loads evict older ones first.
 const LOADED: &str = "a load leaves the indexes in memory";
 
 /// Bytes of one read of a walk over headers.
@@ -25,7 +28,7 @@ const WALK_BYTES: usize = 16 << 10;
 
 /// A record found by its timestamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct TimestampAndOffset {
     /// Its offset.
     pub offset: Offset,
     /// Its timestamp.
@@ -35,12 +38,12 @@ pub struct Found {
 }
 
 impl<P: Platform> Log<P> {
-    /// The first record below `below` that is not older than `timestamp`.
+    /// Returns the first record below `below` that is not older than `timestamp`.
     pub async fn offset_for_timestamp(
         &self,
         timestamp: TimestampMs,
         below: Offset,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<TimestampAndOffset>> {
         let segments: Vec<_> = self.segments.snapshot();
         for segment in segments {
             if segment.base >= below {
@@ -59,8 +62,8 @@ impl<P: Platform> Log<P> {
         Ok(None)
     }
 
-    /// The first of the records with the largest timestamp, if it lies below `below`.
-    pub async fn max_timestamp(&self, below: Offset) -> Result<Option<Found>> {
+    /// Returns the first of the records with the largest timestamp, if it lies below `below`.
+    pub async fn max_timestamp(&self, below: Offset) -> Result<Option<TimestampAndOffset>> {
         let segments: Vec<_> = self.segments.snapshot();
         let mut best: Option<(TimestampMs, Rc<Segment<P>>)> = None;
         for segment in segments {
@@ -78,10 +81,12 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// The transactions with records in the range that were aborted, by what the segments' indexes say. Sorted by nothing.
+    /// Returns the aborted transactions with records in the range, by the segments' indexes,
+    /// unsorted.
     ///
-    /// A transaction is noted where its marker is, which may be far behind its records: the walk ends where an index says
-    /// that everything in the range was decided. A segment that is known to note nothing of the range is not loaded.
+    /// A transaction is noted where its marker is, which may be far behind its records: the walk
+    /// ends where an index says that everything in the range was decided. A segment that is known
+    /// to note nothing of the range is not loaded.
     pub async fn aborted_transactions(
         &self,
         from: Offset,
@@ -98,7 +103,7 @@ impl<P: Platform> Log<P> {
             let loaded = segment.loaded();
             let loaded = loaded.as_ref().expect(LOADED);
             if !segment.is_active() {
-                // From here on nothing is added to it.
+                // Nothing more is added to the index of a segment that is not active.
                 let first = loaded.aborted.first_offset();
                 segment.remember_first_aborted(first);
             }
@@ -111,7 +116,7 @@ impl<P: Platform> Log<P> {
 }
 
 impl<P: Platform> Looking<'_, P> {
-    /// The largest timestamp of a segment and the last offset of its batch.
+    /// Returns the largest timestamp of a segment and the last offset of its batch.
     pub(super) async fn largest_timestamp(
         self,
         segment: &Rc<Segment<P>>,
@@ -126,13 +131,14 @@ impl<P: Platform> Looking<'_, P> {
         })
     }
 
-    /// The first record of a segment that is not older. Where it is the index that is wrong it is corrected first.
+    /// Returns the first record of a segment that is not older; corrects the index first if that is
+    /// wrong.
     async fn first_in(
         self,
         segment: &Rc<Segment<P>>,
         timestamp: TimestampMs,
         below: Offset,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<TimestampAndOffset>> {
         loop {
             let corrections = self.readers.corrections.get();
             let found = self.first_not_older(segment, timestamp, below).await;
@@ -151,7 +157,7 @@ impl<P: Platform> Looking<'_, P> {
         segment: &Rc<Segment<P>>,
         timestamp: TimestampMs,
         below: Offset,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<TimestampAndOffset>> {
         LogReader(self.0).load(segment).await?;
         let mut position = {
             let loaded = segment.loaded();
@@ -183,7 +189,7 @@ impl<P: Platform> Looking<'_, P> {
         batch: &Bytes,
         timestamp: TimestampMs,
         below: Offset,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<TimestampAndOffset>> {
         let corrupt = |reason| Error::Corrupt {
             path: segment.path(Role::Log),
             position,
@@ -198,7 +204,7 @@ impl<P: Platform> Looking<'_, P> {
             }
             if found.timestamp >= timestamp && found.offset >= self.offsets.start() {
                 let (offset, timestamp) = (found.offset, found.timestamp);
-                return Ok(Some(Found {
+                return Ok(Some(TimestampAndOffset {
                     offset,
                     timestamp,
                     leader_epoch,
@@ -208,7 +214,7 @@ impl<P: Platform> Looking<'_, P> {
         Ok(None)
     }
 
-    /// The first batch from `position` on whose largest timestamp is not older.
+    /// Returns the first batch from `position` on whose largest timestamp is not older.
     async fn next_batch_not_older(
         self,
         segment: &Segment<P>,
@@ -250,7 +256,7 @@ impl<P: Platform> Looking<'_, P> {
         Ok(None)
     }
 
-    /// A whole batch, from memory or from the file.
+    /// Returns a whole batch, from memory or from the file.
     async fn batch_at(self, segment: &Segment<P>, position: u64, len: usize) -> Result<Bytes> {
         let range = position..position + len as u64;
         if position >= segment.tail().resident_from() {

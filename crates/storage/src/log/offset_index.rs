@@ -1,10 +1,13 @@
-//! The offset index of one segment: where in the file to start looking for an offset. Kafka's `.index` file.
+//! The offset index of one segment: where in the file to start looking for an offset. Kafka's
+//! `.index` file.
 //!
-//! An entry names the last offset of a batch and the position of that batch's first byte, so a lookup for an offset
-//! gives a position at or before its batch. On disk: 8 bytes an entry, offset relative to the segment's base (u32)
-//! and position (u32), both big endian; see `docs/formats/segment.md`.
-//! Invariant: relative offsets and positions both grow strictly. Sparse: an entry may be missing, never wrong.
-//! It does not read or write files, and does not decide when an entry is due (`indexes.rs` does).
+//! An entry names the last offset of a batch and the position of that batch's first byte, so a
+//! lookup for an offset gives a position at or before its batch. On disk: 8 bytes an entry, offset
+//! relative to the segment's base (u32) and position (u32), both big endian; see
+//! `docs/formats/segment.md`.
+//! Invariant: relative offsets and positions both grow strictly. Sparse: an entry may be missing,
+//! never wrong.
+//! It does not: read or write files, or decide when an entry is due (`indexes.rs` does).
 
 use wire::types::Offset;
 
@@ -32,7 +35,9 @@ pub struct OffsetIndex {
 }
 
 impl OffsetIndex {
-    /// An index without entries for the segment that starts at `base`, at most `bytes_max` long on disk.
+    /// Makes an index without entries for the segment that starts at `base`.
+    ///
+    /// It takes at most `bytes_max` on disk.
     pub fn new(base: Offset, bytes_max: u32) -> Self {
         Self {
             base,
@@ -41,8 +46,10 @@ impl OffsetIndex {
         }
     }
 
-    /// Reads the bytes of an index file. Zeros at the end (a preallocated file after a crash) are no entries; anything
-    /// else that an index cannot hold is an error, and the index has to be built anew from the segment.
+    /// Reads the bytes of an index file.
+    ///
+    /// Zeros at the end (a preallocated file after a crash) are no entries; anything else that an
+    /// index cannot hold is an error, and the index has to be rebuilt from the segment.
     pub fn parse(base: Offset, bytes_max: u32, bytes: &[u8]) -> Result<Self, IndexError> {
         let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() {
@@ -71,7 +78,7 @@ impl OffsetIndex {
         Ok(index)
     }
 
-    /// The bytes of the index file.
+    /// Returns the bytes of the index file.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.entries.len() * ENTRY_BYTES);
         for &(relative, position) in &self.entries {
@@ -82,8 +89,10 @@ impl OffsetIndex {
         bytes
     }
 
-    /// Adds the batch that starts at `position` and ends with `last_offset`. False, and nothing is added, when there is
-    /// no room, the offset is too far from the base, or an entry at or past it exists; lookups then start earlier.
+    /// Adds the batch that starts at `position` and ends with `last_offset`.
+    ///
+    /// Returns false, and adds nothing, when there is no room, the offset is too far from the base,
+    /// or an entry at or past it exists; lookups then start earlier.
     pub fn append(&mut self, last_offset: Offset, position: u32) -> bool {
         let Some(relative) = self.relative(last_offset) else {
             return false;
@@ -99,7 +108,7 @@ impl OffsetIndex {
         true
     }
 
-    /// The last entry at or before `offset`; the start of the segment when there is none.
+    /// Returns the last entry at or before `offset`; the start of the segment when there is none.
     pub fn lookup(&self, offset: Offset) -> OffsetEntry {
         let before = match self.relative(offset) {
             Some(relative) => self.entries.partition_point(|&(at, _)| at <= relative),
@@ -109,7 +118,9 @@ impl OffsetIndex {
         self.entry_before(before)
     }
 
-    /// The first entry at or past `offset`: the batches below it end at or before its position. `None` when there is none.
+    /// Returns the first entry at or past `offset`; `None` when there is none.
+    ///
+    /// The batches below `offset` end at or before its position.
     pub fn first_reaching(&self, offset: Offset) -> Option<OffsetEntry> {
         let slot = match self.relative(offset) {
             Some(relative) => self.entries.partition_point(|&(at, _)| at < relative),
@@ -119,13 +130,17 @@ impl OffsetIndex {
         (slot < self.entries.len()).then(|| self.entry_before(slot + 1))
     }
 
-    /// The first entry whose position is at or past `position`: an upper bound for a read of known size.
+    /// Returns the first entry whose position is at or past `position`.
+    ///
+    /// It is an upper bound for a read of known size.
     pub fn first_at_or_past(&self, position: u32) -> Option<OffsetEntry> {
         let slot = self.entries.partition_point(|&(_, at)| at < position);
         (slot < self.entries.len()).then(|| self.entry_before(slot + 1))
     }
 
-    /// The last entry whose position is at or before `position`; the start of the segment when there is none.
+    /// Returns the last entry whose position is at or before `position`.
+    ///
+    /// Without one it is the start of the segment.
     pub fn last_at_or_before(&self, position: u32) -> OffsetEntry {
         self.entry_before(self.entries.partition_point(|&(_, at)| at <= position))
     }
@@ -140,22 +155,22 @@ impl OffsetIndex {
         self.entries.truncate(keep);
     }
 
-    /// The last entry, or the start of the segment.
+    /// Returns the last entry, or the start of the segment.
     pub fn last(&self) -> OffsetEntry {
         self.entry_before(self.entries.len())
     }
 
-    /// True when no entry fits any more; the segment has to roll.
+    /// Returns true when no entry fits any more; the segment has to roll.
     pub fn is_full(&self) -> bool {
         self.entries.len() >= self.entries_max
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn entry_count(&self) -> usize {
         self.entries.len()
     }
 
-    /// The base offset of the segment.
+    /// Returns the base offset of the segment.
     pub fn base(&self) -> Offset {
         self.base
     }
@@ -163,7 +178,7 @@ impl OffsetIndex {
     fn entry_before(&self, slot: usize) -> OffsetEntry {
         assert!(slot <= self.entries.len(), "callers count the entries");
         let entry = slot.checked_sub(1).map(|slot| self.entries[slot]);
-        // Before the first one is the start of the segment.
+        // Before the first entry is the start of the segment.
         let (relative, position) = entry.unwrap_or_default();
         OffsetEntry {
             offset: self.base.plus(i64::from(relative)),

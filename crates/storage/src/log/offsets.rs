@@ -1,25 +1,27 @@
 //! How far a log has come: what may be read, and what was appended, written, synced and committed.
 //!
-//! Invariants: `recovery point <= durable <= written <= log end`; `log start <= high watermark <= log end`. Only a cut lets one of
-//! them fall. It does not: say who is told.
+//! Invariants: `recovery point <= durable <= written <= log end`;
+//! `log start <= high watermark <= log end`. Only a truncation lowers one of them. It does not:
+//! decide who is notified.
 
 use std::cell::Cell;
 
 use wire::types::Offset;
 
-/// See the module's documentation.
+/// The offsets of a log; see the module's documentation.
 pub(in crate::log) struct LogOffsets {
     start: Cell<Offset>,
     end: Cell<Offset>,
     written: Cell<Offset>,
     durable: Cell<Offset>,
     high_watermark: Cell<Offset>,
-    /// Everything below is durable in sealed segments, or indexed and covered by a producer snapshot.
+    /// Everything below is durable in sealed segments, or indexed and covered by a producer
+    /// snapshot.
     recovery_point: Cell<Offset>,
 }
 
 impl LogOffsets {
-    /// Those of a log that was found: all that is there is durable.
+    /// Takes the offsets of a log that was found: all that is there is durable.
     pub(super) fn new(start: Offset, end: Offset, recovery_point: Offset) -> Self {
         assert!(
             start <= end && recovery_point <= end,
@@ -59,24 +61,24 @@ impl LogOffsets {
         self.recovery_point.get()
     }
 
-    /// A batch was appended that ends at `next`; gives the end before it.
+    /// Notes a batch that ends at `next`; returns the log end before it.
     pub(super) fn appended(&self, next: Offset) -> Offset {
         assert!(next > self.end.get(), "a batch has a record");
         self.end.replace(next)
     }
 
-    /// Nothing below `to` may be read any more.
+    /// Raises the log start: nothing below `to` may be read any more.
     pub(super) fn advance_start(&self, to: Offset) {
         assert!(to > self.start.get(), "what is deleted stays deleted");
         self.start.set(to);
     }
 
-    /// True when it advanced.
+    /// Returns true when it advanced.
     pub(super) fn advance_high_watermark(&self, to: Offset) -> bool {
         to > self.high_watermark.replace(to)
     }
 
-    /// True when it advanced.
+    /// Returns true when it advanced.
     pub(super) fn advance_written(&self, to: Offset) -> bool {
         assert!(to <= self.end.get(), "only what was appended is written");
         to > self.written.replace(to.max(self.written.get()))
@@ -87,7 +89,8 @@ impl LogOffsets {
         self.durable.set(to.max(self.durable.get()));
     }
 
-    /// Everything below `to` is durable, and a start need not read it again.
+    /// Raises the recovery point: everything below `to` is durable, and a start need not read it
+    /// again.
     pub(super) fn advance_recovery_point(&self, to: Offset) {
         assert!(
             to <= self.durable.get(),
@@ -96,7 +99,7 @@ impl LogOffsets {
         self.recovery_point.set(to.max(self.recovery_point.get()));
     }
 
-    /// The log was cut to `end`; gives the start and the recovery point before.
+    /// Lowers the offsets to `end`; returns the start and the recovery point before.
     pub(super) fn cut_to(&self, end: Offset) -> (Offset, Offset) {
         assert!(end <= self.end.get(), "a cut makes nothing longer");
         self.end.set(end);
@@ -108,7 +111,7 @@ impl LogOffsets {
         (start, self.recovery_point.replace(recovery_point))
     }
 
-    /// The log begins anew at `offset`; gives the start and the recovery point before.
+    /// Begins the log again at `offset`; returns the start and the recovery point before.
     pub(super) fn restart_at(&self, offset: Offset) -> (Offset, Offset) {
         let start = self.start.replace(offset);
         let recovery_point = self.recovery_point.replace(offset);

@@ -1,5 +1,8 @@
-//! Opening a log: what is in its folders (`open/gather.rs`), whose they are; then recovery; then the pieces are put
-//! together.
+//! Opens a log: gathers what is in its folders (`open/gather.rs`), checks their owner, recovers,
+//! and assembles the parts.
+//!
+//! Invariant: a folder that names another topic is not opened.
+//! It does not: find out where the log ends (`recover.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
@@ -19,7 +22,7 @@ use super::producer_state::stray_snapshots;
 use super::segments::SegmentList;
 use super::upkeep::Upkeep;
 use super::{Log, recover};
-use crate::checkpoint::{Malformed, leader_epochs, partition_metadata};
+use crate::checkpoint::{MalformedFileError, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
 use crate::log::views::{Flushing, LogFolders, LogTiers, Opening, Rebuilding, Upkeeping};
 use crate::num::gauge;
@@ -34,7 +37,9 @@ mod part;
 
 use folder::Folder;
 
-/// Opens the log of a partition under `dir`. `is_new`: of a topic that was made in this life.
+/// Opens the log of a partition under `dir`.
+///
+/// `is_new` says that the topic was created since this broker started.
 pub(crate) async fn open<P: Platform>(
     store: &Store<P>,
     dir: &Path,
@@ -90,8 +95,8 @@ pub(crate) async fn open<P: Platform>(
         upkeep: Upkeep::new(store.shared.platform.random_u64(), last_saved),
         limits,
         readers: super::read::Readers::default(),
-        compaction: super::compact::State::new(how.compacted),
-        tiers: super::tiers::State::of(&folder),
+        compaction: super::compact::CompactionState::new(how.compacted),
+        tiers: super::tiers::LogTierState::of(&folder),
     });
     Opening(&log).begin().await?;
     Rebuilding(&log).keep_noted(&folder.noted).await;
@@ -100,7 +105,7 @@ pub(crate) async fn open<P: Platform>(
     Ok(log)
 }
 
-/// Counts what was set aside beside the log, now or before; how many bytes it takes.
+/// Counts the bytes that were set aside beside the log, now or before.
 async fn count_asides<P: Platform>(store: &Store<P>, folder: &mut Folder, before: u64) -> i64 {
     let metrics = &store.shared.metrics;
     if !folder.has_asides && metrics.set_aside.get() == before {
@@ -111,23 +116,23 @@ async fn count_asides<P: Platform>(store: &Store<P>, folder: &mut Folder, before
     bytes
 }
 
-/// What the folder's files say, within the limits that are known of the log.
+/// Recovers the log from its files, within the limits that are known of it.
 async fn recovered<P: Platform>(
     store: &Store<P>,
     folder: &Folder,
     options: &LogOptions,
     how: OpenAs,
     topic_id: TopicId,
-) -> Result<(recover::Recovered<P>, super::limits::State)> {
+) -> Result<(recover::RecoveredLog<P>, super::limits::LimitState)> {
     let epochs = read_epochs(store, &folder.path).await?;
-    let limited = super::limits::Found::read(store, &folder.path).await?;
+    let limited = super::limits::FoundLimits::read(store, &folder.path).await?;
     let known = limited.limit(how);
     let recovered = recover::recover(store, folder, options, known, epochs, topic_id).await?;
     let limits = limited.state(store, &folder.path, how, &recovered).await?;
     Ok((recovered, limits))
 }
 
-/// Removes the producer snapshots that describe no point of this log, or one that nothing will start from.
+/// Removes the producer snapshots that describe no point of this log, or that no start will use.
 async fn drop_useless_snapshots<D: Disk>(
     disk: &D,
     folder: &mut Folder,
@@ -145,7 +150,7 @@ async fn drop_useless_snapshots<D: Disk>(
     Ok(())
 }
 
-/// Sees to it that the folder belongs to the topic; a new one does from now on.
+/// Checks that the folder belongs to the topic; a folder without an owner does from now on.
 async fn check_owner<D: Disk>(disk: &D, folder: &Path, expected: TopicId) -> Result<()> {
     let path = folder.join(partition_metadata::FILE);
     match disk.read_file(&path).await {
@@ -170,7 +175,9 @@ async fn check_owner<D: Disk>(disk: &D, folder: &Path, expected: TopicId) -> Res
     }
 }
 
-/// The leader epochs as the file has them. One that is damaged is set aside: the batches know them, too.
+/// Reads the leader epochs from their file; a damaged file is set aside.
+///
+/// The batches have the epochs, too.
 async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<EpochCache> {
     let path = folder.join(leader_epochs::FILE);
     let found = match store.disk().read_file(&path).await {
@@ -189,7 +196,7 @@ async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<Epo
     Ok(EpochCache::default())
 }
 
-fn malformed(error: Malformed) -> Error {
+fn malformed(error: MalformedFileError) -> Error {
     Error::Corrupt {
         position: error.line as u64,
         reason: error.expected,
@@ -198,19 +205,21 @@ fn malformed(error: Malformed) -> Error {
 }
 
 impl<P: Platform> Opening<'_, P> {
-    /// Counts it once it is certain that it will be closed.
+    /// Names the first segment, then counts the segments: from then on the log is certain to be
+    /// closed.
     async fn begin(self) -> Result<()> {
         let metrics = &self.store.shared.metrics;
         self.name_first_segment().await.inspect_err(|_| {
             metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
         })?;
-        // Only what is open is taken off again when it is closed.
+        // A close subtracts only what was counted here.
         metrics.segments.inc_by(gauge(self.segment_count()));
         Ok(())
     }
 
-    /// A new log gets its first file at once, so that its name says where it begins; with tiers it is where new segments
-    /// go.
+    /// Gives a new log its first file at once: its name says where the log begins.
+    ///
+    /// With tiers, the file is where new segments go.
     async fn name_first_segment(self) -> Result<()> {
         let active = self.segments.active();
         if active.is_named() {

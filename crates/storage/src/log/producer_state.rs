@@ -1,15 +1,19 @@
-//! What one partition knows of the producers that write to it: enough to refuse gaps, answer duplicates with the
-//! offsets of the first try, fence old epochs, and tell which transactions are still open.
+//! What one partition knows of its producers: enough to refuse gaps, answer duplicates with the
+//! offsets of the first try, fence old epochs, and report which transactions are still open.
 //!
-//! Life of a producer here: unknown (any first sequence is taken, since its state may have been deleted with its
-//! records) -> known (each batch has to follow the last) -> expired after `producer.id.expiration.ms` without a batch.
-//! A new epoch begins with sequence 0; an older one is refused. Ids are not checked against those that were issued: data of
-//! other clusters is adopted with its producers. So their number is bounded, and those that have been idle longest go.
-//! Life of a transaction: open from its first record -> decided by the marker -> stable once the high watermark passed
-//! the marker.
-//! Invariants: the same bytes replayed give the same state; [`ProducerStates::append`], `end_transaction` (both by
-//! way of [`ProducerStates::replay`] in recovery), `expire`, `advance_*` and `restore` are the only mutators.
-//! It does not: read or write snapshot files (`producer_state/snapshot.rs` codes them), check CRCs, know the clock.
+//! Life of a producer: unknown (any first sequence is taken, since its state may have been deleted
+//! with its records) -> known (each batch has to follow the last) -> expired after
+//! `producer.id.expiration.ms` without a batch. A new epoch begins with sequence 0; an older one is
+//! refused. Ids are not checked against those that were issued, because data of other clusters is
+//! adopted with its producers. So their number is bounded, and those that have been idle longest
+//! go.
+//! Life of a transaction: open from its first record -> decided by the marker -> stable once the
+//! high watermark passed the marker.
+//! Invariants: the same bytes replayed give the same state; [`ProducerStates::append`],
+//! `end_transaction` (both through [`ProducerStates::replay`] in recovery), `expire`, `advance_*`
+//! and `restore` are the only mutators.
+//! It does not: read or write snapshot files (`producer_state/snapshot.rs` codes them), check CRCs,
+//! know the clock.
 
 #![cfg_attr(
     not(test),
@@ -33,17 +37,19 @@ use wire::types::{Offset, ProducerId, TimestampMs};
 
 pub use entry::{AppendedBatch, BATCHES_KEPT_MAX, Producer};
 pub use error::ProducerError;
-pub use marker::{EndMarker, Outcome};
+pub use marker::{EndMarker, TransactionOutcome};
 pub use snapshot::ProducerSnapshot;
 use transactions::Transactions;
 
 use super::txn_index::AbortedTxn;
 
-/// The most producers of a partition that are remembered, some 20 MB of them. Beyond that those that wrote longest ago and
-/// have no transaction open are forgotten, an eighth of all at once.
+/// Most producers of a partition that are remembered, some 20 MB of them.
+///
+/// Beyond that, an eighth of all is forgotten at once: those that wrote longest ago and have no
+/// transaction open.
 pub const PRODUCERS_MAX: usize = 1 << 16;
 
-/// Who appends: it says how much is checked.
+/// Who appends, which decides how much is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A producer: epoch and sequence.
@@ -68,12 +74,12 @@ pub struct ProducerStates {
     // Bounded: `PRODUCERS_MAX`, and those with open transactions.
     producers: BTreeMap<ProducerId, Producer>,
     transactions: Transactions,
-    /// Everything below is accounted for.
+    /// Everything below this offset is accounted for.
     end: Offset,
 }
 
 impl ProducerStates {
-    /// No producers; the log starts (or is replayed from) `start`.
+    /// Starts without producers, for a log that starts (or is replayed from) `start`.
     pub fn new(start: Offset) -> Self {
         Self {
             producers: BTreeMap::new(),
@@ -82,7 +88,8 @@ impl ProducerStates {
         }
     }
 
-    /// The state that a snapshot taken at `end` describes, without the producers that have expired since.
+    /// Restores the state of a snapshot taken at `end`, without the producers that have expired
+    /// since.
     pub fn restore(
         end: Offset,
         snapshots: &[ProducerSnapshot],
@@ -104,7 +111,8 @@ impl ProducerStates {
         states
     }
 
-    /// Judges a batch of records before it gets offsets. Batches without a producer id are always new.
+    /// Judges a batch of records before it gets offsets; a batch without a producer id is always
+    /// new.
     pub fn check(
         &self,
         header: &BatchHeader,
@@ -138,18 +146,18 @@ impl ProducerStates {
         }
     }
 
-    /// True when the producer has a transaction open here, in this epoch.
+    /// Returns true when the producer has a transaction open here, in this epoch.
     pub fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
         let producer = self.producers.get(&producer_id);
         producer.is_some_and(|producer| producer.is_in_transaction(epoch))
     }
 
-    /// True when something is known of the producer.
+    /// Returns true when something is known of the producer.
     pub fn knows(&self, producer_id: ProducerId) -> bool {
         self.producers.contains_key(&producer_id)
     }
 
-    /// Takes note of a batch of records with its final offsets. Not judged again.
+    /// Notes a batch of records with its final offsets, without judging it again.
     pub fn append(&mut self, header: &BatchHeader) {
         self.end = header.next_offset();
         if header.producer_id.0 < 0 {
@@ -166,8 +174,10 @@ impl ProducerStates {
         }
     }
 
-    /// Takes note of a transaction marker with its final offset. Returns what belongs into the transaction index when
-    /// the marker aborted a transaction that had records here.
+    /// Notes a transaction marker with its final offset.
+    ///
+    /// Returns what belongs into the transaction index when the marker aborted a transaction that
+    /// had records here.
     pub fn end_transaction(
         &mut self,
         header: &BatchHeader,
@@ -186,7 +196,7 @@ impl ProducerStates {
             .first_open_of_others(header.producer_id)
             .unwrap_or_else(|| last_offset.plus(1));
         self.transactions.decide(first_offset, last_offset);
-        (marker.outcome == Outcome::Abort).then_some(AbortedTxn {
+        (marker.outcome == TransactionOutcome::Abort).then_some(AbortedTxn {
             producer_id: header.producer_id,
             first_offset,
             last_offset,
@@ -194,8 +204,10 @@ impl ProducerStates {
         })
     }
 
-    /// Takes note of any batch found in the log (recovery, or copied from a leader). `marker` is the first record of a
-    /// control batch, when it has one and it is a transaction marker. Returns what belongs into the transaction index.
+    /// Notes any batch found in the log (in recovery, or copied from a leader).
+    ///
+    /// `marker` is the first record of a control batch, when it has one and it is a transaction
+    /// marker. Returns what belongs into the transaction index.
     pub fn replay(
         &mut self,
         header: &BatchHeader,
@@ -204,7 +216,7 @@ impl ProducerStates {
         match marker {
             _ if header.producer_id.0 < 0 => {}
             Some(marker) if header.is_control() => return self.end_transaction(header, marker),
-            // A control batch whose records were compacted away: its transaction is gone altogether.
+            // The records of this control batch were compacted away: its transaction is gone.
             None if header.is_control() => {}
             _ => self.append(header),
         }
@@ -212,29 +224,33 @@ impl ProducerStates {
         None
     }
 
-    /// The first offset whose fate is not known to every reader: an open transaction, or one decided by a marker at or
-    /// past the high watermark. Readers at `read_committed` stop before it.
+    /// Returns the first offset that is not decided for every reader.
+    ///
+    /// It is that of an open transaction, or of one decided by a marker at or past the high
+    /// watermark. Readers at `read_committed` stop before it.
     pub fn first_unstable_offset(&self) -> Option<Offset> {
         self.transactions.first_unstable()
     }
 
-    /// The first offset of the oldest open transaction.
+    /// Returns the first offset of the oldest open transaction.
     pub fn first_open_offset(&self) -> Option<Offset> {
         self.transactions.first_open()
     }
 
-    /// Decided transactions whose marker lies below the high watermark become stable.
+    /// Makes decided transactions stable whose marker lies below the high watermark.
     pub fn advance_high_watermark(&mut self, high_watermark: Offset) {
         self.transactions.forget_decided_below(high_watermark);
     }
 
-    /// The log now starts at `start`.
+    /// Notes that the log now starts at `start`.
     pub fn advance_log_start(&mut self, start: Offset) {
         self.transactions.forget_decided_below(start);
         self.end = self.end.max(start);
     }
 
-    /// Forgets producers without an open transaction and without a batch for `expiration_ms`. Returns how many.
+    /// Forgets producers without an open transaction and without a batch for `expiration_ms`.
+    ///
+    /// Returns how many.
     pub fn expire(&mut self, now: impl Into<Reading>, expiration_ms: i64) -> usize {
         let now = now.into();
         let before = self.producers.len();
@@ -243,7 +259,8 @@ impl ProducerStates {
         before - self.producers.len()
     }
 
-    /// Forgets the producers that have been idle longest, if there are too many. One more fits then.
+    /// Forgets the producers that have been idle longest, if there are too many, so that one more
+    /// fits.
     fn make_room(&mut self) {
         if self.producers.len() < PRODUCERS_MAX {
             return;
@@ -263,7 +280,9 @@ impl ProducerStates {
         });
     }
 
-    /// What a snapshot file at [`ProducerStates::end`] holds; also the answer to `DescribeProducers`.
+    /// Returns what a snapshot file at [`ProducerStates::end`] holds.
+    ///
+    /// It is also the answer to `DescribeProducers`.
     pub fn snapshot(&self) -> Vec<ProducerSnapshot> {
         self.producers
             .iter()
@@ -271,31 +290,35 @@ impl ProducerStates {
             .collect()
     }
 
-    /// Everything below is accounted for; names the snapshot file.
+    /// Returns the offset below which everything is accounted for; it names the snapshot file.
     pub fn end(&self) -> Offset {
         self.end
     }
 
-    /// The largest producer id below `limit`.
+    /// Returns the largest producer id below `limit`.
     pub fn largest_below(&self, limit: ProducerId) -> Option<ProducerId> {
         let below = self.producers.range(..limit);
         below.map(|(id, _)| *id).next_back()
     }
 
-    /// How many producers are known.
+    /// Returns the number of known producers.
     pub fn producer_count(&self) -> usize {
         self.producers.len()
     }
 
-    /// When the oldest open transaction last had a record or marker; to find transactions that hang.
+    /// Returns when the oldest open transaction last had a record or marker.
+    ///
+    /// It serves to find transactions that hang.
     pub fn oldest_open_last_timestamp(&self) -> Option<TimestampMs> {
         let id = self.transactions.first_open_producer()?;
         self.producers.get(&id).map(Producer::last_timestamp)
     }
 }
 
-/// Which of the snapshot files of a log have no use any more: those without a segment that starts at their offset,
-/// save the newest one past every segment (the one a clean stop leaves).
+/// Returns the snapshot files of a log that have no use any more.
+///
+/// These are the ones without a segment that starts at their offset, except the newest one past
+/// every segment (the one a clean stop leaves).
 pub fn stray_snapshots(snapshots: &[Offset], segment_bases: &[Offset]) -> Vec<Offset> {
     let newest_segment = segment_bases.iter().max();
     let newest_stray = snapshots

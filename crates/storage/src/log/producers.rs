@@ -1,4 +1,5 @@
-//! What a log is asked about its producers beside their batches: markers, transactions, who was here, who is to be forgotten.
+//! What a log answers about its producers beside their batches: markers, transactions, known ids,
+//! and expiry.
 //!
 //! It does not: judge a batch, which an append does (`Log::check_producer`).
 
@@ -20,23 +21,24 @@ impl<P: Platform> LogProducers<'_, P> {
         self.producers.borrow().check_marker(header, marker)
     }
 
-    /// True when the producer has a transaction open here, in this epoch.
+    /// Returns true when the producer has a transaction open here, in this epoch.
     pub fn is_in_transaction(self, producer_id: ProducerId, epoch: i16) -> bool {
         let producers = self.producers.borrow();
         producers.is_in_transaction(producer_id, epoch)
     }
 
-    /// True when there are batches or markers of the producer here, or were until lately.
+    /// Returns true when the log has batches or markers of the producer, or had them until
+    /// recently.
     pub fn knows_producer(self, producer_id: ProducerId) -> bool {
         self.producers.borrow().knows(producer_id)
     }
 
-    /// The largest id below `limit` of a producer that is known.
+    /// Returns the largest id below `limit` of a known producer.
     pub fn largest_producer_below(self, limit: ProducerId) -> Option<ProducerId> {
         self.producers.borrow().largest_below(limit)
     }
 
-    /// Forgets producers that have been idle for too long; says how many.
+    /// Forgets producers that have been idle for too long; returns how many.
     pub fn expire_producers(self, now: impl Into<Reading>) -> usize {
         let expiration_ms = self.options.borrow().producer_id_expiration_ms;
         self.producers.borrow_mut().expire(now, expiration_ms)

@@ -1,9 +1,12 @@
-//! Reading batches: from memory when they are resident, else from the file, whole and checked, as they were stored.
+//! Reads batches as they were stored: from memory when they are resident, else from the file, whole
+//! and checked.
 //!
-//! A read looks up a position (memory only), then needs at most one file read besides a short walk to the first batch.
-//! Sequential readers are recognized by the offset at which they come back: no lookup, and bytes that were read ahead.
-//! Invariants: bytes from a disk are served only after their headers and CRCs were found right; bytes from memory were
-//! checked when they came in. A segment that is deleted meanwhile stays readable for those who found it before.
+//! A read looks up a position (memory only), then needs at most one file read besides a short walk
+//! to the first batch. A sequential reader is recognized by the offset at which it comes back: it
+//! needs no lookup, and its bytes were read ahead.
+//! Invariants: bytes from a disk are served only after their headers and CRCs were found right;
+//! bytes from memory were checked when they came in. A segment that is deleted meanwhile stays
+//! readable for the reads that found it before.
 
 use std::rc::Rc;
 
@@ -22,10 +25,10 @@ mod resident;
 pub(super) mod walk;
 
 use ahead::Reader;
-use checked::{Checked, Source, Step, first_size};
+use checked::{CheckedExtent, Source, Step, first_size};
 use cursor::Cursor;
 pub(super) use cursor::Readers;
-use resident::{Resident, Wanted};
+use resident::{ReadRange, Resident};
 use walk::{Batch, Floor, walk_to};
 
 use super::Log;
@@ -44,11 +47,11 @@ const STEP_BYTES: usize = 1 << 20;
 const WALK_BYTES: usize = 16 << 10;
 
 /// What was found in a file.
-enum Found {
+enum FileRead {
     Batches(Bytes),
-    /// Nothing up to this position, the end of what was written.
+    /// No batch up to this position, the end of what was written.
     EndOfFile(u64),
-    /// The log was cut meanwhile: positions have lost their meaning.
+    /// The log was truncated meanwhile: positions have lost their meaning.
     Moved,
 }
 
@@ -58,9 +61,11 @@ enum Plan<P: Platform> {
     Memory(Vec<Bytes>),
     /// The segment's indexes are needed first.
     Load(Rc<Segment<P>>),
-    /// The segment has nothing from there on (compaction has left a gap).
+    /// The segment has nothing from there on (a gap left by compaction).
     Beyond(Rc<Segment<P>>),
-    /// The file has it, from `floor` on; `cursor` if that is exactly where a sequential reader comes back.
+    /// The batches are in the file, from `floor` on.
+    ///
+    /// `cursor` is set if a sequential reader comes back exactly there.
     File {
         segment: Rc<Segment<P>>,
         floor: Floor,
@@ -69,10 +74,12 @@ enum Plan<P: Platform> {
 }
 
 impl<P: Platform> Log<P> {
-    /// Reads whole batches from the one that holds `from` on, of which the first may begin before `from`, all of them
-    /// below `below`; at most `bytes_max` bytes, but with `at_least_one` the first batch whatever its size. Nothing when
-    /// there is nothing between the two offsets; fewer bytes than there are at the end of a segment, or of what was read
-    /// ahead. The slices follow each other; a batch may lie across two.
+    /// Reads whole batches from the one that holds `from` on, all of them below `below`.
+    ///
+    /// The first batch may begin before `from`. The result has at most `bytes_max` bytes, but with
+    /// `at_least_one` the first batch whatever its size. It is empty when there is nothing between
+    /// the two offsets, and has fewer bytes than there are at the end of a segment, or of what was
+    /// read ahead. The slices follow each other; a batch may lie across two.
     pub async fn read(
         &self,
         from: Offset,
@@ -81,7 +88,7 @@ impl<P: Platform> Log<P> {
         at_least_one: bool,
     ) -> Result<Vec<Bytes>> {
         let log = LogReader(self);
-        let mut wanted = Wanted {
+        let mut wanted = ReadRange {
             from,
             below: below.min(self.offsets.end()),
             bytes_max: self.store.shared.memory.lends_at_most(bytes_max),
@@ -122,14 +129,14 @@ impl<P: Platform> Log<P> {
                         continue;
                     }
                     match read.map_err(|error| log.unless_gone(from, error))? {
-                        Found::Moved => log.check_range(wanted.from)?,
-                        Found::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
-                        Found::Batches(bytes) => {
+                        FileRead::Moved => log.check_range(wanted.from)?,
+                        FileRead::Batches(bytes) if bytes.is_empty() => return Ok(Vec::new()),
+                        FileRead::Batches(bytes) => {
                             log.note_missed(&segment, floor.position, bytes.len() as u64);
                             return Ok(vec![bytes]);
                         }
-                        Found::EndOfFile(end) if end < segment.size() => {
-                            // What follows was not written yet when the read began.
+                        FileRead::EndOfFile(end) if end < segment.size() => {
+                            // The following bytes were not written yet when the read began.
                             match segment.slice_resident(end, wanted) {
                                 Resident::Slices(slices) => return Ok(log.lent(slices)),
                                 Resident::Nothing => return Ok(Vec::new()),
@@ -137,15 +144,17 @@ impl<P: Platform> Log<P> {
                                 Resident::Gone => {}
                             }
                         }
-                        Found::EndOfFile(_) => wanted.from = log.beyond(&segment, wanted.from),
+                        FileRead::EndOfFile(_) => wanted.from = log.beyond(&segment, wanted.from),
                     }
                 }
             }
         }
     }
 
-    /// How many bytes a read between the two offsets would find, at most `max`: an estimate without I/O, exact where the
-    /// batches are in memory, up to `index.interval.bytes` too high elsewhere, never 0 when there is something.
+    /// Returns how many bytes a read between the two offsets would find, at most `max`.
+    ///
+    /// It is an estimate without I/O: exact where the batches are in memory, up to
+    /// `index.interval.bytes` too high elsewhere, never 0 when there is something.
     pub fn available_bytes(&self, from: Offset, below: Offset, max: usize) -> usize {
         let below = below.min(self.offsets.end());
         if from >= below {
@@ -165,7 +174,7 @@ impl<P: Platform> Log<P> {
             } else {
                 segment.estimate_end(below)
             };
-            // An estimate of where it starts may lie beyond that of where it ends.
+            // The estimated start may lie beyond the estimated end.
             bytes += end.saturating_sub(start);
         }
         index(bytes.clamp(1, max_bytes.max(1)))
@@ -189,7 +198,8 @@ impl<P: Platform> LogReader<'_, P> {
             Rebuilding(self.0).rebuilt(segment).await?
         };
         if segment.loaded().is_some() {
-            // Somebody was faster, and may have changed them since: what was read is out of date.
+            // Another task was faster, and the indexes may have changed since: these are out of
+            // date.
             return Ok(());
         }
         segment.set_indexes(loaded);
@@ -197,22 +207,24 @@ impl<P: Platform> LogReader<'_, P> {
         Ok(())
     }
 
-    /// How many of the bytes from a batch on are taken, and the offset after them. Much is judged in steps, one such read of
-    /// the shard after the other: others have their turn in between.
+    /// Returns how many of the bytes from a batch on are taken, and the offset after them.
+    ///
+    /// Many bytes are judged in steps, one such read of the shard after the other: other tasks run
+    /// in between.
     async fn check(
         self,
         segment: &Segment<P>,
         end: FileEnd,
         from: Batch,
         bytes: &Bytes,
-        wanted: Wanted,
+        wanted: ReadRange,
     ) -> Result<Option<(usize, Offset)>> {
         let _turn = if bytes.len() > STEP_BYTES {
             self.store.shared.checking.acquire().await.ok()
         } else {
             None
         };
-        let mut checked = Checked::new(wanted, from.lowest);
+        let mut checked = CheckedExtent::new(wanted, from.lowest);
         loop {
             let step = {
                 let epochs = self.epochs.borrow();
@@ -232,8 +244,10 @@ impl<P: Platform> LogReader<'_, P> {
         }
     }
 
-    /// Where a reader goes on when nothing of a segment is at or past an offset that belongs to it. In a log that was never
-    /// compacted, records are missing there.
+    /// Returns where a reader continues when a segment has nothing at or past an offset that
+    /// belongs to it.
+    ///
+    /// In a log that was never compacted, records are missing there.
     fn beyond(self, segment: &Segment<P>, from: Offset) -> Offset {
         let next = segment.next();
         let has_gaps = self.options.borrow().compact || self.compaction.compacted().is_some();
@@ -246,8 +260,9 @@ impl<P: Platform> LogReader<'_, P> {
         next
     }
 
-    /// Slices for a reader; while memory is short in memory of its own: however long it takes to send them, the chunks are
-    /// free for appends.
+    /// Returns slices for a reader; while memory is short, copies of them.
+    ///
+    /// The chunks are then free for appends, however long it takes to send the slices.
     fn lent(self, slices: Vec<Bytes>) -> Vec<Bytes> {
         if !self.store.shared.memory.is_short() {
             return slices;
@@ -256,7 +271,9 @@ impl<P: Platform> LogReader<'_, P> {
         slices.iter().map(copy).collect()
     }
 
-    /// What a failure to read is to the reader: no failure of the disk if the segment was deleted under its hands.
+    /// Returns the error of a failed read as the reader gets it.
+    ///
+    /// If the segment was deleted meanwhile, the disk has not failed: the offset is out of range.
     fn unless_gone(self, from: Offset, error: Error) -> Error {
         match (&error, self.check_range(from)) {
             (Error::Io { .. }, Err(gone)) => gone,
@@ -276,8 +293,8 @@ impl<P: Platform> LogReader<'_, P> {
         Ok(())
     }
 
-    fn plan_read(self, wanted: Wanted) -> Result<Plan<P>> {
-        let Wanted { from, below, .. } = wanted;
+    fn plan_read(self, wanted: ReadRange) -> Result<Plan<P>> {
+        let ReadRange { from, below, .. } = wanted;
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -315,11 +332,11 @@ impl<P: Platform> LogReader<'_, P> {
 
     async fn read_file(
         self,
-        wanted: Wanted,
+        wanted: ReadRange,
         segment: &Rc<Segment<P>>,
         floor: Floor,
         cursor: Option<Cursor>,
-    ) -> Result<Found> {
+    ) -> Result<FileRead> {
         self.store.shared.metrics.cache_misses.inc();
         let generation = self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
@@ -337,8 +354,8 @@ impl<P: Platform> LogReader<'_, P> {
         let is_moved = || generation != self.readers.generation.get();
         let Batch { position, lowest } = match found {
             Ok(Some(found)) => found,
-            Ok(None) => return Ok(Found::EndOfFile(end)),
-            Err(Error::Corrupt { .. }) if is_moved() => return Ok(Found::Moved),
+            Ok(None) => return Ok(FileRead::EndOfFile(end)),
+            Err(Error::Corrupt { .. }) if is_moved() => return Ok(FileRead::Moved),
             Err(error) => return Err(error),
         };
         let bytes = self
@@ -347,11 +364,11 @@ impl<P: Platform> LogReader<'_, P> {
         let from = Batch { position, lowest };
         let end = segment.file_end(end);
         let taken = match self.check(segment, end, from, &bytes, wanted).await {
-            Err(Error::Corrupt { .. }) if is_moved() => return Ok(Found::Moved),
+            Err(Error::Corrupt { .. }) if is_moved() => return Ok(FileRead::Moved),
             taken => taken?,
         };
         let Some((len, next)) = taken else {
-            return Ok(Found::Batches(Bytes::new()));
+            return Ok(FileRead::Batches(Bytes::new()));
         };
         assert!(len <= bytes.len(), "what is taken was read");
         if generation == self.readers.generation.get() {
@@ -362,19 +379,19 @@ impl<P: Platform> LogReader<'_, P> {
                 window,
             });
         }
-        Ok(Found::Batches(bytes.slice(..len)))
+        Ok(FileRead::Batches(bytes.slice(..len)))
     }
 
-    /// Reads what is wanted, or the first batch if that is more and wanted at any price.
+    /// Reads what is wanted, or the first batch if that is longer and `at_least_one` is set.
     async fn read_range(
         self,
         segment: &Segment<P>,
         file: &File<P>,
         position: u64,
         end: u64,
-        wanted: Wanted,
+        wanted: ReadRange,
     ) -> Result<Bytes> {
-        // A cut may have made it shorter.
+        // A truncation may have made the segment shorter.
         let room = index(end.saturating_sub(position));
         let len = buffer_len(wanted.bytes_max.max(WALK_BYTES), position).min(room);
         let path = segment.path(Role::Log);
@@ -397,7 +414,7 @@ impl<P: Platform> LogReader<'_, P> {
     }
 }
 
-/// `len`, or a little less when a whole number of blocks around it then fits a buffer of a power of two.
+/// Returns `len`, or a little less to fit the blocks around it into a buffer of a power of two.
 fn buffer_len(len: usize, position: u64) -> usize {
     let within_block = index(position % BLOCK_BYTES as u64);
     if len.is_power_of_two() && len > BLOCK_BYTES {

@@ -1,11 +1,13 @@
-//! Finding out, at the start, what a log consists of and where it ends.
+//! Finds out, at the start, what a log consists of and where it ends.
 //!
-//! After a clean stop lengths and indexes are trusted; only what the last index entry leaves open is looked at. After a
-//! crash everything below the recovery point is trusted, the rest is read, batch by batch, and the log ends at the first
-//! position where no valid batch follows: right length, format, CRC, offset, and an epoch that does not fall. What comes
-//! after is cut off, segments after it are removed, so that nothing stale can ever be taken for a batch later; where it is
+//! After a clean stop, lengths and indexes are trusted; only what the last index entry leaves open
+//! is read. After a crash, everything below the recovery point is trusted. The rest is read, batch
+//! by batch, and the log ends at the first position where no valid batch follows: right length,
+//! format, CRC, offset, and an epoch that does not fall. What comes after is cut off, and segments
+//! after it are removed, so that nothing stale can ever be taken for a batch later; where it is
 //! more than what was being written when the process ended, it is set aside (`recover/cut_off.rs`).
-//! Producers are restored from the newest snapshot that is not past the trusted part, and the batches after it.
+//! Producers are restored from the newest snapshot that is not past the trusted part, and the
+//! batches after it.
 
 #![cfg_attr(
     not(test),
@@ -29,8 +31,8 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::options::{LogOptions, OpenAs};
 use crate::segment::naming::Role;
-use crate::segment::scan::{Expected, Scan};
-use crate::segment::{File, Loaded, Segment, load};
+use crate::segment::scan::{ExpectedBatch, Scan};
+use crate::segment::{File, LoadedIndexes, Segment, load};
 use crate::store::Store;
 
 mod cut_off;
@@ -39,7 +41,7 @@ mod epochs;
 mod producers;
 mod stamps;
 
-/// No log comes near: an offset from here on is damage.
+/// No log gets that long: an offset from here on is damage.
 const OFFSET_MAX: Offset = Offset(1 << 62);
 
 /// Bytes of one read while batches are verified.
@@ -47,8 +49,8 @@ const VERIFY_BYTES: usize = 1 << 20;
 /// Bytes of one read while only headers are looked at.
 const WALK_BYTES: usize = 16 << 10;
 
-/// A log's state as found.
-pub(super) struct Recovered<P: Platform> {
+/// The state of a log as it was found.
+pub(super) struct RecoveredLog<P: Platform> {
     pub(super) segments: VecDeque<Rc<Segment<P>>>,
     pub(super) log_start: Offset,
     pub(super) end: Offset,
@@ -58,7 +60,7 @@ pub(super) struct Recovered<P: Platform> {
     pub(super) producers: ProducerStates,
     /// Bytes that had to be verified.
     pub(super) scanned_bytes: u64,
-    /// It is what a clean stop leaves, or new.
+    /// True when the log is what a clean stop leaves, or new.
     left_clean: bool,
 }
 
@@ -68,28 +70,28 @@ struct Recovery<'a, P: Platform> {
     folder: &'a Folder,
     options: &'a LogOptions,
     clean: bool,
-    /// Compaction may have left gaps between offsets: it may now, or it has been at it.
+    /// Compaction may have left gaps between offsets: it is enabled, or has run.
     gaps: bool,
     epochs: EpochCache,
-    /// What the file of epochs says and what the batches say are two things.
+    /// The epochs in the file differ from those of the batches.
     epochs_differ: bool,
-    /// The epoch of the batch that was checked last.
+    /// The epoch of the last batch that was checked.
     met_epoch: Option<LeaderEpoch>,
     producers: ProducerStates,
     scanned_bytes: u64,
     now_ms: i64,
-    /// Below it everything was durable, if the checkpoint is right.
+    /// Everything below was durable, if the checkpoint is right.
     durable: Offset,
     topic_id: TopicId,
 }
 
-/// How one segment turned out.
-struct Checked {
+/// What was found of one segment.
+struct CheckedSegment {
     size: u64,
-    expected: Expected,
+    expected: ExpectedBatch,
     /// All bytes of the file are batches.
     whole: bool,
-    /// Its index told of transactions that ended behind its end.
+    /// Its index names transactions that ended behind its end.
     is_misled: bool,
 }
 
@@ -101,7 +103,7 @@ pub(super) async fn recover<P: Platform>(
     how: OpenAs,
     epochs: EpochCache,
     topic_id: TopicId,
-) -> Result<Recovered<P>> {
+) -> Result<RecoveredLog<P>> {
     let how = plausible(how, folder);
     let trusted = if how.clean {
         Offset(i64::MAX)
@@ -151,7 +153,7 @@ pub(super) async fn recover<P: Platform>(
     Ok(recovered)
 }
 
-/// What is known of the log, without what cannot be right.
+/// Returns what is known of the log, without impossible values.
 fn plausible(mut how: OpenAs, folder: &Folder) -> OpenAs {
     for (offset, name) in [
         (&mut how.log_start, "log start"),
@@ -167,8 +169,8 @@ fn plausible(mut how: OpenAs, folder: &Folder) -> OpenAs {
 }
 
 impl<P: Platform> Recovery<'_, P> {
-    /// `None` when the log is not what a clean stop leaves.
-    async fn run(mut self, trusted: Offset, how: OpenAs) -> Result<Option<Recovered<P>>> {
+    /// Runs the recovery; `None` when the log is not what a clean stop leaves.
+    async fn run(mut self, trusted: Offset, how: OpenAs) -> Result<Option<RecoveredLog<P>>> {
         let bases = self.folder.bases();
         let Some(&first) = bases.first() else {
             return Ok(Some(self.empty(how.log_start)));
@@ -177,7 +179,8 @@ impl<P: Platform> Recovery<'_, P> {
         self.refuse_absent(bases.split_at(opened).1)?; // Bounded: one of them is opened.
         let mut segments = self.sealed(&bases, opened);
         let (last, indexes, start) = self.starting_point(&bases, opened, trusted).await?;
-        // Without its indexes, a segment's aborted transactions are found again by replaying all of it.
+        // If the segment is read without its indexes, all of it has to be replayed to find its
+        // aborted transactions.
         let snapshot_max = if start.position == 0 {
             last.base
         } else {
@@ -210,7 +213,7 @@ impl<P: Platform> Recovery<'_, P> {
             }
             segment.roll(base);
             expected.offset = base;
-            let loaded = Loaded {
+            let loaded = LoadedIndexes {
                 indexes: Indexes::new(base, self.index_options()),
                 aborted: TxnIndex::new(),
             };
@@ -238,33 +241,34 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(Some(self.finish(segments, log_start, end, recovery_point)))
     }
 
-    /// The first segment that is looked at; those before it are trusted.
+    /// Returns the position of the first segment that is read; those before it are trusted.
     fn first_opened(&self, bases: &[Offset], trusted: Offset) -> usize {
-        // Strictly below: the segment that ends at the recovery point may have been saved while it was active, and not
-        // sealed since.
+        // Strictly below: the segment that ends at the recovery point may have been saved while it
+        // was active, and not sealed since.
         let below = bases.partition_point(|base| *base < trusted);
         let opened = below.saturating_sub(1);
         let base = bases.get(opened);
         let is_absent = base.is_some_and(|base| self.folder.absent.contains_key(base));
-        // One that is not there cannot be sealed now; it was durable up to the next.
+        // An absent segment cannot be sealed now; it was durable up to the next one.
         if is_absent && bases.get(below).is_some_and(|next| *next <= trusted) {
             return below;
         }
         opened
     }
 
-    /// True when the segment at `next` belongs behind what was found of the one before.
-    fn follows(&self, checked: &Checked, next: Option<Offset>, log_start: Offset) -> bool {
+    /// Returns true when the segment at `next` follows what was found of the one before.
+    fn follows(&self, checked: &CheckedSegment, next: Option<Offset>, log_start: Offset) -> bool {
         let end = checked.expected.offset;
         next.is_some_and(|base| {
-            // With a gap before it, a segment follows only what is known to be all of the one before.
+            // Behind a gap, a segment follows only if all of the one before is valid.
             let gap = self.gaps && checked.whole && base > end;
-            // What lies before the log start was deleted. One of it may have stayed, with a hole behind it that says nothing.
+            // What lies before the log start was deleted. One such segment may have stayed, with a
+            // hole behind it that means nothing.
             base == end || gap || (base > end && base <= log_start)
         })
     }
 
-    /// Where the log starts, by what is known and what was found.
+    /// Returns where the log starts, by what is known and what was found.
     fn log_start(&self, how: OpenAs, first: Offset, end: Offset) -> Offset {
         let folder = self.folder.path.display();
         let log_start = how.log_start.max(first);
@@ -273,7 +277,7 @@ impl<P: Platform> Recovery<'_, P> {
                 "the log ends before what was durable: records are missing, or the checkpoint is wrong");
         }
         if log_start > end && self.clean {
-            // What a clean stop has left is whole, so it is the checkpoint that is wrong.
+            // A clean stop leaves a whole log, so the checkpoint is wrong.
             tracing::warn!(%folder, %end, %log_start,
                 "the checkpoint of log starts is beyond the end of the log, and is not used");
             return first;
@@ -287,8 +291,8 @@ impl<P: Platform> Recovery<'_, P> {
         log_start: Offset,
         end: Offset,
         recovery_point: Offset,
-    ) -> Recovered<P> {
-        Recovered {
+    ) -> RecoveredLog<P> {
+        RecoveredLog {
             segments,
             log_start,
             end,
@@ -301,7 +305,9 @@ impl<P: Platform> Recovery<'_, P> {
         }
     }
 
-    /// The log of the metadata: whole batches of it do not go, not even under another name, unless somebody says so.
+    /// Returns true for the metadata log.
+    ///
+    /// Its whole batches are not removed or set aside unless an operator does it.
     fn is_metadata(&self) -> bool {
         self.topic_id == TopicId::METADATA
     }
@@ -313,9 +319,9 @@ impl<P: Platform> Recovery<'_, P> {
         }
     }
 
-    /// A log without records.
-    fn empty(mut self, base: Offset) -> Recovered<P> {
-        let loaded = Loaded {
+    /// Returns a log without records.
+    fn empty(mut self, base: Offset) -> RecoveredLog<P> {
+        let loaded = LoadedIndexes {
             indexes: Indexes::new(base, self.index_options()),
             aborted: TxnIndex::new(),
         };
@@ -340,7 +346,7 @@ impl<P: Platform> Recovery<'_, P> {
         Rc::new(segment)
     }
 
-    /// A segment on a path that is not there: it holds its place.
+    /// Returns a segment that holds the place of one on an absent path.
     fn absent(&self, base: Offset, next: Offset) -> Segment<P> {
         let place = self.folder.absent.get(&base);
         let place = place.expect("a base is that of a file or of a note");
@@ -349,7 +355,8 @@ impl<P: Platform> Recovery<'_, P> {
         Segment::absent(folder.into(), (base, next), self.now_ms)
     }
 
-    /// Where the log ends cannot be known while a segment that may be its last is not there.
+    /// Refuses an absent segment among `bases`: where the log ends is not known without its last
+    /// segment.
     fn refuse_absent(&self, bases: &[Offset]) -> Result<()> {
         let absent = bases
             .iter()
@@ -360,7 +367,7 @@ impl<P: Platform> Recovery<'_, P> {
         }
     }
 
-    /// The segments before the `opened`-th, trusted as they are.
+    /// Returns the segments before the `opened`-th, trusted as they are.
     fn sealed(&self, bases: &[Offset], opened: usize) -> VecDeque<Rc<Segment<P>>> {
         let pairs = bases.iter().zip(bases.iter().skip(1)).take(opened);
         pairs
@@ -372,20 +379,21 @@ impl<P: Platform> Recovery<'_, P> {
             .collect()
     }
 
-    /// The first segment to be looked at, what its index says of the trusted part, and where the rest begins.
+    /// Returns the first segment to be read, its index of the trusted part, and where the rest
+    /// begins.
     async fn starting_point(
         &self,
         bases: &[Offset],
         opened: usize,
         trusted: Offset,
-    ) -> Result<(Rc<Segment<P>>, Loaded, Start)> {
+    ) -> Result<(Rc<Segment<P>>, LoadedIndexes, Start)> {
         let base = bases.get(opened).copied();
         let base = base.expect("one is looked at, if there is any");
         let segment = self.stored(base, base);
         let gaps = self.gaps;
         let mut start = Start {
             position: 0,
-            expected: Expected {
+            expected: ExpectedBatch {
                 offset: base,
                 gaps,
                 epoch: LeaderEpoch(i32::MIN),
@@ -414,12 +422,13 @@ impl<P: Platform> Recovery<'_, P> {
                         .map_err(Error::io("read", &path))?)
             {
                 start.position = position;
-                // Batches decide: what a file says of their epochs is no reason to refuse one.
-                // No index entry says where the first one is, and no CRC. It begins with its segment, or, in a log of others
-                // that was left cleanly, behind a gap, if the log then ends where it was durable.
+                // The batches decide: the epochs in a file are no reason to refuse a batch.
+                // No index entry and no CRC says where the first batch begins. It begins with its
+                // segment; or behind a gap, in a log adopted after a clean stop of another broker,
+                // if the log then ends where it was durable.
                 let says_gap = base < header.base_offset && header.base_offset < self.durable;
                 start.is_gap = position == 0 && self.clean && !gaps && says_gap;
-                start.expected = Expected {
+                start.expected = ExpectedBatch {
                     offset: if position > 0 || start.is_gap {
                         header.base_offset
                     } else {
@@ -436,19 +445,19 @@ impl<P: Platform> Recovery<'_, P> {
                 return Ok((segment, loaded, start));
             }
         }
-        let loaded = Loaded {
+        let loaded = LoadedIndexes {
             indexes: Indexes::new(base, self.index_options()),
             aborted: TxnIndex::new(),
         };
         Ok((segment, loaded, start))
     }
 
-    /// Shows the index the batches after its last time entry, whose timestamps it does not know.
+    /// Shows the index the batches after its last time entry, whose timestamps it lacks.
     async fn observe_trusted(
         &self,
         segment: &Segment<P>,
         file: &File<P>,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedIndexes,
         upto: u64,
     ) -> Result<()> {
         let from = u64::from(loaded.indexes.observe_from());
@@ -461,15 +470,16 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// Walks over the batches of a segment from `position` on and takes note of them, up to the first that is not valid.
+    /// Checks and notes the batches of a segment from `position` on, up to the first that is not
+    /// valid.
     async fn check(
         &mut self,
         segment: &Segment<P>,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedIndexes,
         position: u64,
-        mut expected: Expected,
+        mut expected: ExpectedBatch,
         next: Option<Offset>,
-    ) -> Result<Checked> {
+    ) -> Result<CheckedSegment> {
         let file = self.file_of(segment).await?;
         let path = segment.path(Role::Log);
         let io = |error| Error::io("read", &path)(error);
@@ -497,7 +507,7 @@ impl<P: Platform> Recovery<'_, P> {
         if !self.clean {
             self.scanned_bytes += size - position;
         }
-        Ok(Checked {
+        Ok(CheckedSegment {
             size,
             expected,
             whole: size == len,
@@ -510,7 +520,7 @@ impl<P: Platform> Recovery<'_, P> {
 #[derive(Clone, Copy)]
 struct Start {
     position: u64,
-    expected: Expected,
-    /// The first batch of the segment says that it begins behind its base.
+    expected: ExpectedBatch,
+    /// The header of the segment's first batch says that it begins behind the segment's base.
     is_gap: bool,
 }

@@ -1,13 +1,16 @@
-//! A log on its way to another log directory: a copy beside it, then a switch by renaming.
+//! Moves a log to another log directory: a copy beside it, then a switch by renaming.
 //!
-//! The copy (`<topic>-<partition>.<unique>-future`, as Kafka names it) takes the sealed segments while the log serves;
-//! what grows is copied when the log has been closed, which is why it is rolled before. Order of the switch: everything
-//! in the copy is synced, the copy says where it came from (`moved.metadata`), it gets the log's name, the old folder
-//! loses it. Invariant: from the renaming on both folders hold the same until the old one is gone, and the one with the
-//! note is the log; before it the copy is nothing, and a start removes it. A renaming of which it is not known whether it is
-//! durable is taken back, durably; where that fails, too, the log is left to the next start (`is_undecided`).
-//! Segments on other tiers' paths stay where they are; their notes go along.
-//! Not here: when to move, who waits, opening the log in its new place (`Store::open_log`).
+//! The copy (`<topic>-<partition>.<unique>-future`, as Kafka names it) takes the sealed segments
+//! while the log serves; the active one is copied when the log has been closed, which is why it is
+//! rolled before. Order of the switch: everything in the copy is synced, the copy says where it
+//! came from (`moved.metadata`), it gets the log's name, the old folder loses it. Invariant: from
+//! the renaming on both folders hold the same until the old one is gone, and the one with the note
+//! is the log; before it the copy does not count, and a start removes it. A renaming that may not
+//! be durable is taken back, durably; where that fails, too, the log is left to the next start
+//! (`is_undecided`).
+//! Segments on other tiers' paths stay where they are; their notes are copied.
+//! It does not: decide when to move or who waits, or open the log in its new place
+//! (`Store::open_log`).
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;
@@ -32,38 +35,43 @@ use crate::store::LogPoints;
 use crate::tier::copy::{self, Original, Trouble};
 use crate::tier::pace::MoveRate;
 
-/// Small files of a log that are copied with it are no longer.
+/// Longest of the small files that are copied with a log.
 const COPIED_BYTES_MAX: u64 = 256 << 20;
 /// How often what fails for want of descriptors is tried, where it cannot be left as it is.
 const TRIES: usize = 40;
 const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
 
-/// A copy under way. Dropping it leaves a folder that [`Relocation::abandon`] removes, or the next start.
+/// A copy under way.
+///
+/// Dropping it leaves a folder that [`Relocation::abandon`] removes, or the next start.
 pub struct Relocation<P: Platform> {
     log: Rc<Log<P>>,
-    /// The log directory that it goes to.
+    /// The log directory that the log goes to.
     dir: PathBuf,
-    /// The copy.
+    /// The folder of the copy.
     folder: PathBuf,
-    copied: RefCell<Vec<Copied<P>>>,
+    copied: RefCell<Vec<CopiedSegment<P>>>,
     bytes: Cell<u64>,
     cancelled: Cell<bool>,
-    /// Both folders may count after a start: neither may be written to before.
+    /// Either folder may count after a start: neither may be written to before.
     undecided: Cell<bool>,
     /// The new name of the folder that the log has left.
     retired: RefCell<Option<PathBuf>>,
-    /// Of what is copied while the log serves.
+    /// The rate of what is copied while the log serves.
     rate: Arc<MoveRate>,
 }
 
-/// A segment whose copy is whole, as long as it is still this one and was not cut since.
-struct Copied<P: Platform> {
+/// A segment whose copy is whole, as long as the log has this segment and it was not truncated
+/// since.
+struct CopiedSegment<P: Platform> {
     segment: Rc<Segment<P>>,
     cuts: u32,
 }
 
 impl<P: Platform> Relocation<P> {
-    /// Makes the folder of a copy of `log` in the log directory `dir`. Until the switch it goes at `rate`.
+    /// Makes the folder of a copy of `log` in the log directory `dir`.
+    ///
+    /// Until the switch, the copying is limited to `rate`.
     pub async fn begin(log: &Rc<Log<P>>, dir: &Path, rate: Arc<MoveRate>) -> Result<Self> {
         let store = log.store();
         let platform = &store.shared.platform;
@@ -97,17 +105,17 @@ impl<P: Platform> Relocation<P> {
         })
     }
 
-    /// The log directory that the log goes to.
+    /// Returns the log directory that the log goes to.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Bytes of records that have been copied.
+    /// Returns the bytes of records that have been copied.
     pub fn copied_bytes(&self) -> u64 {
         self.bytes.get()
     }
 
-    /// The end of what has been copied in one piece; the log start if there is nothing yet.
+    /// Returns the largest end of the copied segments; the log start if there is none yet.
     pub fn copied_end(&self) -> Offset {
         let copied = self.copied.borrow();
         let ends = copied.iter().map(|copied| copied.segment.next());
@@ -119,17 +127,20 @@ impl<P: Platform> Relocation<P> {
         self.cancelled.set(true);
     }
 
-    /// True when nobody wants it any more.
+    /// Returns true when the copy has been cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.get()
     }
 
-    /// True when only a start can say in which directory the log is: it must not be opened before.
+    /// Returns true when only a start can find out in which directory the log is.
+    ///
+    /// The log must not be opened before.
     pub fn is_undecided(&self) -> bool {
         self.undecided.get()
     }
 
-    /// Copies the sealed segments that have not been; gives the bytes at home that are left by then.
+    /// Copies the sealed segments that have not been copied; returns the bytes at home that are
+    /// left.
     pub async fn catch_up(&self) -> Result<u64> {
         for segment in self.sealed() {
             self.copy(&segment, &self.rate).await?;
@@ -141,8 +152,10 @@ impl<P: Platform> Relocation<P> {
             .fold(0, u64::saturating_add))
     }
 
-    /// Completes the copy of the log, which has been closed, and gives it the log's name. Until this has succeeded the log
-    /// is where it was; afterwards it is in the new directory, and [`Relocation::retire`] removes the old copy.
+    /// Completes the copy of the log, which has been closed, and gives it the log's name.
+    ///
+    /// Until this has succeeded the log is where it was; afterwards it is in the new directory, and
+    /// [`Relocation::retire`] removes the old copy.
     pub async fn switch(&self, from: Uuid) -> Result<LogPoints> {
         if !self.log.is_closed() || self.is_cancelled() {
             return Err(Error::Closed);
@@ -152,7 +165,7 @@ impl<P: Platform> Relocation<P> {
             let wanted = segments.iter().filter(|segment| self.is_wanted(segment));
             wanted.cloned().collect()
         };
-        // Nobody can write meanwhile: it goes as fast as it can.
+        // The log takes no writes meanwhile: the copying goes as fast as it can.
         let unlimited = MoveRate::default();
         for segment in rest {
             self.copy(&segment, &unlimited).await?;
@@ -188,7 +201,9 @@ impl<P: Platform> Relocation<P> {
         Ok(points)
     }
 
-    /// Takes the log's name from the copy, and before that the note with which it would be the log, both durably.
+    /// Takes the log's name from the copy, and before that the note that would make it the log.
+    ///
+    /// Both are durable when it returns.
     async fn take_back(&self, home: &Path) -> Result<()> {
         let disk = self.log.store.disk();
         let note = home.join(moved_log::FILE);
@@ -205,7 +220,9 @@ impl<P: Platform> Relocation<P> {
         synced.map_err(Error::dir_sync(dir))
     }
 
-    /// Does something that may be done again, while the machine is short of what it takes.
+    /// Repeats an attempt while the machine is short of descriptors or memory.
+    ///
+    /// The attempt must be repeatable.
     async fn patiently(&self, mut attempt: impl AsyncFnMut() -> Result<()>) -> Result<()> {
         for _ in 1..TRIES {
             match attempt().await {
@@ -219,8 +236,10 @@ impl<P: Platform> Relocation<P> {
         attempt().await
     }
 
-    /// Takes the name from the folder that the log has left, durably, and removes it after `file.delete.delay.ms`. What
-    /// fails may be tried again.
+    /// Takes the name from the folder that the log has left, and removes it after
+    /// `file.delete.delay.ms`.
+    ///
+    /// The loss of the name is durable when it returns. After a failure it may be called again.
     pub async fn retire(&self) -> Result<()> {
         let log = &self.log;
         let store = log.store.clone();
@@ -251,18 +270,18 @@ impl<P: Platform> Relocation<P> {
         Ok(())
     }
 
-    /// True when the folder that the log has left has lost its name, durably or not.
+    /// Returns true when the folder that the log has left has lost its name, durably or not.
     pub fn is_unnamed(&self) -> bool {
         self.retired.borrow().is_some()
     }
 
-    /// The old folder is gone and the checkpoints name the log: its note has nothing to say any more.
+    /// Removes the note: the old folder is gone, and the checkpoints name the log.
     pub async fn settle(&self) -> Result<()> {
         let home = self.dir.join(naming::folder_name(&self.log.partition));
         super::files::remove(self.log.store.disk(), &home.join(moved_log::FILE)).await
     }
 
-    /// Removes a copy that is not to be.
+    /// Removes a copy that is not wanted any more.
     pub async fn abandon(&self) {
         self.cancel();
         match self.log.store.disk().remove_dir(&self.folder).await {
@@ -273,7 +292,7 @@ impl<P: Platform> Relocation<P> {
         }
     }
 
-    /// True for a segment at home whose copy is missing, or of what it no longer is.
+    /// Returns true for a segment at home whose copy is missing or out of date.
     fn is_wanted(&self, segment: &Rc<Segment<P>>) -> bool {
         let copied = self.copied.borrow();
         let has = copied
@@ -292,7 +311,7 @@ impl<P: Platform> Relocation<P> {
     async fn copy(&self, segment: &Rc<Segment<P>>, rate: &MoveRate) -> Result<()> {
         let disk = self.log.store.disk();
         let (cuts, size) = (segment.cuts(), segment.size());
-        // What grows until the switch is sealed by it.
+        // The switch seals the active segment.
         let sealed_ms = if segment.is_sealed() {
             segment.sealed_ms()
         } else {
@@ -319,7 +338,7 @@ impl<P: Platform> Relocation<P> {
             }
             Ok(())
         };
-        // Gone, or given to another tier, while it waited for its turn.
+        // It was deleted, or moved to another tier, while it waited for its turn.
         if !self.is_there(segment, cuts) {
             return Ok(());
         }
@@ -328,14 +347,17 @@ impl<P: Platform> Relocation<P> {
             return Err(Error::Closed);
         }
         if !self.is_there(segment, cuts) {
-            // Retention, compaction or another tier has it; what there is of the copy goes at the switch.
+            // Retention, compaction or another tier has it; the switch removes what there is of the
+            // copy.
             return Ok(());
         }
         match result {
             Ok(()) => {
                 self.bytes.set(self.bytes.get() + size);
                 let segment = Rc::clone(segment);
-                self.copied.borrow_mut().push(Copied { segment, cuts });
+                self.copied
+                    .borrow_mut()
+                    .push(CopiedSegment { segment, cuts });
                 Ok(())
             }
             Err(Trouble::Overtaken) => Ok(()),
@@ -354,13 +376,13 @@ impl<P: Platform> Relocation<P> {
         }
     }
 
-    /// True while the segment is one of the log's and has not been cut.
+    /// Returns true while the log has the segment and it has not been truncated.
     fn is_there(&self, segment: &Rc<Segment<P>>, cuts: u32) -> bool {
         let segments = self.log.segments.all();
         segment.cuts() == cuts && segments.iter().any(|other| Rc::ptr_eq(other, segment))
     }
 
-    /// Producer snapshots, checkpoints and notes: all that is at home and no segment.
+    /// Copies producer snapshots, checkpoints and notes: everything at home but segments.
     async fn copy_small_files(&self) -> Result<()> {
         let log = &self.log;
         let entries = log.store.disk().list(&log.folder).await;
@@ -387,7 +409,8 @@ impl<P: Platform> Relocation<P> {
                 let written = disk.replace_file(&to, &bytes).await;
                 written.map_err(Error::io("write", &to))
             }
-            // Without aborted transactions there is no index of them; any other index is made anew.
+            // A segment without aborted transactions has no index of them; any other index is
+            // rebuilt.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 super::files::remove(disk, &to).await
             }

@@ -1,11 +1,14 @@
-//! Showing producers the batches of a segment, by their headers.
+//! Shows producers the batches of a segment, by their headers.
 //!
-//! What was trusted may have rotted. A batch that stands in order, behind the one before it and before the one after it, is shown
-//! as it is. Where they contradict each other the CRC is computed, which is over everything but the base offset and the epoch: if it
-//! is right the batch is shown where it can stand, if not it is not shown; readers do not get it either. Without this rule
-//! one bit ends what is known of all producers beyond the log, or keeps a transaction open for ever. The CRC of a marker is
-//! always computed: one that is damaged is shown, and told of.
-//! It does not: say which segments are walked, count the damage, or find wrong bits in a batch that stands in order.
+//! What was trusted may have rotted. A batch that stands in order, behind the one before it and
+//! before the one after it, is shown as it is. Where they contradict each other, the CRC is
+//! computed, which covers everything but the base offset and the epoch: if it is right, the batch
+//! is shown at the offset where it can stand; if not, it is not shown, and readers do not get it
+//! either. Without this rule one bit would end what is known of all producers beyond the log, or
+//! keep a transaction open for ever. The CRC of a marker is always computed: a damaged marker is
+//! shown, and reported.
+//! It does not: say which segments are walked, count the damage, or find wrong bits in a batch that
+//! stands in order.
 
 use std::io;
 use std::path::Path;
@@ -21,19 +24,19 @@ use super::txn_index::AbortedTxn;
 use crate::segment::scan::{NO_BATCH, Scan};
 use crate::segment::stamps::{FileEnd, WRONG_OFFSET};
 
-/// No marker is larger: what says so is none, and is not read.
+/// Largest marker; a longer control batch is none, and is not read.
 const MARKER_BYTES_MAX: usize = 4 << 10;
 
 const WRONG_CRC: &str = "the CRC is wrong";
 
-/// The first damage of a segment that was walked over.
+/// The first damage found in a walk over a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Damage {
     /// Where its batch begins.
     pub(super) position: u64,
     /// What is wrong there.
     pub(super) reason: &'static str,
-    /// There, or behind it, is something that was not shown.
+    /// Something there, or behind it, was not shown.
     pub(super) hides: bool,
 }
 
@@ -48,7 +51,7 @@ impl Damage {
     }
 }
 
-/// Says where a segment is damaged.
+/// Logs where a segment is damaged.
 pub(super) fn tell_of(path: &Path, damage: Damage) {
     let Damage {
         position,
@@ -59,8 +62,9 @@ pub(super) fn tell_of(path: &Path, damage: Damage) {
         "a segment is damaged: what its producers wrote there may not be known");
 }
 
-/// Shows `states` what a segment that begins at `base` and ends at `end` has beyond what they know; `aborted` is given
-/// the transactions that end as aborted there.
+/// Shows `states` what they lack of a segment that begins at `base` and ends at `end`.
+///
+/// `aborted` is given the transactions that end as aborted there.
 pub(super) async fn replay<F: DiskFile>(
     scan: &mut Scan<'_, F>,
     (base, end): (Offset, FileEnd),
@@ -72,10 +76,10 @@ pub(super) async fn replay<F: DiskFile>(
     while let Some(header) = scan.header().await? {
         let placed = placed(scan, &header, lowest, end).await?;
         if placed == Some(header) && is_marker(&header) && !scan.crc_is_right(&header).await? {
-            // It may say the opposite of what it said. Its transaction is over all the same.
+            // Its outcome may be inverted, but its transaction is over in any case.
             Damage::note(&mut damage, scan.position(), WRONG_CRC, false);
         } else if placed != Some(header) {
-            // Moved down to what the states know already, it is not seen.
+            // If the batch is moved down to what the states already know, they do not see it.
             let is_seen = placed.is_some_and(|placed| placed.next_offset() > states.end());
             Damage::note(&mut damage, scan.position(), WRONG_OFFSET, !is_seen);
         }
@@ -88,13 +92,15 @@ pub(super) async fn replay<F: DiskFile>(
         scan.skip(&header);
     }
     if !scan.is_end(scan.position()) {
-        // Without its length nothing behind it is found.
+        // Without the length of this batch, what is behind it cannot be found.
         Damage::note(&mut damage, scan.position(), NO_BATCH, true);
     }
     Ok(damage)
 }
 
-/// The batch at `scan`, which cannot begin before `lowest`, with the base offset that it can have; `None` when it is damaged.
+/// Returns the batch at `scan` with the base offset that it can have, which is not before `lowest`.
+///
+/// Returns `None` when the batch is damaged.
 async fn placed<F: DiskFile>(
     scan: &mut Scan<'_, F>,
     header: &BatchHeader,
@@ -108,7 +114,7 @@ async fn placed<F: DiskFile>(
     let (base, next) = (header.base_offset, header.next_offset());
     let stands = base >= lowest && next <= end.bound;
     let agrees = match following {
-        // One that follows and begins before this one can is wrong itself.
+        // A next batch that begins before this one can is wrong itself.
         Some(following) => following >= next || following < lowest,
         None => base == lowest,
     };
@@ -127,7 +133,8 @@ fn is_marker(header: &BatchHeader) -> bool {
     header.is_control() && header.size_bytes <= MARKER_BYTES_MAX
 }
 
-/// Shows `states` the batch at `scan`, if they do not know it; gives the transaction that it ends as aborted.
+/// Shows `states` the batch at `scan`, if they lack it; returns the transaction that it ends as
+/// aborted.
 pub(super) async fn show<F: DiskFile>(
     scan: &mut Scan<'_, F>,
     header: &BatchHeader,

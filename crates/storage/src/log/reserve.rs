@@ -1,28 +1,29 @@
-//! Room that a log keeps in its file behind its end (`LogOptions::reserve_bytes`): appends fit in there when the disk has
-//! not a byte left.
+//! Room that a log keeps in its file behind its end (`LogOptions::reserve_bytes`), for appends when
+//! the disk is full.
 //!
-//! The room is made like that of `preallocate`, and a clean stop gives it back. Invariant: it is made when there is room,
-//! after an append and on demand; without any the log works as one that reserves nothing. It does not: say who may use it.
+//! The room is made like that of `preallocate`, and a clean stop gives it back. Invariant: it is
+//! made when there is room, after an append and on demand; without room the log works like one that
+//! reserves nothing. It does not: say who may use it.
 
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, DiskFile};
 
 use super::Log;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::views::Upkeeping;
 use crate::segment::naming::Role;
 
-/// Less is not worth asking for.
+/// Smallest reserve that is worth asking for.
 const RESERVE_BYTES_MIN: u64 = 64 << 10;
 
 impl<P: Platform> Log<P> {
-    /// Bytes that can be appended without any room from the file system.
+    /// Returns the bytes that can be appended without any room from the file system.
     pub fn reserved_bytes(&self) -> u64 {
         let active = self.segments.active();
         active.allocated().saturating_sub(active.size())
     }
 
-    /// Makes the reserve whole, or as large as there is room for; fails where that is not all of it.
+    /// Makes the reserve whole, or as large as there is room for; fails if that is not all of it.
     pub async fn reserve(&self) -> Result<()> {
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
@@ -34,7 +35,9 @@ impl<P: Platform> Log<P> {
 }
 
 impl<P: Platform> Upkeeping<'_, P> {
-    /// True when the reserve is not whole, and can be made so. A part of it may be used before more is asked for.
+    /// Returns true when the reserve is not whole and can be made so.
+    ///
+    /// A part of it may be used before more is asked for.
     pub(super) fn wants_reserve(self, bytes: u64) -> bool {
         bytes > 0
             && self.segments.active().is_named()
@@ -42,7 +45,7 @@ impl<P: Platform> Upkeeping<'_, P> {
             && self.reserved_bytes() < bytes - bytes / 8
     }
 
-    /// The gate is held.
+    /// Makes the reserve; the caller holds the gate.
     pub(super) async fn make_reserve(self) -> Result<()> {
         let active = self.segments.active();
         let file = active.file(self.store.disk()).await?;
@@ -64,7 +67,7 @@ impl<P: Platform> Upkeeping<'_, P> {
                     active.has_room(upto);
                     break;
                 }
-                Err(error) if error.kind() == Kind::Full => {
+                Err(error) if error.kind() == FailureKind::Full => {
                     failed.get_or_insert(error);
                     bytes /= 2;
                 }

@@ -1,8 +1,9 @@
-//! Where the log starts: deleting old segments by age and size, and deleting records by offset.
+//! Where the log starts: deletion of old segments by age and size, and of records by offset.
 //!
-//! Only segments wholly below the high watermark go. A deleted segment's files are renamed at once and removed later, so
-//! that readers under way finish. The active segment goes like any other when all of it is too old, after a roll.
-//! Ages are judged by a [`Reading`]: a wall clock that was just set makes nothing old.
+//! Only segments wholly below the high watermark go. A deleted segment's files are renamed at once
+//! and removed later, so that reads under way finish. The active segment goes like any other when
+//! all of it is too old, after a roll. Ages are judged by a [`Reading`]: a wall clock that was just
+//! set makes nothing old.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use wire::types::Offset;
 
 use super::Log;
 use super::files::remove;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{
     Appending, Flushing, LogCondition, LogFolders, Looking, Retaining, Truncating, Upkeeping,
 };
@@ -33,7 +34,7 @@ const INDEXES: [Role; 4] = [
 ];
 
 impl<P: Platform> Log<P> {
-    /// Deletes the segments that retention and the log start offset allow; says how many.
+    /// Deletes the segments that retention and the log start offset allow; returns how many.
     pub async fn retain(&self, now: impl Into<Reading>) -> Result<usize> {
         let now = now.into();
         if self.is_closed() {
@@ -45,13 +46,13 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        // It may have been closed meanwhile, and its folder be another's.
+        // The log may have been closed meanwhile, and its folder opened as another log.
         if self.is_closed() {
             return Err(Error::Closed);
         }
         let options = self.options();
         let count = Retaining(self).deletable(&options, now).await?;
-        // A log that failed goes on in no other segment, and may not end where its last one does.
+        // A failed log cannot continue in another segment, and may not end where its last one does.
         let is_last = count == self.segment_count();
         let count = if is_last && LogCondition(self).is_beyond_repair() {
             count - 1
@@ -70,8 +71,10 @@ impl<P: Platform> Log<P> {
         Ok(count)
     }
 
-    /// Deletes the records below `offset` (not beyond the high watermark). The owner saves the log start offset; segments
-    /// wholly below it go with the next [`Log::retain`].
+    /// Deletes the records below `offset`, which is not beyond the high watermark.
+    ///
+    /// The owner saves the log start offset; segments wholly below it go with the next
+    /// [`Log::retain`].
     pub fn set_log_start(&self, offset: Offset) -> Result<()> {
         let end = self.offsets.high_watermark();
         if offset > end {
@@ -88,7 +91,7 @@ impl<P: Platform> Log<P> {
 }
 
 impl<P: Platform> Retaining<'_, P> {
-    /// Renames a file of a segment; `None` when there is no such file.
+    /// Renames a file of a segment as deleted; `None` when there is no such file.
     pub(super) async fn rename_deleted(
         self,
         segment: &Segment<P>,
@@ -109,13 +112,15 @@ impl<P: Platform> Retaining<'_, P> {
         }
     }
 
-    /// Sees to it that the segment behind the first `count` has its name, durably: when nothing is left of the others it says
-    /// where the log goes on, though nothing was written to it yet.
+    /// Gives the segment behind the first `count` its name, durably.
+    ///
+    /// When nothing is left of the others, the name says where the log continues, even if nothing
+    /// was written to it yet.
     async fn name_first_to_stay(self, count: usize) -> Result<()> {
         let is_named = |segment: &Rc<Segment<P>>| segment.is_named();
         if !self.segments.all().get(count).is_some_and(is_named) {
             let _permit = Flushing(self.0).may_write().await?;
-            // Without room it may go on elsewhere by now.
+            // Without room the log may continue in another segment by now.
             let first = self.segments.all().get(count).cloned();
             if let Some(first) = first {
                 Flushing(self.0).name_segment(&first).await?;
@@ -125,7 +130,7 @@ impl<P: Platform> Retaining<'_, P> {
         Flushing(self.0).sync_names().await
     }
 
-    /// How many of the oldest segments may go.
+    /// Returns how many of the oldest segments may go.
     async fn deletable(self, options: &LogOptions, now: Reading) -> Result<usize> {
         let segments: Vec<_> = self.segments.snapshot();
         let safe = self.offsets.high_watermark().min(self.durable_offset());
@@ -141,10 +146,11 @@ impl<P: Platform> Retaining<'_, P> {
                 break;
             }
             let below_start = next <= self.offsets.start() && !is_active;
-            // What is absent counts as nothing: without it there is enough all the same.
+            // An absent segment counts as empty: the log is large enough without it.
             let too_much = excess.is_some_and(|excess| excess >= segment.size());
             if !below_start && !too_much {
-                // The age of what is absent is not known: it goes with the next that is there.
+                // The age of an absent segment is not known: it goes with the next one that is
+                // there.
                 let mut there = segments.iter().skip(count);
                 let judged = there.find(|segment| !segment.is_absent());
                 let is_expired = match judged {
@@ -155,15 +161,17 @@ impl<P: Platform> Retaining<'_, P> {
                     break;
                 }
             }
-            // Nothing is left over once one goes that is larger.
+            // The excess is used up once a larger segment goes.
             excess = excess.map(|excess| excess.saturating_sub(segment.size()));
             count += 1;
         }
         Ok(count)
     }
 
-    /// Sees to it that a start finds the producers as of the first segment that stays, for with the others go the batches
-    /// that tell of them; says how many may go. A disk without room lets those go for which that is so already.
+    /// Saves the producers as of the first segment that stays; returns how many segments may go.
+    ///
+    /// The batches that a start could rebuild them from go with the others. On a disk without room
+    /// only those go for which such a snapshot already exists.
     async fn keep_producers_before(self, count: usize) -> Result<usize> {
         let bases: Vec<_> = {
             let segments = self.segments.all();
@@ -179,7 +187,7 @@ impl<P: Platform> Retaining<'_, P> {
         }
         match Upkeeping(self.0).save_producers_as_of(base).await {
             Ok(()) => Ok(count),
-            Err(error) if error.kind() == Kind::Full => {
+            Err(error) if error.kind() == FailureKind::Full => {
                 let kept = bases.iter().rposition(|base| saved.contains(base));
                 kept.map(|at| at + 1).ok_or(error)
             }
@@ -201,8 +209,10 @@ impl<P: Platform> Retaining<'_, P> {
         Ok(now.age_ms(newest_ms) > retention_ms)
     }
 
-    /// Deletes the first `count` segments; at least one stays. One after the other becomes durable, so that whenever the
-    /// power goes, those that are left follow one another; and what cannot be deleted stays in the log.
+    /// Deletes the first `count` segments; at least one stays.
+    ///
+    /// Each deletion is durable before the next, so that after a power loss the segments that are
+    /// left follow one another. A segment that cannot be deleted stays in the log.
     async fn delete_first(self, count: usize) -> Result<()> {
         for _ in 0..count {
             if self.is_closed() {

@@ -1,8 +1,9 @@
-//! Who is told what becomes of a log's segments.
+//! Notifies the parts of a log of what becomes of its segments.
 //!
-//! Invariant: it is told once the list is as the event says, with nothing of it borrowed. Whoever is told keeps no segment: that of a
-//! moved one is waited for until its last reader lets go. Each of those who are told knows all events: one that is added does not
-//! compile until they do.
+//! Invariants: the list is as the event says before the notification, with nothing of it borrowed.
+//! A receiver keeps no segment: a move waits until the last reader of the old one lets go. Each
+//! receiver handles every event: a new event does not compile until all of them do.
+//! It does not: change the list (`segments.rs`).
 
 use platform::Platform;
 
@@ -12,7 +13,7 @@ use crate::log::views::{LogTiers, Telling};
 use crate::num::gauge;
 
 impl<P: Platform> Log<P> {
-    /// Tells all who want to know.
+    /// Notifies all receivers.
     pub(in crate::log) fn segment_changed(&self, event: &SegmentEvent<P>) {
         if cfg!(debug_assertions) {
             Telling(self).check_event(event);
@@ -25,7 +26,7 @@ impl<P: Platform> Log<P> {
 }
 
 impl<P: Platform> Telling<'_, P> {
-    /// The list is as the event says.
+    /// Checks that the list is as the event says.
     fn check_event(self, event: &SegmentEvent<P>) {
         let (gone, there) = match event {
             SegmentEvent::Rolled { begun } => (&[][..], Some(begun)),
@@ -59,7 +60,7 @@ impl<P: Platform> Telling<'_, P> {
         }
     }
 
-    /// Sealed segments share a bound of how many are loaded.
+    /// Counts the loaded sealed segments, which share a bound.
     fn note_loaded_segment(self, event: &SegmentEvent<P>) {
         match event {
             SegmentEvent::Sealed { segment } => self.store.note_loaded(segment),
@@ -72,10 +73,10 @@ impl<P: Platform> Telling<'_, P> {
         }
     }
 
-    /// Readers' positions, and what was read ahead of them.
+    /// Forgets readers' positions, and what was read ahead of them.
     fn forget_what_was_read(self, event: &SegmentEvent<P>) {
         match event {
-            // Positions are as they were.
+            // A move leaves positions as they are.
             SegmentEvent::Moved { old, .. } => old.blocks.borrow_mut().clear(),
             // Where nothing had reached a disk, nothing was read from there.
             SegmentEvent::Replaced { new, .. } if new.is_sealed() => self.readers.forget(),
@@ -90,13 +91,13 @@ impl<P: Platform> Telling<'_, P> {
         }
     }
 
-    /// Where an operator wants it.
+    /// Forgets the tier that an operator asked for.
     fn forget_what_was_asked(self, event: &SegmentEvent<P>) {
         match event {
             // What was asked for is done.
             SegmentEvent::Moved { old, .. } => LogTiers(self.0).forget_asked(old.base),
             SegmentEvent::Removed { segment } => LogTiers(self.0).forget_asked(segment.base),
-            // What is asked of the first is asked of the one in their place.
+            // What is asked of the first segment is asked of the one in their place.
             SegmentEvent::Replaced { old, .. } => {
                 for gone in old.iter().skip(1) {
                     LogTiers(self.0).forget_asked(gone.base);

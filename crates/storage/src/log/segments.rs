@@ -1,8 +1,9 @@
 //! The segments of a log, in order.
 //!
-//! Invariants: by base offset, never empty, each ends where the next one begins; the last one grows. Only these functions change
-//! which there are; each ends the process rather than break that, and gives the event that the log is to be told of.
-//! It does not: change files, or say who is told.
+//! Invariants: the list is sorted by base offset and never empty, each segment ends where the next
+//! one begins, and the last one grows. Only these functions change the list; each ends the process
+//! rather than break that, and returns the event that the log is to be notified of.
+//! It does not: change files, or say who is notified.
 
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;
@@ -18,49 +19,51 @@ use crate::segment::Segment;
 
 /// What became of a segment.
 pub(crate) enum SegmentEvent<P: Platform> {
-    /// One has begun behind another, or behind nothing.
+    /// A segment has begun behind another, or as the only one.
     Rolled {
-        /// The new one.
+        /// The new segment.
         begun: Rc<Segment<P>>,
     },
-    /// Its data is synced, its indexes are saved.
+    /// The segment's data is synced, and its indexes are saved.
     Sealed {
-        /// The one.
+        /// The sealed segment.
         segment: Rc<Segment<P>>,
     },
-    /// The same records in another place: the new one's names are durable and noted.
+    /// The same records are in another place; the new segment's names are durable and noted.
     Moved {
-        /// As it was.
+        /// The segment in the old place.
         old: Rc<Segment<P>>,
-        /// As it is.
+        /// The segment in the new place.
         new: Rc<Segment<P>>,
     },
-    /// Others with the same range of offsets: after a compaction, or where nothing of it had reached a disk.
+    /// A segment replaces others with the same range of offsets.
+    ///
+    /// It does so after a compaction, or where nothing of them had reached a disk.
     Replaced {
-        /// As they were.
+        /// The replaced segments.
         old: Vec<Rc<Segment<P>>>,
-        /// As it is.
+        /// The segment in their place.
         new: Rc<Segment<P>>,
     },
-    /// It ends earlier, durably, and is active again.
+    /// The segment ends earlier, durably, and is active again.
     Truncated {
-        /// The one.
+        /// The truncated segment.
         segment: Rc<Segment<P>>,
     },
-    /// It belongs to the log no more.
+    /// The segment no longer belongs to the log.
     Removed {
-        /// The one.
+        /// The removed segment.
         segment: Rc<Segment<P>>,
     },
 }
 
-/// See the module's documentation.
+/// The segments of a log; see the module's documentation.
 pub(crate) struct SegmentList<P: Platform> {
     all: RefCell<VecDeque<Rc<Segment<P>>>>,
 }
 
 impl<P: Platform> SegmentList<P> {
-    /// Those that a start has found or begun.
+    /// Takes the segments that a start has found or begun.
     pub(super) fn new(all: VecDeque<Rc<Segment<P>>>) -> Self {
         assert!(!all.is_empty(), "a log has a segment");
         Self {
@@ -68,12 +71,12 @@ impl<P: Platform> SegmentList<P> {
         }
     }
 
-    /// All of them, oldest first.
+    /// Returns all segments, oldest first.
     pub(super) fn all(&self) -> Ref<'_, VecDeque<Rc<Segment<P>>>> {
         self.all.borrow()
     }
 
-    /// The same, for who waits meanwhile.
+    /// Returns a copy of the list, for a caller that waits while it uses it.
     pub(super) fn snapshot(&self) -> Vec<Rc<Segment<P>>> {
         self.all.borrow().iter().cloned().collect()
     }
@@ -82,39 +85,39 @@ impl<P: Platform> SegmentList<P> {
         self.all.borrow().len()
     }
 
-    /// The oldest one.
+    /// Returns the oldest segment.
     pub(super) fn first(&self) -> Rc<Segment<P>> {
         let all = self.all.borrow();
         Rc::clone(all.front().expect("a log has a segment"))
     }
 
-    /// The last one, which grows.
+    /// Returns the last segment, which grows.
     pub(crate) fn active(&self) -> Rc<Segment<P>> {
         let all = self.all.borrow();
         Rc::clone(all.back().expect("a log has a segment"))
     }
 
-    /// The one that holds `offset`, or the first one after it.
+    /// Returns the segment that holds `offset`, or the first one after it.
     pub(super) fn holding(&self, offset: Offset) -> Option<Rc<Segment<P>>> {
         let all = self.all.borrow();
         let at = all.partition_point(|segment| segment.next() <= offset);
         all.get(at).cloned()
     }
 
-    /// The one that begins at `base`.
+    /// Returns the segment that begins at `base`.
     pub(crate) fn at(&self, base: Offset) -> Option<Rc<Segment<P>>> {
         let all = self.all.borrow();
         all.iter().find(|segment| segment.base == base).cloned()
     }
 
-    /// Shows every one, oldest first.
+    /// Calls `show` for every segment, oldest first.
     pub(crate) fn each(&self, mut show: impl FnMut(&Segment<P>)) {
         for segment in self.all.borrow().iter() {
             show(segment);
         }
     }
 
-    /// True when bytes of the log are being written to `dir`.
+    /// Returns true when bytes of the log are being written to `dir`.
     pub(crate) fn are_written_to(&self, dir: &Path) -> bool {
         let segments = self.all.borrow();
         let mut unsealed = segments
@@ -124,13 +127,13 @@ impl<P: Platform> SegmentList<P> {
         unsealed.any(|segment| segment.folder.starts_with(dir))
     }
 
-    /// Where a segment is in the log, if it is in it.
+    /// Returns where a segment is in the log, if it is in it.
     pub(super) fn place_of(&self, segment: &Rc<Segment<P>>) -> Option<usize> {
         let all = self.all.borrow();
         all.iter().position(|other| Rc::ptr_eq(other, segment))
     }
 
-    /// Those that may have bytes to be written or synced, oldest first.
+    /// Returns the segments that may have bytes to be written or synced, oldest first.
     pub(super) fn unsealed(&self) -> Vec<Rc<Segment<P>>> {
         let all = self.all.borrow();
         let sealed = all.iter().rposition(|segment| segment.is_sealed());
@@ -138,7 +141,7 @@ impl<P: Platform> SegmentList<P> {
         all.range(from..).cloned().collect()
     }
 
-    /// The oldest of those that are to be sealed.
+    /// Returns the oldest of the segments that are to be sealed.
     pub(super) fn oldest_rolled(&self) -> Option<Rc<Segment<P>>> {
         let all = self.all.borrow();
         let rolled = all.iter().rev().skip(1);
@@ -146,7 +149,7 @@ impl<P: Platform> SegmentList<P> {
         rolled.last().cloned()
     }
 
-    /// Ends the active one where `new` begins, behind it.
+    /// Rolls the active segment where `new` begins, and adds that behind it.
     #[must_use = "the log is to be told"]
     pub(super) fn roll(&self, new: Rc<Segment<P>>) -> SegmentEvent<P> {
         let old = self.active();
@@ -156,7 +159,9 @@ impl<P: Platform> SegmentList<P> {
         SegmentEvent::Rolled { begun: new }
     }
 
-    /// Ends one where it is written; `new` takes the rest, the `parts`, behind it, or in its place where nothing is written.
+    /// Ends a segment where it is written; `new` takes the rest, the `parts`.
+    ///
+    /// It comes behind the old one, or in its place where nothing is written.
     #[must_use = "the log is to be told"]
     pub(super) fn split(
         &self,
@@ -176,7 +181,7 @@ impl<P: Platform> SegmentList<P> {
         }
     }
 
-    /// Puts one in the place of others, which are neighbours.
+    /// Puts a segment in the place of others, which are neighbours.
     #[must_use = "the log is to be told"]
     pub(super) fn replace(&self, old: &[Rc<Segment<P>>], new: &Rc<Segment<P>>) -> SegmentEvent<P> {
         self.put(old, new);
@@ -186,7 +191,7 @@ impl<P: Platform> SegmentList<P> {
         }
     }
 
-    /// Puts one in the place of another with the same records.
+    /// Puts a segment in the place of another with the same records.
     #[must_use = "the log is to be told"]
     pub(super) fn moved(&self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> SegmentEvent<P> {
         assert_eq!(old.size(), new.size(), "a copy is as long as it was");
@@ -217,7 +222,7 @@ impl<P: Platform> SegmentList<P> {
         all.insert(at, Rc::clone(new));
     }
 
-    /// Takes the oldest one away; another is left.
+    /// Removes the oldest segment; another is left.
     #[must_use = "the log is to be told"]
     pub(super) fn remove_first(&self, expected: &Rc<Segment<P>>) -> SegmentEvent<P> {
         let mut all = self.all.borrow_mut();
@@ -226,7 +231,7 @@ impl<P: Platform> SegmentList<P> {
         Self::removed(gone, expected)
     }
 
-    /// Takes the last one away; another is left.
+    /// Removes the last segment; another is left.
     #[must_use = "the log is to be told"]
     pub(super) fn remove_last(&self, expected: &Rc<Segment<P>>) -> SegmentEvent<P> {
         let mut all = self.all.borrow_mut();
@@ -241,7 +246,7 @@ impl<P: Platform> SegmentList<P> {
         SegmentEvent::Removed { segment }
     }
 
-    /// Takes all away; the log goes on in an empty one.
+    /// Removes all segments; the log continues in an empty one.
     #[must_use = "the log is to be told"]
     pub(super) fn restart(&self, new: &Rc<Segment<P>>) -> Vec<SegmentEvent<P>> {
         assert!(new.is_active() && new.size() == 0, "it begins anew");

@@ -1,13 +1,13 @@
-//! A path that has no room for bytes that are in memory, or is passed over (`log/taken.rs`): they become a segment of their
-//! own on another path.
+//! Moves bytes that are in memory to a segment on another path, when their path has no room or is
+//! skipped (`log/taken.rs`).
 //!
-//! What was written stays where it is; the segment ends there. Nothing that was acknowledged moves, and nothing that waits
-//! is lost: its bytes are in memory until they are written elsewhere. Where no path has room the log is full, as on one
-//! disk.
-//! Invariants: a file whose bytes have all gone elsewhere is removed, durably, before anything is written to the new one, so
-//! that a start never has records in two to choose from. The new one has its name before, durably, or the old one stays:
-//! where the log goes on is said by a name at every moment, or a start would begin it anew at an older offset, or at a
-//! younger one.
+//! What was written stays where it is; the segment ends there. Nothing that was acknowledged moves,
+//! and nothing that waits is lost: its bytes are in memory until they are written elsewhere. Where
+//! no path has room the log is full, as on one disk.
+//! Invariants: a file whose bytes have all gone elsewhere is removed, durably, before anything is
+//! written to the new one, so that a start never has records in two to choose from. The new one has
+//! its name before, durably, or the old one stays: at every moment a name says where the log
+//! continues, or a start would begin it again at an older offset, or at a younger one.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -21,11 +21,13 @@ use super::txn_index::TxnIndex;
 use crate::error::{Error, Result};
 use crate::log::views::{Flushing, LogFolders, LogTiers, Spilling, Upkeeping};
 use crate::segment::naming::Role;
-use crate::segment::{Loaded, Segment};
+use crate::segment::{LoadedIndexes, Segment};
 
 impl<P: Platform> Spilling<'_, P> {
-    /// After a write that found no room, or a folder that is not the log's: puts what is unwritten on paths that have some;
-    /// true when something changed.
+    /// Puts unwritten bytes on paths with room, after a write without room or a folder of another
+    /// owner.
+    ///
+    /// Returns true when something changed.
     pub(crate) async fn spill(self, error: &Error) -> Result<bool> {
         let (Some(tiers), Error::Full { path } | Error::Taken { path, .. }) =
             (self.store.tiers(), error)
@@ -40,7 +42,7 @@ impl<P: Platform> Spilling<'_, P> {
             full.note_full();
         }
         let _permit = Flushing(self.0).may_write().await?;
-        // It may have been closed meanwhile, and its folder be another's.
+        // The log may have been closed meanwhile, and its folder opened as another log.
         if self.is_closed() {
             return Err(Error::Closed);
         }
@@ -89,8 +91,9 @@ impl<P: Platform> Spilling<'_, P> {
         Ok(spilled)
     }
 
-    /// Gives what goes on in the place of an empty segment its name, before that loses its own; false where there is no room
-    /// even for a name.
+    /// Names the segment that takes the place of an empty one, before that loses its own name.
+    ///
+    /// Returns false where there is no room even for a name.
     async fn name_before_leaving(self, old: &Segment<P>, new: &Segment<P>) -> bool {
         let named = Flushing(self.0).patiently(async || {
             Flushing(self.0).name_in_place_of(new, old).await?;
@@ -103,8 +106,11 @@ impl<P: Platform> Spilling<'_, P> {
         named.is_ok()
     }
 
-    /// What the failed write may have left of the bytes that go elsewhere goes, durably, before they count there: a start
-    /// would take them for the log, and what follows them for something else.
+    /// Removes what the failed write may have left of the bytes that go elsewhere, before they
+    /// count there.
+    ///
+    /// It is durable when it returns: a start would take these bytes for the log, and misjudge what
+    /// follows them.
     async fn leave_behind(
         self,
         segment: &Segment<P>,
@@ -121,9 +127,9 @@ impl<P: Platform> Spilling<'_, P> {
             return Ok(());
         }
         if !self.is_home(&segment.folder) {
-            // A file that could not be made may be there, and the note of it is.
+            // A file that could not be made may exist, and the note of it does.
             segment.close_file();
-            // Home may have the note of the new one already.
+            // Home may already have the note of the new one.
             if self.is_home(&new.folder) || !new.is_named() {
                 LogFolders(self.0).note_gone(segment).await?;
             }
@@ -138,15 +144,15 @@ impl<P: Platform> Spilling<'_, P> {
         Ok(())
     }
 
-    /// A segment in `folder` for what is not written of `old`, which begins there; nothing is in it yet.
+    /// Returns an empty segment in `folder` for what is not written of `old`, which begins there.
     fn successor(self, old: &Segment<P>, folder: Rc<Path>) -> Option<Rc<Segment<P>>> {
         let written = old.written();
         let first = old.resident_header(written)?.base_offset;
-        // Before the first batch of a segment there may be a gap, which belongs to it.
+        // A gap before the first batch of a segment belongs to the segment.
         let boundary = if written == 0 { old.base } else { first };
         let charge = self.store.charge(&folder, 0);
         let now_ms = self.store.clock().wall_ms();
-        let loaded = Loaded {
+        let loaded = LoadedIndexes {
             indexes: Indexes::new(boundary, self.index_options()),
             aborted: TxnIndex::new(),
         };
@@ -154,7 +160,9 @@ impl<P: Platform> Spilling<'_, P> {
         Some(Rc::new(segment))
     }
 
-    /// Ends a segment where it is written, and puts what is not into its successor; false when memory is short.
+    /// Ends a segment where it is written, and puts the rest into its successor.
+    ///
+    /// Returns false when memory is short.
     fn split(self, old: &Rc<Segment<P>>, new: &Rc<Segment<P>>) -> bool {
         let parts = old.tail().slices(old.written()..old.size());
         let (Some(_), Some(parts)) = (self.segments.place_of(old), parts) else {

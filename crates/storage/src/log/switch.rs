@@ -1,11 +1,14 @@
-//! Moving one sealed segment to another path: copy, verify, sync, rename, switch, drain its readers, remove.
+//! Moves one sealed segment to another path: copy, verify, sync, rename, switch, drain its readers,
+//! remove.
 //!
-//! The copy is made beside everything else; only giving names and the switch hold the gate, as compaction and retention
-//! do. Invariants: at every moment at least one complete, synced copy has the segment's name, and outside of the gate
-//! only one. Whatever happens to the segment meanwhile (cut, deleted, compacted, log closed) ends the move, and the
-//! copy goes; so does a restart. Whoever reads the old copy reads it to the end: its files lose their names at once, and
-//! are removed when the last reader has let go.
-//! A segment in which damage is found is taken offline: neither copied nor removed, and its reads are refused.
+//! The copy is made beside everything else; only naming it and the switch hold the gate, as
+//! compaction and retention do. Invariants: at every moment at least one complete, synced copy has
+//! the segment's name, and outside of the gate only one. Whatever happens to the segment meanwhile
+//! (truncated, deleted, compacted, log closed) ends the move and removes the copy; so does a
+//! restart. Reads of the old copy read it to the end: its files lose their names at once, and are
+//! removed when the last reader has let go.
+//! A segment in which damage is found is taken offline: neither copied nor removed, and its reads
+//! are refused.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,33 +22,33 @@ use platform::task;
 use wire::types::Offset;
 
 use super::files::remove;
-use super::open::notes::Owing;
-use crate::error::{Error, Kind, Result};
+use super::open::notes::Debt;
+use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{
     Debts, Flushing, LogFolders, LogReader, LogTiers, Moving, PathFailure, Retaining,
 };
 use crate::segment::Segment;
-use crate::segment::load::Saved;
+use crate::segment::load::SavedIndexes;
 use crate::segment::naming::{Role, file_path, moving_path};
 use crate::tier::copy::{self, Original, Trouble};
 use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
 
-/// A segment's files, the data file last: with it the copy is whole.
+/// A segment's files, the data file last: its name completes the copy.
 const ROLES: [Role; 4] = [
     Role::OffsetIndex,
     Role::TimeIndex,
     Role::TxnIndex,
     Role::Log,
 ];
-/// How often the old copy's readers are looked for, and how often at most.
+/// Interval of the looks for readers of the old copy, at most `DRAIN_LOOKS` of them.
 const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 const DRAIN_LOOKS: usize = 3000;
 
 /// A move under way.
-struct Carried<P: Platform> {
+struct SegmentMove<P: Platform> {
     segment: Rc<Segment<P>>,
-    /// How often it had been cut when the copy began.
+    /// How often the segment had been truncated when the copy began.
     cuts: u32,
     to: Arc<TierPath>,
     folder: Rc<Path>,
@@ -53,7 +56,7 @@ struct Carried<P: Platform> {
 }
 
 impl<P: Platform> Moving<'_, P> {
-    /// Moves the sealed segment that begins at `base` to a path; says how many bytes that were.
+    /// Moves the sealed segment that begins at `base` to a path; returns how many bytes that were.
     pub(crate) async fn move_segment(
         self,
         base: Offset,
@@ -68,7 +71,7 @@ impl<P: Platform> Moving<'_, P> {
             return Err(Trouble::Overtaken);
         }
         segment.begin_move();
-        let carried = Carried {
+        let carried = SegmentMove {
             cuts: segment.cuts(),
             segment: Rc::clone(&segment),
             to: Arc::clone(to),
@@ -93,7 +96,7 @@ impl<P: Platform> Moving<'_, P> {
             return Ok(size);
         };
         if !self.goes_on(&carried) {
-            // What is being deleted cannot be read or written to, and that is nobody's fault.
+            // What is being deleted cannot be read or written to, which is not a fault of a path.
             trouble = Trouble::Overtaken;
         }
         self.remove_unnamed(&carried).await;
@@ -101,7 +104,7 @@ impl<P: Platform> Moving<'_, P> {
         Err(trouble)
     }
 
-    /// The sealed segment that begins at `base`, if it may be moved now.
+    /// Returns the sealed segment that begins at `base`, if it may be moved now.
     fn movable(self, base: Offset) -> Option<Rc<Segment<P>>> {
         let found = self.segments.at(base)?;
         let sealed = found.is_sealed() && !found.are_names_lent() && !found.is_moving();
@@ -109,23 +112,24 @@ impl<P: Platform> Moving<'_, P> {
         may.then_some(found)
     }
 
-    /// True while the segment is what the copy was begun of.
-    fn goes_on(self, carried: &Carried<P>) -> bool {
-        let Carried { segment, cuts, .. } = carried;
+    /// Returns true while the segment is the one that the copy was begun of, and its path has not
+    /// failed.
+    fn goes_on(self, carried: &SegmentMove<P>) -> bool {
+        let SegmentMove { segment, cuts, .. } = carried;
         let same = segment.cuts() == *cuts && segment.is_sealed() && !segment.are_names_lent();
         let stopping = self.is_closed() || self.flush.is_held();
         same && !stopping && carried.to.failed().is_none()
     }
 
-    async fn carry(self, tiers: &TierTable, carried: &Carried<P>) -> Result<(), Trouble> {
-        let Carried {
+    async fn carry(self, tiers: &TierTable, carried: &SegmentMove<P>) -> Result<(), Trouble> {
+        let SegmentMove {
             segment, folder, ..
         } = carried;
         let disk = self.store.disk();
         if !self.is_home(folder) {
             let ready = LogFolders(self.0).make_folder(folder).await;
             ready.map_err(|error| match error {
-                // Nobody's fault, and it has been said.
+                // No path is at fault, and the reason is already logged.
                 Error::Taken { .. } => Trouble::Overtaken,
                 error => Trouble::Target(error),
             })?;
@@ -134,7 +138,7 @@ impl<P: Platform> Moving<'_, P> {
             .load(segment)
             .await
             .map_err(Trouble::Source)?;
-        let saved = Saved::of(segment).ok_or(Trouble::Overtaken)?;
+        let saved = SavedIndexes::of(segment).ok_or(Trouble::Overtaken)?;
         let file = segment.file(disk).await.map_err(Trouble::Source)?;
         let started = self.store.clock().now();
         let data = Original {
@@ -177,14 +181,15 @@ impl<P: Platform> Moving<'_, P> {
         Ok(())
     }
 
-    /// Gives the copy its names, durably; home has a note of it before anything else can depend on it.
-    async fn name_copy(self, carried: &Carried<P>) -> Result<(), Trouble> {
-        let Carried {
+    /// Gives the copy its names, durably, with a note at home before anything else can depend on
+    /// it.
+    async fn name_copy(self, carried: &SegmentMove<P>) -> Result<(), Trouble> {
+        let SegmentMove {
             segment, folder, ..
         } = carried;
         let disk = self.store.disk();
         let target = |error| Trouble::Target(error);
-        // Whoever reads the old copy keeps on with its file and indexes.
+        // Readers of the old copy keep its file and indexes.
         LogReader(self.0)
             .load(segment)
             .await
@@ -203,7 +208,8 @@ impl<P: Platform> Moving<'_, P> {
                 Err(error)
                     if role == Role::TxnIndex && error.kind() == std::io::ErrorKind::NotFound =>
                 {
-                    // Without aborted transactions there is none; an old one would hide records.
+                    // A segment without aborted transactions has no index of them; an old one would
+                    // hide records.
                     remove(disk, &to).await.map_err(target)?;
                 }
                 renamed => renamed
@@ -213,7 +219,7 @@ impl<P: Platform> Moving<'_, P> {
         }
         let synced = disk.sync_dir(folder).await;
         synced.map_err(Error::dir_sync(folder)).map_err(target)?;
-        // From here on the copy is the segment, whatever becomes of the other.
+        // From here on the copy is the segment, whatever becomes of the other one.
         let noted = if is_home {
             LogFolders(self.0)
                 .note_home(segment.base, &segment.folder)
@@ -224,9 +230,10 @@ impl<P: Platform> Moving<'_, P> {
         noted.map_err(Trouble::Home)
     }
 
-    /// True when home says, for certain, that the old copy counts. If it cannot be told which does, both stay and the log
-    /// goes no further.
-    async fn is_unnoted(self, carried: &Carried<P>, trouble: &Trouble) -> bool {
+    /// Returns true when home says, for certain, that the old copy counts.
+    ///
+    /// If it cannot be known which one does, both stay and the log is latched.
+    async fn is_unnoted(self, carried: &SegmentMove<P>, trouble: &Trouble) -> bool {
         let segment = &carried.segment;
         let Trouble::Home(error) = trouble else {
             return true;
@@ -239,7 +246,11 @@ impl<P: Platform> Moving<'_, P> {
         match Flushing(self.0).patiently(noted).await {
             Ok(()) => true,
             // Nothing was written.
-            Err(again) if again.kind() == Kind::Full && error.kind() == Kind::Full => true,
+            Err(again)
+                if again.kind() == FailureKind::Full && error.kind() == FailureKind::Full =>
+            {
+                true
+            }
             Err(_) => {
                 self.fail(error);
                 false
@@ -247,9 +258,9 @@ impl<P: Platform> Moving<'_, P> {
         }
     }
 
-    /// The same for those who read from now on.
-    fn switch(self, carried: &Carried<P>) {
-        let Carried {
+    /// Replaces the segment in the list, for reads from now on.
+    fn switch(self, carried: &SegmentMove<P>) {
+        let SegmentMove {
             segment: old,
             folder,
             ..
@@ -262,9 +273,11 @@ impl<P: Platform> Moving<'_, P> {
         self.check_invariants();
     }
 
-    /// Takes the names from the old copy, durably, and removes it when nobody reads it any more. What fails here leaves
-    /// a copy that does not count, which its path owes; the path is not trusted with more.
-    async fn unname_source(self, carried: &Carried<P>) {
+    /// Takes the names from the old copy, durably, and removes it when its last reader is gone.
+    ///
+    /// A failure leaves a copy that does not count, which its path owes; nothing more is put on
+    /// that path.
+    async fn unname_source(self, carried: &SegmentMove<P>) {
         let old = &carried.segment;
         let mut unnamed = Vec::new();
         let result: Result<()> = async {
@@ -278,8 +291,9 @@ impl<P: Platform> Moving<'_, P> {
         }
         .await;
         let result = match result {
-            // No room for another name. To take the one that is there needs none, and whoever reads it has it open.
-            Err(error) if error.kind() == Kind::Full && self.is_home(&old.folder) => {
+            // There is no room for another name. Removing the name needs none, and readers have the
+            // file open.
+            Err(error) if error.kind() == FailureKind::Full && self.is_home(&old.folder) => {
                 self.remove_names_of(old).await
             }
             result => result,
@@ -288,7 +302,8 @@ impl<P: Platform> Moving<'_, P> {
             tracing::error!(partition = %self.partition, %error, "a segment has moved, and its old copy stays");
             PathFailure(self.0).fail_dir(error);
             if self.is_home(&old.folder) {
-                // Home owes nothing: when the note goes with the segment, this one would be taken for it.
+                // Home owes nothing: when the note goes with the segment, this copy would be taken
+                // for it.
                 self.fail(error);
             }
         }
@@ -297,9 +312,9 @@ impl<P: Platform> Moving<'_, P> {
             let (from, to) = (&old.folder, &carried.folder);
             Debts(self.0).owe_no_move(old.base, from, to).await
         } else {
-            let owed = Debts(self.0).owe(Owing::Copy, old.base, &old.folder).await;
+            let owed = Debts(self.0).owe(Debt::Copy, old.base, &old.folder).await;
             if owed.is_err() {
-                // The note of where the segment is says the same while it is there.
+                // The note of where the segment is says the same while it exists.
                 Debts(self.0).owe_unwritten(old.base, &old.folder);
             }
             owed
@@ -342,9 +357,11 @@ impl<P: Platform> Moving<'_, P> {
         });
     }
 
-    /// Removes a copy that may have its names and is not to count, durably: one that came back after a loss of power would
-    /// be a stale twin of what the segment is by then. What cannot be removed is owed.
-    async fn take_copy_back(self, carried: &Carried<P>) {
+    /// Removes a copy that may have its names and must not count, durably.
+    ///
+    /// If it came back after a power loss, it would be a stale copy of the segment. What cannot be
+    /// removed is owed.
+    async fn take_copy_back(self, carried: &SegmentMove<P>) {
         let (base, folder) = (carried.segment.base, &carried.folder);
         let gone = Flushing(self.0).patiently(async || {
             for role in ROLES.into_iter().rev() {
@@ -362,20 +379,20 @@ impl<P: Platform> Moving<'_, P> {
         tracing::error!(partition = %self.partition, %error, "the copy of a segment that has not moved stays");
         PathFailure(self.0).fail_dir(&error);
         if !self.is_home(folder)
-            && let Err(error) = Debts(self.0).owe(Owing::Copy, base, folder).await
+            && let Err(error) = Debts(self.0).owe(Debt::Copy, base, folder).await
         {
-            // A start could take the one for the other.
+            // A start could take one copy for the other.
             self.fail(&error);
         }
     }
 
     /// Removes what there is of a copy that has no names.
-    async fn remove_unnamed(self, carried: &Carried<P>) {
+    async fn remove_unnamed(self, carried: &SegmentMove<P>) {
         if !self.is_home(&carried.folder) && !LogFolders(self.0).is_ready(&carried.folder) {
             // Nothing was made there.
             return;
         }
-        // The data file first: without it the rest is nothing.
+        // The data file first: without it the rest does not count.
         for role in ROLES.into_iter().rev() {
             let path = moving_path(&carried.folder, carried.segment.base, role);
             if let Err(error) = remove(self.store.disk(), &path).await {
@@ -384,7 +401,7 @@ impl<P: Platform> Moving<'_, P> {
         }
     }
 
-    fn note_trouble(self, carried: &Carried<P>, trouble: &Trouble) {
+    fn note_trouble(self, carried: &SegmentMove<P>, trouble: &Trouble) {
         let segment = &carried.segment;
         let file = segment.path(Role::Log);
         match trouble {

@@ -1,9 +1,11 @@
-//! A log's folder on another path: made where there is none, and passed over where what is there is not the log's.
+//! A log's folder on another path: made where there is none, and skipped where what is there is not
+//! the log's.
 //!
-//! A path of the fastest tier is a log directory, too: the log may have been at home there, and what it has left stays until
-//! it is retired; and a folder may not say whose it is. That is the log's own trouble: its segments go elsewhere, or wait
-//! as without room, and after a while it looks again. Invariants: nothing of such a folder is changed or removed; to all other
-//! logs the path is what it was. It does not: say whose a folder is (`open/folder.rs`), or choose paths.
+//! A path of the fastest tier is a log directory, too: the log may have been at home there, and
+//! what it has left stays until it is retired; and a folder may not say whose it is. That concerns
+//! only this log: its segments go elsewhere, or wait as without room, and after a while the log
+//! looks again. Invariants: nothing of such a folder is changed or removed; other logs use the path
+//! as before. It does not: find out whose a folder is (`open/folder.rs`), or choose paths.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,19 +15,19 @@ use std::time::Duration;
 use platform::Platform;
 use platform::disk::Disk;
 
-use super::open::folder::{Claimed, claim};
+use super::open::folder::{FolderClaim, claim};
 use crate::error::{Error, Result};
 use crate::log::views::{Flushing, LogFolders};
 use crate::segment::Segment;
 use crate::tier::PathId;
 
-/// For so long a path is passed over, and so often an operator is told.
+/// How long a path is skipped, and the least time between two warnings.
 const PASSED_OVER: Duration = Duration::from_mins(1);
 /// How often a folder is made again whose name was taken away meanwhile.
 const TRIES: usize = 8;
 
 impl<P: Platform> LogFolders<'_, P> {
-    /// Sees to it that a folder on another path is there and names the topic.
+    /// Makes a folder on another path, if there is none, that names the topic.
     pub(crate) async fn make_folder(self, folder: &Rc<Path>) -> Result<()> {
         let making = self.tiers.making.acquire().await;
         let _making = making.map_err(|_| Error::Closed)?;
@@ -38,9 +40,9 @@ impl<P: Platform> LogFolders<'_, P> {
             created.map_err(Error::io("create", folder))?;
             left = left.saturating_sub(1);
             match claim(&self.store, folder, &self.partition, self.topic_id).await {
-                Ok(Claimed::Ours) => break,
-                Ok(Claimed::Nothing) => {}
-                Ok(Claimed::OldHome) => {
+                Ok(FolderClaim::Ours) => break,
+                Ok(FolderClaim::Nothing) => {}
+                Ok(FolderClaim::OldHome) => {
                     let reason = "the log was at home there, and what it left is not gone yet";
                     return Err(self.pass_over(folder, reason));
                 }
@@ -49,7 +51,7 @@ impl<P: Platform> LogFolders<'_, P> {
                         "nobody knows whose segments these are, for what says so is damaged";
                     return Err(self.pass_over(folder, reason));
                 }
-                // It was retired, or deleted, since it was found to be there.
+                // The folder was retired, or deleted, after it was found.
                 Err(Error::Io { source, .. })
                     if source.kind() == ErrorKind::NotFound && left > 0 => {}
                 Err(error) => return Err(error),
@@ -63,7 +65,7 @@ impl<P: Platform> LogFolders<'_, P> {
         Ok(())
     }
 
-    /// True when the log has used the folder since it was opened.
+    /// Returns true when the log has used the folder since it was opened.
     pub(super) fn is_ready(self, folder: &Rc<Path>) -> bool {
         self.tiers.ready.borrow().contains(folder)
     }
@@ -73,7 +75,7 @@ impl<P: Platform> LogFolders<'_, P> {
         path.map(|path| path.id)
     }
 
-    /// Has the log go by a path, for a while.
+    /// Lets the log skip a path for a while; returns the error for that.
     fn pass_over(self, folder: &Path, reason: &'static str) -> Error {
         let now = self.store.clock().now();
         if let Some(id) = self.path_of_folder(folder) {
@@ -92,7 +94,7 @@ impl<P: Platform> LogFolders<'_, P> {
         Error::Taken { path, reason }
     }
 
-    /// The paths that are passed over.
+    /// Returns the paths that are skipped now.
     pub(crate) fn passed_over(self) -> Vec<PathId> {
         let passed_over = self.tiers.passed_over.borrow();
         if passed_over.is_empty() {
@@ -103,7 +105,7 @@ impl<P: Platform> LogFolders<'_, P> {
         still.map(|(id, _)| *id).collect()
     }
 
-    /// True for a segment of which nothing was made, since the folder in which it was to be is not the log's.
+    /// Returns true for a segment of which nothing was made because its folder is not the log's.
     pub(super) fn was_refused(self, segment: &Segment<P>) -> bool {
         let folder = &segment.folder;
         if self.is_home(folder) || segment.is_named() || self.is_ready(folder) {
@@ -122,7 +124,7 @@ impl<P: Platform> LogFolders<'_, P> {
         loop {
             let segment = make();
             match Flushing(self.0).name_segment(&segment).await {
-                // The path is passed over from now on, so that this ends, at home if not before.
+                // The path is skipped from now on, so the loop ends, at home if not before.
                 Err(Error::Taken { .. }) => {}
                 named => return named.map(|_| segment),
             }

@@ -1,9 +1,12 @@
-//! A log's segments away from home: which folders it has, what their paths' failures mean, and where its next segment goes.
+//! A log's segments away from home: which folders it has, what their paths' failures mean, and
+//! where its next segment goes.
 //!
-//! Invariants: a segment that is not at home has a note there (`.away`), durable before the segment's own name is, and
-//! before a copy elsewhere goes: of several copies it decides which counts. What does not count any more and could not be
-//! removed from another path is owed (`.owed`), durably, before anything depends on its absence.
-//! A failure on another path takes that path out of use, and what is being written there; nothing else.
+//! Invariants: a segment that is not at home has a note at home (`.away`), durable before the
+//! segment's own name is, and before a copy elsewhere goes: of several copies the note decides
+//! which counts. A copy that no longer counts and could not be removed from another path is owed
+//! (`.owed`), durably, before anything depends on its absence.
+//! A failure on another path takes that path out of use, and latches the logs that write to it;
+//! nothing else.
 //! Without tiers everything is at home and nothing is noted.
 
 use std::cell::{Cell, RefCell};
@@ -22,41 +25,42 @@ use super::Log;
 use super::files::remove;
 use super::indexes::Indexes;
 use super::open::folder::Folder;
-use super::open::notes::{Owed, Owing, Place, remove_away, remove_names, write_away};
+use super::open::notes::{Debt, DebtList, NotedPlace, remove_away, remove_names, write_away};
 use super::txn_index::TxnIndex;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{Debts, Flushing, LogFolders, LogTiers, PathFailure, Retaining, Swapping};
 use crate::segment::naming::{Role, away_path, file_path};
-use crate::segment::{Loaded, Segment};
+use crate::segment::{LoadedIndexes, Segment};
 use crate::tier::{PathId, TierPath};
 
-/// What a log knows of its folders on other paths.
-pub(super) struct State {
-    /// Folders that are known to be there and to name the topic.
+/// The state of a log's folders on other paths.
+pub(super) struct LogTierState {
+    /// Folders that are known to exist and to name the topic.
     pub(super) ready: RefCell<Vec<Rc<Path>>>,
-    /// Whoever holds it may make one: two at a time would take each other's drafts for their own.
+    /// The holder may make a folder: two tasks at once would take each other's drafts for their
+    /// own.
     pub(super) making: Semaphore,
-    /// Paths on which the folder was found not to be the log's, and until when it is not looked at again.
+    /// Paths whose folder was found not to be the log's, and until when they are skipped.
     // Bounded: by the paths.
     pub(super) passed_over: RefCell<Vec<(PathId, Instant)>>,
-    /// Where an operator wants segments, by base offset.
+    /// The tier that an operator asked for, by base offset.
     asked: RefCell<BTreeMap<Offset, usize>>,
-    /// Capacities of tiers do not bind it.
+    /// The tiers' capacities do not bind this log.
     unbounded: Cell<bool>,
-    /// Appends are refused since no path has room.
+    /// Appends are refused because no path has room.
     refusing: Cell<bool>,
-    /// What other paths owe, as files say, but for those that could not be written.
-    pub(super) owed: RefCell<BTreeMap<Offset, Owed>>,
+    /// What other paths owe; the files say the same, except for the base offsets in `unwritten`.
+    pub(super) owed: RefCell<BTreeMap<Offset, DebtList>>,
     pub(super) unwritten: RefCell<BTreeSet<Offset>>,
-    /// Where the segments are that are absent, and the folders with copies of them that do not count.
-    absent: BTreeMap<Offset, Place>,
+    /// Where the absent segments are, and the folders with copies of them that do not count.
+    absent: BTreeMap<Offset, NotedPlace>,
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
-    /// What was set aside elsewhere, by the base offset of its segment.
+    /// Files that were set aside elsewhere, by the base offset of their segment.
     // Bounded: by the files that a start found or made.
     pub(super) asides: RefCell<Vec<(Offset, PathBuf)>>,
 }
 
-impl State {
+impl LogTierState {
     pub(super) fn of(folder: &Folder) -> Self {
         Self {
             ready: RefCell::default(),
@@ -75,7 +79,7 @@ impl State {
 }
 
 impl<P: Platform> Log<P> {
-    /// True for the folder in the log directory.
+    /// Returns true for the folder in the log directory.
     pub(crate) fn is_home(&self, folder: &Rc<Path>) -> bool {
         Rc::ptr_eq(folder, &self.folder) || *folder == self.folder
     }
@@ -91,14 +95,15 @@ impl<'a, P: Platform> PathFailure<'a, P> {
 }
 
 impl<P: Platform> PathFailure<'_, P> {
-    /// Takes another path out of use after a failure there, and latches the logs that are being written to it. False for
-    /// a failure at home, and for one of no path.
+    /// Takes another path out of use after a failure there, and latches the logs that write to it.
+    ///
+    /// Returns false for a failure at home, and for one that concerns no path.
     pub(super) fn fail_path(self, error: &Error) -> bool {
         let Some(path) = self.path_of(error).filter(|path| path.dir() != self.dir) else {
             return false;
         };
-        if error.kind() == Kind::Full {
-            // Nothing of it is broken.
+        if error.kind() == FailureKind::Full {
+            // A full path is not broken.
             return true;
         }
         if path.fail(&error.to_string()) {
@@ -113,10 +118,11 @@ impl<P: Platform> PathFailure<'_, P> {
         true
     }
 
-    /// Latches what a failure has made unusable: the log directory, or another path and whatever is being written there.
+    /// Latches what a failure has made unusable: the log directory, or another path and the logs
+    /// that write to it.
     pub(crate) fn fail_dir(self, error: &Error) {
-        if error.kind() == Kind::Full {
-            // Nothing of the directory is broken.
+        if error.kind() == FailureKind::Full {
+            // A full directory is not broken.
             return;
         }
         if self.fail_path(error) {
@@ -140,18 +146,19 @@ impl<P: Platform> PathFailure<'_, P> {
 }
 
 impl<P: Platform> LogTiers<'_, P> {
-    /// The tiers that the topic may be on, fastest and slowest.
+    /// Returns the fastest and the slowest tier that the topic may be on.
     pub fn tier_pins(self) -> (usize, usize) {
         self.options().tier_pins.unwrap_or((0, usize::MAX))
     }
 
-    /// Lets the log grow at home beyond what the tiers' capacities allow: without its records room could not even be
-    /// made. What the file system has bounds it all the same.
+    /// Lets the log grow at home beyond the tiers' capacities, up to what the file system has.
+    ///
+    /// Without its records not even room could be made.
     pub fn ignore_capacities(self) {
         self.tiers.unbounded.set(true);
     }
 
-    /// True when no path has room for another segment, and the one of the active segment has nothing left.
+    /// Returns true when no path has room for another segment, and the active one's path is full.
     pub fn is_without_room(self) -> bool {
         self.store.tiers().is_some()
             && !self.is_closed()
@@ -159,14 +166,16 @@ impl<P: Platform> LogTiers<'_, P> {
             && self.folder_with_room().is_none()
     }
 
-    /// The log takes no appends any more, room or not.
+    /// Ends the report of missing room: the log takes no appends any more, with or without room.
     pub(super) fn refuses_no_more(self) {
         if self.tiers.refusing.replace(false) {
             self.health.end_full();
         }
     }
 
-    /// Asks for the sealed segment that begins at `base` to be moved to a tier when there is room; false if there is none.
+    /// Asks to move the segment that begins at `base` to a tier; returns false if there is none.
+    ///
+    /// The segment moves when it is sealed and the tier has room.
     pub fn ask_for_tier(self, base: Offset, tier: usize) -> bool {
         let segments = self.segments.all();
         let there = segments.iter().any(|segment| segment.base == base);
@@ -176,26 +185,27 @@ impl<P: Platform> LogTiers<'_, P> {
         there
     }
 
-    /// Asks again for what was asked of the same log before it was closed and opened, and is not done yet.
+    /// Takes over the unfinished requests of the same log before it was closed and opened again.
     pub fn take_over_asks(self, before: &Log<P>) {
         for (base, tier) in before.tiers.asked.borrow().iter() {
             self.ask_for_tier(*base, *tier);
         }
     }
 
-    /// Where the sealed segments begin.
+    /// Returns the base offsets of the sealed segments.
     pub fn sealed_bases(self) -> Vec<Offset> {
         let segments = self.segments.all();
         let sealed = segments.iter().filter(|segment| segment.is_sealed());
         sealed.map(|segment| segment.base).collect()
     }
 
-    /// Where an operator wants the segment that begins at `base`.
+    /// Returns the tier that an operator asked for, for the segment that begins at `base`.
     pub(crate) fn asked_tier(self, base: Offset) -> Option<usize> {
         self.tiers.asked.borrow().get(&base).copied()
     }
 
-    /// Bytes of the log on each path that has any, with tiers; what is on absent paths is not known.
+    /// Returns the bytes of the log on each tier path that has any; those on absent paths are not
+    /// known.
     pub fn bytes_by_path(self) -> Vec<(PathId, u64)> {
         let mut found: Vec<(PathId, u64)> = Vec::new();
         for segment in self.segments.all().iter() {
@@ -205,7 +215,7 @@ impl<P: Platform> LogTiers<'_, P> {
             let id = charge.path().id;
             let size = segment.size();
             match found.iter_mut().find(|(path, _)| *path == id) {
-                // Saturates: a sum for people.
+                // Saturates: the sum is only displayed.
                 Some((_, bytes)) => *bytes = bytes.saturating_add(size),
                 None => found.push((id, size)),
             }
@@ -213,7 +223,7 @@ impl<P: Platform> LogTiers<'_, P> {
         found
     }
 
-    /// The folder of this log on `path`.
+    /// Returns the folder of this log on `path`.
     pub(crate) fn folder_on(self, path: &TierPath) -> Rc<Path> {
         if self.dir == path.dir() {
             return Rc::clone(&self.folder);
@@ -225,9 +235,9 @@ impl<P: Platform> LogTiers<'_, P> {
         known.map_or_else(|| folder.into(), Rc::clone)
     }
 
-    /// An empty segment that begins at `base`, where new ones go. Its file follows.
+    /// Returns an empty segment that begins at `base`, where new segments go; its file follows.
     pub(super) fn new_segment(self, base: Offset, now_ms: i64) -> Rc<Segment<P>> {
-        let loaded = Loaded {
+        let loaded = LoadedIndexes {
             indexes: Indexes::new(base, self.index_options()),
             aborted: TxnIndex::new(),
         };
@@ -236,8 +246,9 @@ impl<P: Platform> LogTiers<'_, P> {
         Rc::new(Segment::fresh(folder, base, loaded, charge, now_ms))
     }
 
-    /// Has the log go on where new segments go: its active segment stands on a path that is left, or on a slower one
-    /// than it need be.
+    /// Continues the log where new segments go.
+    ///
+    /// Its active segment is on a path that is being emptied, or on a slower path than necessary.
     pub(crate) async fn go_on_elsewhere(self) -> Result<()> {
         if self.segments.active().size() > 0 {
             return self.roll().await;
@@ -253,7 +264,8 @@ impl<P: Platform> LogTiers<'_, P> {
         if new.folder == old.folder {
             return Ok(());
         }
-        // The name says where the log goes on, and the note which of two counts: both are right before anybody writes.
+        // The name says where the log continues, and the note which of two counts: both are right
+        // before an append writes.
         let named = async {
             Flushing(self.0).name_in_place_of(&new, &old).await?;
             Flushing(self.0).sync_names().await?;
@@ -263,7 +275,7 @@ impl<P: Platform> LogTiers<'_, P> {
             Ok(())
         };
         let named = named.await;
-        // Appends that came meanwhile are in memory still.
+        // Records appended meanwhile are still in memory.
         let is_still_empty = old.size() == 0 && Rc::ptr_eq(&self.segments.active(), &old);
         if named.is_err() || !is_still_empty {
             LogFolders(self.0).stay_in(&old, &new).await;
@@ -276,13 +288,15 @@ impl<P: Platform> LogTiers<'_, P> {
         LogFolders(self.0).remove_empty(&old, &new.folder).await
     }
 
-    /// True when the segment's path has nothing left: what comes next goes elsewhere, if anywhere.
+    /// Returns true when the segment's path has no room left: the next segment goes elsewhere, if
+    /// anywhere.
     pub(super) fn is_out_of_room(self, segment: &Segment<P>) -> bool {
         segment.is_out_of_room() && !self.tiers.unbounded.get()
     }
 
-    /// Why an append is refused that finds no room anywhere. Said once for all logs of the directory, as of a file system
-    /// without room.
+    /// Returns the error of an append that finds no room on any path.
+    ///
+    /// It is reported once for all logs of the directory, like a file system without room.
     pub(super) fn refuse_for_room(self) -> Error {
         let path = self.folder.to_path_buf();
         let error = Error::Full { path };
@@ -292,26 +306,26 @@ impl<P: Platform> LogTiers<'_, P> {
         error
     }
 
-    /// An append has found room.
+    /// Ends the refusal after an append has found room.
     pub(super) fn room_again(self) {
         if self.tiers.refusing.replace(false) {
             self.health.leave_full(&self.dir);
         }
     }
 
-    /// The segment has been moved: what was asked for is done.
+    /// Forgets what was asked for a segment that has been moved.
     pub(super) fn forget_asked(self, base: Offset) {
         self.tiers.asked.borrow_mut().remove(&base);
     }
 
-    /// Where the next segment goes.
+    /// Returns the folder of the next segment.
     fn folder_for_new(self) -> Rc<Path> {
-        // With no room anywhere it is at home that writes are refused until there is.
+        // With no room anywhere, writes are refused at home until there is some.
         self.folder_with_room()
             .unwrap_or_else(|| Rc::clone(&self.folder))
     }
 
-    /// Where the next segment goes; `None`: nothing has room.
+    /// Returns the folder of the next segment; `None` when nothing has room.
     pub(super) fn folder_with_room(self) -> Option<Rc<Path>> {
         let Some(tiers) = self.store.tiers() else {
             return Some(Rc::clone(&self.folder));
@@ -321,7 +335,7 @@ impl<P: Platform> LogTiers<'_, P> {
         Some(self.folder_on(placed))
     }
 
-    /// True for a folder on a path that has failed.
+    /// Returns true for a folder on a path that has failed.
     pub(super) fn is_on_failed_path(self, folder: &Path) -> bool {
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
         path.is_some_and(|path| path.dir() != self.dir && path.failed().is_some())
@@ -329,21 +343,22 @@ impl<P: Platform> LogTiers<'_, P> {
 }
 
 impl<P: Platform> LogFolders<'_, P> {
-    /// Names in `folder` have changed: it is synced before what follows counts.
+    /// Notes that names in `folder` have changed: it is synced before what follows counts.
     pub(crate) fn note_changed(self, folder: &Rc<Path>) {
         let elsewhere = (!self.is_home(folder)).then_some(folder);
         self.flush.names.note(elsewhere);
     }
 
-    /// The directory that a folder is in.
-    pub(super) fn place_of_folder(self, base: Offset, folder: &Path) -> Place {
+    /// Returns the directory that a folder is in, as a note names it.
+    pub(super) fn place_of_folder(self, base: Offset, folder: &Path) -> NotedPlace {
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
         let absent = self.tiers.absent.get(&base);
         match (path, absent) {
-            // Where a note by name says nothing of the directory, its folder is without one.
+            // A note with its id in its name says nothing of the directory: its folder has no
+            // parent.
             (_, Some(place)) if folder.parent() == Some(&place.dir) => place.clone(),
-            (Some(path), _) => Place::of(path),
-            (None, _) => Place {
+            (Some(path), _) => NotedPlace::of(path),
+            (None, _) => NotedPlace {
                 id: None,
                 dir: folder
                     .parent()
@@ -358,23 +373,25 @@ impl<P: Platform> LogFolders<'_, P> {
         synced.map_err(Error::dir_sync(folder))
     }
 
-    /// The same, whatever is owed of it: that wins over the note.
+    /// Writes the note that the segment at `base` is in `folder`; debts stay, and win over the
+    /// note.
     pub(crate) async fn write_note(self, base: Offset, folder: &Path) -> Result<()> {
         let place = self.place_of_folder(base, folder);
         let disk = self.store.disk();
         write_away(disk, &self.folder, base, &place, &self.path_ids()).await
     }
 
-    /// Sees to it that a folder on another path is there and that home has a note of the segment at `base` in it. Without
-    /// room for that, too, the segment is not begun: a start without that path would go on where the log seems to end, and
-    /// give offsets away that have records.
+    /// Makes a folder on another path, and a note at home that the segment at `base` is in it.
+    ///
+    /// Without room for the note the segment is not begun: a start without that path would continue
+    /// where the log seems to end, and assign offsets that have records.
     pub(crate) async fn prepare_folder(self, folder: &Rc<Path>, base: Offset) -> Result<()> {
         self.make_folder(folder).await?;
         self.pass_over_asides(base, folder).await?;
         self.note_away(base, folder).await
     }
 
-    /// Home, and the other folders that segments are in.
+    /// Returns home, and the other folders that segments are in.
     pub(super) fn folders(self) -> Vec<Rc<Path>> {
         let mut folders = vec![Rc::clone(&self.folder)];
         for segment in self.segments.all().iter() {
@@ -385,27 +402,30 @@ impl<P: Platform> LogFolders<'_, P> {
         folders
     }
 
-    /// The files of a segment have lost their names.
+    /// Notes that the files of a segment have lost their names.
     pub(super) async fn note_gone(self, segment: &Segment<P>) -> Result<()> {
         self.note_changed(&segment.folder);
         if self.is_home(&segment.folder) {
             return Ok(());
         }
         self.remove_note(segment.base, &segment.folder).await?;
-        // One that came back would count.
+        // A note that came back would count.
         self.flush.names.note(None);
         Ok(())
     }
 
     async fn remove_note(self, base: Offset, folder: &Rc<Path>) -> Result<()> {
-        // It may be all that says of a copy elsewhere that it does not count.
+        // The note may be all that says that a copy elsewhere does not count.
         Debts(self.0).write_unwritten(base).await?;
         let id = self.place_of_folder(base, folder).id;
         remove_away(self.store.disk(), &self.folder, base, id).await
     }
 
-    /// Takes the names from a segment's files, the data first, durably unless it is at home; gives what is to be removed.
-    /// What another path does not let go of does not count any more all the same, and is owed.
+    /// Takes the names from a segment's files, the data file first; returns the files to be
+    /// removed.
+    ///
+    /// It is durable unless the segment is at home. A copy that another path does not release no
+    /// longer counts, and is owed.
     pub(super) async fn unname(self, segment: &Segment<P>) -> Result<Vec<PathBuf>> {
         let mut unnamed = Vec::new();
         if segment.is_absent() {
@@ -420,7 +440,7 @@ impl<P: Platform> LogFolders<'_, P> {
             }
             unnamed.extend(Retaining(self.0).rename_deleted(segment, Role::Log).await?);
             if at_home {
-                // Its owner syncs the names.
+                // The caller syncs the names.
                 return Ok(());
             }
             for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
@@ -432,7 +452,8 @@ impl<P: Platform> LogFolders<'_, P> {
         Ok(unnamed)
     }
 
-    /// A segment does not count any more, whether its files are gone, durably where they were elsewhere, or are owed.
+    /// Takes a segment out of the notes: its files are gone (durably, if they were elsewhere) or
+    /// owed.
     pub(super) async fn gone_or_owed(self, segment: &Segment<P>, gone: Result<()>) -> Result<()> {
         self.flush.names.note(None);
         if self.is_home(&segment.folder) {
@@ -440,23 +461,21 @@ impl<P: Platform> LogFolders<'_, P> {
         }
         if let Err(error) = gone {
             if error.is_exhausted() {
-                // Not now: it is tried again.
+                // A shortage passes: the caller tries again.
                 return Err(error);
             }
             PathFailure(self.0).fail_path(&error);
             Debts(self.0)
-                .owe(Owing::Copy, segment.base, &segment.folder)
+                .owe(Debt::Copy, segment.base, &segment.folder)
                 .await?;
         }
         self.remove_note(segment.base, &segment.folder).await
     }
 
-    /// A segment on a path that is not there does not count any more; when the path is there it goes.
+    /// Takes a segment on an absent path out of the log; its files go when the path is back.
     async fn drop_absent(self, segment: &Segment<P>) -> Result<()> {
         let base = segment.base;
-        Debts(self.0)
-            .owe(Owing::Copy, base, &segment.folder)
-            .await?;
+        Debts(self.0).owe(Debt::Copy, base, &segment.folder).await?;
         let shadows = self.tiers.shadows.get(&base);
         for folder in shadows.into_iter().flatten() {
             let removed = async {
@@ -473,7 +492,7 @@ impl<P: Platform> LogFolders<'_, P> {
             match removed.await {
                 Err(error) if !self.is_home(folder) => {
                     PathFailure(self.0).fail_path(&error);
-                    Debts(self.0).owe(Owing::Copy, base, folder).await?;
+                    Debts(self.0).owe(Debt::Copy, base, folder).await?;
                 }
                 removed => removed?,
             }
@@ -482,47 +501,53 @@ impl<P: Platform> LogFolders<'_, P> {
         self.remove_note(base, &segment.folder).await
     }
 
-    /// Notes at home that the segment at `base` is in `folder`, whatever that owed of it; durable when it returns.
+    /// Notes at home that the segment at `base` is in `folder`, and clears that folder's debt;
+    /// durable when it returns.
     pub(super) async fn note_away(self, base: Offset, folder: &Path) -> Result<()> {
         Debts(self.0).owe_no_more(base, folder).await?;
         self.write_note(base, folder).await
     }
 
-    /// The directories that a note may name.
+    /// Returns the ids of the directories that a note may name.
     fn path_ids(self) -> Vec<Uuid> {
         let paths = self.store.paths_away_from(&self.folder);
         paths.iter().filter_map(|path| path.identity()).collect()
     }
 
-    /// The segment at `base` is at home, whatever there is of it in `from`; durable when it returns.
+    /// Notes that the segment at `base` is at home, whatever is left of it in `from`; durable when
+    /// it returns.
     pub(super) async fn note_home(self, base: Offset, from: &Rc<Path>) -> Result<()> {
-        Debts(self.0).owe(Owing::Copy, base, from).await?;
+        Debts(self.0).owe(Debt::Copy, base, from).await?;
         if let Err(error) = self.remove_note(base, from).await {
-            // What is owed wins over it.
+            // The debt wins over the note that stays.
             tracing::warn!(partition = %self.partition, %error, "a note that says nothing stays");
         }
         Ok(())
     }
 
-    /// After a note was refused, which may be there all the same: the segment at `base` is in `folder`, as before.
+    /// Notes again that the segment at `base` is in `folder`, after a failed write of another note,
+    /// which may exist.
     pub(super) async fn note_as_before(self, base: Offset, folder: &Rc<Path>) -> Result<()> {
         let place = self.place_of_folder(base, folder);
         let mut owed = Debts(self.0).owed_of(base);
-        // It may have been said by now that this one does not count.
-        owed.retain(|(owing, other)| *owing != Owing::Copy || *other != place);
+        // A debt may by now say that this copy does not count.
+        owed.retain(|(owing, other)| *owing != Debt::Copy || *other != place);
         Debts(self.0).set_owed(base, owed).await?;
         let disk = self.store.disk();
         if !self.is_home(folder) {
             return write_away(disk, &self.folder, base, &place, &self.path_ids()).await;
         }
-        // One by name counts: a text beside it is of an earlier place, and goes first.
+        // A note with its id in its name counts: a text beside it is of an earlier place, and goes
+        // first.
         remove(disk, &away_path(&self.folder, base)).await?;
         self.sync_folder(&self.folder).await?;
         remove_names(disk, &self.folder, base, &self.path_ids(), None).await
     }
 
-    /// The log goes on in `old`, of which nothing is written yet: what there is of `new`, which was to take its place, goes,
-    /// durably, and home says so before that. Without room, too.
+    /// Continues the log in `old`, of which nothing is written yet, and removes `new`, which was to
+    /// take its place.
+    ///
+    /// Home notes `old` before `new` goes, durably. A lack of room is waited out.
     pub(super) async fn stay_in(self, old: &Segment<P>, new: &Segment<P>) {
         new.close_file();
         let undo = async || {
@@ -533,12 +558,12 @@ impl<P: Platform> LogFolders<'_, P> {
                 .await
         };
         if let Err(error) = Flushing(self.0).patiently(undo).await {
-            // A start could go on where nothing is.
+            // A start could continue in a segment that does not exist.
             self.fail(&error);
         }
     }
 
-    /// Removes the file of a segment that holds nothing and does not count: the one in `counts` does.
+    /// Removes the file of an empty segment that does not count; the one in `counts` does.
     pub(super) async fn remove_empty(self, gone: &Segment<P>, counts: &Path) -> Result<()> {
         if self.was_refused(gone) {
             return Ok(());
@@ -550,7 +575,7 @@ impl<P: Platform> LogFolders<'_, P> {
             return Flushing(self.0).sync_names().await;
         }
         let synced = match (&removed, self.sync_folder(&gone.folder).await) {
-            // Without its folder it was never made.
+            // The folder does not exist, so the file was never made.
             (Ok(()), Err(Error::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {
                 Ok(())
             }
@@ -564,9 +589,7 @@ impl<P: Platform> LogFolders<'_, P> {
             }
             Err(error) => {
                 PathFailure(self.0).fail_path(&error);
-                Debts(self.0)
-                    .owe(Owing::Copy, gone.base, &gone.folder)
-                    .await
+                Debts(self.0).owe(Debt::Copy, gone.base, &gone.folder).await
             }
         }
     }

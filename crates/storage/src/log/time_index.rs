@@ -1,10 +1,12 @@
-//! The time index of one segment: from which offset on to look for a timestamp. Kafka's `.timeindex` file.
+//! The time index of one segment: from which offset on to look for a timestamp. Kafka's
+//! `.timeindex` file.
 //!
-//! An entry (t, o) says: t is the largest timestamp in the segment up to offset o, and the batch that ends with o has
-//! it. On disk: 12 bytes an entry, timestamp (i64) and offset relative to the segment's base (u32), both big endian;
-//! see `docs/formats/segment.md`.
-//! Invariant: timestamps grow strictly, offsets do not fall. The last slot is kept free for the entry made at the roll.
-//! It does not read or write files, and does not decide when an entry is due (`indexes.rs` does).
+//! An entry (t, o) says: t is the largest timestamp in the segment up to offset o, and the batch
+//! that ends with o has it. On disk: 12 bytes an entry, timestamp (i64) and offset relative to the
+//! segment's base (u32), both big endian; see `docs/formats/segment.md`.
+//! Invariant: timestamps grow strictly, offsets do not fall. The last slot is kept free for the
+//! entry made at the roll.
+//! It does not: read or write files, or decide when an entry is due (`indexes.rs` does).
 
 use wire::types::{Offset, TimestampMs};
 
@@ -32,7 +34,9 @@ pub struct TimeIndex {
 }
 
 impl TimeIndex {
-    /// An index without entries for the segment that starts at `base`, at most `bytes_max` long on disk.
+    /// Makes an index without entries for the segment that starts at `base`.
+    ///
+    /// It takes at most `bytes_max` on disk.
     pub fn new(base: Offset, bytes_max: u32) -> Self {
         Self {
             base,
@@ -41,8 +45,10 @@ impl TimeIndex {
         }
     }
 
-    /// Reads the bytes of an index file. Zeros at the end (a preallocated file after a crash) are no entries; anything
-    /// else that an index cannot hold is an error, and the index has to be built anew from the segment.
+    /// Reads the bytes of an index file.
+    ///
+    /// Zeros at the end (a preallocated file after a crash) are no entries; anything else that an
+    /// index cannot hold is an error, and the index has to be rebuilt from the segment.
     pub fn parse(base: Offset, bytes_max: u32, bytes: &[u8]) -> Result<Self, IndexError> {
         let (entries, rest) = bytes.as_chunks::<ENTRY_BYTES>();
         if !rest.is_empty() {
@@ -71,7 +77,7 @@ impl TimeIndex {
         Ok(index)
     }
 
-    /// The bytes of the index file.
+    /// Returns the bytes of the index file.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.entries.len() * ENTRY_BYTES);
         for &(timestamp, relative) in &self.entries {
@@ -82,8 +88,10 @@ impl TimeIndex {
         bytes
     }
 
-    /// Adds an entry while the segment grows. False, and nothing is added, when the timestamp is not larger than the
-    /// last one, the offset does not fit, or only the slot for [`TimeIndex::seal`] is left.
+    /// Adds an entry while the segment grows.
+    ///
+    /// Returns false, and adds nothing, when the timestamp is not larger than the last one, the
+    /// offset does not fit, or only the slot for [`TimeIndex::seal`] is left.
     pub fn append(&mut self, entry: TimeEntry) -> bool {
         !self.is_full() && self.push(entry)
     }
@@ -93,8 +101,10 @@ impl TimeIndex {
         self.entries.len() < self.entries_max && self.push(entry)
     }
 
-    /// The last entry whose timestamp is at or before `timestamp`; (`NONE`, base offset) when there is none. The first
-    /// record that is not older than `timestamp` lies at or past the entry's offset.
+    /// Returns the last entry whose timestamp is at or before `timestamp`.
+    ///
+    /// Without one it is (`NONE`, base offset). The first record that is not older than `timestamp`
+    /// lies at or past the entry's offset.
     pub fn lookup(&self, timestamp: TimestampMs) -> TimeEntry {
         self.entry_before(self.entries.partition_point(|&(t, _)| t <= timestamp.0))
     }
@@ -106,17 +116,17 @@ impl TimeIndex {
         self.entries.truncate(self.entries.partition_point(keep));
     }
 
-    /// The last entry, or (`NONE`, base offset).
+    /// Returns the last entry, or (`NONE`, base offset).
     pub fn last(&self) -> TimeEntry {
         self.entry_before(self.entries.len())
     }
 
-    /// True when only the slot for the roll is left; the segment has to roll.
+    /// Returns true when only the slot for the roll is left; the segment has to roll.
     pub fn is_full(&self) -> bool {
         self.entries.len() + 1 >= self.entries_max
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn entry_count(&self) -> usize {
         self.entries.len()
     }

@@ -1,9 +1,11 @@
-//! Cutting the end off a log, when its leader says that it went another way.
+//! Truncates the end of a log, when it has diverged from its leader's.
 //!
-//! While it is cut the log takes no appends. What is cut is gone from the file, durably, before anything new is written, so
-//! that no stale batch can ever be found behind a new one. Order: producer snapshots past the cut, segments past it (the
-//! last first), then the file that holds it; after a crash in between the log ends somewhere at or past the cut, without a gap.
-//! The checkpoint files of the directory go on saying what they said: see `limits.rs`.
+//! During a truncation the log takes no appends. What is cut off is gone from the file, durably,
+//! before anything new is written, so that no stale batch can ever be found behind a new one.
+//! Order: producer snapshots past the new end, segments past it (the last first), then the file
+//! that holds it; after a crash in between the log ends somewhere at or past the new end, without a
+//! gap.
+//! The checkpoint files of the directory are not changed here: see `limits.rs`.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -26,7 +28,7 @@ use crate::log::views::{
     Truncating,
 };
 use crate::num::index;
-use crate::segment::load::{self, Saved};
+use crate::segment::load::{self, SavedIndexes};
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::segment::scan::{NO_BATCH, Scan};
 use crate::segment::stamps::WRONG_OFFSET;
@@ -35,7 +37,7 @@ use crate::segment::{HAS_INDEXES, Segment};
 /// Bytes of one read of a walk over headers.
 const WALK_BYTES: usize = 16 << 10;
 
-/// The bytes of the last partial block of a data file that is `size` bytes long.
+/// Returns the bytes of the last partial block of a data file that is `size` bytes long.
 pub(super) async fn last_block<F: DiskFile>(file: &F, path: &Path, size: u64) -> Result<Bytes> {
     let partial = size % BLOCK_BYTES as u64;
     if partial == 0 {
@@ -54,8 +56,10 @@ pub(super) async fn last_block<F: DiskFile>(file: &F, path: &Path, size: u64) ->
 }
 
 impl<P: Platform> Log<P> {
-    /// Cuts the log so that it ends at `offset`; a batch that holds `offset` goes as a whole. Nothing happens when the log
-    /// ends there or before. Below the log start, everything goes and the log begins anew at `offset`.
+    /// Truncates the log so that it ends at `offset`; a batch that holds `offset` goes as a whole.
+    ///
+    /// Nothing happens when the log ends there or before. Below the log start, everything goes and
+    /// the log begins again at `offset`.
     pub async fn truncate_to(&self, offset: Offset) -> Result<()> {
         if offset >= self.offsets.end() {
             return Ok(());
@@ -72,7 +76,7 @@ impl<P: Platform> Log<P> {
             .await
     }
 
-    /// Deletes everything; the log begins and ends at `offset`.
+    /// Deletes everything; the log then begins and ends at `offset`.
     pub async fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<()> {
         let refused = async { Truncating(self).refuse_absent_from(Offset(i64::MIN)) };
         Truncating(self)
@@ -81,18 +85,20 @@ impl<P: Platform> Log<P> {
     }
 }
 
-/// Holds appends back for as long as it lives. One that goes while the log is being cut leaves a log that does not agree with
-/// itself: that takes nothing more, and the next start reads what is there.
-struct Holding<'a, P: Platform>(&'a Log<P>);
+/// A guard that has appends refused for as long as it lives.
+///
+/// If it is dropped while the log is being truncated, the log may contradict itself: it takes
+/// nothing more, and the next start reads what is there.
+struct AppendHold<'a, P: Platform>(&'a Log<P>);
 
-impl<'a, P: Platform> Holding<'a, P> {
+impl<'a, P: Platform> AppendHold<'a, P> {
     fn begin(log: &'a Log<P>) -> Self {
         log.flush.hold();
         Self(log)
     }
 }
 
-impl<P: Platform> Drop for Holding<'_, P> {
+impl<P: Platform> Drop for AppendHold<'_, P> {
     fn drop(&mut self) {
         let log = self.0;
         if log.truncating.replace(false) && !log.is_closed() {
@@ -121,8 +127,9 @@ impl<P: Platform> Truncating<'_, P> {
         Ok(offsets)
     }
 
-    /// Does something to the files while nobody else does, unless it is refused before anything has changed. A failure
-    /// half-way latches the log, and so does a caller that goes away half-way.
+    /// Changes the files with exclusive access, unless `refused` fails before anything has changed.
+    ///
+    /// A failure half-way latches the log, and so does a caller that is dropped half-way.
     async fn held(
         self,
         refused: impl Future<Output = Result<()>>,
@@ -134,7 +141,7 @@ impl<P: Platform> Truncating<'_, P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
-        let _holding = Holding::begin(self.0);
+        let _holding = AppendHold::begin(self.0);
         self.compaction.interrupt();
         self.flush().await?;
         let _permit = Flushing(self.0).may_write().await?;
@@ -152,7 +159,7 @@ impl<P: Platform> Truncating<'_, P> {
 
     async fn cut(self, offset: Offset) -> Result<()> {
         if offset >= self.offsets.end() {
-            // Another cut was faster.
+            // Another truncation was faster.
             return Ok(());
         }
         if offset < self.offsets.start() {
@@ -176,14 +183,15 @@ impl<P: Platform> Truncating<'_, P> {
         let position = Flushing(self.0)
             .patiently(async || self.position_of(&segment, offset).await)
             .await?;
-        // What other logs load has this one let go of its indexes, until it is active again.
+        // Loads of other logs may evict the indexes of this segment; it keeps them until it is
+        // active again.
         segment.keep_indexes(loaded);
         let end = self.cut_segment(&segment, position, offset).await?;
         assert!(
             segment.base <= end && end <= offset,
             "a cut ends within what it cuts"
         );
-        // A start within the batch that went has nothing to start at.
+        // A log start within the batch that went is lowered, too: there is nothing to start at.
         let (start, recovery_point) = self.offsets.cut_to(end);
         Limiting(self.0).limit_checkpoints(recovery_point, start);
         if self.epochs.borrow_mut().truncate_from_end(end) {
@@ -198,7 +206,8 @@ impl<P: Platform> Truncating<'_, P> {
             .await
     }
 
-    /// What is on a path that is not there cannot be cut off, and would come back with it.
+    /// Refuses an absent segment past `offset`: it cannot be truncated, and would come back with
+    /// its path.
     fn refuse_absent_from(self, offset: Offset) -> Result<()> {
         let segments = self.segments.all();
         let mut past = segments.iter().filter(|segment| segment.next() > offset);
@@ -206,8 +215,9 @@ impl<P: Platform> Truncating<'_, P> {
             .map_or(Ok(()), Err)
     }
 
-    /// Without the segments on a path that is not there, only a snapshot after them says who has written what, and what
-    /// is sent again would be taken again.
+    /// Refuses when only absent segments, and no snapshot after them, have the producers' state.
+    ///
+    /// Without it, a batch that a producer sends again would be appended again.
     async fn refuse_unknown_producers(self, offset: Offset) -> Result<()> {
         let absent = {
             let segments = self.segments.all();
@@ -217,7 +227,8 @@ impl<P: Platform> Truncating<'_, P> {
         let Some((behind_it, error)) = absent else {
             return Ok(());
         };
-        // No snapshot is of the middle of a batch, so those that are not past the cut are not past the new end.
+        // No snapshot is of the middle of a batch, so one that is not past `offset` is not past the
+        // new end.
         let snapshots = self.snapshots_on_disk().await?;
         let after = snapshots.into_iter().rev();
         for at in after.filter(|at| (behind_it..=offset).contains(at)) {
@@ -231,7 +242,7 @@ impl<P: Platform> Truncating<'_, P> {
     /// Removes the segments whose base is past `base`, the last first.
     async fn remove_segments_past(self, base: Offset) -> Result<()> {
         loop {
-            // One after the other on the disk, too: no gap may be left by a crash.
+            // One after the other on the disk, too: a crash must not leave a gap.
             Flushing(self.0).sync_names().await?;
             let last = self.segments.active();
             if last.base <= base {
@@ -244,7 +255,9 @@ impl<P: Platform> Truncating<'_, P> {
         Ok(())
     }
 
-    /// Removes a segment's files. What another path does not let go of does not count any more all the same, and is owed.
+    /// Removes a segment's files.
+    ///
+    /// A copy that another path does not release no longer counts, and is owed.
     async fn remove_files(self, segment: &Segment<P>) -> Result<()> {
         let roles = [
             Role::OffsetIndex,
@@ -282,17 +295,18 @@ impl<P: Platform> Truncating<'_, P> {
         };
         let floor = segment.floor_entry(offset).unwrap_or(start);
         let found = match walk_to(segment, &file, floor, end, offset).await {
-            // It may be the index that is wrong.
+            // The index may be wrong.
             Err(Error::Corrupt { .. }) if floor.position > 0 => {
                 walk_to(segment, &file, start, end, offset).await?
             }
             found => found?,
         };
-        // Where nothing at or past it is in this file, all of it stays.
+        // If nothing at or past the offset is in this file, all of it stays.
         Ok(found.map_or(size, |found| found.position))
     }
 
-    /// Makes `segment` the active one again, `position` bytes long; gives the offset at which it ends.
+    /// Makes `segment` the active one again, `position` bytes long; returns the offset at which it
+    /// ends.
     async fn cut_segment(
         self,
         segment: &Rc<Segment<P>>,
@@ -315,7 +329,8 @@ impl<P: Platform> Truncating<'_, P> {
         self.cut_indexes(segment, position, end, is_misled).await
     }
 
-    /// The offset after the last batch that ends at `position`, and whether the index is wrong.
+    /// Returns the offset after the last batch that ends at `position`, and whether the index is
+    /// wrong.
     async fn end_before(
         self,
         segment: &Segment<P>,
@@ -327,7 +342,7 @@ impl<P: Platform> Truncating<'_, P> {
             Some(end) => (Some(end), false),
             None => (self.end_from(segment, 0, position).await?, true),
         };
-        // A base offset is under no CRC: the walk may end anywhere.
+        // No CRC covers a base offset: the walk may end anywhere.
         let reason = match end {
             Some(end) if segment.base <= end && end <= offset => return Ok((end, is_misled)),
             Some(_) => WRONG_OFFSET,
@@ -340,7 +355,8 @@ impl<P: Platform> Truncating<'_, P> {
         })
     }
 
-    /// The same by the batches from `floor` on; `None` where they do not lead there.
+    /// Returns that offset by the batches from `floor` on; `None` where they do not lead to
+    /// `position`.
     async fn end_from(
         self,
         segment: &Segment<P>,
@@ -368,7 +384,8 @@ impl<P: Platform> Truncating<'_, P> {
     ) -> Result<Offset> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
-        // The segment keeps them meanwhile, so that no reader loads the old ones from the disk again.
+        // The segment keeps its indexes meanwhile, so that no reader loads the old ones from the
+        // disk again.
         let loaded = segment.loaded().clone();
         let mut loaded = loaded.expect(HAS_INDEXES);
         if is_misled {
@@ -389,12 +406,12 @@ impl<P: Platform> Truncating<'_, P> {
         }
         segment.replace_indexes(loaded);
         remove(self.store.disk(), &segment.path(Role::TxnIndex)).await?;
-        let saved = Saved::of(segment).expect(HAS_INDEXES);
+        let saved = SavedIndexes::of(segment).expect(HAS_INDEXES);
         let Err(error) = load::save(self.store.disk(), segment, &saved).await else {
             return Ok(end);
         };
         tracing::warn!(file = %path.display(), %error, "the indexes cannot be saved and will be made anew");
-        // Those on the disk know of batches that are no more.
+        // Those on the disk name batches that are gone.
         for role in [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex] {
             remove(self.store.disk(), &segment.path(role)).await?;
         }

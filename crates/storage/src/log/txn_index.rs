@@ -1,11 +1,12 @@
-//! The transaction index of one segment: aborted transactions whose marker lies in it. Kafka's `.txnindex` file.
+//! The transaction index of one segment: aborted transactions whose marker lies in it. Kafka's
+//! `.txnindex` file.
 //!
-//! A reader at `read_committed` gets, beside the records, the aborted transactions that overlap them and drops their
-//! records itself. On disk: 34 bytes an entry: version (i16, 0), producer id, first offset, last offset (that of the
-//! abort marker) and the last stable offset when the marker was written (i64 each), big endian. The file exists only
-//! when there is an entry.
+//! A reader at `read_committed` gets, beside the records, the aborted transactions that overlap
+//! them and drops their records itself. On disk: 34 bytes an entry: version (i16, 0), producer id,
+//! first offset, last offset (that of the abort marker) and the last stable offset when the marker
+//! was written (i64 each), big endian. The file exists only when there is an entry.
 //! Invariant: last offsets grow strictly.
-//! It does not decide what is aborted (`producer_state.rs` does) and does not read or write files.
+//! It does not: decide what is aborted (`producer_state.rs` does), or read or write files.
 
 use wire::types::{Offset, ProducerId};
 
@@ -17,11 +18,11 @@ pub const ENTRY_BYTES: usize = 34;
 /// One aborted transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbortedTxn {
-    /// Whose transaction.
+    /// The producer.
     pub producer_id: ProducerId,
-    /// Its first record in this partition.
+    /// Offset of its first record in this partition.
     pub first_offset: Offset,
-    /// Its abort marker.
+    /// Offset of its abort marker.
     pub last_offset: Offset,
     /// Offset below which everything was decided once the marker was written.
     pub last_stable_offset: Offset,
@@ -35,7 +36,7 @@ pub struct TxnIndex {
 }
 
 impl TxnIndex {
-    /// An index without entries.
+    /// Makes an index without entries.
     pub fn new() -> Self {
         Self::default()
     }
@@ -71,7 +72,7 @@ impl TxnIndex {
         Ok(index)
     }
 
-    /// The bytes of the index file.
+    /// Returns the bytes of the index file.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.entries.len() * ENTRY_BYTES);
         for txn in &self.entries {
@@ -85,7 +86,9 @@ impl TxnIndex {
         bytes
     }
 
-    /// Adds an aborted transaction. False, and nothing is added, when its marker does not follow the last one.
+    /// Adds an aborted transaction.
+    ///
+    /// Returns false, and adds nothing, when its marker does not follow the last one.
     pub fn append(&mut self, txn: AbortedTxn) -> bool {
         let follows = self
             .entries
@@ -97,8 +100,10 @@ impl TxnIndex {
         follows
     }
 
-    /// Collects into `aborted` the transactions with records in `from..below`, oldest marker first. True when later
-    /// segments cannot hold any more of them; false when the next segment has to be asked too.
+    /// Collects into `aborted` the transactions with records in `from..below`, oldest marker first.
+    ///
+    /// Returns true when later segments cannot hold any more of them, false when the next segment
+    /// has to be searched, too.
     pub fn collect(&self, from: Offset, below: Offset, aborted: &mut Vec<AbortedTxn>) -> bool {
         for txn in &self.entries {
             if txn.last_offset >= from && txn.first_offset < below {
@@ -111,13 +116,14 @@ impl TxnIndex {
         false
     }
 
-    /// The first record of any of the transactions; past every offset when there is none.
+    /// Returns the first record of any of the transactions; past every offset when there is none.
     pub fn first_offset(&self) -> Offset {
         let firsts = self.entries.iter().map(|txn| txn.first_offset);
         firsts.min().unwrap_or(Offset(i64::MAX))
     }
 
-    /// Drops the transactions whose marker is at or past `offset`; true when there were any.
+    /// Drops the transactions whose marker is at or past `offset`; returns true when there were
+    /// any.
     pub fn truncate_to(&mut self, offset: Offset) -> bool {
         let keep = self.entries.partition_point(|txn| txn.last_offset < offset);
         let drops = keep < self.entries.len();
@@ -125,12 +131,12 @@ impl TxnIndex {
         drops
     }
 
-    /// True when there is no entry, and so no file.
+    /// Returns true when there is no entry, and so no file.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// All entries, oldest marker first.
+    /// Returns all entries, oldest marker first.
     pub fn entries(&self) -> &[AbortedTxn] {
         &self.entries
     }

@@ -1,13 +1,14 @@
-//! What a log does beside appending and flushing, in the background and one thing at a time: reserve room ahead of the
-//! appends, prepare the next segment's file, seal rolled segments, and save indexes, producers and recovery point now and
-//! then, so that after a crash only the last part of the log has to be read.
+//! The background work of a log, one job at a time: reserve room ahead of the appends, prepare the
+//! next segment's file, seal rolled segments, and save indexes, producers and recovery point at
+//! intervals, so that after a crash only the last part of the log has to be read.
 //!
-//! The checkpoint files speak of a save only later: until then the snapshots of earlier ones stay, for a recovery begins with
-//! the newest that is not past its checkpoint.
+//! The checkpoint files name a save only later: until then the snapshots of earlier saves stay,
+//! because a recovery begins with the newest one that is not past its checkpoint.
 //!
-//! Invariant: the recovery point passes a segment, or a part of the active one, only after its data was synced and its
-//! indexes and a producer snapshot were saved. Nothing here is needed for durability: when it fails, it is tried again
-//! later, and recovery has more to read meanwhile. Only a failed sync latches the log.
+//! Invariant: the recovery point passes a segment, or a part of the active one, only after its data
+//! was synced and its indexes and a producer snapshot were saved. Durability does not depend on
+//! this work: when it fails, it is tried again later, and recovery has more to read meanwhile. Only
+//! a failed sync latches the log.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,30 +25,32 @@ use wire::types::Offset;
 
 use super::producer_state::snapshot;
 use super::segments::SegmentEvent;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{Flushing, LogCondition, Rebuilding, Upkeeping};
-use crate::segment::load::{self, Saved};
+use crate::segment::load::{self, SavedIndexes};
 use crate::segment::naming::{PREPARED, Role, file_path};
 use crate::segment::{File, HAS_INDEXES, Segment};
 
 /// Least room that is reserved ahead.
 const ALLOCATE_BYTES_MIN: u64 = 64 << 10;
-/// Snapshots of saves that are kept until the checkpoints speak of a later one.
+/// Most snapshots of saves that are kept until the checkpoints name a later one.
 const SAVED_SNAPSHOTS_MAX: usize = 16;
-/// A roll takes a snapshot when so many times its bytes were appended since the last one; a recovery reads them again.
+/// A roll takes a snapshot when this many times its bytes were appended since the last one.
+///
+/// A recovery reads these bytes again.
 const SNAPSHOT_SHARE: u64 = 4;
 /// How long to wait after something went wrong.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A file that waits to become a segment.
-pub(crate) struct Prepared<P: Platform> {
+/// A file that is prepared for the next segment.
+pub(crate) struct PreparedFile<P: Platform> {
     pub(crate) path: PathBuf,
     pub(crate) file: File<P>,
-    /// Room in it.
+    /// Bytes of room in it.
     pub(crate) bytes: u64,
 }
 
-/// What there is to do.
+/// A job of the upkeep.
 enum Job<P: Platform> {
     Allocate {
         segment: Rc<Segment<P>>,
@@ -60,15 +63,15 @@ enum Job<P: Platform> {
     Save,
 }
 
-/// What a log knows of its upkeep.
+/// The state of a log's upkeep.
 pub(super) struct Upkeep<P: Platform> {
     running: Cell<bool>,
-    /// Not before then, after something went wrong.
+    /// No job begins before this time, after a failure.
     pause_until: Cell<Option<Instant>>,
-    /// Whoever holds it may change which files there are, and what is in the sealed ones.
+    /// The holder may change which files there are, and what is in the sealed ones.
     pub(super) gate: Semaphore,
-    prepared: RefCell<Option<Prepared<P>>>,
-    /// The prepared file is being given its name; another one would have to have the same.
+    prepared: RefCell<Option<PreparedFile<P>>>,
+    /// The prepared file is being given its name; another one would need the same name.
     naming: Cell<bool>,
     /// Bytes appended since the last save.
     unsaved_bytes: Cell<u64>,
@@ -76,9 +79,9 @@ pub(super) struct Upkeep<P: Platform> {
     unsnapshot_bytes: Cell<u64>,
     /// Producer snapshots taken at rolls, to be written when the segment before them is sealed.
     snapshots: RefCell<VecDeque<(Offset, Vec<u8>)>>,
-    /// The snapshots of saves, oldest first. Those before what the checkpoints say are useless.
+    /// The snapshots of saves, oldest first; those before what the checkpoints name are useless.
     saved: RefCell<VecDeque<Offset>>,
-    /// The file system keeps no room for anybody.
+    /// The file system cannot reserve room.
     pub(super) cannot_reserve: Cell<bool>,
     /// Random bits of the active segment, for the jitter of rolling by time.
     random: Cell<u64>,
@@ -101,7 +104,7 @@ impl<P: Platform> Upkeep<P> {
         }
     }
 
-    /// What is to be subtracted from `segment.ms` for the active segment.
+    /// Returns what is to be subtracted from `segment.ms` for the active segment.
     pub(super) fn jitter_ms(&self, jitter_ms_max: u64) -> u64 {
         self.random.get().checked_rem(jitter_ms_max).unwrap_or(0)
     }
@@ -112,7 +115,7 @@ impl<P: Platform> Upkeep<P> {
         self.saved.borrow_mut().retain(|at| *at <= offset);
     }
 
-    /// Ends the process when it knows of a snapshot beyond `end`.
+    /// Ends the process when there is a snapshot beyond `end`.
     pub(super) fn check(&self, end: Offset) {
         let snapshots = self.snapshots.borrow();
         let taken = snapshots.iter().map(|(at, _)| *at);
@@ -123,7 +126,7 @@ impl<P: Platform> Upkeep<P> {
         assert!(all.all(|at| *at <= end), "no snapshot is beyond the end");
     }
 
-    /// There is a snapshot as of `upto`, the newest of all.
+    /// Notes a snapshot as of `upto`, the newest of all.
     fn note_saved(&self, upto: Offset) {
         let mut saved = self.saved.borrow_mut();
         assert!(
@@ -147,43 +150,48 @@ impl<P: Platform> Upkeep<P> {
 }
 
 impl<P: Platform> Upkeeping<'_, P> {
-    /// Goes on with what the last stop left undone.
+    /// Continues what the last stop left undone.
     pub(super) fn upkeep_after_open(self, scanned_bytes: u64) {
         self.upkeep.unsaved_bytes.set(scanned_bytes);
         self.start_upkeep();
     }
 
-    /// The prepared file, for whoever names the next segment and then says so.
-    pub(crate) fn take_prepared(self) -> Option<Prepared<P>> {
+    /// Returns the prepared file; the caller gives it to the next segment.
+    ///
+    /// The caller then calls `prepared_is_named`.
+    pub(crate) fn take_prepared(self) -> Option<PreparedFile<P>> {
         let prepared = self.upkeep.prepared.borrow_mut().take();
         if prepared.is_some() {
-            // Else another may be at it.
+            // Without one, another caller may be giving it its name.
             self.upkeep.naming.set(true);
         }
         prepared
     }
 
-    /// What was taken has its name now, or is given up.
+    /// Notes that the file that was taken has its name now, or is given up.
     pub(crate) fn prepared_is_named(self) {
         assert!(self.upkeep.naming.replace(false), "a file was taken before");
     }
 
-    /// How many saves there are snapshots of.
+    /// Returns how many saves there are snapshots of.
     pub(crate) fn saves_kept(self) -> usize {
         self.upkeep.saved.borrow().len()
     }
 
-    /// The checkpoints say that recovery begins at `recovery_point` at the earliest.
+    /// Removes useless snapshots: the checkpoints let a recovery begin at `recovery_point` at the
+    /// earliest.
     pub(crate) async fn checkpointed(self, recovery_point: Offset) {
         self.remove_useless_snapshots(recovery_point).await;
     }
 
-    /// True when no file waits to become the next segment.
+    /// Returns true when no file is prepared for the next segment.
     pub(crate) fn has_no_prepared(self) -> bool {
         self.upkeep.prepared.borrow().is_none()
     }
 
-    /// Has the prepared file removed, in the background: the log is idle. Another is made when it is needed.
+    /// Removes the prepared file in the background, because the log is idle.
+    ///
+    /// Another one is made when it is needed.
     pub(crate) fn start_discarding(self) {
         let Some(log) = self.me() else { return };
         task::spawn(async move {
@@ -239,7 +247,8 @@ impl<P: Platform> Upkeeping<'_, P> {
 
     async fn run_upkeep(self) {
         loop {
-            // What there is to do is decided with the gate held: the files may have changed while waiting for it.
+            // The job is chosen with the gate held: the files may have changed while waiting for
+            // it.
             let Ok(_permit) = self.upkeep.gate.acquire().await else {
                 break;
             };
@@ -251,7 +260,10 @@ impl<P: Platform> Upkeeping<'_, P> {
                 if self.store.give_up_pooled(&error).await {
                     continue;
                 }
-                if !matches!(error.kind(), Kind::Full | Kind::Closed | Kind::Failed) {
+                if !matches!(
+                    error.kind(),
+                    FailureKind::Full | FailureKind::Closed | FailureKind::Failed
+                ) {
                     tracing::warn!(partition = %self.partition, %error, "upkeep of a log failed and will be tried again");
                 }
                 self.upkeep
@@ -260,7 +272,7 @@ impl<P: Platform> Upkeeping<'_, P> {
                 break;
             }
         }
-        // No `await` since the last look, so nothing that was asked for is lost.
+        // No `await` since the last check, so no request is lost.
         self.upkeep.running.set(false);
     }
 
@@ -305,7 +317,8 @@ impl<P: Platform> Upkeeping<'_, P> {
         (unsaved_bytes >= self.store.shared.options.save_interval_bytes).then_some(Job::Save)
     }
 
-    /// True when appends are stores to memory, which need their room to be there before them.
+    /// Returns true when appends are stores to memory, which need their room to be there before
+    /// them.
     fn is_mapped(self, segment: &Segment<P>) -> bool {
         self.store.disk().medium(&segment.folder) != Medium::File
     }
@@ -359,19 +372,21 @@ impl<P: Platform> Upkeeping<'_, P> {
         file.allocate(bytes)
             .await
             .map_err(Error::io("reserve room in", &path))?;
-        *self.upkeep.prepared.borrow_mut() = Some(Prepared { path, file, bytes });
+        *self.upkeep.prepared.borrow_mut() = Some(PreparedFile { path, file, bytes });
         Ok(())
     }
 
-    /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its end.
+    /// Cuts a rolled segment to its length, syncs it and saves its indexes and the producers at its
+    /// end.
     pub(super) async fn seal(self, segment: &Rc<Segment<P>>) -> Result<()> {
         Flushing(self.0).flush_upto(segment.next()).await?;
         if self.segments.place_of(segment).is_none() {
-            // It had no room where it was to be, and another is in its place: a note of this one would win over that.
+            // Its path had no room, and another segment is in its place: a note of this one would
+            // win over that.
             return Ok(());
         }
         self.cut_to_length(segment).await?;
-        let saved = Saved::of(segment).expect(HAS_INDEXES);
+        let saved = SavedIndexes::of(segment).expect(HAS_INDEXES);
         load::save(self.store.disk(), segment, &saved).await?;
         Rebuilding(self.0)
             .note_aborted(segment, saved.notes_aborted())
@@ -406,17 +421,17 @@ impl<P: Platform> Upkeeping<'_, P> {
         Ok(())
     }
 
-    /// Saves what recovery would otherwise have to read the active segment for.
+    /// Saves what a recovery would otherwise have to read the active segment for.
     pub(super) async fn save_active(self) -> Result<()> {
         if LogCondition(self.0).is_beyond_repair()
             && let Some(error) = self.failed()
         {
-            // A cut that failed may have left it anywhere.
+            // A truncation that failed may have left it in any state.
             return Err(error);
         }
         let active = self.segments.active();
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
-        let saved = Saved::of(&active).expect(HAS_INDEXES);
+        let saved = SavedIndexes::of(&active).expect(HAS_INDEXES);
         let snapshot = snapshot::encode(&self.producers.borrow().snapshot());
         Flushing(self.0).flush_upto(saved.upto).await?;
         let earlier = self.segments.unsealed();
@@ -424,7 +439,8 @@ impl<P: Platform> Upkeeping<'_, P> {
             .first()
             .is_none_or(|first| !Rc::ptr_eq(first, &active))
         {
-            // It was rolled and others before it wait to be sealed, which saves more than this would.
+            // It was rolled, and others before it wait to be sealed, which saves more than this
+            // would.
             return Ok(());
         }
         load::save(self.store.disk(), &active, &saved).await?;
@@ -450,7 +466,7 @@ impl<P: Platform> Upkeeping<'_, P> {
         }
     }
 
-    /// The snapshot that was taken when the segment at `base` began, as long as it is not written.
+    /// Returns the snapshot that was taken when the segment at `base` began, until it is written.
     fn taken_snapshot(self, base: Offset) -> Option<Vec<u8>> {
         let snapshots = self.upkeep.snapshots.borrow();
         let taken = snapshots.iter().find(|(offset, _)| *offset == base);
@@ -462,8 +478,9 @@ impl<P: Platform> Upkeeping<'_, P> {
         snapshots.retain(|(offset, _)| *offset != base);
     }
 
-    /// Writes a snapshot of the producers as they were when the segment at `base` began; without those that have written
-    /// since, of which the batches from `base` on tell.
+    /// Writes a snapshot of the producers as they were when the segment at `base` began.
+    ///
+    /// It leaves out those that have written since; the batches from `base` on have these.
     pub(super) async fn save_producers_as_of(self, base: Offset) -> Result<()> {
         let bytes = self.taken_snapshot(base).unwrap_or_else(|| {
             let mut producers = self.producers.borrow().snapshot();
@@ -508,8 +525,10 @@ impl<P: Platform> Upkeeping<'_, P> {
     }
 }
 
-/// Up to where room should be reserved for a segment of `size` bytes, if more than is `allocated`: as much again as there
-/// is, within bounds, and never beyond what the segment may hold.
+/// Returns up to where room is to be reserved for a segment of `size` bytes, if that is not
+/// `allocated`.
+///
+/// It is as much again as there is, within bounds, and never beyond what the segment may hold.
 fn room_wanted(size: u64, allocated: u64, step_bytes: u64, segment_bytes: u64) -> Option<u64> {
     let ahead = size.clamp(ALLOCATE_BYTES_MIN, step_bytes.max(ALLOCATE_BYTES_MIN));
     let segment_end = segment_bytes.next_multiple_of(BLOCK_BYTES as u64);

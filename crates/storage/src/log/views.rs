@@ -1,6 +1,8 @@
-//! The parts of what a log does. Each is a view of the log with functions of its own, so that a log is not all of them at once.
+//! Views of a log: each groups the functions of one part of what a log does.
 //!
-//! A view is made where it is used, and holds nothing but the log. Its functions are in the file that its line names.
+//! A view is made where it is used and holds only a reference to the log. Its functions are in the
+//! file of that part, for example those of `Appending` in `append.rs`.
+//! It does not: hold state of its own.
 
 use std::ops::Deref;
 
@@ -36,50 +38,51 @@ macro_rules! views_of_log {
 }
 
 views_of_log! {
-    /// One append: what is looked at before anything is taken, and what is noted of each batch.
+    /// One append: the checks before anything is taken, and the notes on each batch.
     pub(crate) Appending;
-    /// A look at all that a log knows.
+    /// The checks of a log's invariants.
     pub(crate) Checking;
-    /// A clean stop, and the folders of a log that is deleted.
+    /// A clean stop, and the folders of a deleted log.
     pub(crate) Closing;
     /// Rounds of compaction.
     pub Compacting;
-    /// What other paths owe a log.
+    /// The removals that other paths owe a log.
     pub(crate) Debts;
-    /// One flush of a log after the other.
+    /// Flushes of a log, one after the other.
     pub(crate) Flushing;
-    /// What the checkpoint files may say of a log at most.
+    /// The limits on what the checkpoint files may say of a log.
     pub(crate) Limiting;
     /// Whether a log takes appends, and what changes that.
     pub(crate) LogCondition;
     /// The folders of a log, and the notes of which segments are in them.
     pub(crate) LogFolders;
-    /// The producers of a log: their markers and transactions, and who is to be forgotten.
+    /// The producers of a log: their markers and transactions, and their expiry.
     pub LogProducers;
-    /// A read of a log: the plan, the file, the blocks, and finding out what is wrong when it is misled.
+    /// A read of a log: the plan, the file, the blocks, and the search for what is wrong when an
+    /// index or an epoch misled it.
     pub(crate) LogReader;
-    /// Which path of which tier a log goes on, and what becomes of it when one fails.
+    /// The choice of the tier's path that a log grows on, and the effect of a failed path.
     pub LogTiers;
     /// Lookups by time: the walk over indexes and batches.
     pub(crate) Looking;
-    /// A move of one segment, from the copy to the removal of the old one.
+    /// A move of one segment, from the copy to the removal of the old files.
     pub(crate) Moving;
-    /// The first steps of a log that was opened.
+    /// The first steps of an opened log.
     pub(crate) Opening;
     /// What a failure on a path, or at home, makes unusable.
     pub(crate) PathFailure;
-    /// Aborted transactions and producers by the batches, where no file says so.
+    /// Aborted transactions and producers rebuilt from the batches, where no file has them.
     pub(crate) Rebuilding;
-    /// Deleting what retention and the log start allow.
+    /// The deletion of what retention and the log start allow.
     pub(crate) Retaining;
-    /// Taking what is not written to another path.
+    /// The move of unwritten bytes to another path.
     pub(crate) Spilling;
-    /// Putting what a compaction has made in the place of what it was made of.
+    /// The replacement of segments by what a compaction made of them.
     pub(crate) Swapping;
-    /// Those who are told what becomes of segments.
+    /// The notification of changes to segments.
     pub(crate) Telling;
-    /// Cutting the end off a log, with nobody else at it.
+    /// The truncation of a log, with exclusive access.
     pub(crate) Truncating;
-    /// What is done in the background, one thing at a time.
+    /// The background work, one job at a time.
     pub(crate) Upkeeping;
 }

@@ -1,7 +1,9 @@
-//! One block: a piece of a data file that was read in one go, and which batches in it were found undamaged.
+//! One block: a piece of a data file that was read at once, and the list of its batches that were
+//! found undamaged.
 //!
-//! States: *loading* -> *loaded* | *failed*. Invariants: bytes of a loaded block never change; a batch is in the list only
-//! after its CRC was found right; the memory goes back when the block and the last slice of it are gone, on any thread.
+//! States: *loading* -> *loaded* | *failed*.
+//! Invariants: bytes of a loaded block never change; a batch is in the list only after its CRC was
+//! verified; the memory is released when the block and its last slice are dropped, on any thread.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -18,48 +20,49 @@ use wire::types::Offset;
 pub(crate) struct Block {
     /// Its position in the file.
     pub(crate) start: u64,
-    state: RefCell<State>,
+    state: RefCell<BlockState>,
     settled: Notify,
-    /// By position; no two overlap.
-    checked: RefCell<Vec<Checked>>,
-    /// Readers have had everything before this.
+    /// Ordered by position, without overlaps.
+    checked: RefCell<Vec<CheckedBatch>>,
+    /// Readers have read everything before this position.
     served_upto: Cell<u64>,
-    /// When it was asked for or read from last.
+    /// When a reader last asked for it or read from it.
     pub(crate) touched: Cell<Instant>,
 }
 
-enum State {
+enum BlockState {
     Loading,
-    Loaded(Arc<Loaded>),
+    Loaded(Arc<BlockBytes>),
     Failed,
 }
 
 /// The bytes of a block.
-pub(crate) struct Loaded {
+pub(crate) struct BlockBytes {
     buf: AlignedBuf,
-    /// What the blocks of the shard take; this one's part is given back when it goes.
+    /// The memory used by the blocks of the shard; this block's part is subtracted when it is
+    /// dropped.
     taken_bytes: Arc<AtomicUsize>,
     memory_bytes: usize,
 }
 
 /// A batch that was found undamaged.
 #[derive(Clone, Copy)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedBatch {
     /// Its position in the file.
     pub(crate) position: u64,
     pub(crate) bytes: u32,
-    /// The offset after it.
+    /// The offset after the batch.
     pub(crate) next: Offset,
 }
 
-impl Checked {
+impl CheckedBatch {
     pub(crate) fn end(&self) -> u64 {
         self.position + u64::from(self.bytes)
     }
 }
 
-impl Loaded {
-    /// Counts `memory_bytes` as taken, as long as any of the bytes are used.
+impl BlockBytes {
+    /// Counts `memory_bytes` as used while any of the bytes are in use.
     pub(crate) fn new(
         buf: AlignedBuf,
         taken_bytes: &Arc<AtomicUsize>,
@@ -76,7 +79,7 @@ impl Loaded {
         &self.buf
     }
 
-    /// A view without a copy.
+    /// Returns a slice without a copy.
     pub(crate) fn slice(self: &Arc<Self>, range: Range<usize>) -> Bytes {
         assert!(
             range.start <= range.end && range.end <= self.bytes().len(),
@@ -89,7 +92,7 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for BlockBytes {
     fn drop(&mut self) {
         let taken = self
             .taken_bytes
@@ -99,7 +102,7 @@ impl Drop for Loaded {
 }
 
 struct View {
-    loaded: Arc<Loaded>,
+    loaded: Arc<BlockBytes>,
     range: Range<usize>,
 }
 
@@ -114,7 +117,7 @@ impl Block {
     pub(crate) fn loading(start: u64, now: Instant) -> Self {
         Self {
             start,
-            state: RefCell::new(State::Loading),
+            state: RefCell::new(BlockState::Loading),
             settled: Notify::new(),
             checked: RefCell::default(),
             served_upto: Cell::new(start),
@@ -123,57 +126,58 @@ impl Block {
     }
 
     pub(crate) fn is_loading(&self) -> bool {
-        matches!(&*self.state.borrow(), State::Loading)
+        matches!(&*self.state.borrow(), BlockState::Loading)
     }
 
-    /// Nobody will get it from here; whoever needs it reads for himself and learns why.
+    /// Returns true when the load failed; a reader that needs the bytes reads them itself and gets
+    /// the error.
     pub(crate) fn has_failed(&self) -> bool {
-        matches!(&*self.state.borrow(), State::Failed)
+        matches!(&*self.state.borrow(), BlockState::Failed)
     }
 
-    /// Completes when it is loaded or has failed.
+    /// Waits until the block is loaded or has failed.
     pub(crate) async fn settled(&self) {
-        // Registered before the question is asked, so that the answer does not fall between the two.
+        // Register before the check, so that no notification is lost between the two.
         let settled = self.settled.notified();
         if self.is_loading() {
             settled.await;
         }
     }
 
-    /// Ends the loading: the bytes, or none.
-    pub(crate) fn settle(&self, loaded: Option<Loaded>) {
+    /// Ends the loading with the bytes, or with none.
+    pub(crate) fn settle(&self, loaded: Option<BlockBytes>) {
         assert!(self.is_loading(), "a block is settled once");
         *self.state.borrow_mut() = match loaded {
-            Some(loaded) => State::Loaded(Arc::new(loaded)),
-            None => State::Failed,
+            Some(loaded) => BlockState::Loaded(Arc::new(loaded)),
+            None => BlockState::Failed,
         };
         self.settled.notify_waiters();
     }
 
-    pub(crate) fn loaded(&self) -> Option<Arc<Loaded>> {
+    pub(crate) fn loaded(&self) -> Option<Arc<BlockBytes>> {
         match &*self.state.borrow() {
-            State::Loaded(loaded) => Some(Arc::clone(loaded)),
-            State::Loading | State::Failed => None,
+            BlockState::Loaded(loaded) => Some(Arc::clone(loaded)),
+            BlockState::Loading | BlockState::Failed => None,
         }
     }
 
-    /// Bytes that it has.
+    /// Returns the number of loaded bytes.
     pub(crate) fn len(&self) -> usize {
         match &*self.state.borrow() {
-            State::Loaded(loaded) => loaded.bytes().len(),
-            State::Loading | State::Failed => 0,
+            BlockState::Loaded(loaded) => loaded.bytes().len(),
+            BlockState::Loading | BlockState::Failed => 0,
         }
     }
 
-    /// Slices of it are under way to readers, so letting go of it would free nothing.
+    /// Returns true while readers hold slices of it, so that releasing it would free nothing.
     pub(crate) fn is_in_use(&self) -> bool {
         match &*self.state.borrow() {
-            State::Loaded(loaded) => Arc::strong_count(loaded) > 1,
-            State::Loading | State::Failed => true,
+            BlockState::Loaded(loaded) => Arc::strong_count(loaded) > 1,
+            BlockState::Loading | BlockState::Failed => true,
         }
     }
 
-    pub(crate) fn add_checked(&self, batch: Checked) {
+    pub(crate) fn add_checked(&self, batch: CheckedBatch) {
         let mut checked = self.checked.borrow_mut();
         let at = checked.partition_point(|other| other.position < batch.position);
         if checked
@@ -184,7 +188,8 @@ impl Block {
         }
     }
 
-    /// Forgets the batch that reaches beyond `start`; true when there is another one before it.
+    /// Drops the batch that reaches beyond `start`; returns true when there is another one before
+    /// it.
     pub(crate) fn forget_batches_into(&self, start: u64) -> bool {
         let mut checked = self.checked.borrow_mut();
         if checked.last().is_some_and(|batch| batch.end() > start) {
@@ -193,18 +198,18 @@ impl Block {
         !checked.is_empty()
     }
 
-    /// The first of the undamaged batches from `position` on that ends past `offset`.
-    pub(crate) fn checked_past(&self, position: u64, offset: Offset) -> Option<Checked> {
+    /// Returns the first undamaged batch from `position` on that ends past `offset`.
+    pub(crate) fn checked_past(&self, position: u64, offset: Offset) -> Option<CheckedBatch> {
         let checked = self.checked.borrow();
         let at = checked.partition_point(|batch| batch.position < position || batch.next <= offset);
         checked.get(at).copied()
     }
 
-    /// Shows the undamaged batches from `position` on, one behind the other, until `visit` wants no more.
-    pub(crate) fn follow(&self, mut position: u64, mut visit: impl FnMut(Checked) -> bool) {
+    /// Visits the contiguous undamaged batches from `position` on until `visit` returns false.
+    pub(crate) fn follow(&self, mut position: u64, mut visit: impl FnMut(CheckedBatch) -> bool) {
         let checked = self.checked.borrow();
         let at = checked.partition_point(|batch| batch.position < position);
-        // Bounded: a position in it.
+        // Bounded: a position in the list.
         for batch in checked.split_at(at).1 {
             if batch.position != position || !visit(*batch) {
                 return;
@@ -213,18 +218,18 @@ impl Block {
         }
     }
 
-    /// Takes note that readers have had everything before `position`.
+    /// Notes that readers have read everything before `upto`.
     pub(crate) fn note_served(&self, upto: u64, now: Instant) {
         self.served_upto.set(self.served_upto.get().max(upto));
         self.touched.set(now);
     }
 
-    /// A reader has had its end, so nobody who reads on needs it.
+    /// Returns true when a reader has read to its end, so no sequential reader needs it.
     pub(crate) fn is_used_up(&self) -> bool {
         self.served_upto.get() >= self.start + self.len() as u64
     }
 
-    /// Bytes that no reader has taken.
+    /// Returns the bytes that no reader has read.
     pub(crate) fn unused_bytes(&self) -> u64 {
         (self.start + self.len() as u64).saturating_sub(self.served_upto.get())
     }

@@ -1,11 +1,12 @@
-//! The blocks of one segment: taking runs of batches for readers, and checking each batch before it is taken first.
+//! The blocks of one segment: takes runs of batches for readers, and checks each batch before its
+//! first reader takes it.
 //!
-//! A batch is checked when a reader takes it, not when its block arrives: the check brings its bytes into the processor's
-//! cache, and the copy into the socket, which follows at once, finds them there. Each batch is checked once, however many
-//! readers take it.
-//! Invariant: what is taken is whole batches that were found undamaged.
-//! It does not: load, decide what is loaded, or say what is wrong with damaged bytes: the reader who needs them reads them
-//! himself, and gets the error with file and position.
+//! A batch is checked when a reader takes it, not when its block arrives: the check loads its bytes
+//! into the processor's cache, where the copy into the socket, which follows immediately, finds
+//! them. Each batch is checked once, regardless of the number of readers.
+//! Invariant: a reader gets only whole batches that were found undamaged.
+//! It does not load blocks, decide which are loaded, or report damaged bytes: a reader that needs
+//! them reads them itself and gets the error with file and position.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,11 +17,11 @@ use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES};
 use wire::crc;
 use wire::types::Offset;
 
-use super::block::{Block, Checked};
+use super::block::{Block, CheckedBatch};
 use crate::log::epoch_cache::EpochCache;
 use crate::num::index;
 use crate::segment::scan::MAGIC;
-use crate::segment::stamps::{Epochs, FileEnd, Place, base_offset_of, place_of};
+use crate::segment::stamps::{BatchPlace, Epochs, FileEnd, base_offset_of, place_of};
 
 /// The blocks of one segment.
 #[derive(Default)]
@@ -28,20 +29,20 @@ pub(crate) struct Blocks {
     by_start: BTreeMap<u64, Rc<Block>>,
 }
 
-/// Where a batch begins, and the offset past which it must end.
+/// The start of a batch, and the offset past which it must end.
 #[derive(Clone, Copy)]
 struct Front {
     position: u64,
     expected: Offset,
 }
 
-/// What a reader takes.
+/// The limits of what a reader takes.
 #[derive(Clone, Copy)]
 pub(crate) struct Limits<'a> {
     pub(crate) below: Offset,
     pub(crate) bytes_max: usize,
     pub(crate) at_least_one: bool,
-    /// No batch is longer.
+    /// The length of the longest valid batch.
     pub(crate) batch_max: u64,
     /// The leader epochs of the log.
     pub(crate) epochs: &'a EpochCache,
@@ -57,14 +58,14 @@ pub(crate) struct Run {
     pub(crate) next: Offset,
 }
 
-/// What there is for a reader.
-pub(crate) enum Taken {
+/// The result of taking batches for a reader.
+pub(crate) enum TakeOutcome {
     Run(Run),
-    /// The first batch is not wanted: it is too large, or not to be seen yet.
+    /// The first batch is not taken: it is too large, or not yet visible to the reader.
     Nothing,
-    /// The bytes at this position are needed first.
+    /// The bytes at this position must be loaded first.
     Lacks(u64),
-    /// These bytes will not be served from here.
+    /// Blocks do not serve these bytes.
     Refused,
 }
 
@@ -73,19 +74,19 @@ impl Blocks {
         self.by_start.get(&start)
     }
 
-    /// The block that holds `position`, loaded or not.
+    /// Returns the block that holds `position`, loaded or not.
     pub(crate) fn block_of(&self, position: u64, block_bytes: u64) -> Option<Rc<Block>> {
         self.at(position - position % block_bytes).cloned()
     }
 
-    /// Puts a block in its place, or in that of an older one.
+    /// Inserts a block and replaces an older one at the same place.
     pub(crate) fn insert(&mut self, block: Rc<Block>) {
         assert!(block.is_loading(), "a new block has no bytes yet");
         self.forget_batches_into(block.start);
         self.by_start.insert(block.start, block);
     }
 
-    /// Lets go of a block if it is this one.
+    /// Removes a block if it is still the one at its place.
     pub(crate) fn remove(&mut self, block: &Rc<Block>) {
         if self.holds(block) {
             self.forget_batches_into(block.start);
@@ -93,7 +94,8 @@ impl Blocks {
         }
     }
 
-    /// A batch that reaches beyond `start` is checked anew when the bytes there have been read anew.
+    /// Drops the batch that reaches beyond `start`: it must be checked again after the bytes there
+    /// were read again.
     fn forget_batches_into(&self, start: u64) {
         for (_, earlier) in self.by_start.range(..start).rev() {
             if earlier.forget_batches_into(start) {
@@ -107,18 +109,21 @@ impl Blocks {
             .is_some_and(|held| Rc::ptr_eq(held, block))
     }
 
-    /// Forgets everything: positions have lost their meaning. Loads under way end without effect.
+    /// Drops all blocks because positions have become invalid.
+    ///
+    /// Loads in progress end without effect.
     pub(crate) fn clear(&mut self) {
         self.by_start.clear();
     }
 
-    /// The block that holds `position`.
+    /// Returns the loaded block that holds `position`.
     fn around(&self, position: u64) -> Option<&Rc<Block>> {
         let (_, block) = self.by_start.range(..=position).next_back()?;
         (position - block.start < block.len() as u64).then_some(block)
     }
 
-    /// The position of the undamaged batch that holds `offset`, which lies at `floor` or later.
+    /// Returns the position of the undamaged batch that holds `offset`, which lies at `floor` or
+    /// later.
     pub(crate) fn find(&self, floor: u64, offset: Offset) -> Option<u64> {
         let block = self.around(floor)?;
         let found = block.checked_past(floor, offset)?;
@@ -128,25 +133,25 @@ impl Blocks {
         (base <= offset).then_some(found.position)
     }
 
-    /// Looks at one batch.
+    /// Checks one batch.
     fn judge(
         &self,
         front: Front,
         limits: Limits<'_>,
         epochs: &mut Epochs<'_>,
-    ) -> Result<Checked, Taken> {
+    ) -> Result<CheckedBatch, TakeOutcome> {
         let Front { position, expected } = front;
         let mut fixed = [0; HEADER_BYTES];
         if !self.copy_at(position, &mut fixed) {
             return Err(self.lacking(position, HEADER_BYTES as u64));
         }
-        let header = BatchHeader::parse(&fixed).ok_or(Taken::Refused)?;
+        let header = BatchHeader::parse(&fixed).ok_or(TakeOutcome::Refused)?;
         let sound = header.magic == MAGIC
             && header.last_offset_delta >= 0
             && header.next_offset() > expected
             && header.size_bytes as u64 <= limits.batch_max;
         if !sound {
-            return Err(Taken::Refused);
+            return Err(TakeOutcome::Refused);
         }
         let end = position + header.size_bytes as u64;
         let following = || {
@@ -159,9 +164,9 @@ impl Blocks {
             })
         };
         match place_of(&header, expected, following) {
-            Place::Right => {}
-            Place::Unsure if end < limits.end.position => return Err(self.lacking(end, 8)),
-            Place::Wrong | Place::Unsure => return Err(Taken::Refused),
+            BatchPlace::Right => {}
+            BatchPlace::Unsure if end < limits.end.position => return Err(self.lacking(end, 8)),
+            BatchPlace::Wrong | BatchPlace::Unsure => return Err(TakeOutcome::Refused),
         }
         let mut crc = 0;
         let mut at = position + CRC_START as u64;
@@ -174,7 +179,7 @@ impl Blocks {
             };
             let (start, loaded) = loaded;
             let bytes = piece(loaded.bytes(), start, at, end);
-            // All of the batch first: half a CRC would be computed again.
+            // Wait for the whole batch, because the CRC of a part would be computed again.
             if at == position + CRC_START as u64 && !self.has(position, end) {
                 return Err(self.lacking(position, header.size_bytes as u64));
             }
@@ -182,16 +187,16 @@ impl Blocks {
             at += bytes.len() as u64;
         }
         if crc != header.crc || !epochs.allow(&header) {
-            return Err(Taken::Refused);
+            return Err(TakeOutcome::Refused);
         }
-        Ok(Checked {
+        Ok(CheckedBatch {
             position,
-            bytes: u32::try_from(header.size_bytes).map_err(|_| Taken::Refused)?,
+            bytes: u32::try_from(header.size_bytes).map_err(|_| TakeOutcome::Refused)?,
             next: header.next_offset(),
         })
     }
 
-    /// True when all bytes between the two positions are loaded.
+    /// Returns true when all bytes between the two positions are loaded.
     fn has(&self, mut position: u64, end: u64) -> bool {
         while position < end {
             match self.around(position) {
@@ -202,16 +207,16 @@ impl Blocks {
         true
     }
 
-    /// The first position from `position` on, up to `len` bytes, that is not loaded.
-    fn lacking(&self, position: u64, len: u64) -> Taken {
+    /// Returns the first position that is not loaded among the `len` bytes from `position` on.
+    fn lacking(&self, position: u64, len: u64) -> TakeOutcome {
         let mut at = position;
         while at < position + len {
             match self.around(at) {
                 Some(block) => at = block.start + block.len() as u64,
-                None => return Taken::Lacks(at),
+                None => return TakeOutcome::Lacks(at),
             }
         }
-        Taken::Refused
+        TakeOutcome::Refused
     }
 
     fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
@@ -235,25 +240,27 @@ impl Blocks {
         true
     }
 
-    /// Takes undamaged batches from `position` on, where one begins that ends past `expected`: as many as are wanted and
-    /// here. Those that nobody has taken before are checked now.
+    /// Takes undamaged batches from `position` on, where a batch begins that ends past `expected`.
+    ///
+    /// It takes as many as the limits allow and the blocks hold, and checks those that no reader
+    /// has taken before.
     pub(crate) fn take(
         &self,
         position: u64,
         expected: Offset,
         limits: Limits<'_>,
         now: Instant,
-    ) -> Taken {
+    ) -> TakeOutcome {
         let mut epochs = Epochs::new(limits.epochs);
         let mut front = Front { position, expected };
         let outcome = loop {
             if self.follow(&mut front, position, limits) {
-                break Taken::Nothing;
+                break TakeOutcome::Nothing;
             }
             match self.judge(front, limits, &mut epochs) {
                 Ok(batch) => match self.around(front.position) {
                     Some(block) => block.add_checked(batch),
-                    None => break Taken::Lacks(front.position),
+                    None => break TakeOutcome::Lacks(front.position),
                 },
                 Err(outcome) => break outcome,
             }
@@ -261,14 +268,15 @@ impl Blocks {
         if front.position == position {
             return outcome;
         }
-        Taken::Run(Run {
+        TakeOutcome::Run(Run {
             slices: self.slices(position, front.position, now),
             end: front.position,
             next: front.expected,
         })
     }
 
-    /// Goes on over batches that have been checked, as far as they are wanted; true when the next one is not.
+    /// Advances over checked batches within the limits; returns true when the next batch exceeds
+    /// them.
     fn follow(&self, front: &mut Front, position: u64, limits: Limits<'_>) -> bool {
         let mut enough = false;
         while let (Some(block), false) = (self.around(front.position), enough) {
@@ -310,7 +318,7 @@ impl Blocks {
     }
 }
 
-/// The bytes from `at` to `end`, as far as they are in a block that begins at `start`.
+/// Returns the bytes from `at` to `end`, as far as they are in a block that begins at `start`.
 fn piece(bytes: &[u8], start: u64, at: u64, end: u64) -> &[u8] {
     let to = index(end - start).min(bytes.len());
     let piece = bytes.get(index(at - start)..to);

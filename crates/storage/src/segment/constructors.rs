@@ -1,4 +1,5 @@
-//! Where segments come from: begun by an append, found by a start, made by a compaction, moved from another path.
+//! The constructors of segments: begun by an append, found by a start, written by a compaction,
+//! moved from another path.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -10,15 +11,15 @@ use wire::types::Offset;
 use super::lengths::Lengths;
 use super::stage::{Names, Stage};
 use super::tail::Tail;
-use super::{Attempt, Largest, Loaded, Segment};
+use super::{Attempt, Largest, LoadedIndexes, Segment};
 use crate::tier::table::Charge;
 
 impl<P: Platform> Segment<P> {
-    /// One that begins at `base` and of which nothing is on disk.
+    /// Creates a segment that begins at `base` and has nothing on disk.
     pub(crate) fn fresh(
         folder: Rc<Path>,
         base: Offset,
-        loaded: Loaded,
+        loaded: LoadedIndexes,
         charge: Option<Charge>,
         now_ms: i64,
     ) -> Self {
@@ -27,7 +28,9 @@ impl<P: Platform> Segment<P> {
         segment
     }
 
-    /// One of which a start has found `len` bytes; it ends at `next`, as far as that is known yet.
+    /// Creates a segment of which a start has found `len` bytes.
+    ///
+    /// It ends at `next`, as far as that is known yet.
     pub(crate) fn found(
         folder: Rc<Path>,
         (base, next): (Offset, Offset),
@@ -44,7 +47,7 @@ impl<P: Platform> Segment<P> {
         segment
     }
 
-    /// One on a path that is not there: it holds its place.
+    /// Creates a placeholder for a segment on a missing path.
     pub(crate) fn absent(folder: Rc<Path>, (base, next): (Offset, Offset), now_ms: i64) -> Self {
         let mut segment = Self::of(folder, (base, next), 0, None, now_ms);
         segment.absent = true;
@@ -54,13 +57,14 @@ impl<P: Platform> Segment<P> {
         segment
     }
 
-    /// One that a compaction has made of others, of which `last` is the last: as old as that for the tiers, and read when
-    /// one of them was read last.
+    /// Creates a segment that a compaction has written from the segments `of`.
+    ///
+    /// For the tiers it is as old as the last of them, and was read when any of them was last read.
     pub(crate) fn made(
         folder: Rc<Path>,
         base: Offset,
         size: u64,
-        loaded: Loaded,
+        loaded: LoadedIndexes,
         charge: Option<Charge>,
         of: &[Rc<Self>],
     ) -> Self {
@@ -82,7 +86,7 @@ impl<P: Platform> Segment<P> {
         segment
     }
 
-    /// The same records as those of a sealed one, in another folder.
+    /// Creates a segment with the records of a sealed one, in another folder.
     pub(crate) fn moved(of: &Self, folder: Rc<Path>, charge: Option<Charge>, now_ms: i64) -> Self {
         assert!(
             of.is_sealed() && of.are_names_lent(),
@@ -106,7 +110,7 @@ impl<P: Platform> Segment<P> {
         folder: Rc<Path>,
         (base, next): (Offset, Offset),
         size: u64,
-        loaded: Option<Loaded>,
+        loaded: Option<LoadedIndexes>,
         now_ms: i64,
     ) -> Self {
         let largest = match &loaded {

@@ -1,23 +1,23 @@
-//! How much of a segment's data file is where.
+//! How much of a segment's data file is appended, written, synced and allocated.
 //!
-//! Invariant: `synced <= written <= size`, and `written <= allocated`. Only these functions change them, and each ends the
-//! process before it breaks that.
+//! Invariant: `synced <= written <= size`, and `written <= allocated`. Only these functions change
+//! the lengths, and each ends the process before it breaks the invariant.
 
 use std::cell::Cell;
 
 pub(super) struct Lengths {
     /// Bytes of batches.
     size: Cell<u64>,
-    /// Bytes on disk, not necessarily durable.
+    /// Bytes on disk, which need not be durable.
     written: Cell<u64>,
-    /// Bytes that are durable.
+    /// Durable bytes.
     synced: Cell<u64>,
-    /// Length that the file has or has room for.
+    /// The length that the file has or has room for.
     allocated: Cell<u64>,
 }
 
 impl Lengths {
-    /// Those of a file of `size` bytes, all durable.
+    /// Returns the lengths of a file of `size` bytes, all durable.
     pub(super) fn of(size: u64) -> Self {
         Self {
             size: Cell::new(size),
@@ -43,12 +43,12 @@ impl Lengths {
         self.allocated.get()
     }
 
-    /// `bytes` more were appended.
+    /// Adds `bytes` that were appended.
     pub(super) fn grow(&self, bytes: u64) {
         self.size.set(self.size.get() + bytes);
     }
 
-    /// Everything up to `upto` is on the disk, where there is room up to `room` now.
+    /// Notes that everything up to `upto` is on the disk, and that the file has room up to `room`.
     pub(super) fn wrote(&self, upto: u64, room: u64) {
         assert!(
             self.written.get() <= upto && upto <= self.size.get(),
@@ -59,7 +59,7 @@ impl Lengths {
         self.written.set(upto);
     }
 
-    /// Everything up to `upto` is durable.
+    /// Notes that everything up to `upto` is durable.
     pub(super) fn synced_upto(&self, upto: u64) {
         assert!(
             self.synced.get() <= upto && upto <= self.written.get(),
@@ -68,12 +68,12 @@ impl Lengths {
         self.synced.set(upto);
     }
 
-    /// There is room up to `upto`, at least.
+    /// Notes that the file has room at least up to `upto`.
     pub(super) fn has_room(&self, upto: u64) {
         self.allocated.set(upto.max(self.allocated.get()));
     }
 
-    /// The file is as long as its batches.
+    /// Notes that the file is as long as its batches.
     pub(super) fn cut_to_length(&self) {
         let size = self.size.get();
         assert_eq!(
@@ -84,18 +84,18 @@ impl Lengths {
         self.allocated.set(size);
     }
 
-    /// What was not written belongs to another.
+    /// Gives up the unwritten bytes, which now belong to another segment.
     pub(super) fn end_where_written(&self) {
         self.size.set(self.written.get());
     }
 
-    /// The file was cut, durably.
+    /// Notes that the file was truncated, durably.
     pub(super) fn cut_back(&self, size: u64) {
         assert!(size <= self.size.get(), "a cut makes nothing longer");
         self.settle(size);
     }
 
-    /// So much of the file was found good.
+    /// Sets all lengths to `size`, the valid part of the file.
     pub(super) fn settle(&self, size: u64) {
         for length in [&self.size, &self.written, &self.synced, &self.allocated] {
             length.set(size);

@@ -1,6 +1,8 @@
-//! A sealed segment's indexes from its files, or from its batches when the files are missing or make no sense.
+//! Loads a sealed segment's indexes from their files, or rebuilds them from its batches when the
+//! files are missing or invalid.
 //!
-//! Whatever is rebuilt is equal to what was lost, save for the density of its entries.
+//! A rebuilt index equals the lost one except for the density of its entries.
+//! It does not rebuild the index of aborted transactions.
 
 use platform::Platform;
 use platform::disk::{Disk, SMALL_FILE_BYTES_MAX, is_unreadable};
@@ -8,24 +10,24 @@ use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset};
 
 use super::naming::Role;
-use super::scan::{Expected, NO_BATCH, Scan};
+use super::scan::{ExpectedBatch, NO_BATCH, Scan};
 use super::stamps::WRONG_OFFSET;
-use super::{File, Loaded, Segment};
+use super::{File, LoadedIndexes, Segment};
 use crate::error::{Error, Result};
 use crate::log::indexes::{IndexOptions, Indexes};
 use crate::log::offset_index::OffsetIndex;
 use crate::log::time_index::TimeIndex;
 use crate::log::txn_index::TxnIndex;
 
-/// Bytes that one read of a walk over headers takes.
+/// Bytes of one read while walking over headers.
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// Reads the indexes of `segment`; `None` when there are none that fit its data.
+/// Reads the indexes of `segment`; returns `None` when there are none that fit its data.
 pub(crate) async fn indexes_of<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
     options: IndexOptions,
-) -> Result<Option<Loaded>> {
+) -> Result<Option<LoadedIndexes>> {
     let offsets = read(disk, segment, Role::OffsetIndex, options).await?;
     let times = read(disk, segment, Role::TimeIndex, options).await?;
     let aborted = read(disk, segment, Role::TxnIndex, options).await?;
@@ -37,7 +39,7 @@ pub(crate) async fn indexes_of<P: Platform>(
         tracing::warn!(file = %file.display(), "an index of aborted transactions is missing and will be rebuilt");
         return Ok(None);
     }
-    // Without a file there is no aborted transaction; that one was lost is seen above.
+    // A missing file means no aborted transactions; a lost file was detected above.
     let aborted = aborted.unwrap_or_default();
     let parsed =
         OffsetIndex::parse(segment.base, options.bytes_max, &offsets).and_then(|offsets| {
@@ -69,10 +71,10 @@ pub(crate) async fn indexes_of<P: Platform>(
         return Ok(None);
     }
     let indexes = Indexes::restore(offsets, times, options.interval_bytes);
-    Ok(Some(Loaded { indexes, aborted }))
+    Ok(Some(LoadedIndexes { indexes, aborted }))
 }
 
-/// True when there was an index of aborted transactions and is none any more.
+/// Returns true when an index of aborted transactions existed and is now missing.
 fn is_lost<P: Platform>(segment: &Segment<P>, aborted: Option<&Vec<u8>>) -> bool {
     segment.notes_aborted() && aborted.is_none_or(Vec::is_empty)
 }
@@ -103,14 +105,15 @@ async fn read_within<P: Platform>(
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) if is_unreadable(&error) => {
             tracing::warn!(file = %path.display(), %error, "an index is damaged and will be rebuilt");
-            // No index is of this length.
+            // No valid index has this length.
             Ok(Some(vec![0]))
         }
         Err(error) => Err(Error::io("read", &path)(error)),
     }
 }
 
-/// The aborted transactions of a segment as its file has them; `None` when there is none, or it is damaged.
+/// Returns the aborted transactions of a segment from its file; `None` when the file is missing or
+/// damaged.
 pub(crate) async fn aborted_of<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
@@ -126,8 +129,12 @@ pub(crate) async fn aborted_of<P: Platform>(
     Ok(index.filter(is_its))
 }
 
-/// Sees to it, durably, that the file of aborted transactions tells of none that ended at or past the segment's end: it would
-/// be believed of what is written there. `len_before`: of the data file, before it is cut. What else it tells stays: it may be more than the batches that are there can tell.
+/// Durably removes those entries from the file of aborted transactions that end at or past the
+/// segment's end.
+///
+/// Otherwise they would apply to records written there later. `len_before` is the length of the
+/// data file before its truncation. All other entries stay, because the remaining batches may not
+/// be enough to rebuild them.
 pub(crate) async fn settle_aborted<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
@@ -136,7 +143,7 @@ pub(crate) async fn settle_aborted<P: Platform>(
     let bytes_max = len_before.max(SMALL_FILE_BYTES_MAX);
     let bytes = read_within(disk, segment, Role::TxnIndex, bytes_max).await?;
     let index = bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok());
-    // A damaged one is made anew by whoever needs it.
+    // A reader that needs a damaged index rebuilds it.
     let Some(mut index) = index else {
         return Ok(());
     };
@@ -154,17 +161,17 @@ pub(crate) async fn settle_aborted<P: Platform>(
     synced.map_err(Error::dir_sync(&segment.folder))
 }
 
-/// Builds the offset and time index of a sealed segment from its batches' headers.
+/// Rebuilds the offset index and the time index of a sealed segment from its batch headers.
 pub(crate) async fn rebuild<P: Platform>(
     segment: &Segment<P>,
     file: &File<P>,
     options: IndexOptions,
     aborted: TxnIndex,
-) -> Result<Loaded> {
+) -> Result<LoadedIndexes> {
     let path = segment.path(Role::Log);
     let mut indexes = Indexes::new(segment.base, options);
     let mut scan = Scan::new(file, 0, segment.size(), WINDOW_BYTES);
-    let mut expected = Expected {
+    let mut expected = ExpectedBatch {
         offset: segment.base,
         gaps: true,
         epoch: LeaderEpoch(i32::MIN),
@@ -193,14 +200,14 @@ pub(crate) async fn rebuild<P: Platform>(
         scan.skip(&header);
     }
     indexes.seal();
-    Ok(Loaded { indexes, aborted })
+    Ok(LoadedIndexes { indexes, aborted })
 }
 
-/// Writes the index files of a segment. They are durable when it returns.
+/// Writes the index files of a segment; they are durable when it returns.
 pub(crate) async fn save<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
-    saved: &Saved,
+    saved: &SavedIndexes,
 ) -> Result<()> {
     for (role, bytes) in saved.files() {
         let path = segment.path(role);
@@ -211,22 +218,22 @@ pub(crate) async fn save<P: Platform>(
     Ok(())
 }
 
-/// The bytes of a segment's index files at some moment.
-pub(crate) struct Saved {
+/// The bytes of a segment's index files at one moment.
+pub(crate) struct SavedIndexes {
     offsets: Vec<u8>,
     times: Vec<u8>,
     aborted: Vec<u8>,
-    /// Up to where they tell of the segment.
+    /// The offset up to which they cover the segment.
     pub(crate) upto: Offset,
 }
 
-impl Saved {
-    /// True when it notes aborted transactions.
+impl SavedIndexes {
+    /// Returns true when they contain aborted transactions.
     pub(crate) fn notes_aborted(&self) -> bool {
         !self.aborted.is_empty()
     }
 
-    /// The files that there are, and what belongs into them.
+    /// Returns the files and their content.
     pub(crate) fn files(&self) -> impl Iterator<Item = (Role, &[u8])> {
         let aborted = (!self.aborted.is_empty()).then_some((Role::TxnIndex, &*self.aborted));
         [
@@ -237,7 +244,7 @@ impl Saved {
         .chain(aborted)
     }
 
-    /// Takes them.
+    /// Encodes the indexes of a segment.
     pub(crate) fn of<P: Platform>(segment: &Segment<P>) -> Option<Self> {
         let loaded = segment.loaded();
         let loaded = loaded.as_ref()?;

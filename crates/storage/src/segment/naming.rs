@@ -1,7 +1,10 @@
-//! Names in a log directory, exactly Kafka's, as values: what a file or folder is by its name alone.
+//! Names in a log directory as values: what a file or folder is, judged by its name alone.
 //!
-//! A segment's files share its base offset as twenty digits. Suffixes say that a file is on its way out (`.deleted`), not yet
-//! in (`.cleaned`, `.moving`), or about to replace others (`.swap`). Nothing here touches a disk.
+//! The names are Kafka's; tiers, set-aside files and pools add Forebay's own suffixes. A segment's
+//! files share its base offset as twenty digits. A suffix marks a file that is to be removed
+//! (`.deleted`), is not complete yet (`.cleaned`, `.moving`), or is about to replace others
+//! (`.swap`).
+//! It does not access a disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,37 +13,39 @@ use wire::types::{Offset, TopicPartition, Uuid};
 
 use crate::checkpoint::{aborted_segments, leader_epochs, limits, moved_log, partition_metadata};
 
-/// The longest name that file systems take.
+/// The longest name that file systems accept.
 const NAME_BYTES_MAX: usize = 255;
-/// Ends the name of a file that is only waiting to be removed. Kafka removes them at start, too.
+/// The suffix of a file that waits for its removal. Kafka removes such files at start, too.
 pub(crate) const DELETED: &str = ".deleted";
-/// Ends the name of what a compaction had not finished.
+/// The suffix of the files of an unfinished compaction.
 pub(crate) const CLEANED: &str = ".cleaned";
-/// Ends the name of what a finished compaction was putting in place.
+/// The suffix of the files that a finished compaction was putting in place.
 pub(crate) const SWAP: &str = ".swap";
-/// Ends the name of a copy on its way from one tier to another, until all of it is there.
+/// The suffix of a copy between tiers until it is complete.
 pub(crate) const MOVING: &str = ".moving";
-/// Ends the name of the note that a segment is not at home.
+/// The suffix of the note that a segment is not at home.
 const AWAY: &str = ".away";
-/// Ends the name of the note that something elsewhere must not count any more.
+/// The suffix of the note that files elsewhere must not count any more.
 const OWED: &str = ".owed";
-/// Ends the name of a file that was set aside: nothing reads it, and nobody removes it.
+/// The suffix of a file that was set aside: the broker neither reads nor removes it.
 const ASIDE: &str = ".aside";
-/// Ends the name of a topic's folder that is only waiting to be removed.
+/// The suffix of a topic's folder that waits for its removal.
 const DELETED_FOLDER: &str = "-delete";
-/// Ends the name of a folder that belongs to no topic.
+/// The suffix of a folder that belongs to no topic.
 const STRAY_FOLDER: &str = "-stray";
-/// Ends the name of a copy of a partition's folder on its way to another log directory.
+/// The suffix of a copy of a partition's folder that is moving to another log directory.
 const FUTURE_FOLDER: &str = "-future";
-/// The file that will be the next segment. The suffix makes both Kafka and us remove it at start.
+/// The file that will become the next segment. Its suffix makes both Kafka and Forebay remove it at
+/// start.
 pub(crate) const PREPARED: &str = "next.log.deleted";
 
-/// Ends the name of a file that is made in advance, in the log directory itself. Kafka looks at folders only.
+/// The suffix of a file that is prepared in the log directory itself, where Kafka looks only at
+/// folders.
 const POOLED: &str = ".pooled";
-/// Ends the name of one that is being made.
+/// The suffix of such a file while it is being prepared.
 const POOLED_PART: &str = ".pooled.part";
 
-/// What a file of a segment holds.
+/// The content of a segment's file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Role {
     /// The batches.
@@ -51,7 +56,7 @@ pub(crate) enum Role {
     TimeIndex,
     /// Aborted transactions.
     TxnIndex,
-    /// Producers as they were at the offset in the name.
+    /// The producers as they were at the offset in the name.
     Snapshot,
 }
 
@@ -75,39 +80,41 @@ impl Role {
     }
 }
 
-/// A name in a partition's folder, understood.
+/// A classified name in a partition's folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Name {
-    /// A file of a segment, or a snapshot, in place.
+    /// A file of a segment, or a producer snapshot, in place.
     Segment(Offset, Role),
     /// A file that a finished compaction was putting in place.
     Swap(Offset, Role),
-    /// A note at home that the segment is on another path; with the path's id where that is in the name.
+    /// A note at home that the segment is on another path, with the path's id if the name contains
+    /// it.
     Away(Offset, Option<Uuid>),
-    /// A note at home that something elsewhere must not count any more.
+    /// A note at home that files elsewhere must not count any more.
     Owed(Offset),
     /// Set aside.
     Aside,
-    /// To be removed: deleted, unfinished or temporary.
+    /// A file to be removed: deleted, unfinished or temporary.
     Leftover,
-    /// One of the checkpoints.
+    /// A checkpoint file.
     Checkpoint,
-    /// Not ours.
+    /// Not a file of Forebay or Kafka.
     Foreign,
 }
 
-/// The name under which a file is set aside; the time keeps it apart from earlier ones.
+/// Returns the name under which a file is set aside; the time distinguishes it from earlier ones.
 pub(crate) fn set_aside_name(name: &str, now_ms: i64) -> String {
     format!("{name}.{now_ms}{ASIDE}")
 }
 
-/// The same of what was set aside, once the log has gone on without it, but for the time: no start takes that back.
+/// Returns the name of a set-aside file after the log has continued without it; no start restores
+/// it.
 pub(crate) fn passed_over_name(aside: &str) -> String {
     let stem = aside.strip_suffix(ASIDE).unwrap_or(aside);
     format!("{stem}.past")
 }
 
-/// Says what `name` is in a partition's folder.
+/// Classifies `name` in a partition's folder.
 pub(crate) fn classify(name: &str) -> Name {
     let checkpoints = [
         partition_metadata::FILE,
@@ -153,7 +160,7 @@ pub(crate) fn classify(name: &str) -> Name {
     segment_file(name).map_or(Name::Foreign, |(base, role)| Name::Segment(base, role))
 }
 
-/// True for what the owner of the metadata log keeps beside it: the state of the quorum, and snapshots.
+/// Returns true for the quorum state and the snapshots that lie beside the metadata log.
 fn is_of_quorum(name: &str) -> bool {
     name == "quorum-state" || name.ends_with(".checkpoint")
 }
@@ -164,7 +171,7 @@ fn segment_file(name: &str) -> Option<(Offset, Role)> {
     base_of(digits).map(|base| (base, role))
 }
 
-/// The stem of a note's name: a base offset, and an id or not.
+/// Parses the stem of a note's name: a base offset and an optional id.
 fn away(stem: &str) -> Option<(Offset, Option<Uuid>)> {
     let Some((digits, id)) = stem.split_once('.') else {
         return Some((base_of(stem)?, None));
@@ -180,49 +187,49 @@ fn base_of(digits: &str) -> Option<Offset> {
     digits.parse().ok().map(Offset)
 }
 
-/// The name of a segment's file.
+/// Returns the name of a segment's file.
 pub(crate) fn file_name(base: Offset, role: Role) -> String {
     format!("{:020}.{}", base.0, role.suffix())
 }
 
-/// The path of a segment's file.
+/// Returns the path of a segment's file.
 pub(crate) fn file_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(file_name(base, role))
 }
 
-/// The path of a file that a finished compaction was putting in place.
+/// Returns the path of a file that a finished compaction was putting in place.
 pub(crate) fn swap_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(format!("{}{SWAP}", file_name(base, role)))
 }
 
-/// The path of a file of a copy that is not whole yet.
+/// Returns the path of a file of an incomplete copy.
 pub(crate) fn moving_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(format!("{}{MOVING}", file_name(base, role)))
 }
 
-/// The path of the note that a segment is not at home.
+/// Returns the path of the note that a segment is not at home.
 pub(crate) fn away_path(home: &Path, base: Offset) -> PathBuf {
     home.join(format!("{:020}{AWAY}", base.0))
 }
 
-/// The path of the same note where there is no room for a text.
+/// Returns the path of the same note where there is no room for text in a file.
 pub(crate) fn away_to_path(home: &Path, base: Offset, id: Uuid) -> PathBuf {
     home.join(format!("{:020}.{}{AWAY}", base.0, id.simple()))
 }
 
-/// The path of the note that something of that base offset must not count any more elsewhere.
+/// Returns the path of the note that files with that base offset must not count any more elsewhere.
 pub(crate) fn owed_path(home: &Path, base: Offset) -> PathBuf {
     home.join(format!("{:020}{OWED}", base.0))
 }
 
-/// The path of a file that was set aside.
+/// Returns the path of a file that was set aside.
 pub(crate) fn aside_path(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(ASIDE);
     name.into()
 }
 
-/// The base offset of a segment whose data were set aside whole, by the file's name.
+/// Returns the base offset of a segment whose whole data file was set aside, from the file's name.
 pub(crate) fn aside_base(name: &str) -> Option<Offset> {
     let stem = name.strip_suffix(ASIDE)?;
     let data = match stem.rsplit_once('.') {
@@ -233,55 +240,57 @@ pub(crate) fn aside_base(name: &str) -> Option<Offset> {
     (role == Role::Log).then_some(base)
 }
 
-/// The path of a file that a compaction is still making.
+/// Returns the path of a file that a compaction is still making.
 pub(crate) fn cleaned_path(folder: &Path, base: Offset, role: Role) -> PathBuf {
     folder.join(format!("{}{CLEANED}", file_name(base, role)))
 }
 
-/// The base offset of the segment that a compaction had not finished, by the name of one of its files.
+/// Returns the base offset of a segment of an unfinished compaction, from the name of one of its
+/// files.
 pub(crate) fn cleaned_base(name: &str) -> Option<Offset> {
     segment_file(name.strip_suffix(CLEANED)?).map(|(base, _)| base)
 }
 
-/// The path of the `number`-th file made in advance in a log directory.
+/// Returns the path of the `number`-th prepared file in a log directory.
 pub(crate) fn pooled_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}{POOLED}"))
 }
 
-/// The path of that file while it is being made.
+/// Returns the path of that file while it is being prepared.
 pub(crate) fn pooled_part_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}{POOLED_PART}"))
 }
 
-/// A file made in advance, by its name.
+/// A prepared file, classified by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Pooled {
-    /// The one of this number, whole.
+pub(crate) enum PooledFile {
+    /// A complete one with this number.
     Whole(u64),
-    /// One that was being made.
+    /// An incomplete one.
     Part,
 }
 
-/// What a name in a log directory says of a file made in advance; `None` for any other.
-pub(crate) fn pooled(name: &str) -> Option<Pooled> {
+/// Classifies a name in a log directory as a prepared file; returns `None` for any other name.
+pub(crate) fn pooled(name: &str) -> Option<PooledFile> {
     if let Some(digits) = name.strip_suffix(POOLED_PART) {
-        return base_of(digits).map(|_| Pooled::Part);
+        return base_of(digits).map(|_| PooledFile::Part);
     }
     let number = base_of(name.strip_suffix(POOLED)?)?;
-    u64::try_from(number.0).ok().map(Pooled::Whole)
+    u64::try_from(number.0).ok().map(PooledFile::Whole)
 }
 
-/// True for the name of a file in a log directory that was made in advance to become a segment.
+/// Returns true for the name of a file in a log directory that was prepared to become a segment.
 pub fn is_pooled(name: &str) -> bool {
     pooled(name).is_some()
 }
 
-/// The folder of a partition.
+/// Returns the folder of a partition.
 pub fn folder_name(partition: &TopicPartition) -> String {
     partition.to_string()
 }
 
-/// The partition that a folder belongs to, by its name; `None` for folders that are deleted or not Kafka's.
+/// Returns the partition that a folder belongs to, from its name; `None` for folders that are
+/// deleted or not Kafka's.
 pub fn parse_folder_name(name: &str) -> Option<TopicPartition> {
     if name.ends_with(DELETED_FOLDER)
         || name.ends_with(FUTURE_FOLDER)
@@ -301,22 +310,24 @@ pub fn parse_folder_name(name: &str) -> Option<TopicPartition> {
     })
 }
 
-/// The name under which a partition's folder waits to be removed; the topic's name is cut where it must be.
+/// Returns the name of a partition's folder that waits for its removal; a long topic name is
+/// shortened.
 pub fn deleted_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
     marked_folder_name(partition, unique, DELETED_FOLDER)
 }
 
-/// The name under which a folder that belongs to no topic is kept.
+/// Returns the name under which a folder that belongs to no topic is kept.
 pub(crate) fn stray_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
     marked_folder_name(partition, unique, STRAY_FOLDER)
 }
 
-/// The name of a copy of a partition's folder that is to replace it; topics' names must leave room for it.
+/// Returns the name of a copy that is to replace a partition's folder; topic names must leave room
+/// for it.
 pub(crate) fn future_folder_name(partition: &TopicPartition, unique: Uuid) -> String {
     format!("{partition}.{}{FUTURE_FOLDER}", unique.simple())
 }
 
-/// The partition of which a folder is an unfinished copy, by its name.
+/// Returns the partition of which a folder is an unfinished copy, from its name.
 pub fn parse_future_folder_name(name: &str) -> Option<TopicPartition> {
     let (partition, unique) = name.strip_suffix(FUTURE_FOLDER)?.rsplit_once('.')?;
     let is_unique = unique.len() == 32 && unique.bytes().all(|digit| digit.is_ascii_hexdigit());
@@ -335,7 +346,7 @@ fn marked_folder_name(partition: &TopicPartition, unique: Uuid, mark: &str) -> S
     format!("{topic}{suffix}")
 }
 
-/// True for the folder of a topic that was deleted.
+/// Returns true for the folder of a deleted topic.
 pub fn is_deleted_folder(name: &str) -> bool {
     let Some(stem) = name.strip_suffix(DELETED_FOLDER) else {
         return false;
@@ -432,8 +443,14 @@ mod tests {
     fn files_made_in_advance_are_known_by_their_number() {
         let dir = Path::new("/d");
         let name = |path: PathBuf| path.file_name().unwrap().to_str().unwrap().to_owned();
-        assert_eq!(pooled(&name(pooled_path(dir, 7))), Some(Pooled::Whole(7)));
-        assert_eq!(pooled(&name(pooled_part_path(dir, 7))), Some(Pooled::Part));
+        assert_eq!(
+            pooled(&name(pooled_path(dir, 7))),
+            Some(PooledFile::Whole(7))
+        );
+        assert_eq!(
+            pooled(&name(pooled_part_path(dir, 7))),
+            Some(PooledFile::Part)
+        );
         for foreign in [
             "7.pooled",
             "mine.pooled",

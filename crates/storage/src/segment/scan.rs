@@ -1,7 +1,9 @@
-//! Walking over the batches of a data file, trusting nothing: used by recovery, by index rebuilding and by lookups.
+//! A walk over the batches of a data file that trusts nothing; used by recovery, index rebuilding
+//! and lookups.
 //!
-//! The file is read through a window of bounded size whatever the batches' lengths say; CRCs are computed across windows.
-//! It does not: decide where a log ends (recovery does), or read what is in the batches.
+//! The file is read through a window of bounded size, whatever lengths the batches claim; CRCs are
+//! computed across windows.
+//! It does not decide where a log ends (recovery does), and does not parse records.
 
 use std::io;
 
@@ -13,31 +15,32 @@ use wire::types::{LeaderEpoch, Offset};
 
 use crate::num::index;
 
-/// The format version of every batch in our files.
+/// The format version of every batch in Forebay's files.
 pub(crate) const MAGIC: i8 = 2;
 
-/// No batch is further than this from where one is expected: no compaction leaves such a gap, but a rotten bit does.
+/// No batch is further than this from its expected offset: no compaction leaves such a gap, but a
+/// flipped bit does.
 const OFFSETS_AHEAD_MAX: i64 = 1 << 40;
 
 /// The shortest message of format 0: offset, length, CRC, magic, attributes, no key and no value.
 const OLDER_BYTES_MIN: usize = 26;
 
-/// Why bytes are no batch at all; the position may be wrong rather than the bytes.
+/// Why bytes are no batch; the position may be wrong rather than the bytes.
 pub(crate) const NO_BATCH: &str = "no batch begins here";
 
-/// What the next batch must be to belong to the log.
+/// The conditions that the next batch must meet to belong to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Expected {
+pub(crate) struct ExpectedBatch {
     /// Its base offset.
     pub(crate) offset: Offset,
     /// True when compaction may have left a gap before it.
     pub(crate) gaps: bool,
-    /// The epoch of the batch before it; epochs do not fall.
+    /// The epoch of the batch before it; epochs do not decrease.
     pub(crate) epoch: LeaderEpoch,
 }
 
-impl Expected {
-    /// Why a batch with this header cannot be the next one; `None` if it can.
+impl ExpectedBatch {
+    /// Returns why a batch with this header cannot be the next one; `None` if it can.
     pub(crate) fn refuses(&self, header: &BatchHeader) -> Option<&'static str> {
         let offset = header.base_offset;
         if header.magic != MAGIC {
@@ -56,7 +59,7 @@ impl Expected {
         }
     }
 
-    /// What is expected after a batch.
+    /// Returns the conditions for the batch after this one.
     pub(crate) fn after(self, header: &BatchHeader) -> Self {
         Self {
             offset: header.next_offset(),
@@ -66,8 +69,10 @@ impl Expected {
     }
 }
 
-/// The header that bytes begin with, if a batch of a log that goes on at `end` may have it and fits into `room` bytes.
-/// Cheap: it is asked of every position in a file.
+/// Returns the header at the start of `bytes` if it can be that of a batch of a log that continues
+/// at `end` and fits into `room` bytes.
+///
+/// The check is cheap because recovery runs it at every position of a file.
 pub(crate) fn may_be_batch(bytes: &[u8], end: Offset, room: u64) -> Option<BatchHeader> {
     const MAGIC_AT: usize = 16;
     if bytes.get(MAGIC_AT).copied() != u8::try_from(MAGIC).ok() {
@@ -82,7 +87,8 @@ pub(crate) fn may_be_batch(bytes: &[u8], end: Offset, room: u64) -> Option<Batch
     is_possible.then_some(header)
 }
 
-/// The length of the message of format 0 or 1 that bytes begin with, if a log that goes on at `end` may have it.
+/// Returns the length of the message of format 0 or 1 at the start of `bytes`, if a log that
+/// continues at `end` may have it.
 fn older_size(bytes: &[u8], end: Offset) -> Option<u64> {
     let bytes = bytes.first_chunk::<OLDER_BYTES_MIN>()?;
     let (offset, rest) = bytes.split_first_chunk::<8>()?;
@@ -98,7 +104,8 @@ fn older_size(bytes: &[u8], end: Offset) -> Option<u64> {
     is_possible.then_some(size)
 }
 
-/// Where in `bytes` the first whole batch of a log begins that goes on at `end`, with a right CRC.
+/// Returns the position in `bytes` of the first whole batch with a right CRC, for a log that
+/// continues at `end`.
 pub fn first_batch(bytes: &[u8], end: Offset) -> Option<usize> {
     (0..bytes.len()).find(|at| {
         let rest = bytes.get(*at..).unwrap_or_default();
@@ -119,7 +126,7 @@ pub(crate) struct Scan<'a, F> {
 }
 
 impl<'a, F: DiskFile> Scan<'a, F> {
-    /// A walk from `position`, the start of a batch, that does not look at or beyond `end`.
+    /// Starts a walk at `position`, the start of a batch; it reads nothing at or beyond `end`.
     pub(crate) fn new(file: &'a F, position: u64, end: u64, window_bytes: usize) -> Self {
         assert!(
             window_bytes >= HEADER_BYTES,
@@ -135,18 +142,19 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         }
     }
 
-    /// Where it is.
+    /// Returns the current position.
     pub(crate) fn position(&self) -> u64 {
         self.position
     }
 
-    /// True when nothing follows `position`.
+    /// Returns true when nothing follows `position`.
     pub(crate) fn is_end(&self, position: u64) -> bool {
         position >= self.end
     }
 
-    /// The header of the batch here; `None` when there is no room for a whole batch before the end, or the length makes
-    /// no sense.
+    /// Returns the header of the current batch.
+    ///
+    /// It is `None` when no whole batch fits before the end, or when the length is invalid.
     pub(crate) async fn header(&mut self) -> io::Result<Option<BatchHeader>> {
         let bytes = self.bytes_at(self.position, HEADER_BYTES).await?;
         let header = BatchHeader::parse(&bytes);
@@ -154,14 +162,15 @@ impl<'a, F: DiskFile> Scan<'a, F> {
             .filter(|header| header.size_bytes as u64 <= self.end.saturating_sub(self.position)))
     }
 
-    /// True when what is here looks like a message of format 0 or 1, from offset `end` on.
+    /// Returns true when the current bytes look like a message of format 0 or 1, from offset `end`
+    /// on.
     pub(crate) async fn is_older_format(&mut self, end: Offset) -> io::Result<bool> {
         let room = self.end.saturating_sub(self.position);
         let bytes = self.bytes_at(self.position, OLDER_BYTES_MIN).await?;
         Ok(older_size(&bytes, end).is_some_and(|size| size <= room))
     }
 
-    /// The header of what follows the batch here; `None` when there is no room for a whole batch.
+    /// Returns the header of the batch after the current one; `None` when no whole batch fits.
     pub(crate) async fn following(
         &mut self,
         header: &BatchHeader,
@@ -172,12 +181,12 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         Ok(BatchHeader::parse(&bytes).filter(|following| following.size_bytes as u64 <= room))
     }
 
-    /// True when the CRC of the batch here is right.
+    /// Returns true when the CRC of the current batch is right.
     pub(crate) async fn crc_is_right(&mut self, header: &BatchHeader) -> io::Result<bool> {
         self.crc_is_right_at(self.position, header).await
     }
 
-    /// True when the CRC of the batch at `position` is right.
+    /// Returns true when the CRC of the batch at `position` is right.
     pub(crate) async fn crc_is_right_at(
         &mut self,
         position: u64,
@@ -198,17 +207,17 @@ impl<'a, F: DiskFile> Scan<'a, F> {
         Ok(crc == header.crc)
     }
 
-    /// The whole batch here.
+    /// Returns the whole current batch.
     pub(crate) async fn batch(&mut self, header: &BatchHeader) -> io::Result<Bytes> {
         self.bytes_at(self.position, header.size_bytes).await
     }
 
-    /// Goes on to the next batch.
+    /// Moves to the next batch.
     pub(crate) fn skip(&mut self, header: &BatchHeader) {
         self.position += header.size_bytes as u64;
     }
 
-    /// Up to `len` bytes from `at`, fewer only at the end.
+    /// Returns up to `len` bytes from `at`, fewer only at the end.
     async fn bytes_at(&mut self, at: u64, len: usize) -> io::Result<Bytes> {
         // Nothing lies beyond the end.
         let room = index(self.end.saturating_sub(at));

@@ -1,4 +1,4 @@
-//! Ending a segment where it is written: what is only in memory becomes the beginning of another one.
+//! Ends a segment where it is written: the unwritten bytes become the beginning of another segment.
 
 use bytes::Bytes;
 use platform::Platform;
@@ -10,7 +10,8 @@ use super::tail::Tail;
 use super::{HAS_INDEXES, Segment};
 
 impl<P: Platform> Segment<P> {
-    /// Gives what is not written, the `parts`, to an empty segment that begins there. There are chunks enough.
+    /// Moves the unwritten bytes, `parts`, to an empty segment that begins there; the caller
+    /// provides enough chunks.
     pub(crate) fn split_at_written(&self, new: &Self, parts: &[Bytes], chunks: Vec<Chunk>) {
         let (stage, next) = (self.stage(), self.next());
         new.fill(parts, chunks);
@@ -22,7 +23,7 @@ impl<P: Platform> Segment<P> {
         assert_eq!(new.next(), next, "together they are what it was");
     }
 
-    /// Takes batches, one behind the other.
+    /// Appends contiguous batches.
     fn fill(&self, parts: &[Bytes], chunks: Vec<Chunk>) {
         let len: usize = parts.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
         let mut chunks = chunks.into_iter();
@@ -36,7 +37,7 @@ impl<P: Platform> Segment<P> {
         assert!(is_all, "what was appended is whole batches");
     }
 
-    /// Aborted transactions whose marker is past the boundary belong to the new segment.
+    /// Moves the aborted transactions whose marker is past the boundary to the new segment.
     fn give_aborted(&self, new: &Self) {
         let (mut from, mut to) = (self.loaded.borrow_mut(), new.loaded.borrow_mut());
         let from = from.as_mut().expect(HAS_INDEXES);
@@ -49,14 +50,15 @@ impl<P: Platform> Segment<P> {
         from.aborted.truncate_to(new.base);
     }
 
-    /// It ends where it is written; the batch at `boundary` would begin there.
+    /// Ends the segment where it is written; the batch at `boundary` would begin there.
     fn end_where_written(&self, boundary: Offset) {
         assert!(self.base <= boundary, "it ends behind its base");
         let position = self.written();
         let mut loaded = self.loaded.borrow_mut();
         let indexes = &mut loaded.as_mut().expect(HAS_INDEXES).indexes;
         indexes.truncate_to(boundary);
-        // The time index must know the batches after its last entry; they were written just now and are resident.
+        // The time index must cover the batches after its last entry, which were just written and
+        // are resident.
         let mut at = u64::from(indexes.observe_from());
         while at < position
             && let Some(header) = self.resident_header(at)

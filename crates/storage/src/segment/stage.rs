@@ -1,23 +1,24 @@
-//! What a segment is doing, and whose the names of its files are.
+//! The stage of a segment, and the owner of its file names.
 
-/// One way, save that a cut begins anew: active, rolled, sealed; a cut makes any of them active.
+/// The stage of a segment: active, rolled, sealed, in this order; only a truncation leads back to
+/// active.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The last one of its log: it grows, in memory first.
+    /// The last segment of its log, which grows, in memory first.
     Active,
-    /// It grows no more, and may still have bytes to be written.
+    /// It no longer grows, and may have unwritten bytes.
     Rolled,
-    /// Cut to its length, synced, its indexes saved.
+    /// Its file is cut to its length and synced, and its indexes are saved.
     Sealed,
 }
 
-/// Whose the names of its files are.
+/// Who owns the names of the segment's files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Names {
-    /// Nothing of it is on a disk, or under a name of nobody's.
+    /// The segment has no file, or its file has no segment name yet.
     None,
-    /// Its own.
+    /// The segment.
     Own,
-    /// Another is being put in its place: file and indexes stay with those who read it.
+    /// Another segment is being put in its place; current readers keep its file and indexes.
     Lent,
 }

@@ -1,11 +1,13 @@
-//! The end of a segment in memory: the target of appends, the source of writes, and the cache of what was just written.
+//! The end of a segment in memory: the target of appends, the source of writes, and the cache of
+//! recent bytes.
 //!
-//! Bytes are copied in once, into block-aligned chunks that lie one behind the other in the file's positions; written
-//! chunks stay until the cache lets go of the oldest. Only the front is ever let go, so what is resident is one range that
-//! ends at the segment's end. When the last chunk goes too, the bytes of the last, partial block are kept aside: the block
-//! is written again, as a whole, by the next flush. Bytes that came from the file and not from an append are only written
-//! again: nobody has held them against their CRC, so they do not count as resident, and readers go to the file.
-//! It does not: decide what is evicted, know offsets, or know what has been written.
+//! Appended bytes are copied once, into block-aligned chunks that are contiguous in file positions.
+//! Written chunks stay until the cache evicts the oldest. Only the front is ever evicted, so the
+//! resident bytes are one range that ends at the segment's end. When the last chunk is evicted, the
+//! bytes of the last, partial block are kept, because the next flush writes the whole block again.
+//! Bytes that came from the file and not from an append serve only for that: their CRC was not
+//! checked, so they do not count as resident, and readers read the file.
+//! It does not decide what is evicted, know offsets, or know what has been written.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,13 +22,13 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// The resident end of a segment.
 pub(crate) struct Tail {
-    /// One behind the other, each starting at a block boundary; all but the last are full.
+    /// Contiguous, each starting at a block boundary; all but the last are full.
     pieces: VecDeque<Piece>,
-    /// Length of the segment.
+    /// The length of the segment.
     end: u64,
-    /// Bytes of the last partial block, when no piece holds them.
+    /// The bytes of the last partial block, when no piece holds them.
     partial: Bytes,
-    /// Up to here bytes are as the file had them.
+    /// Bytes below this position came from the file.
     found: u64,
 }
 
@@ -41,17 +43,18 @@ impl Piece {
     }
 }
 
-/// Block-aligned bytes and where they go.
+/// Block-aligned bytes and their position.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    /// Where, a multiple of the block size.
+    /// The position, a multiple of the block size.
     pub(crate) position: u64,
-    /// What, each a multiple of the block size long.
+    /// The bytes, each part a multiple of the block size long.
     pub(crate) parts: Vec<Bytes>,
 }
 
 impl Tail {
-    /// The tail of a segment that is `end` bytes long; `partial` are the bytes of its last partial block.
+    /// Returns the tail of a segment of `end` bytes; `partial` has the bytes of its last partial
+    /// block.
     pub(crate) fn at(end: u64, partial: Bytes) -> Self {
         assert_eq!(
             end % BLOCK,
@@ -66,7 +69,7 @@ impl Tail {
         }
     }
 
-    /// The tail of a segment that is `end` bytes long and to which nothing will be appended as it is.
+    /// Returns the tail of a segment of `end` bytes that takes no appends in this state.
     pub(crate) fn absent(end: u64) -> Self {
         Self {
             pieces: VecDeque::new(),
@@ -76,18 +79,18 @@ impl Tail {
         }
     }
 
-    /// Length of the segment.
+    /// Returns the length of the segment.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Position from which on everything is resident.
+    /// Returns the position from which on everything is resident.
     pub(crate) fn resident_from(&self) -> u64 {
         let first = self.pieces.front();
         first.map_or(self.end, |piece| piece.start.max(self.found))
     }
 
-    /// Bytes that chunks must hold beyond those already here before `len` more bytes can be appended.
+    /// Returns how many bytes new chunks must hold before `len` more bytes can be appended.
     pub(crate) fn lacking(&self, len: usize) -> usize {
         match self.pieces.back() {
             Some(piece) => len.saturating_sub(piece.chunk.remaining()),
@@ -95,12 +98,13 @@ impl Tail {
         }
     }
 
-    /// True when a chunk is here, so the segment was appended to lately.
+    /// Returns true when the tail has a chunk, so the segment was appended to recently.
     pub(crate) fn is_warm(&self) -> bool {
         !self.pieces.is_empty()
     }
 
-    /// Appends `bytes`, into `fresh` chunks when the last one is full. The caller has seen to it that there is room.
+    /// Appends `bytes` and takes `fresh` chunks when the last one is full; the caller provides
+    /// enough of them.
     pub(crate) fn append(&mut self, mut bytes: &[u8], fresh: &mut impl Iterator<Item = Chunk>) {
         let end = self.end + bytes.len() as u64;
         while !bytes.is_empty() {
@@ -109,7 +113,8 @@ impl Tail {
                 .back()
                 .is_none_or(|piece| piece.chunk.remaining() == 0)
             {
-                // `Memory::take` looks again after each chunk, and nobody evicts in between.
+                // `Memory::take` computes the lacking bytes again after each chunk, and nothing is
+                // evicted in between.
                 let chunk = fresh.next().expect("the caller has taken chunks enough");
                 self.start_piece(chunk);
             }
@@ -135,8 +140,10 @@ impl Tail {
         self.pieces.push_back(Piece { start, chunk });
     }
 
-    /// The whole blocks that hold everything from `written` on, the last one padded with zeros. `None` when there is
-    /// nothing beyond `written`.
+    /// Returns the whole blocks that hold everything from `written` on, the last one padded with
+    /// zeros.
+    ///
+    /// It is `None` when there is nothing beyond `written`.
     pub(crate) fn blocks_from(&self, written: u64) -> Option<Blocks> {
         if written >= self.end {
             return None;
@@ -154,7 +161,7 @@ impl Tail {
         Some(Blocks { position, parts })
     }
 
-    /// The bytes of `range` without a copy; `None` when they are not all resident.
+    /// Returns the bytes of `range` without a copy; `None` when they are not all resident.
     pub(crate) fn slices(&self, range: Range<u64>) -> Option<Vec<Bytes>> {
         let first = self.piece_at(range.start)?;
         if range.start < self.found || range.end > self.end {
@@ -173,7 +180,7 @@ impl Tail {
         Some(slices)
     }
 
-    /// Copies the bytes at `position` into `target`; false when they are not all resident.
+    /// Copies the bytes at `position` into `target`; returns false when they are not all resident.
     pub(crate) fn copy_at(&self, position: u64, target: &mut [u8]) -> bool {
         let (Some(mut at), true) = (
             self.piece_at(position),
@@ -197,7 +204,7 @@ impl Tail {
         true
     }
 
-    /// Lets go of the oldest chunk if all of it is below `written`; says whether it did.
+    /// Evicts the oldest chunk if all of it is below `written`; returns whether it did.
     pub(crate) fn evict_front(&mut self, written: u64) -> bool {
         if self
             .pieces

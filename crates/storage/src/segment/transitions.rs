@@ -1,6 +1,7 @@
-//! How a segment changes: everything that happens to one is one of these, and each says what must hold before.
+//! The state changes of a segment: every change is one of these functions, and each asserts its
+//! preconditions.
 //!
-//! Nothing here does I/O: the caller has done it, or will.
+//! None of them does I/O: the caller has done it or will do it.
 
 use bytes::Bytes;
 use platform::Platform;
@@ -10,11 +11,11 @@ use wire::types::Offset;
 
 use super::stage::{Names, Stage};
 use super::tail::Tail;
-use super::{File, HAS_INDEXES, Loaded, POSITION_MAX, Segment};
+use super::{File, HAS_INDEXES, LoadedIndexes, POSITION_MAX, Segment};
 use crate::log::txn_index::AbortedTxn;
 
 impl<P: Platform> Segment<P> {
-    /// Appends a batch, whose header says what is in the fixed part. There are chunks enough.
+    /// Appends a batch whose header describes the fixed part; the caller provides enough chunks.
     pub(crate) fn take(
         &self,
         header: &BatchHeader,
@@ -28,7 +29,7 @@ impl<P: Platform> Segment<P> {
         self.note(header);
     }
 
-    /// Takes note of the batch behind the last one, whose bytes are in the tail.
+    /// Adds the batch behind the last one to the lengths and indexes; its bytes are in the tail.
     pub(super) fn note(&self, header: &BatchHeader) {
         let position = self.size();
         assert!(self.is_active(), "only the active segment grows");
@@ -51,15 +52,16 @@ impl<P: Platform> Segment<P> {
         );
     }
 
-    /// Notes a transaction whose abort marker was appended.
+    /// Adds a transaction whose abort marker was appended.
     pub(crate) fn note_abort(&self, txn: AbortedTxn) {
         let mut loaded = self.loaded.borrow_mut();
         loaded.as_mut().expect(HAS_INDEXES).aborted.append(txn);
         self.first_aborted.set(None);
     }
 
-    /// Ends it: the next segment begins at `next`. One that a start takes for sealed, because its path takes no changes, stays
-    /// so.
+    /// Rolls the segment: the next one begins at `next`.
+    ///
+    /// A segment that a start takes as sealed, because its path takes no changes, stays sealed.
     pub(crate) fn roll(&self, next: Offset) {
         self.seal_indexes();
         self.next.set(next);
@@ -68,7 +70,9 @@ impl<P: Platform> Segment<P> {
         }
     }
 
-    /// Gives the time index its last entry. A sealed one has it, whether it is loaded or not.
+    /// Adds the last entry to the time index.
+    ///
+    /// A sealed segment already has it, whether the index is loaded or not.
     pub(crate) fn seal_indexes(&self) {
         match self.loaded.borrow_mut().as_mut() {
             Some(loaded) => loaded.indexes.seal(),
@@ -76,7 +80,7 @@ impl<P: Platform> Segment<P> {
         }
     }
 
-    /// Its file has its length and is durable, its indexes are saved.
+    /// Seals the segment: its file has its length and is durable, and its indexes are saved.
     pub(crate) fn seal(&self, now_ms: i64) {
         assert_eq!(self.stage(), Stage::Rolled, "what is sealed grows no more");
         assert!(self.is_named(), "what is sealed has a file");
@@ -89,19 +93,23 @@ impl<P: Platform> Segment<P> {
         self.sealed_ms.set(now_ms);
     }
 
-    /// A start trusts it as it is, or can but read it.
+    /// Takes the segment as sealed, because a start trusts its files or may only read them.
     pub(crate) fn trust(&self) {
         self.stage.set(Stage::Sealed);
     }
 
-    /// It is to grow again, or to be cut: what reads it from now on opens its file for writing. Its indexes are loaded.
+    /// Makes the segment active again, to grow or to be truncated; its indexes are loaded.
+    ///
+    /// The next access opens its file for writing.
     pub(crate) fn reopen(&self) {
         self.cuts.set(self.cuts.get() + 1);
         self.stage.set(Stage::Active);
         self.close_file();
     }
 
-    /// Its file ends at `position`, durably, and its records before `end`; `partial` is its last partial block.
+    /// Notes a durable truncation of the file to `position` and of the records to `end`.
+    ///
+    /// `partial` is the last partial block.
     pub(crate) fn cut_back(&self, position: u64, end: Offset, partial: Bytes) {
         assert!(self.is_active(), "who cuts has reopened it");
         assert!(self.base <= end, "it ends behind its base");
@@ -113,21 +121,21 @@ impl<P: Platform> Segment<P> {
         }
     }
 
-    /// A start has found `size` good bytes in it, with the records before `next`.
-    pub(crate) fn settle(&self, size: u64, next: Offset, loaded: Loaded) {
+    /// Notes that a start has found `size` valid bytes, with the records before `next`.
+    pub(crate) fn settle(&self, size: u64, next: Offset, loaded: LoadedIndexes) {
         self.lengths.settle(size);
         *self.tail.borrow_mut() = Tail::absent(size);
         self.next.set(next);
         self.replace_indexes(loaded);
     }
 
-    /// A start goes on in it: the last partial block is needed again.
+    /// Restores the last partial block, because a start continues to append to the segment.
     pub(crate) fn give_end(&self, partial: Bytes) {
         assert!(self.is_active(), "only the active segment grows");
         *self.tail.borrow_mut() = Tail::at(self.size(), partial);
     }
 
-    /// Its file has its name, and room up to `room`.
+    /// Notes that the file has its name, and room up to `room`.
     pub(crate) fn name(&self, file: File<P>, room: u64) {
         assert_eq!(self.names.get(), Names::None, "it is named once");
         assert_eq!(
@@ -140,30 +148,31 @@ impl<P: Platform> Segment<P> {
         self.set_file(file);
     }
 
-    /// Everything up to `upto` is on the disk, where there is room up to `room` now.
+    /// Notes that everything up to `upto` is on the disk, and that the file has room up to `room`.
     pub(crate) fn wrote(&self, upto: u64, room: u64) {
         self.lengths.wrote(upto, room);
         self.recharge();
     }
 
-    /// Everything up to `upto` is durable.
+    /// Notes that everything up to `upto` is durable.
     pub(crate) fn synced_upto(&self, upto: u64) {
         self.lengths.synced_upto(upto);
     }
 
-    /// There is room up to `upto`, at least.
+    /// Notes that the file has room at least up to `upto`.
     pub(crate) fn has_room(&self, upto: u64) {
         self.lengths.has_room(upto);
         self.recharge();
     }
 
-    /// Its file is as long as its batches.
+    /// Notes that the file is as long as its batches.
     pub(crate) fn was_cut_to_length(&self) {
         self.lengths.cut_to_length();
         self.recharge();
     }
 
-    /// Another is put in its place: whoever reads it keeps file and indexes.
+    /// Lends the names to a segment that is put in its place; current readers keep file and
+    /// indexes.
     pub(crate) fn lend_names(&self) {
         assert!(
             self.is_sealed(),
@@ -173,41 +182,41 @@ impl<P: Platform> Segment<P> {
         assert_eq!(before, Names::Own, "names are lent once");
     }
 
-    /// That came to nothing.
+    /// Takes the names back after the replacement failed.
     pub(crate) fn names_back(&self) {
         let before = self.names.replace(Names::Own);
         assert_eq!(before, Names::Lent, "what comes back was lent");
     }
 
-    /// A copy of it is being made on another path.
+    /// Notes that a copy of it is being made on another path.
     pub(crate) fn begin_move(&self) {
         assert!(!self.moving.replace(true), "one move at a time");
     }
 
-    /// No more.
+    /// Notes that the copy has ended.
     pub(crate) fn end_move(&self) {
         assert!(self.moving.replace(false), "one move at a time");
     }
 
-    /// Its indexes were read.
-    pub(crate) fn set_indexes(&self, loaded: Loaded) {
+    /// Sets the indexes after they were read.
+    pub(crate) fn set_indexes(&self, loaded: LoadedIndexes) {
         let before = self.loaded().is_some();
         assert!(!before, "those that are here are newer");
         self.replace_indexes(loaded);
     }
 
-    /// Its indexes were made anew.
-    pub(crate) fn replace_indexes(&self, loaded: Loaded) {
+    /// Replaces the indexes after they were rebuilt.
+    pub(crate) fn replace_indexes(&self, loaded: LoadedIndexes) {
         self.largest.set(loaded.indexes.largest_timestamp().into());
         *self.loaded.borrow_mut() = Some(loaded);
     }
 
-    /// Has its indexes again, if it was made to let go of them.
-    pub(crate) fn keep_indexes(&self, loaded: Loaded) {
+    /// Restores the indexes if they were unloaded.
+    pub(crate) fn keep_indexes(&self, loaded: LoadedIndexes) {
         self.loaded.borrow_mut().get_or_insert(loaded);
     }
 
-    /// Lets go of the oldest chunk of its tail if that is written; says whether it did.
+    /// Evicts the oldest chunk of the tail if it is written; returns whether it did.
     pub(crate) fn evict_front(&self) -> bool {
         self.tail.borrow_mut().evict_front(self.written())
     }

@@ -1,7 +1,8 @@
-//! What came of finding out, by a segment's batches, whether what readers go by is wrong.
+//! The result of checking, against a segment's batches, whether an index or epoch that readers rely
+//! on is wrong.
 //!
-//! Invariant: final is only what the batches have said. What a disk refused is tried again, not at once: who asks meanwhile
-//! is told of the refusal.
+//! Invariant: only the batches decide finally. After a disk error the check is repeated, but not at
+//! once: until then every caller gets that error.
 
 use std::cell::RefCell;
 
@@ -9,47 +10,50 @@ use platform::clock::Instant;
 
 use crate::error::{Error, Result};
 
-/// What came of it.
+/// The result of the last check.
 #[derive(Clone, Default, Debug)]
-pub(crate) enum Tried {
-    /// Not tried yet, or only for want of what the machine has again soon.
+pub(crate) enum CheckOutcome {
+    /// Not tried yet, or failed only because the machine was short of something.
     #[default]
     Not,
-    /// The disk failed; not again before then.
+    /// The disk failed; the next try is not before this time.
     Refused(Instant, Error),
-    /// Done, in memory: what is on the disk is still wrong.
+    /// Corrected in memory only; the file on disk is still wrong.
     ForNow,
-    /// Done, or the batches themselves are damaged.
+    /// Corrected, or the batches themselves are damaged.
     ForGood,
 }
 
-/// The last attempt.
+/// The last attempt and its result.
 #[derive(Default, Debug)]
-pub(crate) struct Attempt(RefCell<Tried>);
+pub(crate) struct Attempt(RefCell<CheckOutcome>);
 
 impl Attempt {
-    pub(crate) fn set(&self, tried: Tried) {
+    pub(crate) fn set(&self, tried: CheckOutcome) {
         *self.0.borrow_mut() = tried;
     }
 
-    /// True when the batches have not been heard.
+    /// Returns true when the batches have not decided yet.
     pub(crate) fn is_open(&self) -> bool {
-        matches!(&*self.0.borrow(), Tried::Not | Tried::Refused(..))
+        matches!(
+            &*self.0.borrow(),
+            CheckOutcome::Not | CheckOutcome::Refused(..)
+        )
     }
 
-    /// Whether it may be tried; an error where the disk has just refused it.
+    /// Returns whether a check may be tried; an error if the disk has failed recently.
     pub(crate) fn may_try(&self, now: Instant) -> Result<bool> {
         match &*self.0.borrow() {
-            Tried::Refused(until, error) if now < *until => Err(error.clone()),
+            CheckOutcome::Refused(until, error) if now < *until => Err(error.clone()),
             _ => Ok(self.is_open()),
         }
     }
 
-    /// What was done in memory is lost.
+    /// Forgets a correction in memory that is lost.
     pub(crate) fn forget_what_is_for_now(&self) {
         let mut tried = self.0.borrow_mut();
-        if matches!(&*tried, Tried::ForNow) {
-            *tried = Tried::Not;
+        if matches!(&*tried, CheckOutcome::ForNow) {
+            *tried = CheckOutcome::Not;
         }
     }
 }

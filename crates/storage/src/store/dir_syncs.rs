@@ -1,8 +1,10 @@
-//! Syncs of a directory that many wait for: one covers all names that were changed before it began.
+//! Shared syncs of a directory: one sync covers all names that were changed before it began.
 //!
-//! Each deletion of a log changes a name in its log directory and must know it durable. Ten thousand of them, each with a sync of its
-//! own, keep a shard's changes waiting for a minute. Invariant: whoever waits is told of a sync that began after he asked; a
-//! sync that failed is told to all who wait for it, and not tried again for them.
+//! Each deletion of a log changes a name in its log directory and needs that change durable. Ten
+//! thousand deletions with one sync each would block a shard's changes for a minute.
+//! Invariant: every caller gets the result of a sync that began after its request. A failed sync is
+//! reported to all callers that waited for it and is not retried for them.
+//! It does not decide which names need a sync.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,17 +16,18 @@ use platform::{Disk, Platform, task};
 use crate::error::{Error, Result};
 use crate::store::Store;
 
-type Waiting = Vec<oneshot::Sender<Result<()>>>;
+type SyncWaiters = Vec<oneshot::Sender<Result<()>>>;
 
-/// Those who wait for the next sync of a directory; one is under way while the directory is named here.
+/// The callers that wait for the next sync of a directory; a directory in the map has a sync in
+/// progress.
 #[derive(Default)]
 pub(crate) struct DirSyncs {
-    // Bounded: one for each directory that logs lie in, and of senders one for each log.
-    by_dir: RefCell<BTreeMap<PathBuf, Waiting>>,
+    // Bounded: one entry for each directory that has logs, and one sender for each log.
+    by_dir: RefCell<BTreeMap<PathBuf, SyncWaiters>>,
 }
 
 impl<P: Platform> Store<P> {
-    /// Makes the names in a directory durable, together with others who ask for that.
+    /// Makes the names in a directory durable, in one sync with other callers.
     pub(crate) async fn sync_dir_with_others(&self, dir: &Path) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         let begins = {
@@ -40,7 +43,7 @@ impl<P: Platform> Store<P> {
         if begins {
             task::spawn(self.clone().sync_for_those_who_wait(dir.to_owned()));
         }
-        // The task ended with the runtime: nobody knows whether it is durable.
+        // The task ended with the runtime, so it is unknown whether the names are durable.
         receiver.await.unwrap_or(Err(Error::Closed))
     }
 
@@ -48,7 +51,7 @@ impl<P: Platform> Store<P> {
         loop {
             let waiting = {
                 let mut all = self.shared.dir_syncs.by_dir.borrow_mut();
-                // Only this task takes it out of the line.
+                // Only this task removes the entry.
                 let waiting = all.get_mut(&dir).expect("it is in line");
                 let waiting = std::mem::take(waiting);
                 if waiting.is_empty() {
@@ -60,7 +63,7 @@ impl<P: Platform> Store<P> {
             let synced = self.disk().sync_dir(&dir).await;
             let synced = synced.map_err(Error::dir_sync(&dir));
             for sender in waiting {
-                // Whoever does not wait any more does not want to know.
+                // A caller that no longer waits has dropped its receiver.
                 drop(sender.send(synced.clone()));
             }
         }

@@ -1,12 +1,15 @@
-//! The chunks of a shard's logs: how big a one a log gets, and which log gives one up when the cache is full.
+//! The chunk memory of a shard's logs: which chunk size a log gets, and which log gives up a chunk
+//! when the cache is full.
 //!
-//! A log that is written to now and then gets small chunks, a busy one large ones, so that many idle partitions cost
-//! little and a busy one does not change chunks often. What is evicted: the front of the log that took a chunk longest
-//! ago. Invariant: chunks whose bytes are not written yet are never given up.
+//! A log that is seldom written to gets small chunks, a busy one large chunks, so that many idle
+//! partitions need little memory and a busy one changes chunks seldom. Eviction takes the front
+//! chunk of the log that took a chunk longest ago.
+//! Invariant: a chunk with unwritten bytes is never evicted.
 //!
-//! Touching memory for the first time is an order of magnitude slower than using it again, so the cache is no larger than
-//! it has to be: it begins small, and grows towards its bound with what is written, and when readers come for what it has
-//! just let go of. It grows with memory that was touched in the background; while there is none, an old chunk goes instead.
+//! The first touch of memory is an order of magnitude slower than its reuse, so the cache is no
+//! larger than necessary: it starts small and grows towards its bound with appends and with reads
+//! of bytes that it has just evicted. It grows into memory that was touched in the background;
+//! without such memory it evicts an old chunk instead.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -22,15 +25,17 @@ mod queue;
 
 use queue::{Look, Queue};
 
-/// Bytes of the chunks of a log that is seldom written to.
+/// Bytes of a chunk of a log that is seldom written to.
 const SMALL_CHUNK_BYTES: usize = 64 << 10;
-/// Bytes that readers miss before the cache grows by one: touching a new one costs about as much as so many misses.
+/// Bytes that readers miss for each byte that the cache grows: touching a new byte costs about as
+/// much as this many misses.
 const MISSES_PER_BYTE: usize = 8;
-/// Bytes that are written before the cache grows by one: touching a new one then costs little beside writing so many.
+/// Bytes that are written for each byte that the cache grows: touching a new byte costs little
+/// compared to writing this many.
 const APPENDED_PER_BYTE: usize = 8;
-/// Most that a reader is given at once while memory is short, a first batch apart.
+/// The most that a reader gets at once while memory is short; a first batch may be larger.
 const COPIED_BYTES_MAX: usize = 1 << 20;
-/// Chunks given up in the hope for one that can be used again, before new memory is touched.
+/// How many chunks are evicted to get a reusable one before new memory is touched.
 const REUSE_TRIES: usize = 4;
 
 /// The chunk memory of a store.
@@ -38,14 +43,14 @@ pub(crate) struct Memory<P: Platform> {
     large: ChunkPool,
     small: ChunkPool,
     cache_bytes_max: usize,
-    /// Below this, new memory is touched at once.
+    /// Below this size the cache takes new memory at once.
     cache_bytes_start: usize,
-    /// What the cache may take by now.
+    /// The current size limit of the cache.
     cache_bytes: Cell<usize>,
-    /// What is written and what is not, and what readers hold, come near to all there may be.
+    /// True when written, unwritten and lent bytes together come close to the bound.
     short: Cell<bool>,
     short_from: usize,
-    /// One entry for each chunk taken, in that order; the front chunk of the segment named is the one meant.
+    /// One entry for each chunk taken, in that order; it stands for the front chunk of its segment.
     taken: RefCell<Queue<Weak<Segment<P>>>>,
 }
 
@@ -66,7 +71,8 @@ impl<P: Platform> Memory<P> {
             })
         };
         Self {
-            // Small chunks may take a quarter; each pool keeps room for a few chunks however little memory there is.
+            // Small chunks may take a quarter. Each pool has room for a few chunks even with very
+            // little memory.
             small: pool(small_bytes, (bytes_max / 4).max(4 * small_bytes), 0),
             large: pool(
                 options.chunk_bytes,
@@ -82,12 +88,14 @@ impl<P: Platform> Memory<P> {
         }
     }
 
-    /// Chunks for `len` more bytes of `segment`; `None` when memory is short even after evicting all that can be.
+    /// Returns chunks for `len` more bytes of `segment`; `None` when memory is short even after all
+    /// possible evictions.
     pub(crate) fn take(&self, segment: &Rc<Segment<P>>, len: usize) -> Option<Vec<Chunk>> {
         let mut chunks = Vec::new();
         let mut room = 0;
         loop {
-            // Making room may evict the very chunk that had some, so what is lacking is asked each time.
+            // Making room may evict a chunk that still had room, so the lacking bytes are computed
+            // in each round.
             let (lacking, warm) = {
                 let tail = segment.tail();
                 (tail.lacking(len), tail.is_warm())
@@ -113,18 +121,21 @@ impl<P: Platform> Memory<P> {
         Some(chunks)
     }
 
-    /// A reader had to be given `bytes` from the disk that a larger cache would still have had.
+    /// Notes that a reader got `bytes` from the disk that a larger cache would still have held.
     pub(crate) fn note_missed(&self, bytes: usize) {
         self.grow(bytes / MISSES_PER_BYTE);
     }
 
-    /// True when readers that are slow must not keep chunks: half of what is set apart for bytes that are not written yet is
-    /// taken. What was evicted is still taken as long as a reader holds a slice of it.
+    /// Returns true when slow readers must not keep chunks.
+    ///
+    /// Memory is short when half of `unwritten_bytes_max` is used. An evicted chunk stays used as
+    /// long as a reader holds a slice of it.
     pub(crate) fn is_short(&self) -> bool {
         self.short.get()
     }
 
-    /// What a reader that asks for `bytes` is given at most: little while it has to be copied.
+    /// Returns the most that a reader that asks for `bytes` gets: little while the bytes have to be
+    /// copied.
     pub(crate) fn lends_at_most(&self, bytes: usize) -> usize {
         if self.is_short() {
             bytes.min(COPIED_BYTES_MAX)
@@ -138,13 +149,15 @@ impl<P: Platform> Memory<P> {
         self.cache_bytes.set(grown.min(self.cache_bytes_max));
     }
 
-    /// The bound of the cache, up to which it may grow.
+    /// Returns the bound up to which the cache may grow.
     pub(crate) fn cache_bytes_max(&self) -> usize {
         self.cache_bytes_max
     }
 
-    /// Memory of a large chunk's size to read into; only such that was touched before, unless it is `wanted` now. What is
-    /// read takes nothing from the logs' ends before the cache has grown to its bound.
+    /// Returns memory of a large chunk's size to read into.
+    ///
+    /// The memory was touched before, unless the block is `wanted` now. The cache grows to its
+    /// bound before a block evicts chunks of the logs.
     pub(crate) fn take_block(&self, wanted: bool) -> Option<AlignedBuf> {
         let needed = self.used_bytes() + self.large.chunk_bytes();
         if needed > self.short_from {
@@ -173,7 +186,7 @@ impl<P: Platform> Memory<P> {
         if let Some(chunk) = wanted.take() {
             return Some(chunk);
         }
-        // The pool of this size is exhausted, so evict beyond what the bound of the cache asks for.
+        // The pool of this size is exhausted, so evict beyond the bound of the cache.
         while self.evict_one() {
             if let Some(chunk) = wanted.take() {
                 return Some(chunk);
@@ -183,12 +196,14 @@ impl<P: Platform> Memory<P> {
         other.take()
     }
 
-    /// Evicts until `more` bytes fit into what the cache may take by now, or nothing can be evicted.
+    /// Evicts until `more` bytes fit into the current limit of the cache, or nothing can be
+    /// evicted.
     fn make_room(&self, more: usize) {
         while self.used_bytes() + more > self.cache_bytes.get() && self.evict_one() {}
     }
 
-    /// Looks whether the oldest can go. False when nothing can before something is written.
+    /// Tries to evict the oldest entry; returns false when nothing can be evicted before the next
+    /// write.
     fn evict_one(&self) -> bool {
         self.taken.borrow_mut().look(|oldest| {
             let Some(segment) = oldest.upgrade() else {
@@ -204,12 +219,12 @@ impl<P: Platform> Memory<P> {
         })
     }
 
-    /// A segment was written: its chunks may be given up from now on.
+    /// Notes that a segment was written, so that its chunks may be evicted.
     pub(crate) fn note_written(&self) {
         self.taken.borrow_mut().note_written();
     }
 
-    /// Bytes in chunks, of logs and of readers that still hold slices.
+    /// Returns the bytes in chunks of logs and in chunks of which readers still hold slices.
     pub(crate) fn used_bytes(&self) -> usize {
         self.large.used_bytes() + self.small.used_bytes()
     }

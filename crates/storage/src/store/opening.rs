@@ -1,6 +1,7 @@
 //! Opening the logs of a store.
 //!
-//! It does not: know what a log's files say (`log/open.rs`), or which logs there should be.
+//! It does not interpret a log's files (`log/open.rs` does), and does not know which logs should
+//! exist.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,12 +15,14 @@ use crate::log::Log;
 use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::options::{LogOptions, OpenAs};
 
-/// How often a log is tried to be opened while the machine is short of descriptors.
+/// How many times opening a log is retried while the machine is short of descriptors.
 const OPEN_TRIES: usize = 20;
 
 impl<P: Platform> Store<P> {
-    /// Opens, or makes, the log of `partition` under the log directory `dir`. What was durable when the process or the
-    /// machine stopped is there; what is left of anything else is cut off.
+    /// Opens or creates the log of `partition` in the log directory `dir`.
+    ///
+    /// Everything that was durable when the process or the machine stopped is in the log; recovery
+    /// cuts off the rest.
     pub async fn open_log(
         &self,
         dir: &Path,
@@ -32,8 +35,10 @@ impl<P: Platform> Store<P> {
         self.open_or_begin(dir, whose, options, how, false).await
     }
 
-    /// The same of a topic that was made in this life: nothing of it is anywhere but what was made by earlier calls. It does
-    /// not wait for paths that do not answer.
+    /// Opens or creates the log of a topic that was created since the process started.
+    ///
+    /// Only earlier calls can have created files of it, so it does not wait for paths that do not
+    /// answer.
     pub async fn begin_log(
         &self,
         dir: &Path,

@@ -1,12 +1,14 @@
-//! Reading ahead of sequential readers: pieces of data files that are read before anybody asks, checked once, and served
-//! to any number of readers from memory.
+//! Read-ahead for sequential readers: blocks of data files that are read before a reader asks for
+//! them, checked once, and served to any number of readers from memory.
 //!
-//! Blocks are as large as chunks and come from the same memory, a quarter of the cache at most. Each segment has its own
-//! ([`Blocks`]); here is what the blocks of a shard share: the line of those to be read, how many reads are under way, and
-//! who goes when memory is short: first what its readers have had, then what nobody has come for in a while, never what is
-//! on its way to a reader. Reads ahead are the last in order: while a log of the shard is flushed, they slow down.
-//! A block that cannot be read is nobody's error: who needs the bytes reads them himself and is told.
-//! It does not: know readers or how far ahead they want to be ([`crate::log`] does).
+//! Blocks are as large as chunks and use the same memory, at most a quarter of the cache. Each
+//! segment has its own [`crate::segment::blocks::Blocks`]. This file has what the blocks of a shard
+//! share: the line of blocks to be read, the number of reads in progress, and the eviction order
+//! when memory is short: first blocks that their readers have used up, then blocks that no reader
+//! has touched for `STALE_AFTER`, never a block that is being sent to a reader. Reads ahead have
+//! the lowest priority: they slow down while a log of the shard is flushed. A block that cannot be
+//! read is not reported: a reader that needs the bytes reads them itself and gets the error. It
+//! does not know readers, or how far ahead they want to be ([`crate::log`] does).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -26,45 +28,46 @@ use crate::segment::Segment;
 use crate::segment::block::{self, Block};
 use crate::store::Store;
 
-/// The part of the cache that blocks may take: one in so many bytes.
+/// The divisor that gives the share of the cache that blocks may use.
 const BUDGET_PART: usize = 4;
-/// With fewer blocks than this there is no reading ahead.
+/// With fewer blocks than this there is no read-ahead.
 const BLOCKS_MIN: usize = 2;
-/// With so many blocks or more, those that readers have had make room for others.
+/// With this many blocks or more, used-up blocks make room for others.
 const BLOCKS_SHARED: usize = 32;
-/// Reads under way for a shard when nothing is flushed.
+/// The most reads in progress of a shard when nothing is flushed.
 const READS_MAX: usize = 8;
-/// The same while something is flushed.
+/// The most reads in progress while something is flushed.
 const READS_BESIDE_FLUSH_MAX: usize = 2;
-/// A block that was not touched for so long is let go.
+/// A block that was not touched for this long is released.
 const STALE_AFTER: Duration = Duration::from_secs(5);
 
 /// The blocks of a shard.
 pub(crate) struct ReadAhead<P: Platform> {
     block_bytes: usize,
     budget_bytes: usize,
-    /// Bytes of memory in blocks, and in slices that readers still have of them.
+    /// Bytes of memory in blocks, and in slices of blocks that readers still hold.
     taken_bytes: Arc<AtomicUsize>,
-    /// To be read; those that a reader waits for are in front.
-    line: RefCell<VecDeque<Loading<P>>>,
+    /// Blocks to be read; those that a reader waits for are in front.
+    line: RefCell<VecDeque<BlockLoad<P>>>,
     reads: Cell<usize>,
-    /// Loaded, the oldest first.
-    loaded: RefCell<VecDeque<Loaded<P>>>,
+    /// Loaded blocks, the oldest first.
+    loaded: RefCell<VecDeque<LoadedBlock<P>>>,
     sweeping: Cell<bool>,
 }
 
-/// A block that has its bytes.
-type Loaded<P> = (Weak<Segment<P>>, Weak<Block>);
+/// A loaded block with its segment.
+type LoadedBlock<P> = (Weak<Segment<P>>, Weak<Block>);
 
-struct Loading<P: Platform> {
+struct BlockLoad<P: Platform> {
     segment: Weak<Segment<P>>,
     block: Rc<Block>,
-    /// A reader waits for it.
+    /// A reader waits for the block.
     wanted: bool,
 }
 
 impl<P: Platform> ReadAhead<P> {
-    /// Blocks of `block_bytes`, for a shard whose cache has `cache_bytes`.
+    /// Creates the read-ahead with blocks of `block_bytes`, for a shard whose cache has
+    /// `cache_bytes`.
     pub(crate) fn new(block_bytes: usize, cache_bytes: usize) -> Self {
         assert!(
             block_bytes > 0 && block_bytes.is_multiple_of(BLOCK_BYTES),
@@ -81,33 +84,34 @@ impl<P: Platform> ReadAhead<P> {
         }
     }
 
-    /// Whether there is memory to speak of.
+    /// Returns true when there is enough memory for read-ahead.
     pub(crate) fn is_possible(&self) -> bool {
         self.budget_bytes / self.block_bytes >= BLOCKS_MIN
     }
 
-    /// Bytes of a block; blocks begin at multiples of it.
+    /// Returns the size of a block; blocks begin at multiples of it.
     pub(crate) fn block_bytes(&self) -> u64 {
         self.block_bytes as u64
     }
 
-    /// The largest batch that is served from blocks.
+    /// Returns the largest batch that is served from blocks.
     pub(crate) fn batch_bytes_max(&self) -> u64 {
         (self.budget_bytes / 2)
             .saturating_sub(self.block_bytes)
             .max(self.block_bytes) as u64
     }
 
-    /// The most that one reader may be ahead: a quarter of the memory, so that there can be several.
+    /// Returns how far one reader may be ahead: a quarter of the memory, so that several readers
+    /// fit.
     pub(crate) fn window_bytes_max(&self) -> u64 {
         (self.budget_bytes / 4).max(self.block_bytes) as u64
     }
 
-    fn next_loading(&self, reads_max: usize) -> Option<(Rc<Segment<P>>, Loading<P>)> {
+    fn next_loading(&self, reads_max: usize) -> Option<(Rc<Segment<P>>, BlockLoad<P>)> {
         while self.reads.get() < reads_max {
             let loading = self.line.borrow_mut().pop_front()?;
             let segment = loading.segment.upgrade();
-            // What was forgotten meanwhile need not be read.
+            // A block that was dropped meanwhile need not be read.
             let segment = segment.filter(|segment| segment.blocks.borrow().holds(&loading.block));
             if let Some(segment) = segment {
                 return Some((segment, loading));
@@ -117,7 +121,7 @@ impl<P: Platform> ReadAhead<P> {
         None
     }
 
-    /// Lets go of blocks until one more fits; false if that cannot be.
+    /// Releases blocks until one more fits; returns false if that is impossible.
     fn make_room(&self, store: &Store<P>) -> bool {
         let fits =
             || self.taken_bytes.load(Ordering::Relaxed) + self.block_bytes <= self.budget_bytes;
@@ -139,7 +143,7 @@ impl<P: Platform> ReadAhead<P> {
         self.let_go(store, is_stale, until);
     }
 
-    /// Lets go of blocks that nobody is being sent, the oldest first.
+    /// Releases blocks that are not being sent to a reader, the oldest first.
     fn let_go(&self, store: &Store<P>, which: impl Fn(&Block) -> bool, until: impl Fn() -> bool) {
         let mut loaded = self.loaded.borrow_mut();
         loaded.retain(|(segment, block)| {
@@ -158,8 +162,10 @@ impl<P: Platform> ReadAhead<P> {
 }
 
 impl<P: Platform> Store<P> {
-    /// Has the blocks that hold `range` of a segment read, if there is memory; first those that are `wanted` now. Only what
-    /// is written and not in memory anyway is read.
+    /// Queues reads of the blocks that hold `range` of a segment, if there is memory; those
+    /// `wanted` now go first.
+    ///
+    /// It reads only bytes that are written and not in memory otherwise.
     pub(crate) fn read_ahead(&self, segment: &Rc<Segment<P>>, range: Range<u64>, wanted: bool) {
         let ahead = &self.shared.read_ahead;
         let block_bytes = ahead.block_bytes();
@@ -182,7 +188,7 @@ impl<P: Platform> Store<P> {
                 _ => {
                     let block = Rc::new(Block::loading(start, self.clock().now()));
                     segment.blocks.borrow_mut().insert(Rc::clone(&block));
-                    let loading = Loading {
+                    let loading = BlockLoad {
                         segment: Rc::downgrade(segment),
                         block,
                         wanted,
@@ -202,7 +208,7 @@ impl<P: Platform> Store<P> {
         self.start_reads();
     }
 
-    /// Starts as many reads as may be under way.
+    /// Starts reads up to the bound.
     fn start_reads(&self) {
         let ahead = &self.shared.read_ahead;
         let reads_max = if self.shared.flushing.get() > 0 {
@@ -211,7 +217,7 @@ impl<P: Platform> Store<P> {
             READS_MAX
         };
         while let Some((segment, loading)) = ahead.next_loading(reads_max) {
-            let Loading { block, wanted, .. } = loading;
+            let BlockLoad { block, wanted, .. } = loading;
             let Some(buf) = self.block_memory(wanted) else {
                 segment.blocks.borrow_mut().remove(&block);
                 block.settle(None);
@@ -224,13 +230,15 @@ impl<P: Platform> Store<P> {
         self.keep_sweeping();
     }
 
-    /// Memory for a block. For one that nobody waits for yet only memory that was touched before: touching is slow.
+    /// Returns memory for a block; if no reader waits for it, only memory that was touched before,
+    /// because touching is slow.
     fn block_memory(&self, wanted: bool) -> Option<AlignedBuf> {
         let ahead = &self.shared.read_ahead;
         if !ahead.make_room(self) {
             return None;
         }
-        // What readers have had is used again before new memory is, save for a little that others may come for.
+        // Used-up blocks are reused before new memory, except for a few that other readers may
+        // still read.
         let enough =
             || ahead.taken_bytes.load(Ordering::Relaxed) < BLOCKS_SHARED * ahead.block_bytes;
         if !enough() {
@@ -245,9 +253,9 @@ impl<P: Platform> Store<P> {
 
     async fn load_block(&self, segment: Rc<Segment<P>>, block: Rc<Block>, mut buf: AlignedBuf) {
         let ahead = &self.shared.read_ahead;
-        // Behind what is written the file may hold anything.
+        // The file may hold anything behind the written bytes.
         let end = segment.written().min(block.start + ahead.block_bytes());
-        // A cut may have taken all of the block: it is read as empty and thrown away.
+        // A truncation may have removed the whole block: it is read as empty and discarded.
         let len = index(end.saturating_sub(block.start));
         buf.truncate(block_ceil(len));
         let result = async {
@@ -275,7 +283,7 @@ impl<P: Platform> Store<P> {
                 .metrics
                 .read_ahead_bytes
                 .inc_by(buf.len() as u64);
-            block::Loaded::new(buf, &ahead.taken_bytes, ahead.block_bytes)
+            block::BlockBytes::new(buf, &ahead.taken_bytes, ahead.block_bytes)
         });
         let failed = loaded
             .as_ref()
@@ -296,7 +304,7 @@ impl<P: Platform> Store<P> {
         self.start_reads();
     }
 
-    /// Sees to it that blocks are let go when nobody reads any more.
+    /// Ensures that blocks are released when no reader reads any more.
     fn keep_sweeping(&self) {
         if self.shared.read_ahead.sweeping.replace(true) {
             return;
@@ -321,7 +329,7 @@ impl<P: Platform> Store<P> {
 }
 
 impl<P: Platform> ReadAhead<P> {
-    /// Moves a block that waits in the line to its place `at`.
+    /// Moves a waiting block to the place `at` of the line.
     fn hurry(&self, block: &Rc<Block>, at: usize) {
         let mut line = self.line.borrow_mut();
         let found = line

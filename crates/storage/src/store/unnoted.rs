@@ -1,6 +1,8 @@
-//! How much the logs of a shard have saved that the checkpoint files do not know of yet.
+//! The number of bytes that the logs of a shard have saved but the checkpoint files do not cover
+//! yet.
 //!
-//! After a crash that much is read again, though it was saved. Not here: writing the files.
+//! After a crash those bytes are read again although they were saved.
+//! It does not write the checkpoint files.
 
 use std::cell::Cell;
 
@@ -8,17 +10,17 @@ use platform::sync::Notify;
 
 use crate::options::StoreOptions;
 
-/// Saves of one log's worth after which the files should be written.
+/// The files should be written after this many times the save interval of one log.
 const SAVES: u64 = 4;
 
-/// Counts what is saved, and tells when it is much.
-pub(crate) struct Unnoted {
+/// Counts saved bytes and notifies when they exceed a bound.
+pub(crate) struct UnnotedBytes {
     bytes: Cell<u64>,
     bytes_max: u64,
     much: Notify,
 }
 
-impl Unnoted {
+impl UnnotedBytes {
     pub(crate) fn new(options: &StoreOptions) -> Self {
         Self {
             bytes: Cell::new(0),
@@ -27,7 +29,7 @@ impl Unnoted {
         }
     }
 
-    /// A log has saved `bytes` more.
+    /// Adds `bytes` that a log has saved.
     pub(crate) fn add(&self, bytes: u64) {
         self.bytes.set(self.bytes.get().saturating_add(bytes));
         if self.is_much() {
@@ -35,7 +37,7 @@ impl Unnoted {
         }
     }
 
-    /// Waits until it is much, and begins to count anew.
+    /// Waits until the bound is reached, then restarts the count.
     pub(crate) async fn enough(&self) {
         while !self.is_much() {
             self.much.notified().await;

@@ -1,7 +1,8 @@
-//! Copying a segment's data from one folder to another, verified on the way.
+//! Copies a segment's data from one folder to another and verifies it on the way.
 //!
-//! The copy is durable, exactly as long as the segment, and every batch of it was found good, when [`data`] returns; its
-//! name still says that it is not one. The source is only read.
+//! When [`data`] returns, the copy is durable and exactly as long as the segment, and every batch
+//! of it was verified. Its name still marks it as a copy.
+//! It does not change the source.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,44 +21,44 @@ use crate::num::index;
 use crate::segment::File;
 use crate::store::Store;
 
-/// How long flushes are given way to, before each step: so many looks, so long apart.
+/// How often, and at which interval, each step checks for flushes and gives way to them.
 const GIVE_WAY_LOOKS: usize = 8;
 const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
-/// Waits are cut in pieces, so that a copy that has become useless ends soon.
+/// Waits are split into pieces of this length, so that a copy that has become useless ends soon.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Bytes of one read and one write.
+/// Bytes of one read and of one write.
 const STEP_BYTES: usize = 1 << 20;
 
 /// Why a segment was not moved.
 #[derive(Debug)]
 pub(crate) enum Trouble {
-    /// It was cut, deleted, compacted or closed meanwhile.
+    /// The segment was truncated, deleted, compacted or closed meanwhile.
     Overtaken,
-    /// Its bytes are not what was written.
+    /// The bytes of the segment are not those that were written.
     Damaged(Damage),
-    /// It cannot be read.
+    /// The segment cannot be read.
     Source(Error),
     /// The copy cannot be written.
     Target(Error),
-    /// The log's home does not take a note of it.
+    /// The note in the log's home cannot be written.
     Home(Error),
 }
 
-/// What is to be copied.
+/// The segment to be copied.
 pub(crate) struct Original<'a, P: Platform> {
     pub(crate) file: &'a File<P>,
-    /// Its path, for errors.
+    /// The path of the file, for errors.
     pub(crate) path: &'a Path,
     pub(crate) base: Offset,
     pub(crate) size: u64,
-    /// When it was sealed: the copy's file gets that time, as its source has it.
+    /// When the segment was sealed; the copy's file gets this time, as its source has it.
     pub(crate) sealed_ms: i64,
-    /// Of its reads, and of the copy's writes.
+    /// The I/O class of its reads and of the copy's writes.
     pub(crate) class: IoClass,
 }
 
-/// Copies `data` to a new file at `target`; an unfinished one that is there goes.
+/// Copies `data` to a new file at `target`; an unfinished copy there is replaced.
 pub(crate) async fn data<P: Platform>(
     store: &Store<P>,
     data: Original<'_, P>,
@@ -105,7 +106,7 @@ pub(crate) async fn data<P: Platform>(
     let cut = copy.set_len(size).await;
     cut.map_err(|error| Trouble::Target(Error::io("cut", target)(error)))?;
     if let Err(error) = store.disk().set_modified(target, sealed_ms).await {
-        // The next start takes it for younger than it is.
+        // The next start takes the copy as younger than it is.
         tracing::debug!(file = %target.display(), %error, "a copy keeps the time at which it was made");
     }
     let synced = copy.sync().await;
@@ -113,7 +114,8 @@ pub(crate) async fn data<P: Platform>(
 }
 
 impl<P: Platform> Store<P> {
-    /// Waits for the turn of `bytes` of a copy; `goes_on` is asked now and then, and a false ends the wait.
+    /// Waits until `bytes` of a copy may be copied; the wait ends early when `goes_on` returns
+    /// false.
     pub(crate) async fn wait_to_copy(
         &self,
         rate: &MoveRate,
@@ -141,7 +143,7 @@ impl<P: Platform> Store<P> {
     }
 }
 
-/// A whole number of blocks, zeros behind the bytes.
+/// Returns the bytes padded with zeros to whole blocks.
 fn padded(pool: &BufPool, bytes: platform::buf::AlignedBuf) -> Bytes {
     let len = bytes.len();
     if len == block_ceil(len) {
@@ -165,7 +167,8 @@ async fn create<D: Disk>(disk: &D, target: &Path) -> Result<D::File, Trouble> {
     made.map_err(|error| Trouble::Target(Error::io("create", target)(error)))
 }
 
-/// A failed sync is never "no room": what it should have made durable may be gone.
+/// Returns the error of a failed sync, which is never "no room": the bytes that it covered may be
+/// lost.
 fn sync_error(path: &Path, source: std::io::Error) -> Error {
     Error::Io {
         action: "sync",

@@ -1,9 +1,10 @@
-//! The policy of tiers over time, without disks: tiers as pools of bytes, a producer of several logs, a mover that copies
-//! at a rate.
+//! A simulation of the tier policy over time, without disks: tiers as pools of bytes, a producer of
+//! several logs, and a mover that copies at a rate.
 //!
-//! It is deterministic and has no I/O: tests of the policy run it, and plans are compared with it. Steps of a tenth of a
-//! second. Invariants of the policy (room, order, heat, no thrash: `tests/tier_policy.rs`) are checked at every step; one
-//! that is broken is an error of the step. It does not simulate devices, indexes or consumers.
+//! It is deterministic and has no I/O: tests of the policy run it, and plans are compared with it.
+//! A step is a tenth of a second. Every step checks the invariants of the policy (room, order,
+//! heat, no thrash: `tests/tier_policy.rs`) and returns an error if one is broken.
+//! It does not simulate devices, indexes or consumers.
 
 #![allow(
     clippy::cast_precision_loss,
@@ -15,8 +16,8 @@
 use std::collections::BTreeMap;
 
 use super::policy::{
-    Decision, Levels, Move, MoveReason, NewSegment, PathState, PathView, Place, PolicySettings,
-    SegmentId, SegmentView, Slope, TierView, View, decide, place, presses,
+    Decision, Levels, Move, MoveReason, NewSegment, PathState, PathView, PolicySettings, SegmentId,
+    SegmentView, Slope, TierPlace, TierView, View, decide, place, presses,
 };
 
 /// 10^6 bytes.
@@ -24,24 +25,24 @@ pub const MB: u64 = 1_000_000;
 const STEP_MS: i64 = 100;
 const FIRST_BYTES: u64 = MB;
 
-/// What decides.
+/// The policy function.
 pub type Policy = fn(&View, &PolicySettings) -> Decision;
 
-/// An invariant that did not hold, and what was seen.
+/// A broken invariant, with the observed values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Broken(pub String);
+pub struct InvariantError(pub String);
 
-/// How data is cut.
+/// How data is divided into logs and segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cut {
+pub struct LogLayout {
     /// Logs that are written to in turn.
     pub logs: usize,
     /// Bytes of a segment.
     pub segment_bytes: u64,
 }
 
-impl Cut {
+impl LogLayout {
     /// Four logs, segments of 100 MB.
     pub const USUAL: Self = Self {
         logs: 4,
@@ -65,12 +66,12 @@ struct UnderWay {
     reason: MoveReason,
 }
 
-/// Tiers over time.
+/// The state of the simulation.
 #[derive(Debug)]
 pub struct Fluid {
     settings: PolicySettings,
     capacities: Vec<u64>,
-    cut: Cut,
+    cut: LogLayout,
     policy: Policy,
     now_ms: i64,
     next_id: u64,
@@ -81,7 +82,7 @@ pub struct Fluid {
     // Bounded: the threads of the settings.
     moves: BTreeMap<u64, UnderWay>,
     rate: Option<u64>,
-    /// What a mover that was done within a step may copy of the next segment in it: it does not rest until the next step.
+    /// Bytes that the mover may copy of the next segment after a move that ended within the step.
     surplus: f64,
     appended: Vec<u64>,
     /// Bytes on each tier: the sum of its segments.
@@ -92,20 +93,25 @@ pub struct Fluid {
     deleted_above: u64,
     down: u64,
     up: u64,
-    /// Every segment is read at every step.
+    /// Whether every step reads every segment.
     pub read_everything: bool,
-    /// Bytes kept in all; the oldest go.
+    /// The total size that retention keeps; the oldest segments are deleted.
     pub retention_mb: u64,
 }
 
 impl Fluid {
-    /// Empty tiers of these capacities, the fastest first.
+    /// Creates empty tiers of these capacities, the fastest first.
     pub fn new(settings: PolicySettings, capacities: &[u64], policy: Policy) -> Self {
-        Self::cut(settings, capacities, policy, Cut::USUAL)
+        Self::cut(settings, capacities, policy, LogLayout::USUAL)
     }
 
-    /// The same with data cut otherwise.
-    pub fn cut(settings: PolicySettings, capacities: &[u64], policy: Policy, cut: Cut) -> Self {
+    /// Creates empty tiers with another division of data.
+    pub fn cut(
+        settings: PolicySettings,
+        capacities: &[u64],
+        policy: Policy,
+        cut: LogLayout,
+    ) -> Self {
         Self {
             settings,
             capacities: capacities.to_vec(),
@@ -131,7 +137,7 @@ impl Fluid {
         }
     }
 
-    /// Segments sealed long ago on the first tier.
+    /// Adds segments that were sealed long ago to the first tier.
     pub fn fill_with_sealed(&mut self, megabytes: u64) {
         let bytes = self.cut.segment_bytes;
         for _ in 0..megabytes * MB / bytes {
@@ -146,8 +152,8 @@ impl Fluid {
         }
     }
 
-    /// Produces `rate` MB/s for some seconds.
-    pub fn run_for(&mut self, seconds: f64, rate: f64) -> Result<(), Broken> {
+    /// Produces `rate` MB/s for `seconds`.
+    pub fn run_for(&mut self, seconds: f64, rate: f64) -> Result<(), InvariantError> {
         let steps = (seconds * 1000.0 / STEP_MS as f64).round() as u64;
         for _ in 0..steps {
             self.now_ms += STEP_MS;
@@ -166,22 +172,22 @@ impl Fluid {
         Ok(())
     }
 
-    /// Megabytes on a tier.
+    /// Returns the megabytes on a tier.
     pub fn used_mb(&self, tier: usize) -> f64 {
         self.used(tier) as f64 / MB as f64
     }
 
-    /// Bytes that producers wrote to lower tiers.
+    /// Returns the megabytes that producers wrote to lower tiers.
     pub fn spilled_mb(&self) -> f64 {
         self.spilled as f64 / MB as f64
     }
 
-    /// Bytes that went down and up.
+    /// Returns the megabytes that were demoted and promoted.
     pub fn moved_mb(&self) -> (f64, f64) {
         (self.down as f64 / MB as f64, self.up as f64 / MB as f64)
     }
 
-    /// The segment that was sealed last of those on a tier.
+    /// Returns when the newest sealed segment of a tier was sealed.
     pub fn newest_on(&self, tier: usize) -> Option<i64> {
         let here = self
             .segments
@@ -190,7 +196,7 @@ impl Fluid {
         here.filter_map(|segment| segment.sealed_ms).max()
     }
 
-    /// Deletes the oldest segments of a tier, as when a topic goes.
+    /// Deletes the oldest segments of a tier, as the deletion of a topic does.
     pub fn delete_on(&mut self, tier: usize, megabytes: u64) {
         let mut left = megabytes * MB / self.cut.segment_bytes;
         let sealed = |segment: &Segment| segment.tier == tier && segment.sealed_ms.is_some();
@@ -276,8 +282,9 @@ impl Fluid {
         self.capacity(tier).saturating_sub(taken)
     }
 
-    /// Bytes for each log in turn; what does not fit where it is goes where the policy places it.
-    fn produce(&mut self, bytes: u64) -> Result<(), Broken> {
+    /// Appends bytes to each log in turn; the policy places a new segment when the current tier is
+    /// full.
+    fn produce(&mut self, bytes: u64) -> Result<(), InvariantError> {
         let logs = self.active.len();
         let each = bytes / logs.max(1) as u64;
         for log in 0..logs {
@@ -288,7 +295,7 @@ impl Fluid {
                     Some(id) if self.free(self.tier_of(id)) > 0 => id,
                     _ => match self.place_next(log)? {
                         Some(id) => id,
-                        // Every tier is full: refused, until there is room.
+                        // Every tier is full: appends are refused until there is room.
                         None => break,
                     },
                 };
@@ -298,7 +305,7 @@ impl Fluid {
         Ok(())
     }
 
-    /// Appends as much as fits to the active segment of a log, and says how much that was.
+    /// Appends as much as fits to the active segment of a log, and returns how much that was.
     fn append(&mut self, log: usize, id: u64, left: u64) -> u64 {
         let tier = self.tier_of(id);
         let room = self.cut.segment_bytes.saturating_sub(self.bytes(id));
@@ -328,11 +335,11 @@ impl Fluid {
         }
     }
 
-    fn place_next(&mut self, log: usize) -> Result<Option<u64>, Broken> {
+    fn place_next(&mut self, log: usize) -> Result<Option<u64>, InvariantError> {
         self.seal(log);
         let tiers = self.tiers();
         let fresh = NewSegment {
-            home: Some(Place { tier: 0, path: 0 }),
+            home: Some(TierPlace { tier: 0, path: 0 }),
             first_bytes: FIRST_BYTES,
             tier_min: 0,
             tier_max: usize::MAX,
@@ -342,7 +349,7 @@ impl Fluid {
         };
         let tier = placed.place.tier;
         if let Some(faster) = (0..tier).find(|faster| self.free(*faster) >= FIRST_BYTES) {
-            return Err(Broken(format!(
+            return Err(InvariantError(format!(
                 "order: placed on {tier} with room on {faster}"
             )));
         }
@@ -353,7 +360,7 @@ impl Fluid {
         Ok(Some(id))
     }
 
-    /// The mover copies at its rate; a move that is done changes the tier of its segment at once.
+    /// Copies at the mover's rate; a finished move changes the tier of its segment at once.
     fn carry(&mut self) {
         self.surplus = 0.0;
         let threads = self.moves.len().max(1) as f64;
@@ -401,7 +408,7 @@ impl Fluid {
         }
     }
 
-    fn decide(&mut self) -> Result<(), Broken> {
+    fn decide(&mut self) -> Result<(), InvariantError> {
         for (slope, appended) in self.slopes.iter_mut().zip(&self.appended) {
             slope.observe(self.now_ms, *appended);
         }
@@ -411,34 +418,37 @@ impl Fluid {
         let view = self.view();
         let decided = (self.policy)(&view, &self.settings);
         self.rate = decided.bytes_per_second;
-        // Who asks only when it presses misses nothing.
+        // A mover that calls the policy only when `presses` is true must not miss a move.
         let by_fill =
             |order: &Move| !matches!(order.reason, MoveReason::Asked | MoveReason::Pinned);
         if !presses(&view.tiers, &self.settings) {
             let missed = decide(&view, &self.settings).moves;
             if missed.iter().any(by_fill) {
-                return Err(Broken(format!("moves though nothing presses: {missed:?}")));
+                return Err(InvariantError(format!(
+                    "moves though nothing presses: {missed:?}"
+                )));
             }
         }
         for order in decided.moves {
             self.begin(&view, &order)?;
         }
         if self.moves.len() > self.settings.threads {
-            return Err(Broken("more moves than threads".into()));
+            return Err(InvariantError("more moves than threads".into()));
         }
         for id in decided.rolls {
             let log = self.active.iter().position(|active| *active == Some(id.0));
-            let log = log.ok_or_else(|| Broken("a segment is rolled that is not active".into()))?;
+            let log =
+                log.ok_or_else(|| InvariantError("a segment is rolled that is not active".into()))?;
             self.seal(log);
         }
         self.surplus = 0.0;
         Ok(())
     }
 
-    fn begin(&mut self, view: &View, order: &Move) -> Result<(), Broken> {
+    fn begin(&mut self, view: &View, order: &Move) -> Result<(), InvariantError> {
         let (id, to) = (order.segment.0, order.to.tier);
         self.check_heat(id, self.tier_of(id), to)?;
-        let broken = || Broken(format!("room: {order:?} takes the tier into its reserve"));
+        let broken = || InvariantError(format!("room: {order:?} takes the tier into its reserve"));
         let (Some(segment), Some(tier)) = (self.segments.get(&id), view.tiers.get(to)) else {
             return Err(broken());
         };
@@ -459,9 +469,11 @@ impl Fluid {
         Ok(())
     }
 
-    fn check_heat(&self, id: u64, from: usize, to: usize) -> Result<(), Broken> {
+    fn check_heat(&self, id: u64, from: usize, to: usize) -> Result<(), InvariantError> {
         let Some(segment) = self.segments.get(&id) else {
-            return Err(Broken(format!("segment {id} moves and is not there")));
+            return Err(InvariantError(format!(
+                "segment {id} moves and is not there"
+            )));
         };
         let recent = |at_ms: Option<i64>, ms: u64| {
             let ms = i64::try_from(ms).unwrap_or(i64::MAX);
@@ -475,17 +487,17 @@ impl Fluid {
         let settled = self.used(from) + self.arriving(from) - self.leaving(from);
         let hard = Levels::of(&self.tier(from), &self.settings).hard_bytes;
         if to > from && (is_hot || is_young) && settled <= hard {
-            return Err(Broken(format!(
+            return Err(InvariantError(format!(
                 "heat: segment {id} goes down (hot {is_hot}, young {is_young})"
             )));
         }
         Ok(())
     }
 
-    fn check(&self) -> Result<(), Broken> {
+    fn check(&self) -> Result<(), InvariantError> {
         for tier in 0..self.capacities.len() {
             if self.used(tier) + self.arriving(tier) > self.capacity(tier) {
-                return Err(Broken(format!(
+                return Err(InvariantError(format!(
                     "room: tier {tier} holds more than its capacity"
                 )));
             }
@@ -493,16 +505,16 @@ impl Fluid {
         let levels = Levels::of(&self.tier(0), &self.settings);
         let coming: u64 = self.arriving_up();
         if self.up + coming > self.deleted_above + levels.low_bytes + self.cut.segment_bytes {
-            return Err(Broken(format!(
+            return Err(InvariantError(format!(
                 "no thrash: {} MB came up, {} MB were deleted above",
                 self.up / MB,
                 self.deleted_above / MB
             )));
         }
-        // With three tiers a byte goes down twice.
+        // With three tiers a byte is demoted twice.
         let steps = self.capacities.len() as u64 - 1;
         if self.down > (self.written + self.up) * steps {
-            return Err(Broken(format!(
+            return Err(InvariantError(format!(
                 "no thrash: {} MB went down",
                 self.down / MB
             )));
@@ -543,7 +555,7 @@ impl Fluid {
     fn view(&self) -> View {
         let segment = |(id, segment): (&u64, &Segment)| SegmentView {
             id: SegmentId(*id),
-            place: Place {
+            place: TierPlace {
                 tier: segment.tier,
                 path: 0,
             },

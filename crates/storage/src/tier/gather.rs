@@ -1,6 +1,6 @@
-//! The policy's view, from the table and from the logs of a shard; and where a new segment goes.
+//! Builds the policy's view from the table and the logs of a shard, and places new segments.
 //!
-//! Numbers only: nothing here waits, and nothing is decided.
+//! It does not wait and makes no decisions.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
@@ -9,36 +9,37 @@ use platform::Platform;
 use wire::types::Offset;
 
 use super::policy::{
-    NewSegment, PathState, PathView, Place, SegmentId, SegmentView, TierView, View, place,
+    NewSegment, PathState, PathView, SegmentId, SegmentView, TierPlace, TierView, View, place,
 };
 use super::table::{PathId, PathUse, TierPath, TierTable};
 use crate::log::Log;
 use crate::log::views::{LogFolders, LogTiers};
 use crate::store::Store;
 
-/// Room that a new segment needs to begin with.
+/// The room that a new segment needs to start.
 const FIRST_BYTES: u64 = 64 << 10;
-/// Dates of so short a time ahead are taken as they are: clocks are corrected by that much.
+/// Dates at most this far in the future are accepted: clocks are corrected by that much.
 const SLEW_MS: i64 = 10_000;
-/// Before anything.
+/// A time before all others.
 const AGES_AGO_MS: i64 = 0;
 
-/// A view, and which segment each number in it means.
-pub(crate) struct Gathered<P: Platform> {
+/// A view, and the segment that each id in it stands for.
+pub(crate) struct GatheredView<P: Platform> {
     pub(crate) view: View,
-    /// By the numbers in the view.
+    /// Indexed by the ids in the view.
     pub(crate) segments: Vec<(Rc<Log<P>>, Offset)>,
 }
 
-impl<P: Platform> Gathered<P> {
-    /// The segment that a number in the view means.
+impl<P: Platform> GatheredView<P> {
+    /// Returns the segment that an id in the view stands for.
     pub(crate) fn segment(&self, id: SegmentId) -> Option<&(Rc<Log<P>>, Offset)> {
         self.segments.get(usize::try_from(id.0).ok()?)
     }
 }
 
 impl TierTable {
-    /// Where a new segment of a log goes that is at home on `home`; `None`: nothing has room but what is passed over.
+    /// Returns the path for a new segment of a log at home on `home`; `None` when only the
+    /// `passed_over` paths have room.
     pub(crate) fn place(
         &self,
         home: Option<PathId>,
@@ -52,7 +53,7 @@ impl TierTable {
             tier_max: pins.1,
         };
         let mut views = self.views(|_| 0);
-        for Place { tier, path } in passed_over.iter().filter_map(|id| self.place_of(*id)) {
+        for TierPlace { tier, path } in passed_over.iter().filter_map(|id| self.place_of(*id)) {
             if let Some(view) = views.get_mut(tier)
                 && let Some(view) = view.paths.get_mut(path)
             {
@@ -63,19 +64,20 @@ impl TierTable {
         self.path_at(placed.place).map(|path| &**path)
     }
 
-    /// The path at a place of the policy's.
-    pub(crate) fn path_at(&self, place: Place) -> Option<&std::sync::Arc<TierPath>> {
+    /// Returns the path at a place of the policy.
+    pub(crate) fn path_at(&self, place: TierPlace) -> Option<&std::sync::Arc<TierPath>> {
         self.paths_of(place.tier).nth(place.path)
     }
 
-    /// The policy's place of a path.
-    pub(crate) fn place_of(&self, id: PathId) -> Option<Place> {
+    /// Returns the policy's place of a path.
+    pub(crate) fn place_of(&self, id: PathId) -> Option<TierPlace> {
         let tier = self.path(id)?.tier;
         let path = self.paths_of(tier).position(|path| path.id == id)?;
-        Some(Place { tier, path })
+        Some(TierPlace { tier, path })
     }
 
-    /// The tiers as the policy sees them; `incoming` says what appends bring to a tier in a second.
+    /// Returns the tiers as the policy sees them; `incoming` returns the appended bytes per second
+    /// of a tier.
     pub(crate) fn views(&self, incoming: impl Fn(usize) -> u64) -> Vec<TierView> {
         let tiers = self.tiers().iter().enumerate();
         tiers
@@ -116,21 +118,22 @@ fn path_view(path: &TierPath, declared: Option<u64>) -> PathView {
 }
 
 impl<P: Platform> Store<P> {
-    /// Everything the policy decides on for this shard.
+    /// Returns the whole input of the policy for this shard.
     pub(crate) fn gather(
         &self,
         tiers: &TierTable,
         free_slots: usize,
         views: Vec<TierView>,
-    ) -> Gathered<P> {
+    ) -> GatheredView<P> {
         let now = self.clock().reading();
-        // A wall clock that was just set makes nothing cold: as if each date were of the clock as it runs now. One that was
-        // set back has left dates in the future: they are past, or what has them would stay for as long.
+        // Setting the wall clock must not make segments cold: ages are kept, and dates are
+        // converted to the current clock. A clock that was set back leaves dates in the future;
+        // these count as long past, because their segments would otherwise stay until then.
         let dated = |ms: i64| match now.age_ms(ms) {
             age_ms if age_ms < -SLEW_MS => AGES_AGO_MS,
             age_ms => now.wall_ms.saturating_sub(age_ms),
         };
-        let mut gathered = Gathered {
+        let mut gathered = GatheredView {
             view: View {
                 now_ms: now.wall_ms,
                 tiers: views,
@@ -141,7 +144,7 @@ impl<P: Platform> Store<P> {
         };
         for log in self.logs() {
             let (tier_min, tier_max) = LogTiers(&log).tier_pins();
-            // Of several the last; to another the log just does not go.
+            // Of several skipped paths the last one; a move to another one fails without harm.
             let passed_over = LogFolders(&log).passed_over().pop();
             let passed_over = passed_over.and_then(|path| tiers.place_of(path));
             log.segments.each(|segment| {

@@ -1,9 +1,10 @@
-//! The loop of a shard that asks the policy what belongs where and carries it out.
+//! The loop of a shard that asks the policy where segments belong and carries out its decisions.
 //!
-//! A turn: see how much room the paths have; where that, or the last turn, or the time calls for it, gather the view,
-//! decide, begin the moves, roll what had better be elsewhere.
-//! Moves run beside the loop, no more of all shards together than `threads`; each ends well or leaves no trace.
-//! Nothing here is needed for durability or for reads: when it stops, segments stay where they are.
+//! A turn reads how much room the paths have. If the fill of a tier, the last turn or the time
+//! requires it, the turn gathers the view, decides, begins the moves, and rolls active segments
+//! that belong elsewhere. Moves run beside the loop, at most `threads` of all shards together; each
+//! completes or leaves no trace. It is not needed for durability or reads: when it stops, segments
+//! stay where they are.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,33 +17,34 @@ use platform::disk::{Disk, IoClass};
 use platform::task::{self, JoinHandle};
 
 use super::copy::Trouble;
-use super::gather::Gathered;
+use super::gather::GatheredView;
 use super::policy::{Decision, Move, PolicySettings, Slope, TierView, decide, pace, presses};
 use super::table::{PathUse, TierPath, TierTable};
 use crate::log::views::{LogTiers, Moving};
 use crate::store::Store;
 
-/// How often the policy is asked.
+/// The interval between turns.
 const TURN_INTERVAL: Duration = Duration::from_millis(100);
-/// After so many turns the segments are looked at in any case: for what was asked for, pinned, or had better be rolled.
+/// The segments are examined at least once in this many turns, for moves that were asked for, pins
+/// and rolls.
 const LOOK_TURNS: u32 = 10;
-/// The same while the fill of a tier presses, and yet nothing could be done at the last look.
+/// The same while the fill of a tier requires moves, but the last examination could begin none.
 const PRESSED_TURNS: u32 = 3;
 
-/// What a shard's loop keeps from one turn to the next.
+/// The state that a shard's loop keeps between turns.
 pub struct Mover {
     tiers: Arc<TierTable>,
     settings: PolicySettings,
-    /// Of appends to each tier.
+    /// The append rate of each tier.
     slopes: Vec<Slope>,
-    /// Turns since the segments were looked at.
+    /// Turns since the segments were last examined.
     turns_unseen: u32,
-    /// The last look found something to do.
+    /// The last examination found something to do.
     busy: bool,
 }
 
 impl Mover {
-    /// The mover of a shard; `None` where there is one tier only.
+    /// Creates the mover of a shard; `None` where there is only one tier.
     pub fn new<P: Platform>(store: &Store<P>, settings: PolicySettings) -> Option<Self> {
         let tiers = Arc::clone(store.tiers()?);
         Some(Self {
@@ -54,10 +56,11 @@ impl Mover {
         })
     }
 
-    /// One turn: what was begun goes on by itself and ends with the handles.
+    /// Runs one turn and returns the handles of the moves that it began, which continue by
+    /// themselves.
     pub async fn turn<P: Platform>(&mut self, store: &Store<P>) -> Vec<JoinHandle<()>> {
         self.look_for_room(store).await;
-        // A rate is by the time that passes, whatever the wall clock is set to.
+        // Rates use elapsed time, so that a change of the wall clock does not matter.
         let now_ms = store.clock().up_ms();
         for (tier, slope) in self.slopes.iter_mut().enumerate() {
             let appended = self.tiers.paths_of(tier).map(|path| path.appended_bytes());
@@ -91,8 +94,10 @@ impl Mover {
             .collect()
     }
 
-    /// Whether to look at the segments, which takes its time where there are many: not while nothing can be begun, nor
-    /// when the numbers of the tiers say that nothing is to be.
+    /// Returns true when the segments should be examined.
+    ///
+    /// The examination takes time where there are many segments, so it is postponed while no move
+    /// can begin, and while the fill of the tiers requires none.
     fn is_due(&self, views: &[TierView], free_slots: usize) -> bool {
         let wait = if free_slots == 0 {
             LOOK_TURNS
@@ -106,7 +111,7 @@ impl Mover {
         self.turns_unseen >= wait
     }
 
-    /// Asks the file systems how much room there is.
+    /// Reads the free room from the file systems.
     async fn look_for_room<P: Platform>(&self, store: &Store<P>) {
         for path in self.tiers.paths() {
             match store.disk().space(path.dir()).await {
@@ -118,7 +123,8 @@ impl Mover {
         }
     }
 
-    /// Where a segment goes. What comes to its log's tier goes home, while there is room.
+    /// Returns the path that a segment moves to; on its log's home tier that is the home path while
+    /// it has room.
     fn target(&self, order: &Move, home: &Path, bytes: u64) -> Option<Arc<TierPath>> {
         let has_room = |path: &&Arc<TierPath>| {
             path.tier == order.to.tier
@@ -131,7 +137,11 @@ impl Mover {
             .map(Arc::clone)
     }
 
-    fn begin<P: Platform>(&self, order: &Move, gathered: &Gathered<P>) -> Option<JoinHandle<()>> {
+    fn begin<P: Platform>(
+        &self,
+        order: &Move,
+        gathered: &GatheredView<P>,
+    ) -> Option<JoinHandle<()>> {
         let (log, base) = gathered.segment(order.segment)?;
         let (log, base) = (Rc::clone(log), *base);
         let view = gathered
@@ -141,7 +151,7 @@ impl Mover {
         let to = self.target(order, log.dir(), view.bytes)?;
         let tiers = Arc::clone(&self.tiers);
         let (reason, from_tier) = (order.reason, order.from.tier);
-        // What makes room for appends does not wait for anybody.
+        // A move that makes room for appends has foreground priority.
         let class = if reason.is_urgent() {
             IoClass::Foreground
         } else {
@@ -166,14 +176,15 @@ impl Mover {
 }
 
 impl<P: Platform> Store<P> {
-    /// Starts the loop that keeps this shard's segments where they belong; none where there is one tier only.
+    /// Starts the loop that keeps this shard's segments where they belong; `None` where there is
+    /// only one tier.
     pub fn spawn_mover(&self, settings: PolicySettings) -> Option<JoinHandle<()>> {
         let mut mover = Mover::new(self, settings)?;
         let shared = Rc::downgrade(&self.shared);
         let clock = self.clock().clone();
         Some(task::spawn(async move {
             while let Some(shared) = shared.upgrade() {
-                // What was begun ends by itself.
+                // Moves that were begun end by themselves.
                 drop(mover.turn(&Store { shared }).await);
                 clock.sleep(TURN_INTERVAL).await;
             }

@@ -1,9 +1,9 @@
-//! What tiers are told by whoever owns them; plain values, no parsing.
+//! The settings that an owner passes to tiers: plain values without parsing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What the files of a tier lie on.
+/// The kind of storage that the files of a tier lie on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Medium {
     /// Any file system.
@@ -13,7 +13,7 @@ pub enum Medium {
 }
 
 impl Medium {
-    /// Its name in settings and reports.
+    /// Returns its name in settings and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -22,17 +22,17 @@ impl Medium {
     }
 }
 
-/// What a tier keeps when the power goes.
+/// What a tier keeps after a power loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Safety {
-    /// What was synced is there again.
+    /// Synced bytes survive.
     Durable,
-    /// Nothing: memory that looks like a disk.
+    /// Nothing survives: the tier is memory that looks like a disk.
     Volatile,
 }
 
 impl Safety {
-    /// Its name in settings and reports.
+    /// Returns its name in settings and reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Durable => "durable",
@@ -41,19 +41,19 @@ impl Safety {
     }
 }
 
-/// How much of a path may be used. What the file system has left bounds it in any case.
+/// How much of a path may be used, in addition to the bound of the file system's free room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Capacity {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(u64),
-    /// So many hundredths of the file system.
+    /// This many hundredths of the file system.
     Percent(u8),
     /// All of the file system.
     Whole,
 }
 
 impl Capacity {
-    /// The bytes of it on a file system of `total_bytes`.
+    /// Returns the capacity in bytes on a file system of `total_bytes`.
     pub fn of(self, total_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -75,16 +75,16 @@ pub struct PathOptions {
 /// One tier.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TierOptions {
-    /// `storage.tiers`: its name.
+    /// The name in `storage.tiers`.
     pub name: Arc<str>,
-    /// Its paths; at least one. Those of the first tier are the log directories.
+    /// The paths, at least one; those of the first tier are the log directories.
     pub paths: Vec<PathOptions>,
-    /// What the paths are on.
+    /// The kind of storage of the paths.
     pub medium: Medium,
-    /// What they keep when the power goes.
+    /// What the paths keep after a power loss.
     pub safety: Safety,
-    /// Declared rate of reads, in bytes per second, of each path.
+    /// The declared read rate of each path, in bytes per second.
     pub read_bytes_per_second: Option<u64>,
-    /// Declared rate of writes, in bytes per second, of each path.
+    /// The declared write rate of each path, in bytes per second.
     pub write_bytes_per_second: Option<u64>,
 }

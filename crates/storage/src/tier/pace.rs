@@ -1,8 +1,8 @@
 //! How fast segments are copied: one rate for all shards.
 //!
-//! The rate is a promise per step: each reserves the time its bytes take at the rate, after what all shards have
-//! reserved before it, and waits for its turn. Another rate holds at once: what was reserved is forgotten, and who waits
-//! reserves again.
+//! Each copy step reserves the time that its bytes take at the rate, after all reservations of all
+//! shards before it, and waits for its turn. A new rate applies at once: it drops the reservations,
+//! and waiting steps reserve again.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 
-/// Without limit.
+/// No limit.
 const UNLIMITED: u64 = u64::MAX;
 
 /// The rate of all moves together.
 #[derive(Debug)]
 pub struct MoveRate {
     bytes_per_second: AtomicU64,
-    /// How often the rate has changed.
+    /// How many times the rate has changed.
     changes: AtomicU64,
     origin: OnceLock<Instant>,
-    /// Microseconds after `origin` up to where time is reserved.
+    /// The end of the reserved time, in microseconds after `origin`.
     reserved_micros: AtomicU64,
 }
 
@@ -36,7 +36,7 @@ impl Default for MoveRate {
 }
 
 impl MoveRate {
-    /// Moves go at this rate from now on; at 0 they stand still, at `None` they go as fast as they can.
+    /// Sets the rate of moves: at 0 they stop, at `None` they have no limit.
     pub fn set(&self, bytes_per_second: Option<u64>) {
         let rate = bytes_per_second.unwrap_or(UNLIMITED);
         if self.bytes_per_second.swap(rate, Ordering::Relaxed) != rate {
@@ -45,12 +45,12 @@ impl MoveRate {
         }
     }
 
-    /// How often it was set to another.
+    /// Returns how many times the rate has changed.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// Reserves the time that `bytes` take; says how long it is until it begins.
+    /// Reserves the time that `bytes` take, and returns how long it is until it begins.
     pub(crate) fn reserve(&self, now: Instant, bytes: u64) -> Duration {
         let rate = self.bytes_per_second.load(Ordering::Relaxed);
         if rate == UNLIMITED {

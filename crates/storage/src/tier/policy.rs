@@ -1,16 +1,22 @@
-//! Which segment belongs on which tier: a pure function of what is there, how fast it fills, and the settings.
+//! The tier policy: a pure function of the segments, the fill rates and the settings that decides
+//! which segment belongs on which tier.
 //!
-//! A [`View`] goes in, a [`Decision`] comes out: moves with their reason, active segments that had better be rolled, and
-//! how fast to move. [`place()`] says where a new segment goes; [`stays()`] says why segments stay where they are.
+//! Its input is a [`View`], its output a [`Decision`]: moves with their reason, active segments to
+//! be rolled, and the rate of moves. [`place()`] chooses where a new segment goes; [`stays()`]
+//! explains why segments stay where they are.
 //! Invariants:
-//! * Active segments are never moved; sealed ones only to a path that is open and keeps its reserve.
-//! * A segment leaves a tier for its fill only while the tier is above its level, and comes up only while the tier is
-//!   below the lower one and stays below the middle of the band: neither undoes the other (`levels`).
-//! * The order decides: what is sealed longest goes down first, what is sealed last comes up first.
-//! * With movement off (`threshold` of -1) only what an operator asks for by name moves: drained paths, `asked`.
+//! * Active segments are never moved; sealed ones move only to a path that is open and keeps its
+//!   reserve.
+//! * Because of a tier's fill, a segment is demoted only while the tier is above its high level,
+//!   and promoted only while the tier is below its low level and stays below the middle of the
+//!   band: neither undoes the other (`levels`).
+//! * Order: the segment sealed longest ago is demoted first, the segment sealed last is promoted
+//!   first.
+//! * With movement off (`threshold` of -1) only segments move that an operator has named: drained
+//!   paths, `asked`.
 //!
-//! Nothing here knows files, shards or time but what the view says. It does not: carry anything out (`tier::mover`),
-//! measure (`slope` keeps the sums it is given), or delete.
+//! It knows files, shards and time only from the view. It does not carry out moves (`tier::mover`),
+//! measure (`slope` keeps the sums that it is given), or delete.
 
 mod decide;
 mod levels;
@@ -30,35 +36,36 @@ pub use reason::{MoveReason, PlaceReason};
 pub use settings::PolicySettings;
 pub use slope::Slope;
 pub use stay::{Stay, stays};
-pub use view::{PathState, PathView, Place, SegmentId, SegmentView, TierView, View};
+pub use view::{PathState, PathView, SegmentId, SegmentView, TierPlace, TierView, View};
 
-/// What is to be done now.
+/// The actions that the policy decided on.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Decision {
-    /// Moves to begin, the most pressing first; no more than the view has free slots.
+    /// Moves to begin, the most urgent first; no more than the view's free slots.
     pub moves: Vec<Move>,
-    /// Active segments to be rolled when it is convenient: they stand on a path that is drained, or on a slower tier
-    /// than a new segment would get.
+    /// Active segments to be rolled when convenient: they are on a draining path, or on a slower
+    /// tier than a new segment would get.
     pub rolls: Vec<SegmentId>,
-    /// Bytes a second for all moves together, of all shards; `None` is without limit.
+    /// The bytes per second of all moves of all shards together; `None` means no limit.
     pub bytes_per_second: Option<u64>,
 }
 
-/// One segment from one place to another.
+/// The move of one segment from one place to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Move {
-    /// Which.
+    /// The segment.
     pub segment: SegmentId,
-    /// Where it is.
-    pub from: Place,
-    /// Where it goes.
-    pub to: Place,
-    /// Why.
+    /// Its current place.
+    pub from: TierPlace,
+    /// Its new place.
+    pub to: TierPlace,
+    /// The reason.
     pub reason: MoveReason,
 }
 
 impl Move {
-    /// True when it must not wait for produce: the room it makes is what produce needs next.
+    /// Returns true when the move must not wait for appends, because they need the room that it
+    /// makes.
     pub fn is_urgent(&self) -> bool {
         self.reason == MoveReason::Reserve
     }

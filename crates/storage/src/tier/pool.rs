@@ -1,13 +1,16 @@
-//! Segment files made in advance on persistent memory: a busy log's next segment takes one by a rename, with all of its
-//! room there already.
+//! Prepared segment files on persistent memory: the next segment of a busy log gets one by a
+//! rename, with all of its room already reserved.
 //!
-//! Making room is what costs there: blocks are zeroed and synced before they are stored to. A path of the first tier has
-//! one pool, for all shards; its files lie in the path itself, numbered. `keeper` makes them and takes them.
-//! A queue of numbers: files `taken..made` wait. One shard makes, any takes or gives up, and whoever moved `taken` past a
-//! number owns that file. Invariants: segments and pool together take no more than the share of the path that the
-//! settings say, and the file system keeps some room; a file that waits is zeros, whole and durable, and its name in the
-//! pool is durably gone before anything is stored to it, so that what a start finds there was never anybody's data.
-//! Nothing here touches a disk.
+//! Reserving room is expensive there, because blocks are zeroed and synced before they are stored
+//! to. A path of the first tier has one pool for all shards; its files lie in the path itself,
+//! numbered. `keeper` creates and takes them. The pool is a queue of numbers: the files
+//! `taken..made` are waiting. One shard makes files; any shard takes or gives up files, and the
+//! shard that moved `taken` past a number owns that file.
+//! Invariants: segments and pool together use no more than the configured share of the path, and
+//! the file system keeps some room. A waiting file is complete, durable and all zeros, and its name
+//! in the pool is durably removed before anything is stored to it, so that a pool file found at
+//! start never held records.
+//! It does not access a disk.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,12 +19,13 @@ use platform::sync::Notify;
 
 mod keeper;
 
-/// Pools as their owner wants them.
+/// The settings of pools.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PoolOptions {
-    /// `log.pmem.pool.ratio`: what segments and pool may take together, as a share of a path's capacity.
+    /// `log.pmem.pool.ratio`: the share of a path's capacity that segments and pool may use
+    /// together.
     pub ratio: f64,
-    /// Length of a file: that of most segments.
+    /// The length of a file, which is that of most segments.
     pub file_bytes: u64,
 }
 
@@ -29,25 +33,25 @@ pub struct PoolOptions {
 #[derive(Debug)]
 pub(crate) struct Pool {
     options: PoolOptions,
-    /// Number of the first file that waits.
+    /// The number of the first waiting file.
     taken: AtomicU64,
-    /// Number of the next one to be made.
+    /// The number of the next file to be made.
     made: AtomicU64,
-    /// A file was taken.
+    /// Notified when a file was taken.
     wanted: Notify,
 }
 
-/// How a path is just now, in bytes.
+/// The current room of a path, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Room {
     capacity: u64,
-    /// By segments.
+    /// Used by segments.
     used: u64,
-    /// On the file system.
+    /// Free on the file system.
     free: u64,
 }
 
-/// What to do about it.
+/// The next action for the pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     Make,
@@ -56,7 +60,7 @@ enum Step {
 }
 
 impl Pool {
-    /// An empty pool; `None` where none is wanted.
+    /// Creates an empty pool; `None` if the options want none.
     pub(crate) fn new(options: PoolOptions) -> Option<Self> {
         let file_bytes = options.file_bytes.next_multiple_of(BLOCK_BYTES as u64);
         (options.ratio > 0.0 && file_bytes > 0).then(|| Self {
@@ -70,24 +74,24 @@ impl Pool {
         })
     }
 
-    /// Files that wait.
+    /// Returns the number of waiting files.
     fn waiting(&self) -> u64 {
         let taken = self.taken.load(Ordering::Acquire);
-        // Never less: `made` was at least that when `taken` became so.
+        // Never negative: `made` was at least that high when `taken` was set.
         self.made.load(Ordering::Acquire).saturating_sub(taken)
     }
 
-    /// Bytes of the files that wait.
+    /// Returns the bytes of the waiting files.
     pub(crate) fn bytes(&self) -> u64 {
         self.waiting() * self.options.file_bytes
     }
 
-    /// True when a segment of at most `segment_bytes` has use for a file of the pool.
+    /// Returns true when a segment of at most `segment_bytes` can use a file of the pool.
     fn suits(&self, segment_bytes: u64) -> bool {
         segment_bytes >= self.options.file_bytes / 2
     }
 
-    /// The number of a file that is the caller's from now on.
+    /// Returns the number of a file that now belongs to the caller.
     fn take(&self) -> Option<u64> {
         let made = self.made.load(Ordering::Acquire);
         let next = |taken: u64| (taken < made).then_some(taken + 1);

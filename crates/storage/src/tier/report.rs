@@ -1,6 +1,6 @@
-//! What an operator is told of tiers and of the segments on them, and what he can ask for.
+//! What an operator can see of tiers and their segments, and what the operator can ask for.
 //!
-//! Values only, taken at one moment; nothing is changed by looking.
+//! The reports are values taken at one moment; making them changes nothing.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::policy::{Levels, PolicySettings, Stay, stays};
 use super::table::{PathId, TierTable};
 use super::verify::Verifier;
 use crate::error::{Error, Result};
-use crate::log::Kept;
+use crate::log::RetentionReason;
 use crate::log::views::LogTiers;
 use crate::segment::Segment;
 use crate::segment::naming::Role;
@@ -23,48 +23,48 @@ use crate::store::Store;
 /// Bytes of one read when a segment is verified.
 const STEP_BYTES: usize = 1 << 20;
 
-/// One segment, where it is, and why.
+/// One segment, its place, and the reason.
 #[derive(Clone, Debug)]
 pub struct SegmentReport {
-    /// Its log.
+    /// The partition of the log.
     pub partition: TopicPartition,
-    /// Its first offset.
+    /// The base offset.
     pub base: Offset,
     /// The offset after its last record.
     pub next: Offset,
-    /// Bytes of its records.
+    /// The bytes of its records.
     pub bytes: u64,
-    /// Position of its tier.
+    /// The position of its tier.
     pub tier: usize,
-    /// Its path.
+    /// The path.
     pub path: PathId,
-    /// When it was sealed (wall clock, milliseconds); `None`: it is being written.
+    /// When it was sealed (wall clock, milliseconds); `None` if it is being written.
     pub sealed_ms: Option<i64>,
     /// When it came to its tier, as far as this process knows.
     pub arrived_ms: i64,
-    /// When it was last read from its disk by this process.
+    /// When this process last read it from its disk.
     pub read_ms: Option<i64>,
-    /// Why it stays there.
+    /// The reason why it stays there.
     pub stay: Stay,
-    /// Why retention keeps it, as far as that can be told.
-    pub kept: Option<Kept>,
-    /// Why it is not served, if so.
+    /// The reason why retention keeps it, if known.
+    pub kept: Option<RetentionReason>,
+    /// The reason why it is not served, if so.
     pub offline: Option<String>,
 }
 
-/// What came of verifying one segment.
+/// The result of verifying one segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verified {
-    /// Every batch is what was written; so many bytes.
+pub enum VerifyOutcome {
+    /// Every batch is valid; the number of bytes.
     Good(u64),
-    /// It is not; why, and where in the file. It has been taken offline.
+    /// The reason and the position in the file; the segment was taken offline.
     Damaged(&'static str, u64),
-    /// It could not be read.
+    /// The segment could not be read.
     Unread(String),
 }
 
 impl TierTable {
-    /// The levels of each tier, without regard to how fast it fills.
+    /// Returns the levels of each tier, without regard to how fast it fills.
     pub fn levels(&self, settings: &PolicySettings) -> Vec<Levels> {
         let views = self.views(|_| 0);
         views
@@ -75,7 +75,7 @@ impl TierTable {
 }
 
 impl<P: Platform> Store<P> {
-    /// The segments of this shard's logs that are on tiers; `wanted` says of which logs.
+    /// Returns the segments on tiers of this shard's logs that are `wanted`.
     pub async fn tier_segments(
         &self,
         settings: &PolicySettings,
@@ -88,7 +88,7 @@ impl<P: Platform> Store<P> {
         for log in self.logs() {
             if wanted(log.topic_partition()) {
                 let name = log.topic_partition();
-                // What cannot be read is told of without it.
+                // A log that cannot be read is reported without it.
                 let each = LogTiers(&log).kept().await.into_iter();
                 kept.extend(each.map(|(base, why)| ((name.clone(), base), why)));
             }
@@ -123,7 +123,7 @@ impl<P: Platform> Store<P> {
 }
 
 impl<P: Platform> LogTiers<'_, P> {
-    /// The sealed segments, by their first offsets.
+    /// Returns the base offsets of the sealed segments.
     pub fn sealed_segments(self) -> Vec<Offset> {
         let mut bases = Vec::new();
         self.segments.each(|segment| {
@@ -134,9 +134,11 @@ impl<P: Platform> LogTiers<'_, P> {
         bases
     }
 
-    /// Reads a sealed segment from its disk and checks every batch; one that is damaged is not served any more. `None`
-    /// when there is no such segment, or it is cut or deleted meanwhile.
-    pub async fn verify_segment(self, base: Offset) -> Option<Verified> {
+    /// Reads a sealed segment from its disk and checks every batch; a damaged segment is no longer
+    /// served.
+    ///
+    /// Returns `None` when there is no such segment, or it is truncated or deleted meanwhile.
+    pub async fn verify_segment(self, base: Offset) -> Option<VerifyOutcome> {
         let segment = self
             .segments
             .at(base)
@@ -147,8 +149,8 @@ impl<P: Platform> LogTiers<'_, P> {
         if !self.segments.at(base).is_some_and(is_same) {
             return None;
         }
-        let verified = verified.unwrap_or_else(|error| Verified::Unread(error.to_string()));
-        if let Verified::Damaged(reason, position) = verified {
+        let verified = verified.unwrap_or_else(|error| VerifyOutcome::Unread(error.to_string()));
+        if let VerifyOutcome::Damaged(reason, position) = verified {
             segment.take_offline(reason);
             self.store().shared.metrics.corruptions.inc();
             tracing::error!(file = %segment.path(Role::Log).display(), position, reason,
@@ -157,7 +159,7 @@ impl<P: Platform> LogTiers<'_, P> {
         Some(verified)
     }
 
-    async fn read_all(self, segment: &Segment<P>) -> Result<Verified> {
+    async fn read_all(self, segment: &Segment<P>) -> Result<VerifyOutcome> {
         let path = segment.path(Role::Log);
         let size = segment.size();
         let file = segment.file(self.store().disk()).await?;
@@ -171,19 +173,19 @@ impl<P: Platform> LogTiers<'_, P> {
             bytes.truncate(len);
             if bytes.len() < len {
                 let at = at + bytes.len() as u64;
-                return Ok(Verified::Damaged(
+                return Ok(VerifyOutcome::Damaged(
                     "the file is shorter than its batches",
                     at,
                 ));
             }
             if let Err(damage) = verifier.take(&bytes) {
-                return Ok(Verified::Damaged(damage.reason, damage.position));
+                return Ok(VerifyOutcome::Damaged(damage.reason, damage.position));
             }
             at += len as u64;
         }
         Ok(match verifier.finish() {
-            Ok(_) => Verified::Good(size),
-            Err(damage) => Verified::Damaged(damage.reason, damage.position),
+            Ok(_) => VerifyOutcome::Good(size),
+            Err(damage) => VerifyOutcome::Damaged(damage.reason, damage.position),
         })
     }
 }

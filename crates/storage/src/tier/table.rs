@@ -1,8 +1,9 @@
 //! The table of tiers: one for the process, shared by its shards through atomics.
 //!
-//! Invariant: `used` is the sum of what the segments of all shards are charged with ([`Charge`]); a segment is charged
-//! for as long as it is in memory, to one path. Numbers may be read a moment late, never torn.
-//! It does not: decide anything, touch a disk, or know partitions.
+//! Invariant: `used` is the sum of the charges of all shards' segments ([`Charge`]); a segment is
+//! charged to one path for as long as it is in memory. Numbers may be read slightly late, never
+//! torn.
+//! It does not decide anything, access a disk, or know partitions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,47 +25,47 @@ pub struct PathId(pub u16);
 pub struct TierTable {
     tiers: Vec<TierOptions>,
     paths: Vec<Arc<TierPath>>,
-    /// Of all moves together.
+    /// The rate of all moves together.
     pub(crate) rate: MoveRate,
-    /// Moves under way, of all shards.
+    /// Moves in progress, of all shards.
     pub(crate) moving: AtomicUsize,
-    /// The directories that were ever used, by the path they were last at.
+    /// The directories that were ever used, by their last path.
     known: OnceLock<BTreeMap<PathBuf, Uuid>>,
 }
 
-/// What an operator lets be done with a path.
+/// The use of a path that an operator allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathUse {
-    /// Everything.
+    /// All uses.
     Open,
-    /// Nothing new is put on it; what is there stays.
+    /// No new segment is put on it; segments there stay.
     Cordoned,
-    /// As cordoned, and what is there leaves.
+    /// As cordoned, and its segments are moved away.
     Draining,
 }
 
-/// One path of a tier and what is known of it just now.
+/// One path of a tier and its current state.
 #[derive(Debug)]
 pub struct TierPath {
-    /// Which one it is.
+    /// The id of the path.
     pub id: PathId,
-    /// Position of its tier in the table.
+    /// The position of its tier in the table.
     pub tier: usize,
     /// Its settings.
     pub options: PathOptions,
-    /// Bytes that may be used, by the settings.
+    /// Bytes that the settings allow to use.
     capacity: AtomicU64,
     /// Bytes that the file system has left.
     free: AtomicU64,
     /// Bytes of segments on it.
     used: AtomicU64,
     segments: AtomicU64,
-    /// Bytes of the moves to it and from it that are under way.
+    /// Bytes of the current moves to it and from it.
     pub(crate) arriving: AtomicU64,
     pub(crate) leaving: AtomicU64,
-    /// Bytes of appends that were written to it.
+    /// Bytes of appends written to it.
     appended: AtomicU64,
-    /// Bytes that moves wrote to it, and the time that took.
+    /// Bytes that moves wrote to it, and the time that they took.
     written_bytes: AtomicU64,
     written_micros: AtomicU64,
     /// Segments and bytes that came from faster tiers, and from slower ones.
@@ -73,27 +74,28 @@ pub struct TierPath {
     move_errors: AtomicU64,
     /// Reads of it, and their bytes.
     hits: AtomicU64,
-    /// Segment files made in advance, on the first tier if it is persistent memory.
+    /// Prepared segment files, on the first tier if it is persistent memory.
     pool: Option<Pool>,
-    /// It was declared to be persistent memory and is ordinary memory.
+    /// It was declared as persistent memory but is ordinary memory.
     emulated: AtomicBool,
     read_bytes: AtomicU64,
-    /// An operator wants nothing new on it, and what is there to leave. Each is taken back by itself.
+    /// An operator has cordoned or drained it; each is revoked separately.
     cordoned: AtomicBool,
     draining: AtomicBool,
     /// Why nothing is written to it any more.
     failed: OnceLock<Arc<str>>,
-    /// Who it is, wherever it is mounted.
+    /// The id of the directory, wherever it is mounted.
     identity: OnceLock<Uuid>,
 }
 
 impl TierTable {
-    /// A table of `tiers`, of which nothing is known yet.
+    /// Creates a table of `tiers` whose state is not known yet.
     pub fn new(tiers: Vec<TierOptions>) -> Arc<Self> {
         Self::pooled(tiers, None)
     }
 
-    /// The same, with pools of segment files on the paths of the first tier, where that is persistent memory.
+    /// Creates the same, with pools of segment files on paths of the first tier if it is persistent
+    /// memory.
     pub fn with_pools(tiers: Vec<TierOptions>, options: PoolOptions) -> Arc<Self> {
         Self::pooled(tiers, Some(options))
     }
@@ -119,20 +121,23 @@ impl TierTable {
         })
     }
 
-    /// Says which directories were ever used, and where each was last, as it was known before this start. Once, before
-    /// any log is opened.
+    /// Sets which directories were ever used and where each was last, as known before this start.
+    ///
+    /// It is called before any log is opened; only the first call has an effect.
     pub fn learn(&self, known: BTreeMap<PathBuf, Uuid>) {
-        // Whoever came first has read the same files.
+        // An earlier caller has read the same files.
         let _ = self.known.set(known);
     }
 
-    /// The identity of the directory that was last at a path.
+    /// Returns the id of the directory that was last at a path.
     pub(crate) fn known_id(&self, dir: &Path) -> Option<Uuid> {
         self.known.get()?.get(dir).copied()
     }
 
-    /// True when every directory that was ever used is one of the paths, and none has failed: what is not found is
-    /// nowhere.
+    /// Returns true when every directory that was ever used is one of the paths, and none has
+    /// failed.
+    ///
+    /// Then a segment that is not found exists nowhere.
     pub(crate) fn is_complete(&self) -> bool {
         let here = |id: &Uuid| self.paths.iter().any(|path| path.identity() == Some(*id));
         let known = self.known.get();
@@ -140,27 +145,27 @@ impl TierTable {
         known_are_here && self.paths.iter().all(|path| path.failed().is_none())
     }
 
-    /// The tiers' settings.
+    /// Returns the settings of the tiers.
     pub fn tiers(&self) -> &[TierOptions] {
         &self.tiers
     }
 
-    /// All paths, those of faster tiers first.
+    /// Returns all paths, those of faster tiers first.
     pub fn paths(&self) -> &[Arc<TierPath>] {
         &self.paths
     }
 
-    /// The paths of one tier.
+    /// Returns the paths of one tier.
     pub fn paths_of(&self, tier: usize) -> impl Iterator<Item = &Arc<TierPath>> {
         self.paths.iter().filter(move |path| path.tier == tier)
     }
 
-    /// One path.
+    /// Returns one path.
     pub fn path(&self, id: PathId) -> Option<&Arc<TierPath>> {
         self.paths.get(usize::from(id.0))
     }
 
-    /// The path that `file` is under.
+    /// Returns the innermost path that contains `file`.
     pub fn holding(&self, file: &Path) -> Option<&Arc<TierPath>> {
         let under = self
             .paths
@@ -169,18 +174,18 @@ impl TierTable {
         under.max_by_key(|path| path.dir().components().count())
     }
 
-    /// The directories of all tiers below the first.
+    /// Returns the directories of all tiers below the first.
     pub fn lower_dirs(&self) -> impl Iterator<Item = &PathBuf> {
         let lower = self.paths.iter().filter(|path| path.tier > 0);
         lower.map(|path| &path.options.dir)
     }
 
-    /// True when some path has a pool of segment files.
+    /// Returns true when some path has a pool of segment files.
     pub(crate) fn has_pools(&self) -> bool {
         self.paths.iter().any(|path| path.pool.is_some())
     }
 
-    /// True when there is more than one tier: segments have somewhere to go.
+    /// Returns true when there is more than one tier, so segments can move.
     pub fn is_tiered(&self) -> bool {
         self.tiers.len() > 1
     }
@@ -215,84 +220,86 @@ impl TierPath {
         }
     }
 
-    /// The id of the directory; of one that has failed, as far as it is known who should be there.
+    /// Returns the id of the directory; for a failed path, the expected id, if known.
     pub fn identity(&self) -> Option<Uuid> {
         self.identity.get().copied()
     }
 
-    /// Says which directory it is, before any log is opened; the first word stays.
+    /// Sets the id of the directory before any log is opened; the first id stays.
     pub fn set_identity(&self, id: Uuid) {
         let _ = self.identity.set(id);
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn dir(&self) -> &Path {
         &self.options.dir
     }
 
-    /// Bytes that may be used, by the settings.
+    /// Returns the bytes that the settings allow to use.
     pub fn capacity_bytes(&self) -> u64 {
         self.capacity.load(Ordering::Relaxed)
     }
 
-    /// Bytes of segments on it.
+    /// Returns the bytes of segments on it.
     pub fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Segments on it.
+    /// Returns the number of segments on it.
     pub fn segments(&self) -> u64 {
         self.segments.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may still be put on it: what the settings and the file system both allow. Files made in advance make
-    /// way for whatever comes.
+    /// Returns the bytes that may still be put on it, within the settings and the file system.
+    ///
+    /// Prepared files do not count as used, because they are removed when room is needed.
     pub fn free_bytes(&self) -> u64 {
         let by_settings = self.capacity_bytes().saturating_sub(self.used_bytes());
         let free = self.free.load(Ordering::Relaxed);
         by_settings.min(free.saturating_add(self.pooled_bytes()))
     }
 
-    /// Bytes of segment files made in advance, which are not used yet.
+    /// Returns the bytes of prepared segment files, which are not used yet.
     pub fn pooled_bytes(&self) -> u64 {
         self.pool.as_ref().map_or(0, Pool::bytes)
     }
 
-    /// Its segment files made in advance.
+    /// Returns its pool of prepared segment files.
     pub(crate) fn pool(&self) -> Option<&Pool> {
         self.pool.as_ref()
     }
 
-    /// Whether it was declared to be persistent memory and is ordinary memory.
+    /// Returns true if it was declared as persistent memory but is ordinary memory.
     pub fn is_emulated(&self) -> bool {
         self.emulated.load(Ordering::Relaxed)
     }
 
-    /// Says so.
+    /// Sets whether it is emulated.
     pub fn set_emulated(&self, emulated: bool) {
         self.emulated.store(emulated, Ordering::Relaxed);
     }
 
-    /// Takes note of what the file system says.
+    /// Notes the room that the file system reports.
     pub fn note_space(&self, free_bytes: u64, total_bytes: u64) {
         let capacity = self.options.capacity.of(total_bytes);
         self.capacity.store(capacity, Ordering::Relaxed);
         self.free.store(free_bytes, Ordering::Relaxed);
     }
 
-    /// Takes note of a write.
+    /// Notes a write by a move.
     pub fn note_written(&self, bytes: u64, micros: u64) {
         self.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.written_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Bytes written to it by moves, and the microseconds that took: how fast it is, measured.
+    /// Returns the bytes that moves wrote to it and the microseconds that they took, which give its
+    /// measured speed.
     pub fn written(&self) -> (u64, u64) {
         let bytes = self.written_bytes.load(Ordering::Relaxed);
         (bytes, self.written_micros.load(Ordering::Relaxed))
     }
 
-    /// Bytes of appends that were written to it.
+    /// Returns the bytes of appends written to it.
     pub fn appended_bytes(&self) -> u64 {
         self.appended.load(Ordering::Relaxed)
     }
@@ -301,7 +308,7 @@ impl TierPath {
         self.appended.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A segment of `bytes` bytes has come from another tier.
+    /// Notes that a segment of `bytes` bytes came from another path.
     pub(crate) fn note_arrival(&self, from_tier: usize, bytes: u64) {
         let (segments, sum) = if from_tier <= self.tier {
             &self.came_down
@@ -316,7 +323,7 @@ impl TierPath {
         self.move_errors.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Segments, and their bytes, that came from faster tiers or from another path of this one.
+    /// Returns segments and bytes that came from faster tiers or from another path of this one.
     pub fn came_down(&self) -> (u64, u64) {
         let (segments, bytes) = &self.came_down;
         (
@@ -325,7 +332,7 @@ impl TierPath {
         )
     }
 
-    /// Segments, and their bytes, that came from slower tiers.
+    /// Returns segments and bytes that came from slower tiers.
     pub fn came_up(&self) -> (u64, u64) {
         let (segments, bytes) = &self.came_up;
         (
@@ -334,18 +341,18 @@ impl TierPath {
         )
     }
 
-    /// Moves to it that failed.
+    /// Returns the number of failed moves to it.
     pub fn move_errors(&self) -> u64 {
         self.move_errors.load(Ordering::Relaxed)
     }
 
-    /// Bytes of moves to it and from it that are under way.
+    /// Returns the bytes of the current moves to it and from it.
     pub fn under_way(&self) -> (u64, u64) {
         let arriving = self.arriving.load(Ordering::Relaxed);
         (arriving, self.leaving.load(Ordering::Relaxed))
     }
 
-    /// Reads of segments on it that were not answered from memory.
+    /// Returns the reads of segments on it that were not answered from memory.
     pub fn hits(&self) -> u64 {
         self.hits.load(Ordering::Relaxed)
     }
@@ -354,7 +361,7 @@ impl TierPath {
         self.hits.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bytes that those reads brought.
+    /// Returns the bytes of those reads.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
     }
@@ -363,7 +370,7 @@ impl TierPath {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What an operator lets be done with it.
+    /// Returns the use of it that an operator allows.
     pub fn using(&self) -> PathUse {
         if self.draining.load(Ordering::Relaxed) {
             PathUse::Draining
@@ -374,33 +381,37 @@ impl TierPath {
         }
     }
 
-    /// Says whether something new may be put on it.
+    /// Sets whether new segments may be put on it.
     pub fn set_cordoned(&self, cordoned: bool) {
         self.cordoned.store(cordoned, Ordering::Relaxed);
     }
 
-    /// Says whether what is there is to leave. A path that is cordoned as well stays so when it is not drained any more.
+    /// Sets whether its segments are moved away.
+    ///
+    /// A path that is also cordoned stays cordoned when its drain is stopped.
     pub fn set_draining(&self, draining: bool) {
         self.draining.store(draining, Ordering::Relaxed);
     }
 
-    /// Why nothing is written to it any more, if so.
+    /// Returns why nothing is written to it any more, if so.
     pub fn failed(&self) -> Option<&Arc<str>> {
         self.failed.get()
     }
 
-    /// Says that it failed; the first reason stays. True the first time.
+    /// Marks it as failed; the first reason stays.
+    ///
+    /// Returns true the first time.
     pub fn fail(&self, reason: &str) -> bool {
         self.failed.set(reason.into()).is_ok()
     }
 
-    /// Nothing fits just now, whatever the numbers say.
+    /// Notes that nothing fits at the moment, whatever the numbers are.
     pub(crate) fn note_full(&self) {
         self.free.store(0, Ordering::Relaxed);
     }
 }
 
-/// A segment's bytes, counted as used on a path until this is dropped.
+/// The bytes of a segment, counted as used on a path until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Charge {
     path: Arc<TierPath>,
@@ -421,7 +432,7 @@ impl Charge {
         &self.path
     }
 
-    /// The segment has so many bytes now.
+    /// Sets the bytes of the segment.
     pub(crate) fn set(&self, bytes: u64) {
         let before = self.bytes.replace(bytes);
         if bytes >= before {

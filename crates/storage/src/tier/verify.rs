@@ -1,28 +1,28 @@
-//! Checking batches as they pass by: a copy is verified without being read twice.
+//! Checks batches as they pass, so that a copy is verified without a second read.
 //!
-//! Every batch's length, format, offset, epoch and CRC. Bytes come in pieces of any size.
+//! It checks every batch's length, format, offset, epoch and CRC, in pieces of any size.
 //! It does not read or write anything.
 
 use wire::batch::{BatchHeader, CRC_START, HEADER_BYTES};
 use wire::crc;
 use wire::types::{LeaderEpoch, Offset};
 
-use crate::segment::scan::{Expected, NO_BATCH};
+use crate::segment::scan::{ExpectedBatch, NO_BATCH};
 
-/// What is wrong with the bytes, and where.
+/// The reason and the position of damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Damage {
-    /// Position of the batch.
+    /// The position of the batch.
     pub(crate) position: u64,
-    /// What is wrong with it.
+    /// The reason.
     pub(crate) reason: &'static str,
 }
 
-/// The batches of a segment on their way.
+/// The check of a segment's batches as they pass.
 pub(crate) struct Verifier {
-    expected: Expected,
+    expected: ExpectedBatch,
     size: u64,
-    /// Where the batch that is passing begins.
+    /// The start of the current batch.
     position: u64,
     header: [u8; HEADER_BYTES],
     filled: usize,
@@ -37,9 +37,9 @@ struct Body {
 }
 
 impl Verifier {
-    /// Nothing yet of a segment of `size` bytes that begins at `base`.
+    /// Creates the check of a segment of `size` bytes that begins at `base`.
     pub(crate) fn new(base: Offset, size: u64) -> Self {
-        let expected = Expected {
+        let expected = ExpectedBatch {
             offset: base,
             gaps: true,
             epoch: LeaderEpoch(i32::MIN),
@@ -54,7 +54,7 @@ impl Verifier {
         }
     }
 
-    /// The next bytes.
+    /// Checks the next bytes.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<(), Damage> {
         while !bytes.is_empty() {
             match &mut self.body {
@@ -72,7 +72,7 @@ impl Verifier {
         Ok(())
     }
 
-    /// All bytes have passed: the offset after the last batch.
+    /// Ends the check after all bytes, and returns the offset after the last batch.
     pub(crate) fn finish(self) -> Result<Offset, Damage> {
         if self.filled > 0 || self.body.is_some() || self.position != self.size {
             return Err(self.damage("the file is shorter than its batches"));

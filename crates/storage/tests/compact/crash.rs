@@ -1,6 +1,7 @@
-//! A life with compaction in it, cut off at every disk operation: by a loss of power, by a kill, by a failure of the
-//! operation, by a full disk. Afterwards the log is opened again and must hold the newest record of every key, none that
-//! was superseded before a tombstone went, and must go on, be compacted again, and stop.
+//! A life with compaction in it, cut off at every disk operation: by a loss of power, by a kill, by
+//! a failure of the operation, by a full disk. Afterwards the log is opened again and must hold the
+//! newest record of every key, none that was superseded before a tombstone went, and must go on, be
+//! compacted again, and stop.
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
-use storage::{Kind, LogOptions, OpenAs, Result, StoreOptions};
+use storage::{FailureKind, LogOptions, OpenAs, Result, StoreOptions};
 use wire::types::Offset;
 
 use crate::history::*;
@@ -62,7 +63,8 @@ async fn flushed(log: &SimLog, book: &Book) -> Result<()> {
     Ok(())
 }
 
-/// What the owner writes to the checkpoint files from time to time; `begun` is what it writes before the first round.
+/// What the owner writes to the checkpoint files from time to time; `begun` is what it writes
+/// before the first round.
 fn checkpoint(world: &World, book: &Book, log: &SimLog) {
     let points = world.store.points(Path::new(DIR));
     let mut book = book.borrow_mut();
@@ -282,7 +284,7 @@ fn a_failure_or_a_full_disk_at_any_operation_loses_nothing() {
                 world.disk().inject(Fault::at(k, Effect::Fail(kind)));
                 let result = live(&world, &book).await;
                 if let (Err(error), ErrorKind::StorageFull) = (&result, kind) {
-                    let expected = [Kind::Full, Kind::Failed, Kind::Retry];
+                    let expected = [FailureKind::Full, FailureKind::Failed, FailureKind::Retry];
                     assert!(expected.contains(&error.kind()), "{error}");
                 }
                 let known = book.borrow().clone();
@@ -321,7 +323,7 @@ fn without_a_descriptor_at_any_operation_compaction_fails_nothing() {
                 world.disk().inject(fault);
                 let result = live(&world, &book).await;
                 if let Err(error) = &result {
-                    assert_eq!(error.kind(), Kind::Full, "{kind:?} {k}: {error}");
+                    assert_eq!(error.kind(), FailureKind::Full, "{kind:?} {k}: {error}");
                 }
                 let struck = world.disk().faults_left() == 0;
                 world.disk().clear_faults();

@@ -144,7 +144,8 @@ impl History {
         }
     }
 
-    /// Forgets what was not durable, and the records of transactions that are open are decided by nobody.
+    /// Forgets what was not durable, and the records of transactions that are open are decided by
+    /// nobody.
     pub(crate) fn cut(&mut self, end: i64) {
         self.records
             .retain(|appended| appended.record.offset.0 < end);
@@ -160,7 +161,8 @@ impl History {
             .collect()
     }
 
-    /// Holds the log against all that was appended. Below `compacted` records may be gone, nowhere else.
+    /// Holds the log against all that was appended. Below `compacted` records may be gone, nowhere
+    /// else.
     pub(crate) async fn check(&self, log: &SimLog, compacted: i64, now_ms: i64) {
         let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
         let found = read_all(log, start, end).await;

@@ -1,4 +1,5 @@
-//! More keys than there is memory for: the map fills, rounds end early and go on, and memory stays what it was given.
+//! More keys than there is memory for: the map fills, rounds end early and go on, and memory stays
+//! what it was given.
 //!
 //! `examples/compact_keys.rs` does the same with millions of keys on a real disk.
 

@@ -36,7 +36,8 @@ fn draft() -> impl Strategy<Value = Draft> {
             |(codec, records, producer, transactional, append_time)| Draft {
                 codec,
                 records,
-                // Those of transactions are others: an open transaction takes transactional batches only.
+                // Those of transactions are others: an open transaction takes transactional batches
+                // only.
                 producer: producer.map(|id| if transactional { id + 10 } else { id }),
                 transactional,
                 append_time,

@@ -5,7 +5,7 @@ use std::path::Path;
 use platform::Platform;
 use platform::disk::{Disk, DiskFile, Open};
 use platform::task;
-use storage::{CompactOptions, CompactPolicy, Kind, LogOptions};
+use storage::{CompactOptions, CompactPolicy, FailureKind, LogOptions};
 use wire::types::Offset;
 
 use crate::history::*;
@@ -173,7 +173,7 @@ fn damage_is_named_and_nothing_is_lost_by_it() {
         file.set_len(damaged.len() as u64).await.unwrap();
         log.compaction().begin_compacting();
         let error = log.compact(&POLICY, &ROUND).await.unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), FailureKind::Corrupt);
         assert!(
             error.to_string().contains("00000000000000000000.log"),
             "{error}"

@@ -1,5 +1,5 @@
-//! A folder as each step of a swap leaves it, opened again: by the names alone the start knows what to finish and what
-//! to throw away. The states are Kafka's, also those that only Kafka leaves.
+//! A folder as each step of a swap leaves it, opened again: by the names alone the start knows what
+//! to finish and what to throw away. The states are Kafka's, also those that only Kafka leaves.
 
 use std::path::{Path, PathBuf};
 
@@ -80,7 +80,8 @@ async fn folders() -> Folders {
     }
 }
 
-/// What lies in the folder: `true` for the files of before the round, with the names of the new ones given.
+/// What lies in the folder: `true` for the files of before the round, with the names of the new
+/// ones given.
 async fn open(
     folders: &Folders,
     name: &str,

@@ -1,11 +1,12 @@
-//! What is appended is read back, from memory and from the file, wherever a reader starts and however much it takes.
+//! What is appended is read back, from memory and from the file, wherever a reader starts and
+//! however much it takes.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::world::*;
 use platform::task;
-use storage::{Durability, Kind, LogOptions, StoreOptions};
+use storage::{Durability, FailureKind, LogOptions, StoreOptions};
 use wire::types::{LeaderEpoch, Offset};
 
 #[test]
@@ -101,7 +102,7 @@ fn offsets_outside_of_the_log_are_refused() {
         let log = world.open(options()).await;
         produce(&log, 5, 10).await;
         let error = log.read(Offset(6), Offset(9), 100, true).await.unwrap_err();
-        assert_eq!(error.kind(), Kind::Invalid);
+        assert_eq!(error.kind(), FailureKind::Invalid);
         assert!(log.read(Offset(-1), Offset(9), 100, true).await.is_err());
         assert!(
             log.read(Offset(5), Offset(9), 100, true)
@@ -201,7 +202,7 @@ fn damaged_bytes_are_never_served() {
             .read(Offset(3), Offset(30), 1 << 20, true)
             .await
             .unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), FailureKind::Corrupt);
         let text = error.to_string();
         assert!(text.contains("00000000000000000000.log"), "{text}");
         assert!(text.contains(&(3 * size).to_string()), "{text}");
@@ -222,7 +223,7 @@ fn bytes_that_are_no_batches_are_refused_as_a_whole() {
                 log.append(&bytes::Bytes::from(bad), EPOCH, NOW_MS)
                     .unwrap_err()
                     .kind(),
-                Kind::Invalid
+                FailureKind::Invalid
             );
         }
         assert_eq!(log.log_end_offset(), Offset(0));

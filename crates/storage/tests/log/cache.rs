@@ -1,5 +1,5 @@
-//! How large the cache of the logs' ends is: as large as what is written and its readers need it, and no larger than it
-//! may be.
+//! How large the cache of the logs' ends is: as large as what is written and its readers need it,
+//! and no larger than it may be.
 
 use std::time::Duration;
 
@@ -34,7 +34,8 @@ async fn forget() {
         .unwrap_err();
 }
 
-/// Appends so many batches, then reads them all; says how many operations the disk had to do for the reader.
+/// Appends so many batches, then reads them all; says how many operations the disk had to do for
+/// the reader.
 async fn lag(world: &World, log: &SimLog, batches: i64) -> u64 {
     forget().await;
     let from = log.log_end_offset();
@@ -77,7 +78,8 @@ fn readers_of_what_no_cache_would_hold_do_not_make_it_grow() {
         for _ in 0..20 {
             assert_holds(&log, 0, 100).await;
         }
-        // Of the bound, what was written has given a third, and reading ahead may have taken a quarter.
+        // Of the bound, what was written has given a third, and reading ahead may have taken a
+        // quarter.
         assert!(lag(&world, &log, 90).await > 0);
     });
 }

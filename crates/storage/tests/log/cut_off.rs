@@ -1,12 +1,12 @@
-//! What a start cuts off the end of a log: what was being written when the process ended goes; damage is kept under another
-//! name.
+//! What a start cuts off the end of a log: what was being written when the process ended goes;
+//! damage is kept under another name.
 
 use std::path::{Path, PathBuf};
 
 use crate::world::*;
 use platform::disk::Disk;
 use platform::sim::SimDisk;
-use storage::{Kind, LogOptions};
+use storage::{FailureKind, LogOptions};
 use wire::types::Offset;
 
 const RECORD_BYTES: usize = 3000;
@@ -135,7 +135,7 @@ fn without_room_for_what_is_to_be_kept_the_log_waits_and_nothing_is_cut() {
         next.disk().set_capacity_bytes(Some(40_000));
         let refused = next.try_open(options(), false, 0, 0).await;
         let refused = refused.err().map(|error| error.kind());
-        assert_eq!(refused, Some(Kind::Full));
+        assert_eq!(refused, Some(FailureKind::Full));
         assert_eq!(next.disk().contents(&log_file()).unwrap(), bytes);
         next.disk().set_capacity_bytes(None);
         let log = next.try_open(options(), false, 0, 0).await.unwrap();

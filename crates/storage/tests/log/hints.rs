@@ -1,5 +1,5 @@
-//! Checkpoints are hints: whatever they say, a log that was left in good order keeps its records, and what is damaged is
-//! set aside, not removed.
+//! Checkpoints are hints: whatever they say, a log that was left in good order keeps its records,
+//! and what is damaged is set aside, not removed.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,7 +28,8 @@ fn in_epoch(epoch: i32) -> Stamp {
     }
 }
 
-/// Twenty-four records in the epochs 1 (from 0), 4 (from 9) and 5 (from 17), in several segments, left in good order.
+/// Twenty-four records in the epochs 1 (from 0), 4 (from 9) and 5 (from 17), in several segments,
+/// left in good order.
 async fn left() -> World {
     let world = World::new();
     let log = world.open(small()).await;
@@ -50,7 +51,8 @@ fn epoch_of(at: i64) -> i32 {
     }
 }
 
-/// True where one batch alone has another epoch than the file says, and by one bit: either may have rotted, so it is refused.
+/// True where one batch alone has another epoch than the file says, and by one bit: either may have
+/// rotted, so it is refused.
 fn is_against_one_bit_of_one_batch(file: &[u8]) -> bool {
     let text = String::from_utf8_lossy(file);
     let mut known: Vec<(i32, i64)> = Vec::new();
@@ -126,8 +128,8 @@ fn leader_epochs_are_taken_from_the_batches_where_the_file_is_wrong_or_gone() {
     }
 }
 
-/// A wrong epoch that differs in one bit from what a single batch at the end of a segment says is not rot of that batch
-/// where the next segment says the same.
+/// A wrong epoch that differs in one bit from what a single batch at the end of a segment says is
+/// not rot of that batch where the next segment says the same.
 #[test]
 fn a_file_of_one_epoch_hides_no_batch_but_one_that_stands_alone_against_it_by_a_bit() {
     let mut hidden = Vec::new();
@@ -188,7 +190,8 @@ fn a_log_start_beyond_the_end_deletes_nothing() {
         });
     }
     simulate(async {
-        // After a crash the records may be gone that were before it. What is there is kept all the same.
+        // After a crash the records may be gone that were before it. What is there is kept all the
+        // same.
         let world = left().await;
         let next = world.successor(world.disk().crash(1));
         let log = next.try_open(small(), false, 24, 5000).await.unwrap();
@@ -319,7 +322,8 @@ fn lines(entries: Vec<(i32, i64)>) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// A file system takes files of 2^63 bytes that hold nothing, and a start does not read what was sealed.
+/// A file system takes files of 2^63 bytes that hold nothing, and a start does not read what was
+/// sealed.
 #[test]
 fn segments_that_are_longer_together_than_a_number_can_say_do_not_end_the_process() {
     simulate(async {
@@ -343,7 +347,8 @@ fn segments_that_are_longer_together_than_a_number_can_say_do_not_end_the_proces
     });
 }
 
-/// The end of the file is read at a start, to be written again with what comes: nobody has looked at its CRCs then.
+/// The end of the file is read at a start, to be written again with what comes: nobody has looked
+/// at its CRCs then.
 #[test]
 fn what_was_damaged_in_the_last_block_is_refused_also_after_more_was_appended() {
     simulate(async {

@@ -1,5 +1,6 @@
-//! Indexes that point between batches, and leader epochs that are wrong: readers who meet them are served all the same, however
-//! many of them go while it is found out, and whatever the disk refuses meanwhile.
+//! Indexes that point between batches, and leader epochs that are wrong: readers who meet them are
+//! served all the same, however many of them go while it is found out, and whatever the disk
+//! refuses meanwhile.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -9,7 +10,7 @@ use crate::world::*;
 use platform::Platform;
 use platform::disk::Disk;
 use platform::sim::{Effect, Fault, OpKind};
-use storage::{Kind, StoreOptions};
+use storage::{FailureKind, StoreOptions};
 use wire::types::Offset;
 
 const RECORDS: i64 = 60;
@@ -105,7 +106,7 @@ fn an_index_is_built_anew_later_when_the_disk_refuses_for_a_moment() {
                 disk.inject(Fault::at(k, effect));
                 let not_corrupt = |read: &storage::Result<()>| {
                     let kind = read.as_ref().err().map(storage::Error::kind);
-                    assert_ne!(kind, Some(Kind::Corrupt), "{effect:?} {k}");
+                    assert_ne!(kind, Some(FailureKind::Corrupt), "{effect:?} {k}");
                 };
                 not_corrupt(&read_at(&log, 15).await);
                 if disk.faults_left() > 0 {

@@ -1,5 +1,5 @@
-//! Reading ahead of sequential readers: what they want is in memory when they come for it, it is what was written, and
-//! whatever goes wrong with it is no error of those who did not need it.
+//! Reading ahead of sequential readers: what they want is in memory when they come for it, it is
+//! what was written, and whatever goes wrong with it is no error of those who did not need it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::world::*;
 use bytes::Bytes;
 use platform::Platform;
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
-use storage::{Kind, LogOptions, Metrics, Store, StoreOptions};
+use storage::{FailureKind, LogOptions, Metrics, Store, StoreOptions};
 use wire::types::Offset;
 
 const BATCHES: i64 = 60;
@@ -32,7 +32,8 @@ fn blocks_of_16_kib() -> StoreOptions {
     }
 }
 
-/// A process that was just started on a log of so many batches of one record, of which nothing is in memory.
+/// A process that was just started on a log of so many batches of one record, of which nothing is
+/// in memory.
 struct Cold {
     world: World,
     log: SimLog,
@@ -202,7 +203,8 @@ fn readers_that_wait_for_the_same_block_wait_for_one_read() {
 #[test]
 fn batches_of_any_size_come_whole_and_in_order() {
     simulate(async {
-        // Blocks are of 16 KiB: many batches in one, one over two, one over several, and more than blocks will hold.
+        // Blocks are of 16 KiB: many batches in one, one over two, one over several, and more than
+        // blocks will hold.
         for (bytes, batches) in [(10, 3000), (5000, 100), (40_000, 40), (300_000, 6)] {
             let cold = Cold::start(batches, bytes, one_segment()).await;
             for max in [1, 700, 20_000, 1 << 20] {
@@ -284,7 +286,7 @@ fn damage_in_what_was_read_ahead_is_told_to_who_reads_it_and_to_nobody_else() {
         cold.settle().await;
         for _ in 0..2 {
             let error = cold.read(9, 1 << 20).await.unwrap_err();
-            assert_eq!(error.kind(), Kind::Corrupt);
+            assert_eq!(error.kind(), FailureKind::Corrupt);
             let text = error.to_string();
             assert!(text.contains("00000000000000000000.log"), "{text}");
             assert!(text.contains(&(9 * size).to_string()), "{text}");
@@ -309,7 +311,8 @@ fn a_read_ahead_that_fails_is_no_error_of_the_reader() {
                 .inject(Fault::at_kind(failing, OpKind::Read, effect));
             let mut from = next;
             while from < BATCHES {
-                // Whoever needs the bytes at once may meet the fault himself; it is gone when he tries again.
+                // Whoever needs the bytes at once may meet the fault himself; it is gone when he
+                // tries again.
                 match cold.read(from, 10_000).await {
                     Ok(read) => from += i64::try_from(read.len()).unwrap(),
                     Err(error) => panic!("reading at {from}, fault {failing}: {error}"),

@@ -8,7 +8,7 @@ use crate::world::*;
 use platform::Platform;
 use platform::disk::Disk;
 use platform::sim::SimPlatform;
-use storage::{Kind, LogOptions, StoreOptions};
+use storage::{FailureKind, LogOptions, StoreOptions};
 use wire::types::{LeaderEpoch, Offset};
 
 fn path(name: &str) -> std::path::PathBuf {
@@ -25,7 +25,7 @@ fn after_a_clean_stop_everything_is_there_and_little_is_read() {
         }
         let end = log.log_end_offset();
         log.close().await.unwrap();
-        assert_eq!(append_error(&log), Kind::Closed);
+        assert_eq!(append_error(&log), FailureKind::Closed);
         let data: u64 = log.size_bytes();
 
         let next = world.successor(world.disk().crash(1));
@@ -66,7 +66,7 @@ fn clean_stops_leave_files_of_exact_length_and_nothing_else() {
     });
 }
 
-fn append_error(log: &SimLog) -> Kind {
+fn append_error(log: &SimLog) -> FailureKind {
     log.append(&batch(0, 1, 1), EPOCH, NOW_MS)
         .unwrap_err()
         .kind()
@@ -128,7 +128,7 @@ fn only_what_lies_past_the_recovery_point_is_read_after_a_kill() {
             .read(Offset(2), Offset(200), 1 << 20, true)
             .await
             .unwrap_err();
-        assert_eq!(error.kind(), Kind::Corrupt);
+        assert_eq!(error.kind(), FailureKind::Corrupt);
     });
 }
 
@@ -298,7 +298,8 @@ fn a_compaction_that_was_finished_is_completed() {
         let disk = world.disk().kill(1);
         let names = world.names();
         let logs: Vec<_> = names.iter().filter(|name| name.ends_with(".log")).collect();
-        // The first two segments became one, of the first one's first five and the second one's last records.
+        // The first two segments became one, of the first one's first five and the second one's
+        // last records.
         let first = disk.contents(&path(logs[0])).unwrap();
         let second = disk.contents(&path(logs[1])).unwrap();
         let (whole, small) = (batch(0, 1, 3000).len(), batch(30, 1, 3000).len());

@@ -1,4 +1,5 @@
-//! How far back a start goes for the producers: no further than the newest snapshot, also when that names none.
+//! How far back a start goes for the producers: no further than the newest snapshot, also when that
+//! names none.
 
 use std::io::ErrorKind;
 
@@ -7,8 +8,8 @@ use platform::sim::{Effect, Fault, OpKind};
 use storage::LogOptions;
 use wire::types::Offset;
 
-/// The log of clients without producer ids, of whose first segments retention took some; gives the recovery point of an
-/// earlier checkpoint.
+/// The log of clients without producer ids, of whose first segments retention took some; gives the
+/// recovery point of an earlier checkpoint.
 async fn retained(log: &SimLog) -> i64 {
     while log.segment_count() <= 8 {
         produce(log, 3, 3000).await;

@@ -1,4 +1,5 @@
-//! A disk without room, a disk that fails, memory that runs short: what is refused, what goes on, what comes back.
+//! A disk without room, a disk that fails, memory that runs short: what is refused, what goes on,
+//! what comes back.
 
 use std::cell::Cell;
 use std::io::ErrorKind;
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use crate::world::*;
 use platform::sim::{Effect, Fault, OpKind};
-use storage::{Kind, LogOptions, Observer, StoreOptions};
+use storage::{FailureKind, LogOptions, Observer, StoreOptions};
 use wire::types::Offset;
 
 async fn pass(seconds: u64) {
@@ -42,12 +43,12 @@ fn a_full_disk_refuses_appends_and_takes_them_again_when_there_is_room() {
                 .unwrap();
             match log.flush().await {
                 Ok(()) => acknowledged += 1,
-                Err(error) => assert_eq!(error.kind(), Kind::Full),
+                Err(error) => assert_eq!(error.kind(), FailureKind::Full),
             }
         }
         assert!(told.0.get() > 0, "those who wait are told");
         let refused = log.append(&batch(0, 1, 1), EPOCH, NOW_MS).unwrap_err();
-        assert_eq!(refused.kind(), Kind::Full);
+        assert_eq!(refused.kind(), FailureKind::Full);
         assert_holds(&log, 0, acknowledged).await;
         // Retention makes room.
         log.set_high_watermark(log.durable_offset());
@@ -84,18 +85,18 @@ fn a_failed_sync_or_write_latches_the_log_and_reads_go_on() {
             let fault = Fault::at_kind(0, kind, Effect::Fail(ErrorKind::Other));
             world.disk().inject(fault);
             append(&log, 1, 3000);
-            assert_eq!(log.flush().await.unwrap_err().kind(), Kind::Failed);
+            assert_eq!(log.flush().await.unwrap_err().kind(), FailureKind::Failed);
             assert_eq!(log.durable_offset(), Offset(5));
             let refused = log.append(&batch(0, 1, 1), EPOCH, NOW_MS).unwrap_err();
-            assert_eq!(refused.kind(), Kind::Failed);
+            assert_eq!(refused.kind(), FailureKind::Failed);
             assert!(refused.to_string().contains("simulated fault"), "{refused}");
             assert_holds(&log, 0, 5).await;
             assert_eq!(
                 log.flush().await.unwrap_err().kind(),
-                Kind::Failed,
+                FailureKind::Failed,
                 "nothing is retried"
             );
-            assert_eq!(log.close().await.unwrap_err().kind(), Kind::Failed);
+            assert_eq!(log.close().await.unwrap_err().kind(), FailureKind::Failed);
             let next = world.successor(world.disk().crash(9));
             let reopened = next.open(options()).await;
             assert_holds(&reopened, 0, 5).await;
@@ -126,7 +127,7 @@ fn appends_beyond_the_memory_are_refused_as_a_whole_and_work_later() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(refused.kind(), Kind::Retry);
+        assert_eq!(refused.kind(), FailureKind::Retry);
         assert!(appended > 5);
         assert_eq!(log.log_end_offset(), Offset(appended));
         log.flush().await.unwrap();
@@ -240,7 +241,7 @@ fn while_there_are_no_descriptors_nothing_fails_and_all_goes_on_afterwards() {
             }
             assert_eq!(
                 refused.unwrap().kind(),
-                Kind::Full,
+                FailureKind::Full,
                 "a roll needs a descriptor"
             );
             // Whoever has its file goes on.
@@ -349,7 +350,7 @@ fn segments_that_are_rolled_faster_than_they_are_sealed_are_refused_for_a_while(
         for _ in 0..2000 {
             match log.append(&batch(taken, 1, 10), EPOCH, NOW_MS) {
                 Ok(_) => taken += 1,
-                Err(error) => assert_eq!(error.kind(), Kind::Retry),
+                Err(error) => assert_eq!(error.kind(), FailureKind::Retry),
             }
         }
         assert!((10..600).contains(&taken), "{taken} of 2000");

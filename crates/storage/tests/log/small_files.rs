@@ -1,5 +1,5 @@
-//! Files that somebody put beside good segments, or took away: the segments keep their records, and what is damaged is set
-//! aside.
+//! Files that somebody put beside good segments, or took away: the segments keep their records, and
+//! what is damaged is set aside.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,8 @@ fn a_swap_that_is_no_segment_replaces_nothing_and_is_set_aside() {
             let mut flipped = second.clone();
             *flipped.last_mut().unwrap() ^= 1;
             let mut of_another = first.clone();
-            // The producer id and what follows are under the CRC, so this is a batch that was never in the log.
+            // The producer id and what follows are under the CRC, so this is a batch that was never
+            // in the log.
             let stranger = World::new();
             let log = stranger.open(small()).await;
             append(&log, 3, 100);
@@ -146,8 +147,8 @@ fn end_of_transaction(id: i64, commit: bool) -> Bytes {
     marker.finish().unwrap()
 }
 
-/// Six segments; in each a transaction ends that began in the one before, one that was committed, and in every other one
-/// that was aborted. `rounds` beyond six make it longer.
+/// Six segments; in each a transaction ends that began in the one before, one that was committed,
+/// and in every other one that was aborted. `rounds` beyond six make it longer.
 async fn transactional(rounds: i32) -> (World, SimLog) {
     let world = World::new();
     let log = world.open(options()).await;
@@ -231,7 +232,8 @@ fn whatever_became_of_a_small_file_readers_and_producers_are_told_the_same() {
                 ),
                 ("zeros".into(), Some(vec![0; 680])),
             ];
-            // A whole snapshot of earlier is what a later one would be if nothing had been written since.
+            // A whole snapshot of earlier is what a later one would be if nothing had been written
+            // since.
             let told_apart = |other: &&String| suffix != "snapshot" || *other >= name;
             for another in same_kind.filter(told_apart) {
                 let bytes = world.disk().contents(&path(another)).unwrap();

@@ -1,5 +1,5 @@
-//! Base offset and leader epoch stand before what the CRC of a batch covers: a bit of them that has rotted is found all the
-//! same, and nobody but who wants that very batch is refused.
+//! Base offset and leader epoch stand before what the CRC of a batch covers: a bit of them that has
+//! rotted is found all the same, and nobody but who wants that very batch is refused.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use crate::world::*;
 use bytes::Bytes;
 use platform::disk::Disk;
 use platform::sim::SimDisk;
-use storage::{Kind, LogOptions, Stamp, StoreOptions};
+use storage::{FailureKind, LogOptions, Stamp, StoreOptions};
 use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset};
 
@@ -59,7 +59,8 @@ fn place_of(disk: &SimDisk, batches: &[Bytes], at: usize) -> (PathBuf, u64) {
     (file(base), before.sum())
 }
 
-/// Reads from every offset on, or all from the start; gives the offsets from which nothing came but the word of damage.
+/// Reads from every offset on, or all from the start; gives the offsets from which nothing came but
+/// the word of damage.
 async fn refused(log: &SimLog, batches: &[Bytes], each: bool, bytes_max: usize) -> Vec<i64> {
     let mut refused = Vec::new();
     let mut from = 0;
@@ -84,7 +85,7 @@ async fn refused(log: &SimLog, batches: &[Bytes], each: bool, bytes_max: usize) 
                 assert!(next > from, "there is something at {from}");
             }
             Err(error) => {
-                assert_eq!(error.kind(), Kind::Corrupt, "{error}");
+                assert_eq!(error.kind(), FailureKind::Corrupt, "{error}");
                 refused.push(from);
                 next += 1;
             }

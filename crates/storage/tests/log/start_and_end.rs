@@ -8,8 +8,8 @@ use crate::world::*;
 use platform::disk::Disk;
 use platform::sim::{Effect, Fault, OpKind};
 use platform::task::spawn;
-use storage::log::Kept;
-use storage::{Kind, LogOptions, OpenAs};
+use storage::log::RetentionReason;
+use storage::{FailureKind, LogOptions, OpenAs};
 use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicPartition};
 
 async fn pass(seconds: u64) {
@@ -74,14 +74,21 @@ fn retention_by_size_keeps_the_newest_segments() {
             "nothing above the high watermark goes"
         );
         let kept = log.tiers().kept().await;
-        assert!(kept.iter().all(|(_, why)| *why == Kept::Unsettled));
+        assert!(
+            kept.iter()
+                .all(|(_, why)| *why == RetentionReason::Unsettled)
+        );
         log.set_high_watermark(log.log_end_offset());
         let kept = log.tiers().kept().await;
         let deleted = log.retain(NOW_MS).await.unwrap();
         assert!(deleted > 0);
         // It was said before.
-        assert!(kept[..deleted].iter().all(|(_, why)| *why == Kept::Due));
-        let within = |why: &Kept| matches!(why, Kept::Within(_));
+        assert!(
+            kept[..deleted]
+                .iter()
+                .all(|(_, why)| *why == RetentionReason::Due)
+        );
+        let within = |why: &RetentionReason| matches!(why, RetentionReason::Within(_));
         assert!(kept[deleted..].iter().all(|(_, why)| within(why)));
         assert!(log.size_bytes() >= 150 << 10 && log.size_bytes() < 220 << 10);
         let start = log.log_start_offset();
@@ -91,7 +98,7 @@ fn retention_by_size_keeps_the_newest_segments() {
             .read(Offset(0), Offset(120), 100, true)
             .await
             .unwrap_err();
-        assert_eq!(below.kind(), Kind::Invalid);
+        assert_eq!(below.kind(), FailureKind::Invalid);
         assert!(
             world
                 .names()
@@ -260,14 +267,14 @@ fn a_deleted_log_is_gone_at_once_and_its_bytes_later() {
         log.delete().await.unwrap();
         assert_eq!(
             log.append(&batch(0, 1, 1), EPOCH, 0).unwrap_err().kind(),
-            Kind::Closed
+            FailureKind::Closed
         );
         assert_eq!(
             log.read(Offset(0), Offset(3), 1, true)
                 .await
                 .unwrap_err()
                 .kind(),
-            Kind::Closed
+            FailureKind::Closed
         );
         let folders = async || {
             let entries = world.disk().list(Path::new(DIR)).await.unwrap();
@@ -465,7 +472,7 @@ fn epochs_begin_when_they_are_told_and_survive() {
         log.flush().await.unwrap();
         assert_eq!(
             log.append(&batch(0, 1, 1), EPOCH, 0).unwrap_err().kind(),
-            Kind::Invalid
+            FailureKind::Invalid
         );
         let next = world.successor(world.disk().crash(1));
         let log = next.open(options()).await;
@@ -474,7 +481,8 @@ fn epochs_begin_when_they_are_told_and_survive() {
     });
 }
 
-/// Appends and gives way, so that part of it is written and part of that durable; then the power goes.
+/// Appends and gives way, so that part of it is written and part of that durable; then the power
+/// goes.
 async fn crashed_while_appending(world: &World, log: &SimLog, seed: u64) -> (World, i64) {
     for turn in 0..40 + seed {
         append(log, 1, 1500);
@@ -589,7 +597,8 @@ fn a_log_whose_cut_is_given_up_half_way_takes_nothing_more_and_ends_where_a_star
                 produce(&log, 1, 1500).await;
             }
             let has_ended = polled(log.truncate_to(Offset(7)), polls).await;
-            // What a loaded segment meets, a move, a clean stop: no panic, and no bytes that were cut.
+            // What a loaded segment meets, a move, a clean stop: no panic, and no bytes that were
+            // cut.
             let _ = log.save().await;
             let _ = log.roll().await;
             let _ = log.close().await;

@@ -1,6 +1,6 @@
-//! For every k: the k-th disk operation fails, finds no room, or is the last one before the power goes or the process is
-//! killed, in the life of a log that rolls into files of a pool. Afterwards every acknowledged record is there, and
-//! every file of the pool is whole and empty.
+//! For every k: the k-th disk operation fails, finds no room, or is the last one before the power
+//! goes or the process is killed, in the life of a log that rolls into files of a pool. Afterwards
+//! every acknowledged record is there, and every file of the pool is whole and empty.
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -99,7 +99,8 @@ async fn live_until(scene: &Scene, known: &Known, k: u64) {
     .await;
 }
 
-/// A start after the crash: the log against the ledger, the pool against what it must be; then the log goes on.
+/// A start after the crash: the log against the ledger, the pool against what it must be; then the
+/// log goes on.
 async fn check(scene: &Scene, known: &Ledger) {
     scene.start_pool();
     let log = scene.try_open(crash_options(), false, 0, 0).await.unwrap();
@@ -116,7 +117,8 @@ async fn check(scene: &Scene, known: &Ledger) {
     assert_holds(&log, start, end + 14).await;
 }
 
-/// Lives once for each of its operations, ended by `end`, which gives the disk that the next process finds.
+/// Lives once for each of its operations, ended by `end`, which gives the disk that the next
+/// process finds.
 fn at_every_operation(end: &impl AsyncFn(&Scene, &Known, u64) -> Scene) {
     let operations = simulate(async {
         let (scene, known) = fresh();

@@ -31,7 +31,8 @@ fn a_roll_takes_a_file_of_the_pool_and_another_is_made() {
             .filter(|name| !names(&later).contains(name))
             .count();
         assert!(gone >= 3, "{later:?}");
-        // The active segment has all of its room from the start, and no more than it needs when it is sealed.
+        // The active segment has all of its room from the start, and no more than it needs when it
+        // is sealed.
         let files = scene.disk().list(Path::new(FOLDER)).await.unwrap();
         let lens = files.iter().filter(|file| file.name.ends_with(".log"));
         let lens: Vec<_> = lens.map(|file| file.len).collect();

@@ -1,9 +1,10 @@
-//! A pool takes its share and makes way: nothing is refused, spilled or kept for the sake of files that hold nothing.
+//! A pool takes its share and makes way: nothing is refused, spilled or kept for the sake of files
+//! that hold nothing.
 
 use std::path::Path;
 
 use platform::disk::Disk;
-use storage::{Kind, LogOptions};
+use storage::{FailureKind, LogOptions};
 
 use super::scene::*;
 use crate::world::*;
@@ -74,7 +75,7 @@ fn a_full_disk_gives_up_its_pool_before_appends_are_refused() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(refused.kind(), Kind::Full);
+        assert_eq!(refused.kind(), FailureKind::Full);
         assert_eq!(scene.path().pooled_bytes(), 0);
         let free = free(&scene).await;
         assert!(

@@ -1,4 +1,5 @@
-//! A log on one mapped tier, `/logs`, or with a slower one, `/bulk`, below it; with a pool on the first.
+//! A log on one mapped tier, `/logs`, or with a slower one, `/bulk`, below it; with a pool on the
+//! first.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::world::*;
 pub(crate) const BULK: &str = "/bulk";
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
 
-/// How the scene differs from one mapped tier with room for 16 segments, half of which may be made in advance.
+/// How the scene differs from one mapped tier with room for 16 segments, half of which may be made
+/// in advance.
 #[derive(Clone)]
 pub(crate) struct Setting {
     pub(crate) ratio: f64,
@@ -135,7 +137,8 @@ impl Scene {
         &self.tiers.paths()[0]
     }
 
-    /// The files of the pool when everything that was started has come to rest; each whole and empty, as the count says.
+    /// The files of the pool when everything that was started has come to rest; each whole and
+    /// empty, as the count says.
     pub(crate) async fn pooled(&self) -> Vec<Entry> {
         let clock = self.world.platform.clock();
         clock.sleep(Duration::from_secs(2)).await;
@@ -175,7 +178,8 @@ pub(crate) fn log_options() -> LogOptions {
     }
 }
 
-/// Appends until the log has rolled once more; looks after each append whether something lies prepared.
+/// Appends until the log has rolled once more; looks after each append whether something lies
+/// prepared.
 pub(crate) async fn write_a_segment(log: &SimLog) {
     let before = log.segment_count();
     while log.segment_count() == before {

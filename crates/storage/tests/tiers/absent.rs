@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use platform::Disk;
-use storage::{Error, Kind};
+use storage::{Error, FailureKind};
 use wire::types::Offset;
 
 use super::scene::*;
@@ -97,7 +97,7 @@ fn a_gap_in_the_middle_is_refused_and_not_skipped() {
         let log = next.try_open(options(), true, end, 0).await.unwrap();
         assert_holds(&log, 0, middle).await;
         let refused = log.read(Offset(middle), Offset(end), 1000, true).await;
-        assert_eq!(refused.unwrap_err().kind(), Kind::Retry);
+        assert_eq!(refused.unwrap_err().kind(), FailureKind::Retry);
     });
 }
 

@@ -1,5 +1,5 @@
-//! When segments were sealed, and when they came to their tier, is known after a restart: the oldest still go first, and
-//! what has just been moved still stays.
+//! When segments were sealed, and when they came to their tier, is known after a restart: the
+//! oldest still go first, and what has just been moved still stays.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,7 +20,8 @@ async fn reports(scene: &Scene) -> Vec<SegmentReport> {
     scene.world.store.tier_segments(&still(), |_| true).await
 }
 
-/// Three sealed segments, an hour between one and the next, of which the first goes down two hours after that.
+/// Three sealed segments, an hour between one and the next, of which the first goes down two hours
+/// after that.
 async fn aged() -> (Scene, SimLog) {
     let scene = Scene::new(GB, GB);
     let log = scene.open(options()).await;

@@ -1,5 +1,6 @@
-//! What was set aside on a path never takes the place of a segment that was deleted, cut off or compacted there, nor of one
-//! that is only begun: at every operation the process is killed, or the power goes.
+//! What was set aside on a path never takes the place of a segment that was deleted, cut off or
+//! compacted there, nor of one that is only begun: at every operation the process is killed, or the
+//! power goes.
 
 use std::future::poll_fn;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,8 @@ fn other_batches(base: i64) -> Vec<u8> {
     bytes
 }
 
-/// A log most of whose segments are on the second tier, with something set aside beside each, and beside the next.
+/// A log most of whose segments are on the second tier, with something set aside beside each, and
+/// beside the next.
 async fn left(change: Change) -> (Scene, i64) {
     // Without room on the first tier the next segment begins on the second.
     let fast = if change == Change::Begin { 1 } else { GB };

@@ -1,5 +1,5 @@
-//! Notes that have no room for a text and are a name only: an older text beside one, and a path that is away, lead nobody
-//! astray.
+//! Notes that have no room for a text and are a name only: an older text beside one, and a path
+//! that is away, lead nobody astray.
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! A wall clock that is set, by hours and by years, forwards and back: what has been moved stays for its time and no longer,
-//! nothing goes to and fro, nothing is held for as long as the clock was set back, and no record is lost.
+//! A wall clock that is set, by hours and by years, forwards and back: what has been moved stays
+//! for its time and no longer, nothing goes to and fro, nothing is held for as long as the clock
+//! was set back, and no record is lost.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! For every k: the k-th disk operation fails, finds no room, or is the last one before the power goes, while segments
-//! move all the time. Afterwards the log must hold every acknowledged record at its offset, and go on working.
+//! For every k: the k-th disk operation fails, finds no room, or is the last one before the power
+//! goes, while segments move all the time. Afterwards the log must hold every acknowledged record
+//! at its offset, and go on working.
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::tier::Mover;
-use storage::{Kind, LogOptions, Result, StoreOptions};
+use storage::{FailureKind, LogOptions, Result, StoreOptions};
 use wire::types::Offset;
 
 use super::scene::*;
@@ -171,7 +172,8 @@ async fn live_until(scene: &Scene, known: &Known, k: u64) {
     .await;
 }
 
-/// Opens the log after the crash and holds it against the ledger; then appends, moves, stops and opens once more.
+/// Opens the log after the crash and holds it against the ledger; then appends, moves, stops and
+/// opens once more.
 async fn check(scene: &Scene, known: &Ledger) {
     let (clean, point, start) = (known.clean, known.recovery_point, known.log_start);
     let opened = scene.try_open(crash_options(), clean, point, start).await;
@@ -246,7 +248,8 @@ fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
     }
 }
 
-/// A failure of the `k`-th operation, of a kind: what is there is served all along, and after a start.
+/// A failure of the `k`-th operation, of a kind: what is there is served all along, and after a
+/// start.
 fn survives_failures(on: On, step: usize, effect: Effect) {
     for k in (0..operations_of_a_life(on)).step_by(step) {
         simulate(async {
@@ -255,7 +258,10 @@ fn survives_failures(on: On, step: usize, effect: Effect) {
             let result = live(&scene, &known).await;
             let known = known.borrow().clone();
             if let Err(error) = &result {
-                let told = matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry);
+                let told = matches!(
+                    error.kind(),
+                    FailureKind::Full | FailureKind::Failed | FailureKind::Retry
+                );
                 assert!(told, "{k}: {error}");
             }
             if let Some(log) = scene.world.store.logs().first()

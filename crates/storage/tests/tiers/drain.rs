@@ -1,5 +1,5 @@
-//! A path is emptied while the log is served: what is sealed, what is being written and what is empty leave it, to another
-//! path of the same tier while one has room.
+//! A path is emptied while the log is served: what is sealed, what is being written and what is
+//! empty leave it, to another path of the same tier while one has room.
 
 use std::path::Path;
 use std::time::Duration;
@@ -183,7 +183,8 @@ fn records_that_come_while_an_empty_log_leaves_are_kept() {
     }
 }
 
-/// Has an empty log leave a drained path, up to the `k`-th operation of the disk; true when that is done before.
+/// Has an empty log leave a drained path, up to the `k`-th operation of the disk; true when that is
+/// done before.
 async fn leave_until(scene: &Scene, k: u64) -> bool {
     let mut mover = Mover::new(&scene.world.store, still()).unwrap();
     drop(mover.turn(&scene.world.store).await);

@@ -1,5 +1,6 @@
-//! A path that takes no changes any more, or is away, while its log is moved, compacted, cut down and deleted from: what
-//! is elsewhere goes on, nothing that was deleted comes back, and nothing acknowledged is out of sight.
+//! A path that takes no changes any more, or is away, while its log is moved, compacted, cut down
+//! and deleted from: what is elsewhere goes on, nothing that was deleted comes back, and nothing
+//! acknowledged is out of sight.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -149,7 +150,8 @@ fn of_two_copies_the_one_that_was_moved_to_counts_whatever_became_of_it() {
             };
             let source = scene.tiers.paths()[if first.is_empty() { 2 } else { 1 }].clone();
             assert!(!scene.bases_on(from).is_empty());
-            // Copies are made and switched to; the old ones keep their names, as on a path that has turned read-only.
+            // Copies are made and switched to; the old ones keep their names, as on a path that has
+            // turned read-only.
             let moved: Vec<_> = scene.bases_on(from);
             for base in &moved {
                 for _ in 0..4 {
@@ -467,7 +469,8 @@ fn a_home_without_a_byte_left_is_relieved() {
     });
 }
 
-/// A compacted log on a slow path that `tries` times does not give a segment the name that is all it lacks.
+/// A compacted log on a slow path that `tries` times does not give a segment the name that is all
+/// it lacks.
 async fn unfinished(scene: &Scene, model: &mut Model, tries: usize, errno: i32) -> SimLog {
     let log = scene.try_open(compacted(), false, 0, 0).await.unwrap();
     for key in 100..104 {

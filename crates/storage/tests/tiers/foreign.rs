@@ -1,6 +1,6 @@
-//! What lies in the place of a log's folder on another path and is not the log's: its old home, and what does not say whose it
-//! is. It is the log's own trouble: its segments go elsewhere, nothing of the folder is touched, and to others the path is what
-//! it was.
+//! What lies in the place of a log's folder on another path and is not the log's: its old home, and
+//! what does not say whose it is. It is the log's own trouble: its segments go elsewhere, nothing
+//! of the folder is touched, and to others the path is what it was.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -35,7 +35,8 @@ fn in_other(name: &str) -> String {
     format!("{OTHER_FOLDER}/{name}")
 }
 
-/// A fast tier with little room in the one directory and much in the other, where a folder of the log's name is.
+/// A fast tier with little room in the one directory and much in the other, where a folder of the
+/// log's name is.
 fn crowded(file: &str, bytes: &[u8]) -> Scene {
     let tiers = vec![
         tier("fast", &[(DIR, 200 << 10), (OTHER, GB)]),
@@ -165,7 +166,7 @@ fn with_nothing_but_a_folder_that_is_not_its_own_a_log_refuses_appends_until_it_
             }
         }
         let refused = last.expect("there is no room");
-        assert_eq!(refused.kind(), storage::Kind::Full, "{refused}");
+        assert_eq!(refused.kind(), storage::FailureKind::Full, "{refused}");
         assert!(scene.tiers.paths()[1].failed().is_none());
         let end = log.log_end_offset().0;
         let gone = Path::new("/other/orders-0.1-delete");

@@ -1,7 +1,8 @@
-//! A compacted log on three paths, which is written, moved down and up and compacted all the time, and for every k: the k-th
-//! disk operation, or some from it on, find no room, no descriptor, a failing or a read-only disk. What passes is tried
-//! again and succeeds in the same life; what fails elsewhere is in nobody's way; no key loses its newest record, and none
-//! that was deleted comes back, then or after a start.
+//! A compacted log on three paths, which is written, moved down and up and compacted all the time,
+//! and for every k: the k-th disk operation, or some from it on, find no room, no descriptor, a
+//! failing or a read-only disk. What passes is tried again and succeeds in the same life; what
+//! fails elsewhere is in nobody's way; no key loses its newest record, and none that was deleted
+//! comes back, then or after a start.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
 use storage::tier::Mover;
 use storage::tier::policy::PolicySettings;
-use storage::{Kind, LogOptions, OpenAs, Result, StoreOptions};
+use storage::{FailureKind, LogOptions, OpenAs, Result, StoreOptions};
 use wire::batch::builder::BatchBuilder;
 use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
@@ -290,7 +291,10 @@ async fn disturbed(faults: Vec<Fault>, effect: Effect, passes: bool, what: &str)
     if elsewhere || (passes && !is_final(&scene, effect)) {
         result.unwrap_or_else(|error| panic!("{what}: {error}"));
     } else if let Err(error) = &result {
-        let told = matches!(error.kind(), Kind::Full | Kind::Failed | Kind::Retry);
+        let told = matches!(
+            error.kind(),
+            FailureKind::Full | FailureKind::Failed | FailureKind::Retry
+        );
         assert!(told, "{what}: {error}");
     }
     // What is on a path that is gone cannot be read before it is back.
@@ -322,7 +326,8 @@ fn operations_of_a_life() -> u64 {
     })
 }
 
-/// Every third operation, from `first` on: most are appends, which are alike, and each kind of trouble begins elsewhere.
+/// Every third operation, from `first` on: most are appends, which are alike, and each kind of
+/// trouble begins elsewhere.
 fn each(effect: Effect, passes: bool, first: u64) {
     for k in (first..operations_of_a_life()).step_by(3) {
         let what = format!("{effect:?} at {k}");

@@ -1,4 +1,5 @@
-//! Every state of names that a crash can leave of a move, set up by hand, and what a start makes of it.
+//! Every state of names that a crash can leave of a move, set up by hand, and what a start makes of
+//! it.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,5 @@
-//! What a start knows of the producers while segments are on a path that is not there, or takes no changes: it never goes
-//! back to them, and is refused by none.
+//! What a start knows of the producers while segments are on a path that is not there, or takes no
+//! changes: it never goes back to them, and is refused by none.
 
 use std::path::Path;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use platform::sim::SimPlatform;
-use storage::{Kind, LogOptions, OpenAs, StoreOptions};
+use storage::{FailureKind, LogOptions, OpenAs, StoreOptions};
 use wire::types::{Offset, TopicPartition};
 
 use super::scene::*;
@@ -82,7 +82,7 @@ fn with_all_tiers_full_appends_are_refused_until_there_is_room_again() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(refused.kind(), Kind::Full);
+        assert_eq!(refused.kind(), FailureKind::Full);
         assert!(log.tiers().is_without_room());
         let end = log.log_end_offset().0;
         log.set_high_watermark(log.durable_offset());
@@ -111,7 +111,7 @@ fn a_log_that_capacities_do_not_bind_goes_on_while_all_others_are_refused() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(refused.kind(), Kind::Full);
+        assert_eq!(refused.kind(), FailureKind::Full);
         log.tiers().ignore_capacities();
         let end = log.log_end_offset().0;
         for _ in 0..30 {
@@ -137,7 +137,8 @@ fn with_all_disks_full_nothing_is_lost_deleting_works_and_it_passes() {
         }
         let log = scene.open(small()).await;
         let mover = scene.world.store.spawn_mover(eager()).unwrap();
-        // Bytes are taken until no disk has room for them: those that wait are kept in memory, and not acknowledged.
+        // Bytes are taken until no disk has room for them: those that wait are kept in memory, and
+        // not acknowledged.
         let mut acknowledged = 0;
         let failed = loop {
             let first = log.log_end_offset().0;
@@ -152,7 +153,7 @@ fn with_all_disks_full_nothing_is_lost_deleting_works_and_it_passes() {
                 Err(error) => break error,
             }
         };
-        assert_eq!(failed.kind(), Kind::Full);
+        assert_eq!(failed.kind(), FailureKind::Full);
         let waiting = log.log_end_offset().0;
         log.set_high_watermark(log.durable_offset());
         assert_holds(&log, 0, acknowledged).await;
@@ -219,7 +220,7 @@ fn a_path_that_fails_takes_down_only_what_is_on_it() {
             .read(Offset(0), Offset(end), 1000, true)
             .await
             .unwrap_err();
-        assert_eq!(refused.kind(), Kind::Retry, "{refused}");
+        assert_eq!(refused.kind(), FailureKind::Retry, "{refused}");
         assert_eq!(log.log_start_offset().0, 0);
         let first_at_home = next.bases_on(FOLDER)[0];
         assert!(first_at_home > bases[2]);
@@ -266,7 +267,7 @@ fn a_failed_write_to_a_slower_tier_fails_the_logs_that_write_there_and_no_others
             .set_broken(Path::new(BULK), Some(ErrorKind::Other));
         append(&log, 1, 100);
         assert!(log.flush().await.is_err());
-        assert_eq!(log.failed().unwrap().kind(), Kind::Failed);
+        assert_eq!(log.failed().unwrap().kind(), FailureKind::Failed);
         assert!(!store.dir_failed(Path::new(DIR)));
         produce(&at_home, 5, 1000).await;
         assert_holds(&at_home, 0, 5).await;

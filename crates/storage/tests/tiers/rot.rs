@@ -1,11 +1,11 @@
-//! Bytes that change by themselves in a segment of the slower tier: found before they are served or moved, named, and left
-//! where they are, whatever the policy and retention would like.
+//! Bytes that change by themselves in a segment of the slower tier: found before they are served or
+//! moved, named, and left where they are, whatever the policy and retention would like.
 
 use std::path::{Path, PathBuf};
 
-use storage::tier::Verified;
+use storage::tier::VerifyOutcome;
 use storage::tier::policy::Stay;
-use storage::{Error, Kind, LogOptions};
+use storage::{Error, FailureKind, LogOptions};
 use wire::types::Offset;
 
 use super::scene::*;
@@ -13,8 +13,8 @@ use crate::world::*;
 
 const GB: u64 = 1 << 30;
 
-/// A log with four segments on the slower tier, read by a process whose memory holds none of it, and a flipped bit in the
-/// second of them.
+/// A log with four segments on the slower tier, read by a process whose memory holds none of it,
+/// and a flipped bit in the second of them.
 async fn rotten(position: u64) -> (Scene, SimLog, Vec<i64>, PathBuf) {
     let scene = Scene::new(GB, GB);
     let log = scene.open(options()).await;
@@ -74,18 +74,18 @@ fn a_verification_names_it_and_takes_only_it_offline() {
         for &base in &bases {
             let verified = log.tiers().verify_segment(Offset(base)).await.unwrap();
             if base == bases[1] {
-                let Verified::Damaged(reason, at) = verified else {
+                let VerifyOutcome::Damaged(reason, at) = verified else {
                     panic!("{verified:?}")
                 };
                 assert_eq!(reason, "the CRC is wrong");
                 assert!(at <= 30_000 && at + 10_000 > 30_000, "{at}");
             } else {
-                assert!(matches!(verified, Verified::Good(_)), "{verified:?}");
+                assert!(matches!(verified, VerifyOutcome::Good(_)), "{verified:?}");
             }
         }
         let refused = log.read(Offset(bases[1]), Offset(end), 1000, true).await;
         let refused = refused.unwrap_err();
-        assert_eq!(refused.kind(), Kind::Retry);
+        assert_eq!(refused.kind(), FailureKind::Retry);
         assert!(
             refused.to_string().contains(&file.display().to_string()),
             "{refused}"
@@ -168,7 +168,8 @@ fn what_a_damaged_log_has_lost_does_not_come_back_with_a_later_start() {
             assert_eq!(log.log_end_offset().0, end + 3);
             assert_holds(&log, 0, end + 3).await;
             assert_eq!(again.bases_on(BULK_FOLDER), bases[..2]);
-            // A start that has set nothing aside tells of what is there, and a log that goes takes its own with it.
+            // A start that has set nothing aside tells of what is there, and a log that goes takes
+            // its own with it.
             let metrics = &again.metrics;
             assert_eq!(
                 (metrics.set_aside.get(), metrics.set_aside_bytes.get()),

@@ -1,4 +1,5 @@
-//! A log on two tiers of a simulated disk, `/logs` and `/bulk`, and the mover that a shard would run.
+//! A log on two tiers of a simulated disk, `/logs` and `/bulk`, and the mover that a shard would
+//! run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -83,7 +84,8 @@ impl Scene {
         scene
     }
 
-    /// With directories of which nobody knows which they are: a note of them needs bytes, not a name only.
+    /// With directories of which nobody knows which they are: a note of them needs bytes, not a
+    /// name only.
     pub(crate) fn unidentified(
         platform: SimPlatform,
         options: StoreOptions,

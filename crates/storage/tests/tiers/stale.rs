@@ -1,5 +1,5 @@
-//! Copies of a segment that do not count, and notes that say so, through full disks, refused notes and losses of power:
-//! none of them ever takes the place of the records that were acknowledged.
+//! Copies of a segment that do not count, and notes that say so, through full disks, refused notes
+//! and losses of power: none of them ever takes the place of the records that were acknowledged.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

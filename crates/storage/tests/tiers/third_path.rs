@@ -1,5 +1,6 @@
-//! A segment on its way from one slow path to another, while home is a third: whatever ends the process, and whichever of
-//! the two paths is missing afterwards, nothing is lost, and nothing that was deleted comes back.
+//! A segment on its way from one slow path to another, while home is a third: whatever ends the
+//! process, and whichever of the two paths is missing afterwards, nothing is lost, and nothing that
+//! was deleted comes back.
 
 use std::future::poll_fn;
 use std::path::Path;
@@ -89,7 +90,8 @@ async fn without(scene: &Scene, disk: SimDisk, missing: usize, end: i64) -> (Sce
     (next, log)
 }
 
-/// Each end of the move is missing once, at each operation of a move, after a kill or a loss of power by turns.
+/// Each end of the move is missing once, at each operation of a move, after a kill or a loss of
+/// power by turns.
 fn each_end_is_missing(deletes: bool) {
     simulate(async {
         for k in 1.. {
@@ -314,7 +316,8 @@ fn spoiled(bytes: &[u8], how: u64) -> Vec<u8> {
     left
 }
 
-/// A start that is ended after any operation, and one that may change nothing on a slow path, lose nothing.
+/// A start that is ended after any operation, and one that may change nothing on a slow path, lose
+/// nothing.
 async fn assert_is_whole_after_any_start(scene: &Scene, disk: &SimDisk, end: i64, told: &str) {
     for k in (1..).step_by(3) {
         let first = scene.successor(disk.kill(k), store_options());
@@ -354,7 +357,8 @@ async fn start_until(scene: &Scene, end: i64, k: u64) -> bool {
     .await
 }
 
-/// A start that has noted that the other copy counts has made its name durable before, which its move had not.
+/// A start that has noted that the other copy counts has made its name durable before, which its
+/// move had not.
 async fn assert_noted_is_durable(scene: &Scene, disk: &SimDisk, end: i64, base: i64) -> usize {
     let note = Path::new(FOLDER).join(format!("{base:020}.away"));
     let before = disk.contents(&note).unwrap();
@@ -380,7 +384,8 @@ async fn assert_noted_is_durable(scene: &Scene, disk: &SimDisk, end: i64, base: 
     noted
 }
 
-/// The copies that the notes name are spoiled where a move has left two; with what else there is the log is whole.
+/// The copies that the notes name are spoiled where a move has left two; with what else there is
+/// the log is whole.
 async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) -> usize {
     let [from, to] = folders.map(|folder| scene.bases_on(folder));
     let twins: Vec<_> = from.into_iter().filter(|base| to.contains(base)).collect();
@@ -425,7 +430,8 @@ async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) ->
         }
         let durable = disk.kill(k);
         for folder in folders {
-            // Before a start has looked at it nobody can say of a name that is not durable that it outlives a loss of power.
+            // Before a start has looked at it nobody can say of a name that is not durable that it
+            // outlives a loss of power.
             let synced = platform::Disk::sync_dir(&durable, Path::new(folder)).await;
             synced.unwrap();
         }

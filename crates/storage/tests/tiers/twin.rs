@@ -1,6 +1,7 @@
-//! Random lives of a log whose segments move up and down all the time, beside a twin of one tier that lives the same
-//! life: to readers the two are the same, byte for byte, with their transactions, producers, epochs and times; so are the
-//! files of their segments. Every life has moves, cuts, deletions, clean stops and losses of power in it.
+//! Random lives of a log whose segments move up and down all the time, beside a twin of one tier
+//! that lives the same life: to readers the two are the same, byte for byte, with their
+//! transactions, producers, epochs and times; so are the files of their segments. Every life has
+//! moves, cuts, deletions, clean stops and losses of power in it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -236,8 +237,8 @@ impl Twins {
         }
         self.story.generation += 1;
         self.story.open.clear();
-        // What is cut open on the slower tier is rolled early, to go on on the fast one; the twin has no reason to. Where
-        // segments end must be the same, for retention goes by segments.
+        // What is cut open on the slower tier is rolled early, to go on on the fast one; the twin
+        // has no reason to. Where segments end must be the same, for retention goes by segments.
         self.append().await;
         self.roll().await;
     }
@@ -261,7 +262,7 @@ impl Twins {
         }
         let tiered = self.tiered.compact(&policy, &options).await.unwrap();
         let plain = self.plain.compact(&policy, &options).await.unwrap();
-        let reach = |round: &Option<storage::Compacted>| round.as_ref().map(|round| round.to);
+        let reach = |round: &Option<storage::CompactionRound>| round.as_ref().map(|round| round.to);
         assert_eq!(reach(&tiered), reach(&plain));
         self.story.compactions += usize::from(tiered.is_some());
     }

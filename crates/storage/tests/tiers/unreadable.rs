@@ -1,5 +1,5 @@
-//! A start meets what it cannot read, or more than one of a thing, on a tier's path: the rest of the log is served, and nothing
-//! is lost.
+//! A start meets what it cannot read, or more than one of a thing, on a tier's path: the rest of
+//! the log is served, and nothing is lost.
 
 use std::path::{Path, PathBuf};
 
@@ -298,7 +298,8 @@ fn a_copy_that_nobody_noted_is_served_while_its_twin_is_on_a_path_with_something
         let scene = Scene::of(SimPlatform::new(11), store_options(), tiers);
         let (bases, end) = left(&scene, false).await;
         let disk = scene.disk().kill(1);
-        // On the slow path: the copy of one segment, of which home has another, and an unfinished compaction's file.
+        // On the slow path: the copy of one segment, of which home has another, and an unfinished
+        // compaction's file.
         for base in [bases[3], bases[2]] {
             let bytes = disk.contents(&data(FOLDER, base)).unwrap();
             disk.put(&data(BULK_FOLDER, base), &bytes).unwrap();

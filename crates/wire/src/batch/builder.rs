@@ -1,8 +1,8 @@
-//! Makes a batch: what this broker writes itself (group offsets, metadata, markers) and what tests
-//! and tools send.
+//! Builds batches: those that the broker writes itself (group offsets, metadata, markers), and
+//! those that tests and tools send.
 //!
-//! Records get offsets that follow one another from the base offset.
-//! Not here: anything about a batch somebody else made; those are stored as they came.
+//! The offsets of the records are consecutive, starting at the base offset.
+//! Not here: batches from other senders, which are stored as received.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use crate::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 /// A header of a record.
 pub type HeaderRef<'a> = (&'a str, Option<&'a [u8]>);
 
-/// A batch in the making.
+/// A batch under construction.
 #[derive(Clone, Debug)]
 pub struct BatchBuilder {
     base_offset: Offset,
@@ -33,7 +33,7 @@ pub struct BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// Starts an uncompressed batch of a producer without identity.
+    /// Starts an uncompressed batch of a producer without an identity.
     pub fn new(base_offset: Offset, leader_epoch: LeaderEpoch) -> Self {
         Self {
             base_offset,
@@ -51,19 +51,19 @@ impl BatchBuilder {
         }
     }
 
-    /// Marks it as a control batch.
+    /// Marks the batch as a control batch.
     #[must_use]
     pub fn control(self, control: bool) -> Self {
         self.attribute(0x20, control)
     }
 
-    /// Marks it as part of a transaction.
+    /// Marks the batch as part of a transaction.
     #[must_use]
     pub fn transactional(self, transactional: bool) -> Self {
         self.attribute(0x10, transactional)
     }
 
-    /// Gives every record the time of appending, which is the largest timestamp added.
+    /// Marks the batch as having the append time for every record: the largest timestamp added.
     #[must_use]
     pub fn log_append_time(self, append_time: bool) -> Self {
         self.attribute(LOG_APPEND_TIME, append_time)
@@ -112,23 +112,25 @@ impl BatchBuilder {
         self.record_count += 1;
     }
 
-    /// Records added so far.
+    /// Returns the number of records added so far.
     pub fn record_count(&self) -> i32 {
         self.record_count
     }
 
-    /// Bytes of the batch so far, before compression.
+    /// Returns the size of the batch so far, in bytes before compression.
     pub fn size_bytes(&self) -> usize {
         HEADER_BYTES + self.records.len()
     }
 
-    /// The bytes of the batch; fails as [`Self::finish_whole`] does.
+    /// Returns the bytes of the batch; fails as [`Self::finish_whole`] does.
     pub fn finish(self) -> io::Result<Bytes> {
         self.finish_whole().map(WholeBatch::into_bytes)
     }
 
-    /// The batch. Fails where a codec does, and when it is longer than its length field can say (2 GiB): records of a foreign
-    /// metadata log may be.
+    /// Returns the batch.
+    ///
+    /// Fails when the codec fails, or when the batch exceeds its length field (2 GiB), which the
+    /// records of a foreign metadata log can do.
     pub fn finish_whole(self) -> io::Result<WholeBatch> {
         let compressed;
         let records = if self.compression == Compression::None {
@@ -145,7 +147,7 @@ impl BatchBuilder {
             crc: 0,
             attributes: self.attributes | self.compression.code(),
             last_offset_delta: (self.record_count - 1).max(0),
-            // Without a record there is none.
+            // A batch without records has no timestamp.
             base_timestamp: self.base_timestamp.unwrap_or(TimestampMs::NONE),
             max_timestamp: self.max_timestamp,
             producer_id: self.producer_id,

@@ -1,9 +1,10 @@
 //! The four codecs of record batches: gzip, snappy (xerial blocks, or one raw block), lz4 frames,
 //! zstd.
 //!
-//! Decompression streams: memory is bounded by the codec's window, and [`Compression::decompress`]
-//! and the readers of [`Compression::reader`] refuse to give more than they were allowed, so a
-//! small batch cannot become a huge one.
+//! Decompression streams, so its memory is bounded by the codec's window.
+//! [`Compression::decompress`] and the readers of [`Compression::reader`] fail beyond the allowed
+//! output, so a small batch cannot expand to a huge one. Not here: which codec a request or a topic
+//! allows.
 
 use std::io::{self, Read, Write};
 
@@ -15,7 +16,7 @@ use crate::error::{BatchError, ZSTD_CODE};
 /// How the records of a batch are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     None,
     /// Gzip.
     Gzip,
@@ -28,7 +29,7 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The codec of a code in a batch's attributes.
+    /// Returns the codec for a code in a batch's attributes.
     pub fn from_code(code: i16) -> Result<Self, BatchError> {
         Ok(match code {
             0 => Self::None,
@@ -40,7 +41,7 @@ impl Compression {
         })
     }
 
-    /// The code in a batch's attributes.
+    /// Returns the code in a batch's attributes.
     pub const fn code(self) -> i16 {
         match self {
             Self::None => 0,
@@ -51,8 +52,9 @@ impl Compression {
         }
     }
 
-    /// The codec with this name in `compression.type` ("uncompressed" is none; "producer" is no
-    /// codec).
+    /// Returns the codec for a name in `compression.type`.
+    ///
+    /// "uncompressed" is [`Compression::None`]; "producer" is not a codec.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "none" | "uncompressed" => Self::None,
@@ -64,17 +66,17 @@ impl Compression {
         })
     }
 
-    /// Compresses, at each codec's default level.
+    /// Compresses at the codec's default level.
     pub fn compress(self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         self.compress_at(None, bytes)
     }
 
-    /// Compresses at a level, where the codec has any: gzip and zstd do, the others pass over it.
+    /// Compresses at a level; only gzip and zstd have levels, and the other codecs ignore it.
     pub fn compress_at(self, level: Option<i32>, bytes: &[u8]) -> io::Result<Vec<u8>> {
         match self {
             Self::None => Ok(bytes.to_vec()),
             Self::Gzip => {
-                // -1 is the default, as in zlib.
+                // A negative level is the default, as -1 in zlib.
                 let level = level.and_then(|level| u32::try_from(level).ok());
                 let level = level.map_or_else(flate2::Compression::default, |level| {
                     flate2::Compression::new(level.min(9))
@@ -90,9 +92,10 @@ impl Compression {
                 encoder.finish().map_err(io::Error::other)
             }
             Self::Zstd => {
-                // 0 is the default level.
+                // Level 0 is the default.
                 let mut encoder = zstd::Encoder::new(Vec::new(), level.unwrap_or(0))?;
-                // Else the highest levels prepare half a gigabyte of tables for whatever may come.
+                // Without the size, the highest levels prepare half a gigabyte of tables for any
+                // input.
                 encoder.set_pledged_src_size(Some(bytes.len() as u64))?;
                 encoder.write_all(bytes)?;
                 encoder.finish()
@@ -109,7 +112,7 @@ impl Compression {
         }
     }
 
-    /// A reader of the decompressed bytes. It fails when there are more than `bytes_max` of them.
+    /// Returns a reader of the decompressed bytes, which fails when they exceed `bytes_max`.
     pub fn reader(self, bytes: &[u8], bytes_max: usize) -> Result<Box<dyn Read + '_>, BatchError> {
         let reader: Box<dyn Read + '_> = match self {
             Self::None => Box::new(bytes),
@@ -120,7 +123,7 @@ impl Compression {
                 zstd::stream::read::Decoder::with_buffer(bytes).map_err(|error| failed(&error))?,
             ),
         };
-        Ok(Box::new(Bounded {
+        Ok(Box::new(BoundedReader {
             reader,
             left: bytes_max,
         }))
@@ -142,13 +145,13 @@ pub(super) fn failed(error: &io::Error) -> BatchError {
     }
 }
 
-/// Fails, rather than ends, when the reader has more than allowed.
-struct Bounded<R> {
+/// A reader that fails, instead of ending, when there are more bytes than allowed.
+struct BoundedReader<R> {
     reader: R,
     left: usize,
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for BoundedReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let count = self.reader.read(out)?;
         match self.left.checked_sub(count) {
@@ -159,7 +162,7 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
-/// What snappy-java writes before its blocks: magic, then version and oldest compatible version,
+/// The header of snappy-java before its blocks: magic, then version and oldest compatible version,
 /// both 1.
 const XERIAL_HEADER: [u8; 16] = [
     0x82, b'S', b'N', b'A', b'P', b'P', b'Y', 0, 0, 0, 0, 1, 0, 0, 0, 1,
@@ -184,7 +187,7 @@ fn xerial_compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Blocks of snappy-java, or one raw block when its header is missing (other clients).
+/// Reads the blocks of snappy-java, or one raw block when its header is missing (other clients).
 struct SnappyReader<'a> {
     rest: &'a [u8],
     framed: bool,
@@ -193,7 +196,7 @@ struct SnappyReader<'a> {
 
 impl<'a> SnappyReader<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        // Bounded: both are constants, compared above.
+        // Bounded: both are constants, and the assertion above compares them.
         let magic = XERIAL_HEADER.split_at(XERIAL_MAGIC_BYTES).0;
         let blocks = bytes
             .split_at_checked(XERIAL_HEADER.len())
@@ -215,7 +218,7 @@ impl<'a> SnappyReader<'a> {
         } else {
             std::mem::take(&mut self.rest)
         };
-        // One copy element of three bytes makes at most 64; a block that claims more is lying.
+        // One copy element of three bytes expands to at most 64, so a larger claim is false.
         if snap::raw::decompress_len(block)? > block.len().saturating_mul(64) {
             return Err(io::Error::other("impossible snappy block length"));
         }
@@ -277,7 +280,7 @@ mod tests {
         );
     }
 
-    /// Said before, so that the tables of the highest levels are as small as what is compressed.
+    /// The known size keeps the tables of the highest levels as small as the input.
     #[test]
     fn zstd_says_how_much_there_is() {
         let small = Compression::Zstd.compress_at(Some(22), b"little").unwrap();

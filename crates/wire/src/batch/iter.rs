@@ -1,27 +1,28 @@
-//! Walks the batches in a run of bytes, as they lie in a segment or a record set.
+//! Iterates over the batches in a run of bytes, as stored in a segment or a record set.
 //!
-//! Only the fixed parts are looked at; [`validate_stored`] is the cheap whole-batch check of
-//! recovery and reads. A partial batch at the end is an error of the iterator;
-//! [`Batches::complete_len`] tells where whole batches end.
+//! The iterator reads only the fixed parts. [`validate_stored`] is the cheap check of whole batches
+//! for recovery and reads. A partial batch at the end is an error of the iterator;
+//! [`Batches::complete_len`] returns where whole batches end. Not here: records.
 
 use super::whole::first_batch;
 use super::{BatchHeader, crc_of};
 use crate::error::BatchError;
 
-/// Iterator over whole batches. Stops after an error.
+/// Iterator over whole batches; it ends after an error.
 #[derive(Clone, Debug)]
 pub struct Batches<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Batches<'a> {
-    /// Walks `bytes` from their start, where a batch must begin.
+    /// Iterates over `bytes`, which must start with a batch.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Bytes from here up to the end of the last whole batch. What follows is cut short or no batch
-    /// at all.
+    /// Returns the number of bytes up to the end of the last whole batch.
+    ///
+    /// The bytes after it are a partial batch or not a batch.
     pub fn complete_len(&self) -> usize {
         let complete_len = self
             .clone()
@@ -52,8 +53,9 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
-/// Checks that `batch` is exactly the whole batch that `header`, its own fixed part, describes, in
-/// the format this broker stores: size, magic, CRC. Does not look at records.
+/// Checks that `batch` is one whole batch of the stored format: size, magic, CRC.
+///
+/// `header` is the fixed part of `batch`. Does not read records.
 pub fn validate_stored(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
     if header.size_bytes != batch.len() {
         return Err(BatchError::Incomplete {
@@ -69,7 +71,7 @@ pub fn validate_stored(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchEr
     check_crc(header, batch)
 }
 
-/// Checks the CRC alone.
+/// Checks only the CRC.
 pub fn check_crc(header: &BatchHeader, batch: &[u8]) -> Result<(), BatchError> {
     let computed = crc_of(batch);
     if header.crc == computed {

@@ -1,23 +1,25 @@
-//! Gives a batch another codec: what `compression.type` of a topic demands where the producer chose
-//! differently.
+//! Changes the codec of a batch, where the topic's `compression.type` differs from the producer's
+//! codec.
 //!
-//! The records stay byte for byte what they were; attributes, length and CRC change. Not for
-//! control batches, which are never compressed.
+//! The records stay the same byte for byte; attributes, length and CRC change. Not for control
+//! batches, which are never compressed.
 
 use super::{
-    BatchHeader, COMPRESSION, Compression, HEADER_BYTES, Produced, WholeBatch, compression,
+    BatchHeader, COMPRESSION, Compression, HEADER_BYTES, ValidatedBatch, WholeBatch, compression,
 };
 use crate::error::BatchError;
 
-/// The batch compressed with `codec` at `level`; itself when it already is, at whatever level. Decompresses to at most
-/// `decompressed_bytes_max`. The result may be larger than the topic takes: the caller checks its
-/// size again, as Kafka does.
+/// Returns the batch compressed with `codec` at `level`.
+///
+/// A batch that already has this codec is returned unchanged, whatever its level. Decompresses to
+/// at most `decompressed_bytes_max`. The result may exceed the topic's maximum: the caller checks
+/// its size again, as Kafka does.
 pub fn recompress(
-    produced: Produced,
+    produced: ValidatedBatch,
     codec: Compression,
     level: Option<i32>,
     decompressed_bytes_max: usize,
-) -> Result<Produced, BatchError> {
+) -> Result<ValidatedBatch, BatchError> {
     let header = *produced.batch.header();
     let had = Compression::from_code(header.compression_code())?;
     if had == codec {
@@ -34,7 +36,7 @@ pub fn recompress(
         ..header
     };
     let batch = WholeBatch::of_records(header, &records)?;
-    Ok(Produced {
+    Ok(ValidatedBatch {
         batch,
         walked_bytes: produced.walked_bytes,
     })
@@ -64,7 +66,7 @@ mod tests {
                 let batch = batch.finish().unwrap();
                 let before = records(&batch).unwrap().map(Result::unwrap);
                 let now = recompress(
-                    Produced {
+                    ValidatedBatch {
                         batch: WholeBatch::first_of(&batch).unwrap(),
                         walked_bytes: 0,
                     },

@@ -1,8 +1,9 @@
 //! The records of one batch as values; keys, values and headers are slices of the (decompressed)
 //! batch.
 //!
-//! For batches that were accepted before: group offsets, metadata, time lookups, tests. Produced
-//! batches are walked by `batch/validate.rs`, which makes no values. Control records are given raw.
+//! For batches that were already accepted: group offsets, metadata, time lookups, tests. Produced
+//! batches are checked by `batch/validate.rs`, which creates no values. Control records are
+//! returned raw.
 
 use bytes::{Buf, Bytes};
 
@@ -12,7 +13,7 @@ use super::{BatchHeader, HEADER_BYTES, varint};
 use crate::error::BatchError;
 use crate::types::{Offset, TimestampMs};
 
-/// Decompressed bytes that [`records`] is ready to hold.
+/// Largest decompressed size that [`records`] holds in memory.
 pub const DECOMPRESSED_BYTES_MAX: usize = 256 << 20;
 
 /// One record.
@@ -26,17 +27,18 @@ pub struct Record {
     pub key: Option<Bytes>,
     /// Its value.
     pub value: Option<Bytes>,
-    /// Its headers, in order; names may repeat, and nobody checks that they are UTF-8.
+    /// Its headers, in order; names may repeat and are not checked to be UTF-8.
     pub headers: Vec<(Bytes, Option<Bytes>)>,
 }
 
-/// Reads the records of the batch at the start of `batch`, decompressing to at most
-/// [`DECOMPRESSED_BYTES_MAX`]. Magic and CRC are not checked.
+/// Reads the records of the batch at the start of `batch`.
+///
+/// Decompresses to at most [`DECOMPRESSED_BYTES_MAX`]. Does not check magic or CRC.
 pub fn records(batch: &Bytes) -> Result<Records, BatchError> {
     records_within(batch, DECOMPRESSED_BYTES_MAX)
 }
 
-/// [`records`] with a bound of the caller's.
+/// Does the same as [`records`], with a bound that the caller sets.
 pub fn records_within(batch: &Bytes, decompressed_bytes_max: usize) -> Result<Records, BatchError> {
     let (header, whole) = first_batch(batch)?;
     let bytes = batch.slice(HEADER_BYTES..whole.len());
@@ -51,7 +53,7 @@ pub fn records_within(batch: &Bytes, decompressed_bytes_max: usize) -> Result<Re
     })
 }
 
-/// Iterator over the records of a batch. Stops after an error.
+/// Iterator over the records of a batch; it ends after an error.
 #[derive(Clone, Debug)]
 pub struct Records {
     header: BatchHeader,
@@ -60,7 +62,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// The fixed part of the batch.
+    /// Returns the fixed part of the batch.
     pub fn header(&self) -> &BatchHeader {
         &self.header
     }
@@ -118,7 +120,7 @@ fn take_integer(rest: &mut Bytes) -> Option<i64> {
     Some(value)
 }
 
-/// A length and that many bytes, or null.
+/// Reads a length and that many bytes, or null.
 fn take_bytes(rest: &mut Bytes) -> Result<Option<Bytes>, CutShort> {
     match take_integer(rest).ok_or(CutShort)? {
         -1 => Ok(None),
@@ -133,13 +135,13 @@ fn take_bytes(rest: &mut Bytes) -> Result<Option<Bytes>, CutShort> {
     }
 }
 
-/// A field is not all there, or has an impossible length.
+/// A field is cut short, or has an impossible length.
 struct CutShort;
 
 fn take_headers(rest: &mut Bytes) -> Result<Vec<(Bytes, Option<Bytes>)>, CutShort> {
     let count = take_integer(rest).ok_or(CutShort)?;
     let count = usize::try_from(count).map_err(|_| CutShort)?;
-    // Two bytes is the least that a header takes.
+    // A header takes at least two bytes.
     if count > rest.len() / 2 {
         return Err(CutShort);
     }

@@ -1,11 +1,11 @@
-//! Writes a stored batch again with some of its records: what compaction leaves of it.
+//! Rewrites a stored batch with some of its records, for compaction.
 //!
-//! Base offset, last offset, producer, first sequence and leader epoch stay, so the offsets of what
-//! is left and the sequence that the producer goes on from are what they were; so do the records'
-//! timestamps, headers and order. Records are copied as bytes, and only where the base timestamp
-//! becomes a delete horizon are they encoded anew.
-//! Invariant: a batch that is written here is valid wherever the one it was made of was.
-//! It does not: decide which records stay, or check CRCs.
+//! Base offset, last offset, producer, first sequence and leader epoch do not change, so the
+//! offsets of the retained records and the producer's next sequence do not change either; nor do
+//! timestamps, headers and order of the records. Records are copied as bytes; they are re-encoded
+//! only where the base timestamp becomes a delete horizon.
+//! Invariant: a rewritten batch is valid wherever its original was.
+//! Not here: deciding which records stay, and checking CRCs.
 
 use bytes::Bytes;
 
@@ -28,26 +28,26 @@ pub struct RawRecord<'a> {
     timestamp_delta: i64,
     /// Everything after the timestamp delta.
     rest: &'a [u8],
-    /// All of it, with the length before it.
+    /// The whole record, with its length prefix.
     whole: &'a [u8],
 }
 
 impl RawRecord<'_> {
-    /// Bytes that it takes.
+    /// Returns the size of the whole record in bytes.
     pub fn bytes(&self) -> usize {
         self.whole.len()
     }
 }
 
-/// A batch whose records can be looked at.
+/// A decompressed batch, whose records can be read.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenedBatch {
     header: BatchHeader,
     codec: Compression,
     records: Bytes,
 }
 
-impl Opened {
+impl OpenedBatch {
     /// Opens the batch at the start of `batch`, decompressing to at most `decompressed_bytes_max`.
     pub fn open(batch: &Bytes, decompressed_bytes_max: usize) -> Result<Self, BatchError> {
         let (header, whole) = first_batch(batch)?;
@@ -64,20 +64,21 @@ impl Opened {
         })
     }
 
-    /// Bytes of the records, decompressed.
+    /// Returns the size of the decompressed records in bytes.
     pub fn records_bytes(&self) -> usize {
         self.records.len()
     }
 
-    /// For [`Opened::retain`]: that all records stay. A header may count more of them than there are bytes; what reads them says
-    /// so.
+    /// Returns the argument for [`OpenedBatch::retain`] that keeps all records.
+    ///
+    /// The header may count more records than the bytes hold; reading them then fails.
     pub fn keep_all(&self) -> Vec<bool> {
-        // Fewer than none are none.
+        // A negative count means no records.
         let said = usize::try_from(self.header.record_count).unwrap_or(0);
         vec![true; said.min(self.records.len().saturating_add(1))]
     }
 
-    /// Its records, in order. Ends after an error.
+    /// Returns an iterator over the records, in order; it ends after an error.
     pub fn records(&self) -> RawRecords<'_> {
         RawRecords {
             base_offset: self.header.base_offset,
@@ -87,12 +88,13 @@ impl Opened {
         }
     }
 
-    /// The batch with those records for which `keep` says so, in the same codec. With
-    /// `delete_horizon`, it says from when on its tombstones and markers may go; one that it has
-    /// already stays.
+    /// Returns the batch with the records that `keep` selects, in the same codec.
+    ///
+    /// `delete_horizon` sets the time from which the batch's tombstones and markers may be removed.
+    /// With `None`, a horizon that the batch already has stays.
     ///
     /// # Panics
-    /// When `keep` says nothing of a record.
+    /// When `keep` has fewer entries than there are records.
     pub fn retain(
         &self,
         keep: &[bool],
@@ -128,7 +130,7 @@ impl Opened {
             scratch.extend_from_slice(record.rest);
             varint::put_bytes(&mut bytes, Some(&scratch));
         }
-        // A header from a file may count fewer than none.
+        // The count in a header from a file can be negative.
         assert!(
             header.record_count <= self.header.record_count.max(0),
             "no record comes from nowhere"
@@ -146,8 +148,9 @@ impl Opened {
     }
 }
 
-/// A batch without records in the place of the one with this header: it keeps the offsets, and the
-/// sequence that its producer goes on from.
+/// Returns a batch without records in place of the batch with this header.
+///
+/// It keeps the offsets, and the sequence after which the producer continues.
 pub fn emptied(header: &BatchHeader) -> Result<Bytes, BatchError> {
     let header = BatchHeader {
         attributes: header.attributes & !(DELETE_HORIZON | COMPRESSION),
@@ -158,7 +161,7 @@ pub fn emptied(header: &BatchHeader) -> Result<Bytes, BatchError> {
     WholeBatch::of_records(header, &[]).map(WholeBatch::into_bytes)
 }
 
-/// The records of an opened batch.
+/// Iterator over the records of an opened batch.
 #[derive(Clone, Debug)]
 pub struct RawRecords<'a> {
     base_offset: Offset,
@@ -209,7 +212,7 @@ fn take_record<'a>(bytes: &mut &'a [u8], base_offset: Offset) -> Option<RawRecor
     })
 }
 
-/// A length and that many bytes, or null.
+/// Reads a length and that many bytes, or null.
 #[allow(clippy::option_option, reason = "cut short, null, or bytes")]
 fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     match varint::take(bytes)? {
@@ -264,7 +267,7 @@ mod tests {
         ) {
             let codec = Compression::from_code(code).unwrap();
             let before = batch(codec, append_time);
-            let opened = Opened::open(&before, BYTES_MAX).unwrap();
+            let opened = OpenedBatch::open(&before, BYTES_MAX).unwrap();
             let after = opened.retain(&keep, horizon.map(TimestampMs)).unwrap();
             let (old, new) = (
                 BatchHeader::parse(&before).unwrap(),
@@ -283,8 +286,8 @@ mod tests {
                 (old.base_offset, old.last_offset(), old.last_sequence(), old.leader_epoch)
             );
             prop_assert_eq!(new.compression_code(), code);
-            // A second time over, the horizon stays.
-            let again = Opened::open(&after, BYTES_MAX).unwrap();
+            // A second rewrite keeps the horizon.
+            let again = OpenedBatch::open(&after, BYTES_MAX).unwrap();
             let all = vec![true; expected.len()];
             prop_assert_eq!(&contents(&again.retain(&all, None).unwrap()), &expected);
         }
@@ -296,7 +299,7 @@ mod tests {
             let header = BatchHeader::parse(&batch(Compression::None, false)).unwrap();
             let whole = WholeBatch::of_records(BatchHeader { record_count: count, ..header }, &bytes).unwrap();
             let whole = whole.into_bytes();
-            let opened = Opened::open(&whole, BYTES_MAX).unwrap();
+            let opened = OpenedBatch::open(&whole, BYTES_MAX).unwrap();
             prop_assert!(opened.records().count() <= usize::try_from(count).unwrap());
         }
     }
@@ -304,7 +307,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "each record stays or goes")]
     fn no_record_goes_because_nothing_was_said_of_it() {
-        let opened = Opened::open(&batch(Compression::None, false), BYTES_MAX).unwrap();
+        let opened = OpenedBatch::open(&batch(Compression::None, false), BYTES_MAX).unwrap();
         let _ = opened.retain(&[true; 8], None);
     }
 

@@ -13,7 +13,7 @@ mod mutated;
 /// Timestamp, key, value.
 pub(crate) type TestRecord<'a> = (i64, Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// A batch that somebody else's encoder made.
+/// A batch that the other encoder made.
 pub(crate) fn their_batch(records: &[TestRecord<'_>]) -> Bytes {
     let records: Vec<Record> = (0..)
         .zip(records)
@@ -26,7 +26,7 @@ pub(crate) fn their_batch(records: &[TestRecord<'_>]) -> Bytes {
             producer_epoch: -1,
             timestamp_type: TimestampType::Creation,
             offset: i64::from(index),
-            // Their encoder begins a new batch where sequences do not go along with offsets.
+            // That encoder starts a new batch where sequences and offsets do not advance together.
             sequence: index - 1,
             timestamp: *timestamp,
             key: key.map(Bytes::copy_from_slice),

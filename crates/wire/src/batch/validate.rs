@@ -1,49 +1,51 @@
-//! Judges what a producer sent for one partition: everything that Kafka 4.3 refuses before the log
-//! sees a batch, but for what [`WholeBatch::of_produced`] refuses.
+//! Validates what a producer sent for one partition: every check of Kafka 4.3 before the log,
+//! except those of [`WholeBatch::of_produced`].
 //!
-//! Order as in Kafka, because the first failure is what the client is told: exactly one batch of
-//! magic 2 (by then), base offset 0, size, CRC, header, then the records. A batch whose max timestamp is not
-//! that of its records is mended, not refused; that is the only case in which the bytes change.
-//! Compressed records are walked as a stream. Measured against Kafka 4.3, these answers differ on
-//! purpose: a codec that does not exist and records that do not decompress (Kafka:
-//! UNKNOWN_SERVER_ERROR), gaps between the offsets of uncompressed records (Kafka stores them).
-//! Not here: sequences and epochs against what the producer sent before (`storage`), and the
-//! stamping of offsets.
+//! The order of the checks is Kafka's, because the client gets the error of the first failure:
+//! exactly one batch of magic 2 (checked before), base offset 0, size, CRC, header, then the
+//! records. Where the topic uses the producer's time, a max timestamp that is not that of the
+//! records is corrected, not refused, and so is the timestamp type LogAppendTime of a batch whose
+//! timestamps are in range; the bytes change in no other case. Compressed records are read as a
+//! stream. Measured against Kafka 4.3, an unknown codec and records that do not decompress give
+//! UNKNOWN_SERVER_ERROR, as in Kafka; gaps between the offsets of uncompressed records are refused
+//! on purpose, where Kafka stores them.
+//! Not here: sequences and epochs against earlier batches of the producer (`storage`), and stamping
+//! of offsets.
 
 use super::compression::{self, Compression};
-use super::walk::{self, Broken, Slice, Source, Stream};
+use super::walk::{self, Slice, Source, Stream, WalkError};
 use super::{BatchHeader, LOG_APPEND_TIME, WholeBatch, iter};
 use crate::error::{BatchError, RecordError};
 use crate::types::{Offset, TimestampMs};
 
-/// Refused records that are named one by one; further ones are only counted.
+/// Maximum number of refused records that are named; further ones are only counted.
 pub const RECORD_ERRORS_MAX: usize = 1000;
 
-/// What a topic takes.
+/// The limits of a topic for produced batches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ValidateLimits {
     /// Bytes of a batch (`max.message.bytes`).
     pub max_batch_bytes: usize,
-    /// Bytes that the records of a compressed batch may have when decompressed.
+    /// Bytes of a compressed batch's records after decompression.
     pub decompressed_bytes_max: usize,
-    /// The time now.
+    /// The current time.
     pub now_ms: i64,
-    /// How much older than now a timestamp may be (`message.timestamp.before.max.ms`).
+    /// How much older than the current time a timestamp may be (`message.timestamp.before.max.ms`).
     pub timestamp_before_max_ms: i64,
-    /// How much newer than now a timestamp may be (`message.timestamp.after.max.ms`).
+    /// How much newer than the current time a timestamp may be (`message.timestamp.after.max.ms`).
     pub timestamp_after_max_ms: i64,
-    /// The topic is compacted: every record needs a key.
+    /// True when the topic is compacted: every record needs a key.
     pub compacted: bool,
-    /// The topic uses the time of appending: timestamps of the producer do not matter.
+    /// True when the topic uses the append time: the producer's timestamps are not checked.
     pub log_append_time: bool,
 }
 
 /// A batch that may be appended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Produced {
-    /// The batch: a slice of what was given, save where the header had to be mended.
+pub struct ValidatedBatch {
+    /// The batch: a slice of the input, unless the header was corrected.
     pub batch: WholeBatch,
-    /// Bytes of its records, decompressed: what judging it took.
+    /// Bytes of its decompressed records: the cost of the validation.
     pub walked_bytes: usize,
 }
 
@@ -51,7 +53,7 @@ pub struct Produced {
 pub fn validate_produced(
     batch: &WholeBatch,
     limits: &ValidateLimits,
-) -> Result<Produced, BatchError> {
+) -> Result<ValidatedBatch, BatchError> {
     let header = *batch.header();
     check_rule("base offset of a produced batch", header.base_offset.0, 0)?;
     if header.size_bytes > limits.max_batch_bytes {
@@ -81,7 +83,7 @@ pub fn validate_produced(
     } else {
         mend_time(header, records_bytes, max_timestamp)?
     };
-    Ok(Produced {
+    Ok(ValidatedBatch {
         batch,
         walked_bytes,
     })
@@ -119,13 +121,13 @@ fn check_header(header: &BatchHeader) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// Walks the records; gives the largest timestamp, and how many bytes they have.
+/// Reads the records, and returns the largest timestamp and the size of the records in bytes.
 fn check_records(
     mut source: impl Source,
     header: &BatchHeader,
     limits: &ValidateLimits,
 ) -> Result<(TimestampMs, usize), BatchError> {
-    let mut refused = Refused::default();
+    let mut refused = RefusedRecords::default();
     let mut max_timestamp = TimestampMs::NONE;
     for index in 0..header.record_count {
         let record = walk::record(&mut source).map_err(|broken| broken_record(broken, index))?;
@@ -195,15 +197,15 @@ fn bad_timestamp(
     }
 }
 
-/// The records refused so far.
+/// The refused records so far.
 #[derive(Default)]
-struct Refused {
+struct RefusedRecords {
     timestamp: bool,
     count: usize,
     errors: Vec<RecordError>,
 }
 
-impl Refused {
+impl RefusedRecords {
     fn add(&mut self, batch_index: i32, timestamp: bool, message: impl FnOnce() -> String) {
         self.timestamp |= timestamp;
         self.count += 1;
@@ -232,8 +234,9 @@ impl Refused {
     }
 }
 
-/// The batch with the producer's time and this max timestamp in its header. Copies; no real client
-/// makes it necessary.
+/// Returns the batch with the producer's time and this max timestamp in its header.
+///
+/// Copies the batch; no real client makes it necessary.
 fn mend_time(
     header: BatchHeader,
     records: &[u8],
@@ -247,10 +250,10 @@ fn mend_time(
     WholeBatch::of_records(header, records)
 }
 
-fn broken_record(broken: Broken, index: i32) -> BatchError {
+fn broken_record(broken: WalkError, index: i32) -> BatchError {
     match broken {
-        Broken::Framing(reason) => BatchError::Framing { index, reason },
-        Broken::Read(error) => compression::failed(&error),
+        WalkError::Framing(reason) => BatchError::Framing { index, reason },
+        WalkError::Read(error) => compression::failed(&error),
     }
 }
 

@@ -1,6 +1,9 @@
-//! Zigzag variable-length integers, as records use them.
+//! Zigzag variable-length integers, as used in records.
+//!
+//! Invariant: reading returns a value or `None` for any bytes. Not here: the unsigned varints of
+//! messages (`kafka/reader.rs`, `kafka/writer.rs`).
 
-/// Reads one off the front. `None` when the bytes end within it or it has more than ten bytes.
+/// Reads an integer from the front; `None` when it is cut short or has more than ten bytes.
 pub fn take(bytes: &mut &[u8]) -> Option<i64> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
@@ -19,7 +22,7 @@ pub fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Appends one.
+/// Appends an integer.
 pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
     let mut value = ((value << 1) ^ (value >> 63)).cast_unsigned();
     loop {
@@ -33,7 +36,7 @@ pub(crate) fn put(out: &mut Vec<u8>, value: i64) {
     }
 }
 
-/// Appends a length, or -1 for none, and the bytes.
+/// Appends a length and the bytes, or -1 for `None`.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
     let length = bytes.map_or(-1, |bytes| {
         i64::try_from(bytes.len()).expect("memory has fewer bytes than 2^63")

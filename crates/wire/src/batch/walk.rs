@@ -1,13 +1,14 @@
-//! Walks the framing of records without making values: lengths, deltas, whether there is a key.
+//! Reads the framing of records without creating values: lengths, deltas, whether there is a key.
 //!
-//! One walk for bytes in memory and for a decompressing reader; neither allocates per record, and a
-//! compressed batch never lies in memory decompressed.
+//! The same code reads bytes in memory and a decompressing reader. Neither allocates per record,
+//! and a compressed batch is never held in memory decompressed. Not here: judging what was read
+//! (`batch/validate.rs`).
 
 use std::io::{self, Read};
 
 use super::varint::unzigzag;
 
-/// What the walk tells of a record.
+/// The fields that validation needs from a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Framing {
     pub(super) timestamp_delta: i64,
@@ -15,27 +16,27 @@ pub(super) struct Framing {
     pub(super) has_key: bool,
 }
 
-/// Why the walk ended early.
+/// The reason why reading a record failed.
 #[derive(Debug)]
-pub(super) enum Broken {
+pub(super) enum WalkError {
     Framing(&'static str),
     Read(io::Error),
 }
 
-/// Bytes that are passed over once, front to back.
+/// Bytes that are read once, from front to back.
 pub(super) trait Source {
-    fn byte(&mut self) -> Result<u8, Broken>;
-    fn skip(&mut self, count: usize) -> Result<(), Broken>;
-    /// Bytes passed over so far.
+    fn byte(&mut self) -> Result<u8, WalkError>;
+    fn skip(&mut self, count: usize) -> Result<(), WalkError>;
+    /// Returns the number of bytes read so far.
     fn position(&self) -> usize;
-    /// True when there are no more.
-    fn at_end(&mut self) -> Result<bool, Broken>;
+    /// Returns true when there are no more bytes.
+    fn at_end(&mut self) -> Result<bool, WalkError>;
 }
 
-const CUT_SHORT: Broken = Broken::Framing("the batch ends within it");
+const CUT_SHORT: WalkError = WalkError::Framing("the batch ends within it");
 
-/// Walks one record.
-pub(super) fn record(source: &mut impl Source) -> Result<Framing, Broken> {
+/// Reads the framing of one record.
+pub(super) fn record(source: &mut impl Source) -> Result<Framing, WalkError> {
     let length = length(source, "its length is negative")?;
     let start = source.position();
     source.skip(1)?;
@@ -45,7 +46,7 @@ pub(super) fn record(source: &mut impl Source) -> Result<Framing, Broken> {
     field(source)?;
     for _ in 0..self::length(source, "its number of headers is negative")? {
         if !field(source)? {
-            return Err(Broken::Framing("a header has no name"));
+            return Err(WalkError::Framing("a header has no name"));
         }
         field(source)?;
         if source.position() - start > length {
@@ -59,27 +60,27 @@ pub(super) fn record(source: &mut impl Source) -> Result<Framing, Broken> {
             has_key,
         })
     } else {
-        Err(Broken::Framing("its length is not that of its fields"))
+        Err(WalkError::Framing("its length is not that of its fields"))
     }
 }
 
-/// Passes over a length and that many bytes. False: null.
-fn field(source: &mut impl Source) -> Result<bool, Broken> {
+/// Skips a length and that many bytes; returns false for null.
+fn field(source: &mut impl Source) -> Result<bool, WalkError> {
     match integer(source)? {
         -1 => Ok(false),
         length => {
             let length = usize::try_from(length)
-                .map_err(|_| Broken::Framing("a field's length is negative"))?;
+                .map_err(|_| WalkError::Framing("a field's length is negative"))?;
             source.skip(length).map(|()| true)
         }
     }
 }
 
-fn length(source: &mut impl Source, negative: &'static str) -> Result<usize, Broken> {
-    usize::try_from(integer(source)?).map_err(|_| Broken::Framing(negative))
+fn length(source: &mut impl Source, negative: &'static str) -> Result<usize, WalkError> {
+    usize::try_from(integer(source)?).map_err(|_| WalkError::Framing(negative))
 }
 
-fn integer(source: &mut impl Source) -> Result<i64, Broken> {
+fn integer(source: &mut impl Source) -> Result<i64, WalkError> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let byte = source.byte()?;
@@ -88,10 +89,10 @@ fn integer(source: &mut impl Source) -> Result<i64, Broken> {
             return Ok(unzigzag(value));
         }
     }
-    Err(Broken::Framing("a variable-length integer does not end"))
+    Err(WalkError::Framing("a variable-length integer does not end"))
 }
 
-/// Bytes in memory.
+/// A source of bytes in memory.
 pub(super) struct Slice<'a> {
     rest: &'a [u8],
     length: usize,
@@ -108,14 +109,14 @@ impl<'a> Slice<'a> {
 
 impl Source for Slice<'_> {
     #[inline]
-    fn byte(&mut self) -> Result<u8, Broken> {
+    fn byte(&mut self) -> Result<u8, WalkError> {
         let (&byte, rest) = self.rest.split_first().ok_or(CUT_SHORT)?;
         self.rest = rest;
         Ok(byte)
     }
 
     #[inline]
-    fn skip(&mut self, count: usize) -> Result<(), Broken> {
+    fn skip(&mut self, count: usize) -> Result<(), WalkError> {
         self.rest = self.rest.get(count..).ok_or(CUT_SHORT)?;
         Ok(())
     }
@@ -124,18 +125,18 @@ impl Source for Slice<'_> {
         self.length - self.rest.len()
     }
 
-    fn at_end(&mut self) -> Result<bool, Broken> {
+    fn at_end(&mut self) -> Result<bool, WalkError> {
         Ok(self.rest.is_empty())
     }
 }
 
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// Bytes from a decompressor, a buffer at a time.
+/// A source of bytes from a decompressor, one buffer at a time.
 pub(super) struct Stream<R> {
     reader: R,
     buffer: Vec<u8>,
-    /// The part of the buffer that is not passed over yet.
+    /// The unread part of the buffer.
     from: usize,
     to: usize,
     /// Bytes of the stream before the buffer.
@@ -153,8 +154,8 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Makes sure that something is buffered; false at the end of the stream.
-    fn fill(&mut self) -> Result<bool, Broken> {
+    /// Ensures that at least one byte is buffered; returns false at the end of the stream.
+    fn fill(&mut self) -> Result<bool, WalkError> {
         while self.from == self.to {
             self.before += self.to;
             self.from = 0;
@@ -163,7 +164,7 @@ impl<R: Read> Stream<R> {
                 Ok(0) => return Ok(false),
                 Ok(count) => self.to = count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Broken::Read(error)),
+                Err(error) => return Err(WalkError::Read(error)),
             }
         }
         Ok(true)
@@ -171,7 +172,7 @@ impl<R: Read> Stream<R> {
 }
 
 impl<R: Read> Source for Stream<R> {
-    fn byte(&mut self) -> Result<u8, Broken> {
+    fn byte(&mut self) -> Result<u8, WalkError> {
         if !self.fill()? {
             return Err(CUT_SHORT);
         }
@@ -180,7 +181,7 @@ impl<R: Read> Source for Stream<R> {
         Ok(byte)
     }
 
-    fn skip(&mut self, mut count: usize) -> Result<(), Broken> {
+    fn skip(&mut self, mut count: usize) -> Result<(), WalkError> {
         while count > 0 {
             if !self.fill()? {
                 return Err(CUT_SHORT);
@@ -196,7 +197,7 @@ impl<R: Read> Source for Stream<R> {
         self.before + self.from
     }
 
-    fn at_end(&mut self) -> Result<bool, Broken> {
+    fn at_end(&mut self) -> Result<bool, WalkError> {
         self.fill().map(|more| !more)
     }
 }

@@ -1,7 +1,7 @@
-//! A whole batch with its fixed part beside it, so that what was read once is not read again.
+//! A whole batch together with its parsed fixed part, so that the fixed part is parsed only once.
 //!
-//! Invariant: the header is what the first bytes of the batch say, and the length it says is that of the batch.
-//! It does not: judge what the batch says, or look at records.
+//! Invariant: the header matches the first bytes of the batch, and its length is that of the batch.
+//! Not here: validating the batch, and reading records.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::error::BatchError;
 
 const BYTES_MAX: usize = i32::MAX as usize + LENGTH_END;
 
-/// A batch, nothing else.
+/// The bytes of exactly one batch, with its parsed header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WholeBatch {
     header: BatchHeader,
@@ -20,14 +20,16 @@ pub struct WholeBatch {
 }
 
 impl WholeBatch {
-    /// The batch at the start of `bytes`; more may follow it.
+    /// Returns the batch at the start of `bytes`; more bytes may follow it.
     pub fn first_of(bytes: &Bytes) -> Result<Self, BatchError> {
         let (header, batch) = first_batch(bytes)?;
         Ok(Self::of_parts(header, bytes.slice(..batch.len())))
     }
 
-    /// The one batch that a producer sent for a partition. Like Kafka, ignores a partial batch behind it. `zstd` says whether
-    /// the request may carry that codec.
+    /// Returns the one batch that a producer sent for a partition.
+    ///
+    /// Like Kafka, ignores a partial batch after it. `zstd` is true when the request may carry that
+    /// codec.
     pub fn of_produced(records: &Bytes, zstd: bool) -> Result<Self, BatchError> {
         let (header, batch) = first_batch(records)?;
         if header.magic != 2 {
@@ -53,13 +55,14 @@ impl WholeBatch {
         }
     }
 
-    /// Whether bytes that a client sent begin as a batch of a transaction, be they a whole batch or not.
+    /// Returns true when bytes from a client begin like a transactional batch, even if the batch is
+    /// not whole.
     pub fn claims_transaction(records: &[u8]) -> bool {
         let header = BatchHeader::parse(records);
         header.is_some_and(|header| header.magic == 2 && header.is_transactional())
     }
 
-    /// A batch of which the header is the fixed part.
+    /// Returns a batch from its fixed part and its bytes.
     pub(super) fn of_parts(header: BatchHeader, bytes: Bytes) -> Self {
         assert_eq!(
             header.size_bytes,
@@ -70,8 +73,10 @@ impl WholeBatch {
         Self { header, bytes }
     }
 
-    /// These records, compressed as the header says, behind the header; its length and CRC are made right. An error when
-    /// they are more than a length can say.
+    /// Returns a batch of this header and these records, which are compressed as the header says.
+    ///
+    /// Sets the header's length and CRC. Fails when the records are longer than a length field can
+    /// hold.
     pub(super) fn of_records(header: BatchHeader, records: &[u8]) -> Result<Self, BatchError> {
         if records.len() > BYTES_MAX - HEADER_BYTES {
             let reason = "the records are longer than a batch can be";
@@ -91,33 +96,33 @@ impl WholeBatch {
         Ok(Self::of_parts(header, bytes.into()))
     }
 
-    /// What is behind its fixed part.
+    /// Returns the records: the bytes after the fixed part.
     pub fn records(&self) -> &[u8] {
         self.bytes.split_at(HEADER_BYTES).1 // Bounded: a batch has its fixed part.
     }
 
-    /// Its fixed part.
+    /// Returns the fixed part.
     pub const fn header(&self) -> &BatchHeader {
         &self.header
     }
 
-    /// Length of its bytes.
+    /// Returns the length of the batch in bytes.
     pub const fn size_bytes(&self) -> usize {
         self.header.size_bytes
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the batch.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the batch.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
 }
 
-/// Takes the batch at the start of `bytes`; more may follow it.
+/// Returns the batch at the start of `bytes`; more bytes may follow it.
 pub(super) fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
     let incomplete = |need| BatchError::Incomplete {
         have: bytes.len(),

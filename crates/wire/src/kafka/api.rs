@@ -1,9 +1,9 @@
-//! The one table of what is served: API key, name, versions, and from which version the encoding is
-//! flexible.
+//! The table of served APIs: key, name, versions, and the first version with the flexible encoding.
 //!
-//! The versions are those of Apache Kafka 4.3; where the generated codecs end one before,
-//! [`super::newest`] has the last ([`beyond`]). What is not in the table is neither advertised nor accepted. Produce is
-//! advertised from version 0 but served from 3, as Kafka does for the sake of old librdkafka (KIP-896).
+//! The versions are those of Apache Kafka 4.3; where the generated codecs end one version earlier,
+//! [`super::newest`] has the last one ([`beyond`]). An API or version outside the table is neither
+//! advertised nor accepted. Produce is advertised from version 0 but served from 3, as in Kafka,
+//! for old librdkafka (KIP-896).
 
 use std::ops::RangeInclusive;
 
@@ -33,7 +33,7 @@ macro_rules! apis {
                 }
             }
 
-            /// The API with this key, if it is served.
+            /// Returns the API with this key, if it is served.
             pub const fn from_key(key: i16) -> Option<Api> {
                 match key {
                     $($key => Some(Api::$name),)*
@@ -58,31 +58,31 @@ apis! {
     Produce = 0, 3..=13, advertised 0, flexible 9;
     /// Reads batches.
     Fetch = 1, 4..=18, advertised 4, flexible 12;
-    /// Offsets by timestamp.
+    /// Looks up offsets by timestamp.
     ListOffsets = 2, 1..=11, advertised 1, flexible 6;
-    /// Brokers, topics and partition leaders.
+    /// Lists brokers, topics and partition leaders.
     Metadata = 3, 0..=13, advertised 0, flexible 9;
-    /// Stores a group's positions.
+    /// Stores a group's committed offsets.
     OffsetCommit = 8, 2..=10, advertised 2, flexible 8;
-    /// Reads a group's positions.
+    /// Reads a group's committed offsets.
     OffsetFetch = 9, 1..=10, advertised 1, flexible 6;
-    /// Which broker coordinates a group.
+    /// Finds the broker that coordinates a group.
     FindCoordinator = 10, 0..=6, advertised 0, flexible 3;
-    /// Enters a group's rebalance.
+    /// Joins a group's rebalance.
     JoinGroup = 11, 0..=9, advertised 0, flexible 6;
-    /// Keeps a member alive.
+    /// Keeps a group member alive.
     Heartbeat = 12, 0..=4, advertised 0, flexible 4;
     /// Leaves a group.
     LeaveGroup = 13, 0..=5, advertised 0, flexible 4;
     /// Distributes a group's assignment.
     SyncGroup = 14, 0..=5, advertised 0, flexible 4;
-    /// State of groups.
+    /// Describes the state of groups.
     DescribeGroups = 15, 0..=6, advertised 0, flexible 5;
-    /// All groups.
+    /// Lists all groups.
     ListGroups = 16, 0..=5, advertised 0, flexible 3;
-    /// Which mechanism a client logs in by.
+    /// Selects the SASL mechanism.
     SaslHandshake = 17, 0..=1, advertised 0, flexible 32767;
-    /// This very table.
+    /// Returns this table.
     ApiVersions = 18, 0..=4, advertised 0, flexible 3;
     /// Creates topics.
     CreateTopics = 19, 2..=7, advertised 2, flexible 5;
@@ -92,43 +92,43 @@ apis! {
     DeleteRecords = 21, 0..=2, advertised 0, flexible 2;
     /// Gives a producer its identity.
     InitProducerId = 22, 0..=5, advertised 0, flexible 2;
-    /// Where a leader epoch ended.
+    /// Finds where a leader epoch ended.
     OffsetForLeaderEpoch = 23, 2..=4, advertised 2, flexible 4;
-    /// Takes partitions into a transaction, or asks whether they are in it.
+    /// Adds partitions to a transaction, or verifies that they are in it.
     AddPartitionsToTxn = 24, 0..=5, advertised 0, flexible 3;
-    /// Takes a group's offsets into a transaction.
+    /// Adds a group's offsets to a transaction.
     AddOffsetsToTxn = 25, 0..=4, advertised 0, flexible 3;
     /// Commits or aborts a transaction.
     EndTxn = 26, 0..=5, advertised 0, flexible 3;
-    /// Ends a transaction in its partitions.
+    /// Writes the markers that end a transaction into its partitions.
     WriteTxnMarkers = 27, 1..=2, advertised 1, flexible 1;
-    /// Stores a group's positions when a transaction is committed.
+    /// Stores a group's committed offsets as part of a transaction.
     TxnOffsetCommit = 28, 0..=5, advertised 0, flexible 3;
-    /// Who may do what.
+    /// Lists ACLs.
     DescribeAcls = 29, 1..=3, advertised 1, flexible 2;
-    /// Says who may do what.
+    /// Adds ACLs.
     CreateAcls = 30, 1..=3, advertised 1, flexible 2;
-    /// Takes back who may do what.
+    /// Removes ACLs.
     DeleteAcls = 31, 1..=3, advertised 1, flexible 2;
-    /// Effective configuration of topics and brokers.
+    /// Reads the effective configuration of topics and brokers.
     DescribeConfigs = 32, 1..=4, advertised 1, flexible 4;
     /// Replaces the configuration of topics and brokers.
     AlterConfigs = 33, 0..=2, advertised 0, flexible 2;
-    /// Moves partitions' logs between log directories.
+    /// Moves replicas between log directories.
     AlterReplicaLogDirs = 34, 1..=2, advertised 1, flexible 2;
-    /// Sizes of partitions on disk.
+    /// Reads the sizes of partitions on disk.
     DescribeLogDirs = 35, 1..=5, advertised 1, flexible 2;
-    /// A step of logging in.
+    /// Carries a step of the SASL exchange.
     SaslAuthenticate = 36, 0..=2, advertised 0, flexible 2;
     /// Adds partitions to topics.
     CreatePartitions = 37, 0..=3, advertised 0, flexible 2;
-    /// Makes a token that a client can log in by.
+    /// Creates a delegation token.
     CreateDelegationToken = 38, 1..=3, advertised 1, flexible 2;
-    /// Lengthens the life of a token.
+    /// Extends the lifetime of a delegation token.
     RenewDelegationToken = 39, 1..=2, advertised 1, flexible 2;
-    /// Shortens the life of a token.
+    /// Shortens the lifetime of a delegation token.
     ExpireDelegationToken = 40, 1..=2, advertised 1, flexible 2;
-    /// Which tokens there are.
+    /// Lists delegation tokens.
     DescribeDelegationToken = 41, 1..=3, advertised 1, flexible 2;
     /// Deletes groups.
     DeleteGroups = 42, 0..=2, advertised 0, flexible 2;
@@ -136,93 +136,95 @@ apis! {
     ElectLeaders = 43, 0..=2, advertised 0, flexible 2;
     /// Changes the configuration of topics and brokers key by key.
     IncrementalAlterConfigs = 44, 0..=1, advertised 0, flexible 1;
-    /// Gives partitions other replicas.
+    /// Changes the replicas of partitions.
     AlterPartitionReassignments = 45, 0..=1, advertised 0, flexible 0;
-    /// Reassignments that are under way.
+    /// Lists the reassignments in progress.
     ListPartitionReassignments = 46, 0..=0, advertised 0, flexible 0;
-    /// Forgets positions of a group.
+    /// Deletes a group's committed offsets.
     OffsetDelete = 47, 0..=0, advertised 0, flexible 32767;
-    /// Quotas of clients.
+    /// Reads client quotas.
     DescribeClientQuotas = 48, 0..=1, advertised 0, flexible 1;
-    /// Sets and removes quotas of clients.
+    /// Sets and removes client quotas.
     AlterClientQuotas = 49, 0..=1, advertised 0, flexible 1;
-    /// Which users have SCRAM credentials.
+    /// Lists which users have SCRAM credentials.
     DescribeUserScramCredentials = 50, 0..=0, advertised 0, flexible 0;
     /// Sets and removes SCRAM credentials of users.
     AlterUserScramCredentials = 51, 0..=0, advertised 0, flexible 0;
-    /// Who holds the metadata log.
+    /// Describes the quorum of the metadata log.
     DescribeQuorum = 55, 0..=2, advertised 0, flexible 0;
     /// Raises and lowers the levels of features.
     UpdateFeatures = 57, 0..=2, advertised 0, flexible 0;
-    /// The cluster's id, brokers and controller.
+    /// Describes the cluster's id, brokers and controller.
     DescribeCluster = 60, 0..=2, advertised 0, flexible 0;
-    /// Idempotent producers of partitions.
+    /// Describes the idempotent producers of partitions.
     DescribeProducers = 61, 0..=0, advertised 0, flexible 0;
-    /// Takes a broker out of the cluster.
+    /// Removes a broker from the cluster.
     UnregisterBroker = 64, 0..=0, advertised 0, flexible 0;
-    /// State of transactional ids.
+    /// Describes the state of transactional ids.
     DescribeTransactions = 65, 0..=0, advertised 0, flexible 0;
-    /// All transactional ids.
+    /// Lists all transactional ids.
     ListTransactions = 66, 0..=2, advertised 0, flexible 0;
-    /// Keeps a member of a consumer group alive, and tells it what it has.
+    /// Keeps a member of a consumer group alive, and returns its assignment.
     ConsumerGroupHeartbeat = 68, 0..=1, advertised 0, flexible 0;
-    /// State of consumer groups.
+    /// Describes the state of consumer groups.
     ConsumerGroupDescribe = 69, 0..=1, advertised 0, flexible 0;
-    /// Which metrics a client is to send.
+    /// Returns which metrics a client must send.
     GetTelemetrySubscriptions = 71, 0..=0, advertised 0, flexible 0;
-    /// What a client measured.
+    /// Receives a client's metrics.
     PushTelemetry = 72, 0..=0, advertised 0, flexible 0;
-    /// Resources that have settings, or can.
+    /// Lists the resources that have settings, or can have them.
     ListConfigResources = 74, 0..=1, advertised 0, flexible 0;
-    /// Partitions of topics, page by page.
+    /// Describes the partitions of topics, page by page.
     DescribeTopicPartitions = 75, 0..=0, advertised 0, flexible 0;
-    /// Gives the metadata log another voter.
+    /// Adds a voter to the metadata log.
     AddRaftVoter = 80, 0..=1, advertised 0, flexible 0;
-    /// Takes a voter from the metadata log.
+    /// Removes a voter from the metadata log.
     RemoveRaftVoter = 81, 0..=0, advertised 0, flexible 0;
 }
 
 impl Api {
-    /// The key on the wire.
+    /// Returns the key on the wire.
     pub const fn key(self) -> i16 {
         self.row().key
     }
 
-    /// The name, as Kafka's metrics and logs write it.
+    /// Returns the name as in Kafka's metrics and logs.
     pub const fn name(self) -> &'static str {
         self.row().name
     }
 
-    /// The versions that are decoded and answered.
+    /// Returns the versions that the broker decodes and answers.
     pub const fn versions(self) -> RangeInclusive<i16> {
         let row = self.row();
         row.min..=row.max
     }
 
-    /// The versions that ApiVersions names (Produce: more than are served).
+    /// Returns the versions that ApiVersions lists (for Produce, more than are served).
     pub const fn advertised_versions(self) -> RangeInclusive<i16> {
         let row = self.row();
         row.advertised_min..=row.max
     }
 
-    /// True when this version is served.
+    /// Returns true when the broker serves this version.
     pub const fn serves(self, version: i16) -> bool {
         let row = self.row();
         row.min <= version && version <= row.max
     }
 
-    /// True when this version uses compact lengths and tagged fields.
+    /// Returns true when this version uses compact lengths and tagged fields.
     pub const fn is_flexible(self, version: i16) -> bool {
         version >= self.row().flexible_from
     }
 
-    /// Version of the request header: 1 has a client id, 2 also tagged fields.
+    /// Returns the version of the request header: 1 has a client id, 2 also tagged fields.
     pub const fn request_header_version(self, version: i16) -> i16 {
         if self.is_flexible(version) { 2 } else { 1 }
     }
 
-    /// Version of the response header: 1 has tagged fields. Always 0 for ApiVersions, whose reader
-    /// cannot yet know which version the broker could answer in.
+    /// Returns the version of the response header: 1 has tagged fields.
+    ///
+    /// Always 0 for ApiVersions, because its client does not know yet which version the broker
+    /// answers in.
     pub const fn response_header_version(self, version: i16) -> i16 {
         if self.is_flexible(version) && !matches!(self, Api::ApiVersions) {
             1
@@ -232,7 +234,7 @@ impl Api {
     }
 }
 
-/// True for an API whose newest version is beyond the generated codecs.
+/// Returns true for an API whose newest version is beyond the generated codecs.
 pub const fn beyond(api: Api) -> bool {
     matches!(
         api,

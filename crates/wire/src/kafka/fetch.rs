@@ -1,11 +1,11 @@
-//! Fetch, versions 4 to 18: requests, and responses into which stored batches are spliced without
-//! being copied.
+//! Fetch, versions 4 to 18: requests, and responses into which stored batches are spliced without a
+//! copy.
 //!
 //! From version 13 topics are named by id instead of by name; the field that a version lacks is
 //! empty. Versions: 5 log start offset, 7 sessions, 9 current leader epoch, 11 rack and preferred
 //! replica, 12 flexible, last fetched epoch and diverging epoch, 15 replica state as a tag, 16 node
 //! endpoints, 17 replica directory, 18 high watermark.
-//! Not here: sessions, waiting, what may be read (`broker`).
+//! Not here: sessions, waiting, and which records may be read (`broker`).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -18,36 +18,36 @@ use crate::error::{DecodeError, EncodeError};
 use crate::protocol::StrBytes;
 use crate::types::{ErrorCode, LeaderEpoch, NodeId, Offset, ProducerId, TopicId, Uuid};
 
-/// Partitions to be read.
+/// A request to read partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchRequest {
-    /// The cluster that the asker believes to be in; only replicas say.
+    /// The cluster that the sender expects; only replicas send it.
     pub cluster_id: Option<StrBytes>,
-    /// The replica that asks, -1 for a consumer.
+    /// The fetching replica, -1 for a consumer.
     pub replica_id: NodeId,
     /// The replica's broker epoch, -1 if not known.
     pub replica_epoch: i64,
     /// How long to wait for `min_bytes`.
     pub max_wait_ms: i32,
-    /// Fewer bytes than this are worth waiting.
+    /// The fetch waits while fewer bytes than this are available.
     pub min_bytes: i32,
-    /// Bytes of records in all, save that the first batch is always whole.
+    /// Maximum bytes of records in the response; the first batch is always whole.
     pub max_bytes: i32,
-    /// 0: to the high watermark; 1: to the last stable offset.
+    /// 0: up to the high watermark; 1: up to the last stable offset.
     pub isolation_level: i8,
     /// The session, 0 for none.
     pub session_id: i32,
     /// The session's epoch: -1 no session, 0 a new one.
     pub session_epoch: i32,
-    /// Partitions to read; in a session those that are new or changed.
+    /// Partitions to read; in a session only new or changed ones.
     pub topics: Vec<FetchTopic>,
-    /// Partitions that leave the session.
+    /// Partitions to remove from the session.
     pub forgotten_topics: Vec<ForgottenTopic>,
     /// Rack of the consumer.
     pub rack_id: StrBytes,
 }
 
-/// Partitions of one topic to be read.
+/// Partitions to read of one topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchTopic {
     /// Name, to version 12.
@@ -58,28 +58,29 @@ pub struct FetchTopic {
     pub partitions: Vec<FetchPartition>,
 }
 
-/// One partition to be read.
+/// One partition to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FetchPartition {
     /// Index of the partition.
     pub index: i32,
-    /// The leader epoch that the asker knows, -1 if none.
+    /// The leader epoch that the client knows, -1 if none.
     pub current_leader_epoch: LeaderEpoch,
-    /// First offset wanted.
+    /// First offset to read.
     pub fetch_offset: Offset,
-    /// Epoch of the last record that the asker has, -1 if none.
+    /// Leader epoch of the last record that the client has, -1 if none.
     pub last_fetched_epoch: LeaderEpoch,
-    /// First offset that the asking replica has, -1 for a consumer.
+    /// First offset of the fetching replica's log, -1 for a consumer.
     pub log_start_offset: Offset,
-    /// Bytes of records from this partition.
+    /// Maximum bytes of records from this partition.
     pub partition_max_bytes: i32,
-    /// Directory of the asking replica.
+    /// Log directory of the fetching replica.
     pub replica_directory_id: Uuid,
-    /// High watermark that the asking replica knows; -1 unknown, `i64::MAX` when it cannot say.
+    /// High watermark known to the fetching replica; -1 unknown, `i64::MAX` when the request lacks
+    /// the field.
     pub high_watermark: Offset,
 }
 
-/// Partitions of one topic that leave the session.
+/// Partitions of one topic to remove from the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ForgottenTopic {
     /// Name, to version 12.
@@ -235,22 +236,22 @@ impl ForgottenTopic {
     }
 }
 
-/// The answer to a [`FetchRequest`].
+/// The response to a [`FetchRequest`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct FetchResponse {
-    /// How long the client was or shall be held back.
+    /// How long the client was or must be throttled.
     pub throttle_time_ms: i32,
-    /// What went wrong with the request as a whole (sessions), from version 7.
+    /// The error of the whole request (sessions), from version 7.
     pub error: Option<ErrorCode>,
     /// The session, 0 for none.
     pub session_id: i32,
     /// The topics.
     pub topics: Vec<FetchTopicResponse>,
-    /// Where the current leaders named in the partitions listen.
+    /// Endpoints of the current leaders that the partitions name.
     pub node_endpoints: Vec<NodeEndpoint>,
 }
 
-/// The answer for one topic.
+/// The response for one topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchTopicResponse {
     /// Name, to version 12.
@@ -261,35 +262,36 @@ pub struct FetchTopicResponse {
     pub partitions: Vec<FetchPartitionResponse>,
 }
 
-/// The answer for one partition.
+/// The response for one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FetchPartitionResponse {
     /// Index of the partition.
     pub index: i32,
-    /// What went wrong.
+    /// The error.
     pub error: Option<ErrorCode>,
-    /// Everything below is on every in-sync replica.
+    /// Records below this offset are on every in-sync replica.
     pub high_watermark: Offset,
-    /// Everything below belongs to no open transaction.
+    /// Records below this offset belong to no open transaction.
     pub last_stable_offset: Offset,
     /// First offset of the partition.
     pub log_start_offset: Offset,
-    /// Where the asking replica's log stops being ours.
+    /// Where the fetching replica's log diverges from the leader's.
     pub diverging_epoch: Option<EpochEnd>,
-    /// The leader to ask instead.
+    /// The leader to fetch from instead.
     pub current_leader: Option<CurrentLeader>,
     /// The snapshot to fetch instead.
     pub snapshot_id: Option<EpochEnd>,
-    /// Aborted transactions in the range, `None` (null) unless read committed.
+    /// Aborted transactions in the range; `None` (null) unless the isolation level is read
+    /// committed.
     pub aborted_transactions: Option<Vec<AbortedTransaction>>,
-    /// The replica to read from instead, -1 for none.
+    /// The replica to fetch from instead, -1 for none.
     pub preferred_read_replica: NodeId,
-    /// The batches, as stored, one segment after the other.
+    /// The batches as stored, one segment after the other.
     pub records: Vec<Bytes>,
 }
 
 impl FetchPartitionResponse {
-    /// The answer for a partition that gives nothing.
+    /// Returns the response for a partition that failed.
     pub fn failed(index: i32, error: ErrorCode) -> Self {
         Self {
             index,
@@ -306,7 +308,7 @@ impl FetchPartitionResponse {
         }
     }
 
-    /// Bytes of records.
+    /// Returns the total bytes of the records.
     pub fn records_bytes(&self) -> usize {
         self.records.iter().map(Bytes::len).sum() // Bounded: lengths of bytes in memory.
     }
@@ -321,10 +323,10 @@ pub struct EpochEnd {
     pub end_offset: Offset,
 }
 
-/// A transaction whose records the reader must drop.
+/// A transaction whose records the consumer must drop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AbortedTransaction {
-    /// Who aborted it.
+    /// The producer of the transaction.
     pub producer_id: ProducerId,
     /// Its first offset.
     pub first_offset: Offset,
@@ -338,7 +340,7 @@ impl FetchResponse {
         encoding.finish()
     }
 
-    /// The same, for as many parts at a time as the caller likes.
+    /// Begins the encoding, so that the caller can limit the parts per step.
     pub fn begin(self, version: i16, correlation_id: i32) -> Result<Encoding, EncodeError> {
         if !Api::Fetch.serves(version) {
             return Err(EncodeError::Codec {
@@ -365,13 +367,13 @@ impl FetchResponse {
         })
     }
 
-    /// Topics and partitions, which are what encoding takes its time for.
+    /// Returns the number of topics and partitions, which determines the cost of encoding.
     pub fn parts(&self) -> usize {
         let parts = self.topics.iter().map(|topic| topic.partitions.len());
         parts.fold(self.topics.len(), usize::saturating_add)
     }
 
-    /// Bytes of records in all partitions.
+    /// Returns the total bytes of records in all partitions.
     pub fn records_bytes(&self) -> usize {
         self.topics
             .iter()
@@ -381,18 +383,18 @@ impl FetchResponse {
     }
 }
 
-/// A response that is being encoded.
+/// A partly encoded response.
 pub struct Encoding {
     version: i16,
     writer: Writer,
     topics: std::vec::IntoIter<FetchTopicResponse>,
-    /// What is left of the topic that was begun.
+    /// The remaining partitions of the current topic.
     topic: Option<std::vec::IntoIter<FetchPartitionResponse>>,
     node_endpoints: Vec<NodeEndpoint>,
 }
 
 impl Encoding {
-    /// Goes on by `parts` topics and partitions at most; true while there are more.
+    /// Encodes at most `parts` further topics and partitions; returns false when all are encoded.
     pub fn more(&mut self, parts: usize) -> bool {
         let version = self.version;
         let mut left = parts;
@@ -421,7 +423,7 @@ impl Encoding {
         true
     }
 
-    /// The response, once there is no more.
+    /// Returns the response after [`Self::more`] has returned false.
     pub fn finish(mut self) -> Result<Response, EncodeError> {
         if self.version >= 16 && !self.node_endpoints.is_empty() {
             self.writer
@@ -473,7 +475,7 @@ fn encode_diverging_epoch(end: EpochEnd) -> Bytes {
     value.freeze()
 }
 
-/// The same two fields as a diverging epoch, the other way round.
+/// Encodes the same two fields as a diverging epoch, in reverse order.
 fn encode_snapshot_id(end: EpochEnd) -> Bytes {
     let mut value = BytesMut::with_capacity(13);
     value.put_i64(end.end_offset.0);

@@ -1,9 +1,10 @@
 //! Frames: a length prefix of four bytes, a request or response header, a body. Sans-io.
 //!
-//! Invariant: nothing is allocated for a frame before its length was checked.
-//! ApiVersions with a version nobody knows still has a header that decodes; it is the one request that is handed on in an
-//! unserved version ([`Request::is_unknown_api_versions`]), to be answered in version 0 with UNSUPPORTED_VERSION. Every
-//! other unserved key or version is an error that ends the connection, as in Kafka.
+//! Invariant: nothing is allocated for a frame before its length is checked. ApiVersions in an
+//! unknown version still has a header that decodes. It is the only request that is passed on in an
+//! unserved version ([`Request::is_unknown_api_versions`]), and is answered in version 0 with
+//! UNSUPPORTED_VERSION. Every other unserved key or version is an error that closes the connection,
+//! as in Kafka.
 //! Not here: reading sockets, and the bytes in flight of a connection (`server`).
 
 use bytes::{Bytes, BytesMut};
@@ -15,7 +16,7 @@ use super::writer::Writer;
 use crate::error::{DecodeError, EncodeError, FrameError};
 use crate::protocol::{Encodable, StrBytes};
 
-/// Judges a length prefix: the number of bytes that follow it.
+/// Checks a length prefix, and returns the number of bytes that follow it.
 pub fn frame_length(prefix: [u8; PREFIX_BYTES], bytes_max: usize) -> Result<usize, FrameError> {
     let length = i32::from_be_bytes(prefix);
     let length_bytes =
@@ -32,8 +33,9 @@ pub fn frame_length(prefix: [u8; PREFIX_BYTES], bytes_max: usize) -> Result<usiz
     Ok(length_bytes)
 }
 
-/// Takes one whole frame (without its prefix) off the front of what was read. `None`: more bytes
-/// are needed; the length is judged as soon as the prefix is there.
+/// Takes one whole frame (without its prefix) from the front of the received bytes.
+///
+/// `None` when more bytes are needed; the length is checked as soon as the prefix is complete.
 pub fn next_frame(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>, FrameError> {
     let Some(prefix) = read.first_chunk() else {
         return Ok(None);
@@ -44,22 +46,22 @@ pub fn next_frame(read: &mut BytesMut, bytes_max: usize) -> Result<Option<Bytes>
     }
     // Bounded: compared above.
     let mut frame = read.split_to(PREFIX_BYTES + length);
-    // Bounded: the prefix was read.
+    // Bounded: the frame begins with the prefix.
     let frame = frame.split_off(PREFIX_BYTES).freeze();
     assert_eq!(frame.len(), length, "a frame is as long as its prefix says");
     Ok(Some(frame))
 }
 
-/// Who asks what, in which version.
+/// The header of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestHeader {
-    /// What is asked.
+    /// The requested API.
     pub api: Api,
-    /// In which version. Served, except in the case of [`Request::is_unknown_api_versions`].
+    /// The version; served, except in the case of [`Request::is_unknown_api_versions`].
     pub version: i16,
-    /// What the response repeats.
+    /// The id that the response repeats.
     pub correlation_id: i32,
-    /// How the client names itself; Kafka treats null as empty.
+    /// The client's name for itself; Kafka treats null as empty.
     pub client_id: StrBytes,
 }
 
@@ -73,7 +75,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Reads the header of a frame (without length prefix).
+    /// Reads the header of a frame (without the length prefix).
     pub fn parse(frame: &Bytes) -> Result<Self, FrameError> {
         let mut api_key = -1;
         let mut prelude = Reader::new(frame, false);
@@ -100,7 +102,8 @@ impl Request {
         version: i16,
     ) -> Result<Self, DecodeError> {
         let correlation_id = prelude.i32("correlation_id")?;
-        // A classic string in every header version, also where the tagged fields follow.
+        // The client id is a classic string in every header version, also where tagged fields
+        // follow.
         let client_id = prelude.nullable_string("client_id")?.unwrap_or_default();
         let mut rest = Reader::new(frame, api.request_header_version(version) >= 2);
         rest.pass(prelude.position(), "request_header")?;
@@ -116,16 +119,18 @@ impl Request {
         })
     }
 
-    /// True for ApiVersions in a version that is not served. Its body must not be decoded; the
-    /// answer is version 0 with UNSUPPORTED_VERSION and the versions of ApiVersions itself
-    /// (KIP-511).
+    /// Returns true for ApiVersions in a version that is not served.
+    ///
+    /// The caller must not decode its body. The response has version 0, UNSUPPORTED_VERSION, and
+    /// the versions of ApiVersions itself (KIP-511).
     pub fn is_unknown_api_versions(&self) -> bool {
         self.header.api == Api::ApiVersions && !self.header.api.serves(self.header.version)
     }
 }
 
-/// Encodes a response without records. `version` is the request's, or 0 for the answer to an
-/// unknown ApiVersions.
+/// Encodes a response without records.
+///
+/// `version` is that of the request, or 0 for the response to an unknown ApiVersions.
 pub fn encode_response<T: Encodable>(
     api: Api,
     version: i16,

@@ -1,10 +1,11 @@
-//! Versions of Kafka 4.3 that the generated codecs do not have yet: one more each than theirs.
+//! Versions of Kafka 4.3 that the generated codecs lack: one more version for each message here.
 //!
-//! A [`Newest`] is a generated message and what its newest version says that the generated structure has no room for. Up
-//! to the version before, its bytes are those of the generated codec. In the newest they are rewritten to, and from, the
-//! version before it, after the message's shape ([`super::shape`]), and the fields that are new are told to the message.
-//! When a codec catches up, its message leaves this module.
-//! Not here: what the new fields mean (`broker`).
+//! A [`Newest`] is a generated message plus the fields of its newest version for which the
+//! generated structure has no room. Up to the previous version, its bytes are those of the
+//! generated codec. In the newest version they are rewritten to, and from, the previous version
+//! according to the message's shape ([`super::shape`]), and the new fields are passed to the
+//! message. When a generated codec gains the version, remove its message from this module.
+//! Not here: the meaning of the new fields (`broker`).
 
 use bytes::BytesMut;
 use kafka_protocol::protocol::buf::{ByteBuf, ByteBufMut};
@@ -15,34 +16,36 @@ use crate::protocol::{Decodable, Encodable, HeaderVersion, Message, Request, Ver
 
 mod messages;
 
-/// A message that has one version more than its generated codec.
+/// A message with one version more than its generated codec.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Newest<T: Beyond> {
     /// The generated message.
     pub message: T,
-    /// What the newest version says besides.
+    /// The additional fields of the newest version.
     pub more: T::More,
 }
 
 /// A generated message whose newest version is not generated.
 pub trait Beyond: Message {
-    /// What the newest version says and the generated structure has no room for.
+    /// The fields of the newest version for which the generated structure has no room.
     type More: Clone + PartialEq + std::fmt::Debug + Default;
 
-    /// The shape of the message in its two newest versions; none where they have the same bytes.
+    /// Returns the shape of the message in its two newest versions; `None` where both have the same
+    /// bytes.
     fn shape() -> Option<Shape>;
 
-    /// Takes the fields that only the newest version has, one after the other; an error when they are not as many as the
-    /// message has places for.
+    /// Takes the fields that only the newest version has, concatenated.
+    ///
+    /// Fails when their number differs from the number of places in the message.
     fn tell(&mut self, row: &[u8]) -> Result<Self::More, DecodeError>;
 
-    /// The fields that only the newest version has.
+    /// Returns the fields that only the newest version has, concatenated.
     fn row(&self, more: &Self::More) -> Vec<u8>;
 }
 
 /// A request whose newest version is not generated.
 pub trait Asks: Request + Beyond {
-    /// Its answer: as generated where that has the newest version.
+    /// The response type: the generated one where it has the newest version.
     type Answer: Message + Encodable + Decodable + HeaderVersion;
 }
 

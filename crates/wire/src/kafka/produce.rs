@@ -3,7 +3,7 @@
 //! From version 13 topics are named by id instead of by name; the field that a version lacks is
 //! empty ([`TopicId::ZERO`] or ""). Versions: 5 log start offset, 8 record errors, 9 flexible, 10
 //! current leader and its endpoint, 13 ids.
-//! Not here: what the records contain (`batch/validate.rs`).
+//! Not here: the contents of the records (`batch/validate.rs`).
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -16,14 +16,14 @@ use crate::error::{DecodeError, EncodeError, RecordError};
 use crate::protocol::StrBytes;
 use crate::types::{ErrorCode, LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 
-/// Batches to be appended.
+/// A request to append batches.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProduceRequest {
     /// The transaction the batches belong to.
     pub transactional_id: Option<StrBytes>,
-    /// 0: no answer; 1: the leader has it; -1: every in-sync replica has it.
+    /// 0: no response; 1: the leader has the batch; -1: every in-sync replica has it.
     pub acks: i16,
-    /// How long replicas may take.
+    /// How long the leader waits for the replicas.
     pub timeout_ms: i32,
     /// The topics.
     pub topics: Vec<ProduceTopic>,
@@ -70,8 +70,9 @@ impl ProduceRequest {
     }
 }
 
-/// Whether a produce request, not decoded yet, names a transactional id: its first field. Of bytes that are no request
-/// nothing is said.
+/// Returns true when an undecoded produce request names a transactional id, its first field.
+///
+/// Returns false for bytes that are not a request.
 pub fn names_transaction(request: &Request) -> bool {
     let flexible = Api::Produce.is_flexible(request.header.version);
     let mut reader = Reader::new(&request.body, flexible);
@@ -99,18 +100,18 @@ impl ProduceTopic {
     }
 }
 
-/// The answer to a [`ProduceRequest`].
+/// The response to a [`ProduceRequest`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProduceResponse {
-    /// The topics, as they were asked.
+    /// The topics, in the order of the request.
     pub topics: Vec<ProduceTopicResponse>,
-    /// How long the client was or shall be held back.
+    /// How long the client was or must be throttled.
     pub throttle_time_ms: i32,
-    /// Where the current leaders named in the partitions listen.
+    /// Endpoints of the current leaders that the partitions name.
     pub node_endpoints: Vec<NodeEndpoint>,
 }
 
-/// The answer for one topic.
+/// The response for one topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProduceTopicResponse {
     /// Name, to version 12.
@@ -121,12 +122,12 @@ pub struct ProduceTopicResponse {
     pub partitions: Vec<ProducePartitionResponse>,
 }
 
-/// The answer for one partition.
+/// The response for one partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ProducePartitionResponse {
     /// Index of the partition.
     pub index: i32,
-    /// What went wrong.
+    /// The error.
     pub error: Option<ErrorCode>,
     /// Offset of the first record, -1 with an error.
     pub base_offset: Offset,
@@ -134,16 +135,16 @@ pub struct ProducePartitionResponse {
     pub log_append_time: TimestampMs,
     /// First offset of the partition.
     pub log_start_offset: Offset,
-    /// The records that made the batch fail.
+    /// The records that caused the batch to be refused.
     pub record_errors: Vec<RecordError>,
-    /// What went wrong, in words.
+    /// The error message.
     pub error_message: Option<String>,
-    /// The leader to ask instead.
+    /// The leader to produce to instead.
     pub current_leader: Option<CurrentLeader>,
 }
 
 impl ProducePartitionResponse {
-    /// The answer for a partition that took nothing.
+    /// Returns the response for a partition that appended nothing.
     pub fn failed(index: i32, error: ErrorCode, error_message: Option<String>) -> Self {
         Self {
             index,
@@ -158,7 +159,7 @@ impl ProducePartitionResponse {
     }
 }
 
-/// The leader of a partition, told to a client that asked another node.
+/// The leader of a partition, sent to a client that asked another node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CurrentLeader {
     /// The leader, -1 when there is none.
@@ -167,7 +168,7 @@ pub struct CurrentLeader {
     pub epoch: LeaderEpoch,
 }
 
-/// Where a node listens.
+/// The advertised endpoint of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeEndpoint {
     /// The node.
@@ -235,7 +236,7 @@ impl ProducePartitionResponse {
     }
 }
 
-/// The value of a `CurrentLeader` tag, the same in Produce and Fetch.
+/// Returns the value of a `CurrentLeader` tag, the same in Produce and Fetch.
 pub(super) fn encode_leader(leader: CurrentLeader) -> Bytes {
     let mut value = BytesMut::with_capacity(9);
     value.put_i32(leader.leader.0);
@@ -244,7 +245,7 @@ pub(super) fn encode_leader(leader: CurrentLeader) -> Bytes {
     value.freeze()
 }
 
-/// The value of a `NodeEndpoints` tag, the same in Produce and Fetch.
+/// Returns the value of a `NodeEndpoints` tag, the same in Produce and Fetch.
 pub(super) fn encode_endpoints(endpoints: &[NodeEndpoint]) -> Bytes {
     let mut value = BytesMut::new();
     let count = u32::try_from(endpoints.len() + 1).expect("a cluster has fewer than 2^32 nodes");
@@ -260,7 +261,7 @@ pub(super) fn encode_endpoints(endpoints: &[NodeEndpoint]) -> Bytes {
 }
 
 impl Reader<'_> {
-    /// Reads how a topic is named: by name, or by id.
+    /// Reads a topic's name or id.
     pub(super) fn topic(&mut self, by_id: bool) -> Result<(StrBytes, TopicId), DecodeError> {
         Ok(if by_id {
             (StrBytes::new(), TopicId(self.uuid("topic_id")?))
@@ -271,7 +272,7 @@ impl Reader<'_> {
 }
 
 impl Writer {
-    /// Writes how a topic is named: by name, or by id.
+    /// Writes a topic's name or id.
     pub(super) fn topic(&mut self, by_id: bool, name: &str, id: TopicId) {
         if by_id {
             self.uuid(id.0);

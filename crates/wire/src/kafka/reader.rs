@@ -1,8 +1,8 @@
-//! Reads protocol fields off a frame, zero-copy, every length checked against the bytes that are
-//! left.
+//! Reads protocol fields from a frame; checks every length against the remaining bytes.
 //!
-//! Knows the two encodings of lengths (classic: fixed width, -1 is null; compact: varint plus one,
-//! 0 is null) and tagged fields. Does not know any message.
+//! Fields of bytes are slices of the frame; strings are copies. Supports both encodings of lengths
+//! (classic: fixed width, -1 is null; compact: varint plus one, 0 is null) and tagged fields. Not
+//! here: the fields of any message.
 
 use bytes::Bytes;
 
@@ -10,31 +10,33 @@ use crate::error::DecodeError;
 use crate::protocol::StrBytes;
 use crate::types::Uuid;
 
-/// Field names are static; the errors own them because [`super::shape`] builds paths.
+/// A cursor over a frame.
+///
+/// Field names are static; the errors own their paths because [`super::shape`] builds them.
 pub(super) struct Reader<'a> {
     frame: &'a Bytes,
     at: usize,
-    /// Compact lengths and tagged fields.
+    /// True for compact lengths and tagged fields.
     flexible: bool,
-    /// Bytes that arrays may still take.
+    /// Bytes of memory that arrays may still take.
     budget: usize,
     budget_max: usize,
     /// Elements that arrays may still have.
     parts: usize,
 }
 
-/// Longest text.
+/// Maximum length of a string.
 const TEXT_BYTES_MAX: usize = i16::MAX as usize;
 
-/// Memory that the arrays of one frame may take per byte of it, plus a little for the smallest
-/// frames. Real requests stay below 12: a topic with the shortest name and one partition without
-/// records.
+/// Maximum memory for the arrays of one frame, per byte of the frame; `ARRAY_BYTES_MIN` is added
+/// for the smallest frames. Real requests stay below 12: a topic with the shortest name and one
+/// partition without records.
 const ARRAY_BYTES_PER_BYTE_MAX: usize = 16;
 const ARRAY_BYTES_MIN: usize = 64 << 10;
-/// Memory that the arrays of one frame may take, however long it is.
+/// Maximum memory for the arrays of one frame of any length.
 const ARRAY_BYTES_MAX: usize = 64 << 20;
-/// Elements that the arrays of one frame may have: more partitions than a broker leads, and no more than a shard decodes
-/// and answers in some hundredths of a second.
+/// Maximum number of elements in the arrays of one frame: more partitions than a broker leads, and
+/// few enough for a shard to decode and answer in some hundredths of a second.
 pub(super) const PARTS_MAX: usize = 100_000;
 
 const _: () = assert!(ARRAY_BYTES_MIN <= ARRAY_BYTES_MAX);
@@ -49,7 +51,7 @@ const _: () = assert!(
 
 impl<'a> Reader<'a> {
     pub(super) fn new(frame: &'a Bytes, flexible: bool) -> Self {
-        // Saturates: a bound is no smaller for a frame that is very long.
+        // Saturates: a very long frame must not get a smaller bound.
         let budget = frame
             .len()
             .saturating_mul(ARRAY_BYTES_PER_BYTE_MAX)
@@ -104,7 +106,8 @@ impl<'a> Reader<'a> {
         let Some(length) = self.text_length(field)? else {
             return Ok(None);
         };
-        // A copy: a name that is kept until the answer shall not keep the memory of a whole frame.
+        // The copy prevents a name that is kept until the response from keeping a whole frame in
+        // memory.
         let text = Bytes::copy_from_slice(&self.take(length, field)?);
         StrBytes::from_utf8(text)
             .map(Some)
@@ -123,9 +126,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an array. `element_bytes_min` is what one element takes at least: a count that the
-    /// rest of the frame cannot hold, or that would take too much memory, is refused before
-    /// anything is allocated.
+    /// Reads an array.
+    ///
+    /// `element_bytes_min` is the minimum size of one element: a count that the rest of the frame
+    /// cannot hold, or that would take too much memory, is refused before anything is allocated.
     pub(super) fn array<T>(
         &mut self,
         field: &'static str,
@@ -141,7 +145,7 @@ impl<'a> Reader<'a> {
             .ok_or(DecodeError::TooManyParts {
                 parts_max: PARTS_MAX,
             })?;
-        // Saturates: a claim beyond all bounds is refused by this one.
+        // Saturates: a count beyond all bounds fails the check below.
         let bytes = count.saturating_mul(size_of::<T>());
         self.budget = self
             .budget
@@ -158,9 +162,11 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// Reads the tagged fields at the end of a structure (nothing in classic versions). `known`
-    /// reads the value of a tag it knows and says so; the rest is skipped. A known value must fill
-    /// its announced size exactly; order is not insisted on, as in Kafka.
+    /// Reads the tagged fields at the end of a structure (nothing in classic versions).
+    ///
+    /// `known` reads the value of a tag that it knows and returns true; other tags are skipped. A
+    /// known value must have exactly its announced size. As in Kafka, the order of tags is not
+    /// checked.
     pub(super) fn tags(
         &mut self,
         field: &'static str,
@@ -185,7 +191,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// [`Self::tags`] for structures of which no tag is known.
+    /// Does the same as [`Self::tags`], for structures without known tags.
     pub(super) fn skip_tags(&mut self, field: &'static str) -> Result<(), DecodeError> {
         self.tags(field, |_, _| Ok(false))
     }
@@ -202,19 +208,19 @@ impl<'a> Reader<'a> {
         Err(varint(field))
     }
 
-    /// Passes over a nullable string without looking at it.
+    /// Skips a nullable string.
     pub(super) fn pass_string(&mut self, field: &'static str) -> Result<(), DecodeError> {
         let length = self.text_length(field)?;
         self.pass(length.unwrap_or(0), field) // Null has no bytes.
     }
 
-    /// Passes over nullable bytes without looking at them.
+    /// Skips nullable bytes.
     pub(super) fn pass_bytes(&mut self, field: &'static str) -> Result<(), DecodeError> {
         let length = self.long_length(field)?;
         self.pass(length.unwrap_or(0), field) // Null has no bytes.
     }
 
-    /// Reads the number of elements of a nullable array; the rest of the frame can hold as many.
+    /// Reads the length of a nullable array, and checks that the rest of the frame can hold it.
     pub(super) fn count(
         &mut self,
         field: &'static str,
@@ -223,7 +229,7 @@ impl<'a> Reader<'a> {
         let Some(count) = self.long_length(field)? else {
             return Ok(None);
         };
-        // Saturates: a frame has fewer bytes.
+        // Saturates: the result then exceeds the length of any frame.
         let need = (count as u64).saturating_mul(element_bytes_min as u64);
         if need > self.remaining() as u64 {
             return Err(self.truncated(field, need));
@@ -231,7 +237,7 @@ impl<'a> Reader<'a> {
         Ok(Some(count))
     }
 
-    /// Passes over bytes without looking at them.
+    /// Skips bytes.
     pub(super) fn pass(&mut self, bytes: usize, field: &'static str) -> Result<(), DecodeError> {
         if bytes > self.remaining() {
             return Err(self.truncated(field, bytes as u64));
@@ -248,8 +254,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Of a text: in both encodings no longer than the classic one can say, as in Kafka. What is done with a text
-    /// (copied, compared, escaped) takes as long as it is, and some of it comes in one piece.
+    /// Reads the length of a string.
+    ///
+    /// In both encodings it is at most the maximum of the classic one, as in Kafka. The cost of
+    /// copying, comparing and escaping a string grows with its length, and some of these steps do
+    /// not yield.
     fn text_length(&mut self, field: &'static str) -> Result<Option<usize>, DecodeError> {
         if !self.flexible {
             return classic_length(field, i64::from(self.i16(field)?));

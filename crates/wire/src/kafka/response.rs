@@ -1,8 +1,8 @@
 //! A response as bytes.
 //!
-//! Invariant: a response is a list of segments whose first bytes are the length prefix, so records go from the log to the
-//! socket without being copied.
-//! Not here: what is in it (`kafka/writer.rs` and the codecs), and writing it to a socket (`server`).
+//! Invariant: a response is a list of segments that starts with the length prefix, so records go
+//! from the log to the socket without a copy.
+//! Not here: the contents (`kafka/writer.rs` and the codecs), and writing to a socket (`server`).
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// `segments` begin with the length prefix.
+    /// Creates a response; `segments` begin with the length prefix.
     pub(super) fn new(segments: Vec<Bytes>) -> Self {
         let head = segments.first();
         assert!(
@@ -26,22 +26,22 @@ impl Response {
         Self { segments }
     }
 
-    /// The segments, in order; none is empty.
+    /// Returns the segments, in order; none is empty.
     pub fn segments(&self) -> &[Bytes] {
         &self.segments
     }
 
-    /// The segments, in order; none is empty.
+    /// Returns the segments, in order; none is empty.
     pub fn into_segments(self) -> Vec<Bytes> {
         self.segments
     }
 
-    /// Bytes on the wire, prefix included.
+    /// Returns the number of bytes on the wire, prefix included.
     pub fn size_bytes(&self) -> usize {
         self.segments.iter().map(Bytes::len).sum() // Bounded: lengths of bytes in memory.
     }
 
-    /// The frame in one piece, copied. For tests and tools.
+    /// Returns the frame as one copied piece, for tests and tools.
     pub fn to_bytes(&self) -> Bytes {
         self.segments.concat().into()
     }

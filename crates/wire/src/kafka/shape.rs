@@ -1,12 +1,11 @@
-//! The guard before the generated decoders: every length is checked against the bytes that are
-//! left, first.
+//! The guard before the generated decoders: it first checks every length against the remaining
+//! bytes.
 //!
 //! The decoders of the `kafka-protocol` crate reserve memory for as many elements as an array
 //! claims to have, so a frame of 20 bytes could demand 200 GB. The walk over a request's shape
-//! finds such a claim, names the field, and adds up what decoding will take, which the caller
-//! bounds. It also insists that nothing follows the message.
-//! Not judged here, but by the decoders, which only fail: nulls where there must be a value, text
-//! that is not UTF-8.
+//! finds such a claim, names the field, and adds up the memory that decoding takes, which the
+//! caller bounds. Bytes after the message are ignored. Not checked here: nulls where a value is
+//! required, and text that is not UTF-8; the decoders return errors for them.
 
 use bytes::Bytes;
 
@@ -21,18 +20,19 @@ pub mod schema;
 mod table;
 
 pub(super) use rewrite::{newer, older};
-use schema::{Field, Kind, element_bytes, struct_bytes};
+use schema::{Field, FieldKind, element_bytes, struct_bytes};
 
 /// Memory for the first unknown tagged field of a structure (a node of its map), and for each
 /// further one.
 const FIRST_TAG_BYTES: usize = 512;
 const TAG_BYTES: usize = 96;
 
-/// Most memory that a request without records may take once it is decoded, beyond its frame: some 200,000 partitions,
-/// whose decoding and answering take a shard for some hundredths of a second.
+/// Maximum memory that a decoded request without records may take beyond its frame: some 200,000
+/// partitions, which a shard decodes and answers in some hundredths of a second.
 pub const DECODED_BYTES_MAX: usize = 16 << 20;
 
-/// What an element of an array counts for at least: a number of four bytes is answered with a structure.
+/// Minimum charge for an element of an array, because even a number of four bytes is answered with
+/// a structure.
 const ELEMENT_BYTES_MIN: usize = 64;
 
 const _: () = assert!(
@@ -48,7 +48,7 @@ const _: () = assert!(
 pub struct Shape(&'static [Field]);
 
 impl Shape {
-    /// That of a request; none for Produce and Fetch.
+    /// Returns the shape of a request; `None` for Produce and Fetch.
     pub const fn of(api: Api) -> Option<Self> {
         match table::of(api) {
             Some(fields) => Some(Self(fields)),
@@ -56,8 +56,10 @@ impl Shape {
         }
     }
 
-    /// The fields of any request, Produce and Fetch as well, which no codec reads from here: for tests that make requests
-    /// of every API. Known tagged fields are left out.
+    /// Returns the fields of any request, for tests that build requests of every API.
+    ///
+    /// Includes Produce and Fetch, whose codecs do not use these shapes. Known tagged fields are
+    /// omitted.
     pub const fn fields_of(api: Api) -> &'static [Field] {
         match table::of(api) {
             Some(fields) => fields,
@@ -65,7 +67,9 @@ impl Shape {
         }
     }
 
-    /// That of a response whose newest version is beyond the generated codecs, in its two newest versions.
+    /// Returns the shape of a response whose newest version is beyond the generated codecs.
+    ///
+    /// The shape describes its two newest versions.
     pub const fn of_response(api: Api) -> Option<Self> {
         Some(Self(match api {
             Api::DescribeLogDirs => responses::DESCRIBE_LOG_DIRS,
@@ -74,9 +78,11 @@ impl Shape {
     }
 }
 
-/// Decodes the body of a request, having checked that it is one and takes at most
-/// `decoded_bytes_max` bytes of memory beyond the frame itself. Not for Produce and Fetch, which
-/// have codecs of their own. Bytes after the message are ignored, as by Kafka: librdkafka sends some.
+/// Decodes the body of a request that takes at most `decoded_bytes_max` bytes of memory beyond its
+/// frame.
+///
+/// Checks lengths and memory first. Not for Produce and Fetch, which have their own codecs. Bytes
+/// after the message are ignored, as in Kafka, because librdkafka sends some.
 pub fn decode_request<T: protocol::Request>(
     version: i16,
     body: &Bytes,
@@ -99,8 +105,9 @@ pub fn decode_request<T: protocol::Request>(
     Ok(request)
 }
 
-/// Walks over the body of a request: an upper bound of the memory that decoding it takes beyond the
-/// frame itself, or why it is no such request.
+/// Returns an upper bound of the memory that decoding a request's body takes beyond its frame.
+///
+/// Fails when the body is not such a request.
 pub fn decoded_bytes(api: Api, version: i16, body: &Bytes) -> Result<usize, DecodeError> {
     let shape = table::of(api)
         .filter(|_| api.serves(version))
@@ -114,7 +121,7 @@ pub fn decoded_bytes(api: Api, version: i16, body: &Bytes) -> Result<usize, Deco
     Ok(walk.bytes)
 }
 
-/// Bytes that a decoded message takes, without what its arrays hold.
+/// Returns the size of a decoded message without the contents of its arrays.
 fn message_bytes(api: Api, fields: &[Field]) -> usize {
     let more = if beyond(api) { size_of::<Vec<u8>>() } else { 0 };
     struct_bytes(fields) + more
@@ -148,25 +155,25 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn value(&mut self, name: &'static str, kind: Kind) -> Result<(), DecodeError> {
+    fn value(&mut self, name: &'static str, kind: FieldKind) -> Result<(), DecodeError> {
         match kind {
-            Kind::Fixed(bytes) => self.reader.pass(bytes, name),
-            Kind::Text => self.reader.pass_string(name),
-            Kind::Blob => self.reader.pass_bytes(name),
-            Kind::Optional(fields) => match self.reader.i8(name)? {
+            FieldKind::Fixed(bytes) => self.reader.pass(bytes, name),
+            FieldKind::Text => self.reader.pass_string(name),
+            FieldKind::Blob => self.reader.pass_bytes(name),
+            FieldKind::Optional(fields) => match self.reader.i8(name)? {
                 1 => self
                     .structure(name, fields)
                     .map_err(|error| error.within(&format!("{name}."))),
                 _ => Ok(()),
             },
-            Kind::Each(element) => {
+            FieldKind::Each(element) => {
                 // Null has no elements.
                 let count = self.reader.count(name, 1)?.unwrap_or(0);
                 let bytes = element_bytes(*element).max(ELEMENT_BYTES_MIN);
                 self.grow(bytes.saturating_mul(count));
                 (0..count).try_for_each(|_| self.value(name, *element))
             }
-            Kind::List(fields) => {
+            FieldKind::List(fields) => {
                 // Null has no elements.
                 let count = self.reader.count(name, 1)?.unwrap_or(0);
                 let bytes = struct_bytes(fields).max(ELEMENT_BYTES_MIN);
@@ -179,7 +186,10 @@ impl Walk<'_> {
         }
     }
 
-    /// Saturates, as the products of its callers do: counts are a client's, and the sum is compared with a bound.
+    /// Adds to the memory estimate.
+    ///
+    /// Saturates, as do the products that the callers pass: the counts come from a client, and the
+    /// sum is compared with a bound.
     fn grow(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
     }

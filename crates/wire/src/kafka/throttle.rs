@@ -1,18 +1,18 @@
-//! The throttle time of an answer that is encoded already: quotas are charged when the size and the
-//! cost of an answer are known.
+//! Sets the throttle time of an encoded response: quotas are charged when its size and cost are
+//! known.
 //!
-//! Almost every response has it as the first field, since some version. Not here: Produce, whose
-//! codec is ours and has it at its end, ApiVersions, where it follows the table, and answers about
-//! tokens, where it follows them.
+//! In almost every response it is the first field, from some version on. Not here: Produce, whose
+//! own codec writes it at the end; ApiVersions, where it follows the table; and responses about
+//! delegation tokens, where it follows the tokens.
 
 use bytes::Bytes;
 
 use super::{Api, Response};
 
-/// Length prefix and correlation id.
+/// Bytes of the length prefix and the correlation id.
 const FRONT_BYTES: usize = 8;
 
-/// Where the body of a response has its throttle time, if it does at a fixed place.
+/// Returns the position of the throttle time in the body of a response, if it is fixed.
 const fn position(api: Api, version: i16) -> Option<usize> {
     let since = match api {
         Api::Produce
@@ -25,7 +25,7 @@ const fn position(api: Api, version: i16) -> Option<usize> {
         | Api::RenewDelegationToken
         | Api::ExpireDelegationToken
         | Api::DescribeDelegationToken => return None,
-        // The code of the whole comes first.
+        // The error code comes first.
         Api::OffsetDelete => return Some(2),
         Api::Metadata | Api::OffsetCommit | Api::OffsetFetch => 3,
         Api::ListOffsets | Api::JoinGroup | Api::CreateTopics | Api::OffsetForLeaderEpoch => 2,
@@ -43,7 +43,7 @@ const fn position(api: Api, version: i16) -> Option<usize> {
 }
 
 impl Response {
-    /// The same answer with at least this throttle time, where its version can say so.
+    /// Returns the response with at least this throttle time, where its version has the field.
     #[must_use]
     pub fn throttled(self, api: Api, version: i16, throttle_ms: i32) -> Self {
         let Some(position) = position(api, version) else {
@@ -56,8 +56,8 @@ impl Response {
             .first_mut()
             .expect("a response begins with its length");
         let mut bytes = head.to_vec();
-        // Every answer of these versions has the field there, however short it is; should one not, a client that is not
-        // told how long to wait is no reason to stop.
+        // Every response of these versions has the field at this position. If one did not, sending
+        // it without a throttle time is better than failing.
         let Some(field) = bytes.get_mut(at..at + 4) else {
             debug_assert!(false, "{api:?} {version} has no throttle time at {at}");
             return Self::new(segments);
@@ -80,7 +80,7 @@ mod tests {
     use crate::kafka::encode_response;
     use crate::kafka::newest::Newest;
 
-    /// The patched bytes are those of the same response with the field set.
+    /// Checks that the patched bytes equal those of the same response with the field set.
     macro_rules! check {
         ($($name:ident: $response:ident),* $(,)?) => {
             for &api in Api::ALL {

@@ -1,8 +1,8 @@
-//! Writes protocol fields, with places where record bytes are spliced in instead of copied.
+//! Writes protocol fields, and splices record bytes in instead of copying them.
 //!
-//! All fields go to one buffer that starts with the frame's length prefix; a splice remembers a
-//! position and the segments that belong there. Only [`Writer::finish`] cuts the buffer up. Does
-//! not know any message.
+//! All fields go to one buffer that starts with the frame's length prefix; a splice stores a
+//! position and the segments that belong there. Only [`Writer::finish`] cuts the buffer. Not here:
+//! the fields of any message.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -14,7 +14,7 @@ use crate::types::Uuid;
 pub(super) struct Writer {
     api: Api,
     fields: BytesMut,
-    /// Position in `fields` and what comes there; positions ascend.
+    /// Position in `fields`, and the bytes that belong there; positions ascend.
     splices: Vec<(usize, Bytes)>,
     spliced_bytes: usize,
     flexible: bool,
@@ -23,7 +23,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Starts a response: room for the length prefix, then the response header.
+    /// Starts a response: reserves the length prefix and writes the response header.
     pub(super) fn response(api: Api, version: i16, correlation_id: i32, capacity: usize) -> Self {
         let mut fields = BytesMut::with_capacity(capacity + 16);
         fields.put_i32(0);
@@ -41,7 +41,7 @@ impl Writer {
         }
     }
 
-    /// The buffer, for encoders of fields that are nothing special.
+    /// Returns the buffer, for encoders of ordinary fields.
     pub(super) fn buffer(&mut self) -> &mut BytesMut {
         &mut self.fields
     }
@@ -95,7 +95,7 @@ impl Writer {
         }
     }
 
-    /// Writes a bytes field whose contents are these segments, one after the other.
+    /// Writes a bytes field whose contents are the concatenated segments.
     pub(super) fn spliced_bytes(&mut self, segments: Vec<Bytes>) {
         let length = segments.iter().map(Bytes::len).sum(); // Bounded: lengths of bytes in memory.
         self.array_length(length);
@@ -113,8 +113,7 @@ impl Writer {
         );
     }
 
-    /// Writes the tagged fields that are there, in ascending order of tag. Nothing in classic
-    /// versions.
+    /// Writes the given tagged fields, in ascending order of tag; nothing in classic versions.
     pub(super) fn tags(&mut self, tags: &[(u32, Bytes)]) {
         if !self.flexible {
             return;
@@ -197,7 +196,9 @@ pub(super) fn put_uvarint(buffer: &mut BytesMut, mut value: u32) {
     }
 }
 
-/// Appends a compact nullable string: a name from a settings file or a metadata record, which are far below 4 GiB.
+/// Appends a compact nullable string.
+///
+/// The string is a name from a settings file or a metadata record, which are far below 4 GiB.
 pub(super) fn put_compact_string(buffer: &mut BytesMut, value: Option<&str>) {
     let length = value.map_or(0, |text| text.len() + 1);
     let length = u32::try_from(length).expect("a name is shorter than what it was read from");

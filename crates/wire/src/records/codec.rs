@@ -1,20 +1,19 @@
 //! Primitives of Kafka's serialization: big-endian numbers, varints, and the plain and the compact
 //! ("flexible") form of strings, bytes and arrays.
 //!
-//! Invariant: a [`Reader`] never reads past its input and never trusts a length before comparing it
-//! with what is left.
+//! Invariant: a [`Reader`] never reads past its input, and compares each length with the remaining
+//! bytes before it uses it. Not here: the fields of any record.
 
 use bytes::Bytes;
 use uuid::Uuid;
 
-/// Why bytes are not a record.
+/// The reason why bytes are not a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The input ends inside a field.
     #[error("the record ends inside a field")]
     Truncated,
-    /// A length is negative or larger than the rest of the input, or a field that must be there is
-    /// null.
+    /// A length is negative or exceeds the remaining input, or a required field is null.
     #[error("the record has a field of length {0}, which cannot be")]
     Length(i64),
     /// A string is not UTF-8.
@@ -42,17 +41,17 @@ pub enum DecodeError {
     Trailing(usize),
 }
 
-/// How a struct is written: its schema version, and whether that version is a compact ("flexible")
-/// one.
+/// The form in which a struct is written: its schema version, and whether that version is compact
+/// ("flexible").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Form {
     /// Schema version.
     pub version: i16,
-    /// Compact lengths and tagged fields.
+    /// True for compact lengths and tagged fields.
     pub flexible: bool,
 }
 
-/// A value that a schema can have as a field.
+/// A value that can be a field of a schema.
 pub trait Field: Sized {
     /// Appends the value.
     fn write(&self, out: &mut Vec<u8>, form: Form);
@@ -67,17 +66,17 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A cursor at the start of `bytes`.
+    /// Returns a cursor at the start of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Bytes not read yet.
+    /// Returns the number of unread bytes.
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// The next `count` bytes.
+    /// Reads the next `count` bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self
             .rest
@@ -96,7 +95,7 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
-    /// An unsigned varint of at most 32 bits.
+    /// Reads an unsigned varint of at most 32 bits.
     pub fn unsigned_varint(&mut self) -> Result<u32, DecodeError> {
         let mut value: u32 = 0;
         for shift in [0, 7, 14, 21, 28] {
@@ -121,8 +120,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the tagged fields that `known` does not take. `known` gets each tag with a cursor over
-    /// its bytes.
+    /// Reads the section of tagged fields.
+    ///
+    /// Calls `known` with each tag and a cursor over its bytes; bytes that `known` does not read
+    /// are skipped.
     pub fn tagged(
         &mut self,
         mut known: impl FnMut(u32, &mut Reader<'a>) -> Result<(), DecodeError>,
@@ -136,8 +137,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The length of a string, bytes or array; `None` is null. `plain` reads the length of the
-    /// plain form.
+    /// Reads the length of a string, bytes or an array; `None` is null.
+    ///
+    /// `plain` reads the length of the plain form.
     fn length(
         &mut self,
         form: Form,
@@ -178,7 +180,9 @@ fn low_byte(value: u32) -> u8 {
     low & 0x7f
 }
 
-/// Appends the length of a string (plain: 16 bits); its callers cut it to that.
+/// Appends the length of a string (plain: 16 bits).
+///
+/// The caller cuts the string to that length.
 fn write_short_length(out: &mut Vec<u8>, length: Option<usize>, form: Form) {
     if form.flexible {
         write_compact_length(out, length);
@@ -190,7 +194,9 @@ fn write_short_length(out: &mut Vec<u8>, length: Option<usize>, form: Form) {
     }
 }
 
-/// Appends the length of bytes or an array (plain: 32 bits). What is written came in one frame, or is bounded below one.
+/// Appends the length of bytes or of an array (plain: 32 bits).
+///
+/// The value came in one frame, or is bounded below the size of one.
 fn write_long_length(out: &mut Vec<u8>, length: Option<usize>, form: Form) {
     if form.flexible {
         write_compact_length(out, length);
@@ -267,11 +273,12 @@ impl Field for String {
     }
 }
 
-/// The longest prefix of `text` that a string field holds (32767 bytes), so that length and bytes
-/// always agree.
+/// Returns the longest prefix of `text` that a string field can hold (32767 bytes).
+///
+/// The written length and the written bytes therefore agree.
 fn cut_to_field(text: &str) -> &str {
     const STRING_BYTES_MAX: usize = i16::MAX as usize;
-    // Bounded: no more than there is.
+    // Bounded: `floor_char_boundary` returns at most the length of the text.
     text.split_at(text.floor_char_boundary(STRING_BYTES_MAX)).0
 }
 
@@ -296,8 +303,8 @@ impl<T: Field> Field for Option<Vec<T>> {
         }
     }
     fn read(input: &mut Reader<'_>, form: Form) -> Result<Self, DecodeError> {
-        // Every item of every schema takes at least one byte, so the count is bounded by what is
-        // left.
+        // Every item of every schema takes at least one byte, so the remaining bytes bound the
+        // count.
         let Some(count) = input.length(form, Reader::long_length)? else {
             return Ok(None);
         };

@@ -1,8 +1,8 @@
-//! Control records of the metadata log and its snapshots.
+//! Control records of the metadata log and of its snapshots.
 //!
-//! The key is `int16 0 | int16 type`; the value is the schema at version 0 without any prefix (its
-//! first field is a version of its own, which says the same). Transaction markers of data
-//! partitions are in `batch`, not here.
+//! The key is `int16 0 | int16 type`. The value is the schema at version 0 without a version
+//! prefix; its first field repeats the version. Transaction markers of data partitions are in
+//! `batch`, not here.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -19,11 +19,11 @@ schema! {
         leader_id: i32 = 0, in 0..=1;
         /// The quorum.
         voters: Vec<LeaderChangeVoter> = Vec::new(), in 0..=1;
-        /// Who voted for the leader.
+        /// The voters that voted for the leader.
         granting_voters: Vec<LeaderChangeVoter> = Vec::new(), in 0..=1;
     }
 
-    /// A voter, by its node.
+    /// A voter, identified by its node.
     LeaderChangeVoter, versions 0..=1, flexible 0.. {
         /// The node.
         voter_id: i32 = 0, in 0..=1;
@@ -39,21 +39,21 @@ schema! {
         last_contained_log_timestamp: i64 = 0, in 0..=0;
     }
 
-    /// Last record of a snapshot: one that lacks it was never finished.
+    /// The last record of a snapshot; a snapshot without it is incomplete.
     SnapshotFooter, versions 0..=0, flexible 0.. {
         /// Schema version of this record.
         version: i16 = 0, in 0..=0;
     }
 
-    /// Level of the Raft protocol.
+    /// The level of the Raft protocol.
     KRaftVersion, versions 0..=0, flexible 0.. {
         /// Schema version of this record.
         version: i16 = 0, in 0..=0;
-        /// 0 static voters, 1 voters in the log.
+        /// 0: static voters; 1: voters in the log.
         kraft_version: i16 = 0, in 0..=0;
     }
 
-    /// The voters, when the log says who they are.
+    /// The voters, when the log defines them.
     Voters, versions 0..=0, flexible 0.. {
         /// Schema version of this record.
         version: i16 = 0, in 0..=0;
@@ -67,9 +67,9 @@ schema! {
         voter_id: i32 = 0, in 0..=0;
         /// Its metadata log directory.
         voter_directory_id: Uuid = Uuid::nil(), in 0..=0;
-        /// Where it listens.
+        /// The endpoints where it listens.
         endpoints: Vec<VoterEndpoint> = Vec::new(), in 0..=0;
-        /// Levels of the Raft protocol that it can do.
+        /// Levels of the Raft protocol that it supports.
         kraft_version_feature: VersionRange = VersionRange::default(), in 0..=0;
     }
 
@@ -105,7 +105,7 @@ pub enum ControlRecord {
     KRaftVersion(KRaftVersion),
     /// The voters.
     Voters(Voters),
-    /// Another type, which has no meaning in the metadata log.
+    /// Any other type, which has no meaning in the metadata log.
     Other(i16),
 }
 
@@ -115,7 +115,7 @@ const PLAIN: Form = Form {
 };
 
 impl ControlRecord {
-    /// The type, as the key holds it.
+    /// Returns the type code of the key.
     pub const fn type_code(&self) -> i16 {
         match self {
             Self::LeaderChange(_) => 2,
@@ -127,7 +127,7 @@ impl ControlRecord {
         }
     }
 
-    /// Key and value.
+    /// Returns the key and the value.
     pub fn encode(&self) -> (Bytes, Bytes) {
         let [high, low] = self.type_code().to_be_bytes();
         let mut value = Vec::with_capacity(32);
@@ -142,7 +142,7 @@ impl ControlRecord {
         (Bytes::copy_from_slice(&[0, 0, high, low]), value.into())
     }
 
-    /// Reads key and value of a record in a control batch.
+    /// Reads the key and the value of a record in a control batch.
     pub fn decode(key: &[u8], value: &[u8]) -> Result<Self, DecodeError> {
         let mut key = Reader::new(key);
         let (_, code) = (i16::read(&mut key, PLAIN)?, i16::read(&mut key, PLAIN)?);

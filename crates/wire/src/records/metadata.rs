@@ -1,11 +1,11 @@
-//! Metadata records: what `__cluster_metadata` holds besides control records.
+//! Metadata records: the records of `__cluster_metadata` other than control records.
 //!
-//! Framing: `uvarint 1 | uvarint key | uvarint version | body`, the body always in the compact
-//! form; nothing may follow. Which version is written follows from the cluster's `metadata.version`
-//! ([`MetadataVersion`]). Records whose function is not served (ACLs, tokens) are
-//! [`MetadataRecord::Opaque`]: known by their key, kept as bytes, so that the log of a Kafka
-//! cluster survives being taken over. Any other key is an error: a log that says more than we
-//! understand must not be continued.
+//! Framing: `uvarint 1 | uvarint key | uvarint version | body`. The body always has the compact
+//! form, and nothing may follow it. The cluster's `metadata.version` ([`MetadataVersion`])
+//! determines which version is written. Records of functions that the broker does not serve (ACLs,
+//! tokens) are [`MetadataRecord::Opaque`]: their key is known and their body is kept as bytes, so
+//! the log of a Kafka cluster survives a takeover. Any other key is an error, because the broker
+//! must not continue a log that it does not fully understand.
 
 mod schemas;
 
@@ -17,8 +17,8 @@ use super::schema::ascend;
 use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 
 const FRAME_VERSION: u32 = 1;
-/// Keys of the records that are kept without being understood, with their highest known version (0
-/// for all).
+/// Keys of the records that are kept without being decoded; version 0 is the only known version of
+/// each.
 const OPAQUE: [i16; 5] = [10, 18, 19, 21, 26];
 
 /// The level of the feature `metadata.version`: which records, and which versions of them, a
@@ -29,11 +29,11 @@ pub struct MetadataVersion(pub i16);
 impl MetadataVersion {
     /// Name of the feature.
     pub const FEATURE: &str = "metadata.version";
-    /// Kafka 3.3, the first that runs without `ZooKeeper`; lowest level that Kafka 4 accepts.
+    /// Kafka 3.3, the first release without `ZooKeeper`; the lowest level that Kafka 4 accepts.
     pub const V3_3: Self = Self(7);
-    /// Brokers announce log directories, partitions name theirs.
+    /// Brokers announce their log directories, and partitions name theirs.
     pub const V3_7_DIRECTORIES: Self = Self(17);
-    /// Group protocols are a feature of their own.
+    /// Group protocols are a separate feature.
     pub const V4_0_GROUPS: Self = Self(22);
     /// Eligible leader replicas.
     pub const V4_0_ELR: Self = Self(23);
@@ -50,7 +50,7 @@ macro_rules! records {
         #[derive(Clone, PartialEq, Debug)]
         pub enum MetadataRecord {
             $($(#[$meta])* $variant($record),)*
-            /// A record that is kept without being understood.
+            /// A record that is kept without being decoded.
             Opaque(OpaqueRecord),
         }
 
@@ -76,7 +76,7 @@ macro_rules! records {
         };
 
         impl MetadataRecord {
-            /// The record's key.
+            /// Returns the record's key.
             pub const fn key(&self) -> i16 {
                 match self {
                     $(Self::$variant(_) => $key,)*
@@ -84,7 +84,7 @@ macro_rules! records {
                 }
             }
 
-            /// The version in which a cluster at `level` writes the record.
+            /// Returns the version in which a cluster at `level` writes the record.
             pub fn version(&self, level: MetadataVersion) -> i16 {
                 match self {
                     $(Self::$variant(_) => {
@@ -127,7 +127,7 @@ macro_rules! records {
 records! {
     /// A broker started: a new incarnation.
     RegisterBroker(RegisterBrokerRecord) = 0, written register_broker_version;
-    /// A broker was removed for good.
+    /// A broker was removed permanently.
     UnregisterBroker(UnregisterBrokerRecord) = 1, written |_| 0;
     /// A topic was created.
     Topic(TopicRecord) = 2, written |_| 0;
@@ -135,11 +135,11 @@ records! {
     Partition(PartitionRecord) = 3, written partition_version;
     /// A setting was set or removed.
     Config(ConfigRecord) = 4, written |_| 0;
-    /// Something of a partition changed.
+    /// The state of a partition changed.
     PartitionChange(PartitionChangeRecord) = 5, written partition_version;
     /// A broker lost its session (logs before 3.3).
     FenceBroker(FenceBrokerRecord) = 7, written |_| 0;
-    /// A broker serves (logs before 3.3).
+    /// A broker began to serve (logs before 3.3).
     UnfenceBroker(UnfenceBrokerRecord) = 8, written |_| 0;
     /// A topic was deleted.
     RemoveTopic(RemoveTopicRecord) = 9, written |_| 0;
@@ -147,13 +147,13 @@ records! {
     UserScramCredential(UserScramCredentialRecord) = 11, written |_| 0;
     /// A feature's level was finalized.
     FeatureLevel(FeatureLevelRecord) = 12, written |_| 0;
-    /// A quota of clients was set or removed.
+    /// A client quota was set or removed.
     ClientQuota(ClientQuotaRecord) = 14, written |_| 0;
-    /// A block of producer ids was handed out.
+    /// A block of producer ids was allocated.
     ProducerIds(ProducerIdsRecord) = 15, written |_| 0;
-    /// Something of a broker's registration changed.
+    /// A broker's registration changed.
     BrokerRegistrationChange(BrokerRegistrationChangeRecord) = 17, written change_version;
-    /// Nothing; controllers write it to keep the log moving.
+    /// No change; controllers write it so that the log advances.
     NoOp(NoOpRecord) = 20, written |_| 0;
     /// A user's SCRAM credential was removed.
     RemoveUserScramCredential(RemoveUserScramCredentialRecord) = 22, written |_| 0;
@@ -165,7 +165,7 @@ records! {
     AbortTransaction(AbortTransactionRecord) = 25, written |_| 0;
     /// A controller started.
     RegisterController(RegisterControllerRecord) = 27, written |_| 0;
-    /// The eligible leader replicas of one topic, or of all, are forgotten.
+    /// The eligible leader replicas of one topic, or of all topics, were cleared.
     ClearElr(ClearElrRecord) = 28, written |_| 0;
 }
 
@@ -181,7 +181,7 @@ pub struct OpaqueRecord {
 }
 
 impl MetadataRecord {
-    /// The value of the log record, as a cluster at `level` writes it.
+    /// Returns the value of the log record, as a cluster at `level` writes it.
     pub fn encode(&self, level: MetadataVersion) -> Bytes {
         let version = self.version(level);
         let mut out = Vec::with_capacity(64);

@@ -1,9 +1,9 @@
 //! Keys and values of `__consumer_offsets`.
 //!
 //! A key is its type (16 bits) and the plain form of its schema; a value is its version (16 bits)
-//! and the schema; a null value is a tombstone. Compaction works on the bytes of keys, so the two
-//! kinds of offset keys stay apart although they mean the same. Types that are not served (share and
-//! streams groups) decode to [`Key::Other`] and are to be left alone.
+//! and its schema; a null value is a tombstone. Compaction compares the bytes of keys, so the two
+//! kinds of offset keys remain distinct although they mean the same. Types that the broker does not
+//! serve (share and streams groups) decode to [`Key::Other`]; callers must leave them unchanged.
 
 pub mod consumer_group;
 
@@ -15,7 +15,7 @@ use super::{DecodeError, Field, Reader};
 use consumer_group::ConsumerKey;
 
 schema! {
-    /// Whose offset it is.
+    /// The group, topic and partition of a committed offset.
     OffsetCommitKey, versions 0..=0, flexible 1.. {
         /// The group.
         group: String = String::new(), in 0..=0;
@@ -27,21 +27,21 @@ schema! {
 
     /// A committed offset.
     OffsetCommitValue, versions 0..=4, flexible 4.. {
-        /// The next offset to be consumed.
+        /// The offset of the next record to consume.
         offset: i64 = 0, in 0..=4;
-        /// Leader epoch of the last record consumed; -1 when the client did not say.
+        /// Leader epoch of the last record consumed; -1 when the client did not send it.
         leader_epoch: i32 = -1, in 3..=4;
-        /// The client's note.
+        /// Metadata that the client attached to the commit.
         metadata: String = String::new(), in 0..=4;
-        /// When it was committed.
+        /// The commit time.
         commit_timestamp: i64 = 0, in 0..=4;
-        /// When it expires, for clients that ask for that (`OffsetCommit` version 1); else -1.
+        /// The expiry time, for clients that request one (`OffsetCommit` version 1); else -1.
         expire_timestamp: i64 = -1, in 1..=1;
-        /// The topic's id; zero when the client named the topic only.
+        /// The topic's id; zero when the client sent only the name.
         topic_id: Uuid = Uuid::nil(), in 4..=4, tag 0;
     }
 
-    /// Which group it is.
+    /// The key of a classic group.
     GroupMetadataKey, versions 0..=0, flexible 1.. {
         /// The group.
         group: String = String::new(), in 0..=0;
@@ -49,15 +49,15 @@ schema! {
 
     /// A classic group after a completed rebalance.
     GroupMetadataValue, versions 0..=4, flexible 4.. {
-        /// Kind of the group, "consumer" for consumers, empty for a group that only keeps offsets.
+        /// The kind of group: "consumer" for consumers, empty for a group that only stores offsets.
         protocol_type: String = String::new(), in 0..=4;
-        /// Generation.
+        /// The generation.
         generation: i32 = 0, in 0..=4;
         /// The protocol (assignor) that the members agreed on.
         protocol: Option<String> = None, in 0..=4;
         /// Member id of the leader.
         leader: Option<String> = None, in 0..=4;
-        /// When the group entered its state.
+        /// The time when the group entered its state.
         current_state_timestamp: i64 = -1, in 2..=4;
         /// The members.
         members: Vec<MemberMetadata> = Vec::new(), in 0..=4;
@@ -77,9 +77,9 @@ schema! {
         rebalance_timeout: i32 = -1, in 1..=4;
         /// Session timeout in milliseconds.
         session_timeout: i32 = 0, in 0..=4;
-        /// What it subscribed to, opaque.
+        /// The member's subscription, opaque.
         subscription: Bytes = Bytes::new(), in 0..=4;
-        /// What it was assigned, opaque.
+        /// The member's assignment, opaque.
         assignment: Bytes = Bytes::new(), in 0..=4;
     }
 }
@@ -91,7 +91,7 @@ const GROUP_METADATA: i16 = 2;
 /// A key of `__consumer_offsets`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Key {
-    /// An offset as brokers before 0.10 keyed it; read, never written anew.
+    /// An offset as brokers before 0.10 keyed it; read, but never written.
     LegacyOffsetCommit(OffsetCommitKey),
     /// An offset.
     OffsetCommit(OffsetCommitKey),
@@ -99,7 +99,7 @@ pub enum Key {
     GroupMetadata(GroupMetadataKey),
     /// A consumer group.
     Consumer(ConsumerKey),
-    /// Another type of record, which is not ours to judge.
+    /// Another type of record, which the caller must leave unchanged.
     Other(i16),
 }
 
@@ -123,36 +123,37 @@ impl Key {
 }
 
 impl OffsetCommitKey {
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn encode(&self) -> Bytes {
         encode(OFFSET_COMMIT, self, Self::form(0))
     }
 }
 
 impl GroupMetadataKey {
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn encode(&self) -> Bytes {
         encode(GROUP_METADATA, self, Self::form(0))
     }
 }
 
 impl OffsetCommitValue {
-    /// The value's bytes, in the version that Kafka 4.3 writes: 4, or 1 when the offset has an
-    /// expiry of its own.
+    /// Returns the value's bytes in the version that Kafka 4.3 writes: 4, or 1 when the offset has
+    /// its own expiry time.
     pub fn encode(&self) -> Bytes {
         let version = if self.expire_timestamp == -1 { 4 } else { 1 };
         encode(version, self, Self::form(version))
     }
 
-    /// Reads a value of any version (of [`Key::LegacyOffsetCommit`] too: its only version has the
-    /// layout of 0).
+    /// Reads a value of any version.
+    ///
+    /// Also reads the value of a [`Key::LegacyOffsetCommit`]: its only version has the layout of 0.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         decode(OFFSET_COMMIT, bytes, &Self::VERSIONS, Self::form)
     }
 }
 
 impl GroupMetadataValue {
-    /// The value's bytes, in the version that Kafka 4.3 writes: 3.
+    /// Returns the value's bytes in the version that Kafka 4.3 writes: 3.
     pub fn encode(&self) -> Bytes {
         encode(3, self, Self::form(3))
     }

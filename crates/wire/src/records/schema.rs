@@ -1,5 +1,5 @@
-//! The `schema!` language: one table per record, from which the struct, its default and both
-//! directions of the codec come.
+//! The `schema!` language: one table per record generates the struct, its default, and both
+//! directions of the codec.
 //!
 //! ```text
 //! schema! {
@@ -12,7 +12,8 @@
 //!     }
 //! }
 //! ```
-//! A field outside its versions is not written and reads as its default.
+//! A field outside its versions is not written and reads as its default. Not here: the codec of the
+//! field types (`records/codec.rs`).
 
 macro_rules! schema {
     ($(
@@ -48,10 +49,10 @@ macro_rules! schema {
         };
 
         impl $name {
-            /// The schema versions that can be read and written.
+            /// The schema versions that the codec reads and writes.
             pub const VERSIONS: ::std::ops::RangeInclusive<i16> = $low..=$high;
 
-            /// How `version` is laid out.
+            /// Returns the form of `version`.
             pub const fn form(version: i16) -> $crate::records::Form {
                 $crate::records::Form { version, flexible: version >= $flexible }
             }
@@ -126,12 +127,12 @@ macro_rules! tag {
 }
 pub(super) use tag;
 
-/// True when a field exists in `version`.
+/// Returns true when a field with the versions `from..=to` exists in `version`.
 pub(super) const fn within(version: i16, from: i16, to: i16) -> bool {
     version >= from && version <= to
 }
 
-/// True when each number is larger than the one before.
+/// Returns true when each number is larger than the one before it.
 pub(super) const fn ascend(mut numbers: &[i16]) -> bool {
     while let [before, rest @ ..] = numbers {
         if let [after, ..] = rest

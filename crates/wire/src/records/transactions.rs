@@ -1,8 +1,9 @@
-//! Keys and values of `__transaction_state`: where each transactional id stands.
+//! Keys and values of `__transaction_state`: the state of each transactional id.
 //!
-//! Framed as in `__consumer_offsets` (type or version in 16 bits, then the schema). Kafka writes version 0 of the
-//! value while `transaction.version` is 0 and version 1, with its tagged fields, from 1 on; both are read. A null
-//! value is a tombstone: the transactional id has expired.
+//! The framing is that of `__consumer_offsets`: type or version in 16 bits, then the schema. Kafka
+//! writes version 0 of the value while `transaction.version` is 0, and version 1 with its tagged
+//! fields from 1 on; this module reads both. A null value is a tombstone: the transactional id has
+//! expired.
 
 use bytes::Bytes;
 
@@ -10,35 +11,37 @@ use super::schema::schema;
 use super::{DecodeError, Field, Form, Reader};
 
 schema! {
-    /// Which transactional id it is.
+    /// The key of a transactional id.
     TransactionLogKey, versions 0..=0, flexible 1.. {
         /// The transactional id.
         transactional_id: String = String::new(), in 0..=0;
     }
 
-    /// Where a transactional id stands.
+    /// The state of a transactional id.
     TransactionLogValue, versions 0..=1, flexible 1.. {
         /// Its producer id.
         producer_id: i64 = -1, in 0..=1;
         /// The producer id before this one, -1 for none.
         previous_producer_id: i64 = -1, in 1..=1, tag 0;
-        /// The producer id that takes over when the transaction is complete, -1 for none.
+        /// The producer id that replaces the current one when the transaction is complete, -1 for
+        /// none.
         next_producer_id: i64 = -1, in 1..=1, tag 1;
         /// Epoch of the producer.
         producer_epoch: i16 = -1, in 0..=1;
-        /// How long a transaction may take, in milliseconds.
+        /// The transaction timeout in milliseconds.
         timeout_ms: i32 = 0, in 0..=1;
-        /// State: 0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5 complete abort.
+        /// State: 0 empty, 1 ongoing, 2 prepare commit, 3 prepare abort, 4 complete commit, 5
+        /// complete abort.
         status: i8 = 0, in 0..=1;
         /// The partitions in the transaction; null in state 0.
         partitions: Option<Vec<TransactionPartitions>> = None, in 0..=1;
-        /// When this was written, in milliseconds since 1970.
+        /// When the value was written, in milliseconds since 1970.
         last_update_ms: i64 = -1, in 0..=1;
-        /// When the transaction began, -1 without one.
+        /// When the transaction began, -1 without a transaction.
         start_ms: i64 = -1, in 0..=1;
         /// Version of the transaction protocol that the client used.
         client_version: i16 = 0, in 1..=1, tag 2;
-        /// The epoch that takes over when the transaction is complete, -1 for none.
+        /// The epoch that replaces the current one when the transaction is complete, -1 for none.
         next_producer_epoch: i16 = -1, in 1..=1, tag 3;
     }
 
@@ -54,12 +57,12 @@ schema! {
 const TRANSACTIONAL_ID: i16 = 0;
 
 impl TransactionLogKey {
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn encode(&self) -> Bytes {
         framed(TRANSACTIONAL_ID, self, Self::form(0))
     }
 
-    /// Reads a key; `None` for a type that is not known, which is to be left alone.
+    /// Reads a key; `None` for an unknown type, which the caller must leave unchanged.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, DecodeError> {
         let mut input = Reader::new(bytes);
         let form = Self::form(0);
@@ -73,7 +76,7 @@ impl TransactionLogKey {
 }
 
 impl TransactionLogValue {
-    /// The value's bytes in a version.
+    /// Returns the value's bytes in `version`.
     pub fn encode(&self, version: i16) -> Bytes {
         framed(version, self, Self::form(version))
     }

@@ -1,4 +1,4 @@
-//! Pushes as clients make them, and as nobody should.
+//! Pushes that clients send, and invalid ones.
 
 use proptest::prelude::*;
 
@@ -41,7 +41,7 @@ fn push(metrics: &[Vec<u8>]) -> Vec<u8> {
 fn sums_and_gauges_are_read_and_the_rest_is_passed_over() {
     let topic = [message(1, b"topic"), message(2, &message(1, b"t"))].concat();
     let point = [fixed(3, 7), message(7, &topic), fixed(6, 12)].concat();
-    // 2: aggregation temporality, delta.
+    // Field 2 is the aggregation temporality; 1 is delta.
     let sum = [message(1, &point), vec![2 << 3, 1]].concat();
     let total = [
         message(1, b"records.total"),
@@ -87,7 +87,7 @@ fn what_is_longer_than_its_bound_is_refused() {
     let gauge = |name: usize, key: usize, value: usize| {
         let value = message(2, &message(1, &vec![b'v'; value]));
         let attribute = [message(1, &vec![b'k'; key]), value].concat();
-        // Twice: attributes count together.
+        // The bound covers all attributes of a point together.
         let attributes = [message(7, &attribute), message(7, &attribute)].concat();
         let point = [fixed(4, 0), attributes].concat();
         let name = message(1, &vec![b'n'; name]);
@@ -101,7 +101,7 @@ fn what_is_longer_than_its_bound_is_refused() {
 
 #[test]
 fn more_fields_than_are_looked_at_are_refused() {
-    // Two bytes each.
+    // Each field takes two bytes.
     let many = [8, 0].repeat(1000);
     let few = Bounds {
         fields: 999,

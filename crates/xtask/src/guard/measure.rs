@@ -1,4 +1,6 @@
-//! Counting: builds the example, runs it under callgrind, and asks what the environment is.
+//! Builds the example, counts its instructions under callgrind, and reads the environment.
+//!
+//! Counts are per unit: a gigabyte or a request. Comparing them is not done here (`record.rs`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +17,7 @@ pub(super) const PATHS: [HotPath; 6] = [
     HotPath::new("metadata", 4000, Unit::Request),
 ];
 
-/// One of the example's paths.
+/// A path of the example.
 pub(super) struct HotPath {
     pub(super) name: &'static str,
     /// Repetitions of the shorter run.
@@ -23,7 +25,7 @@ pub(super) struct HotPath {
     pub(super) unit: Unit,
 }
 
-/// What instructions are counted for.
+/// The unit of a count.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Gigabyte,
@@ -50,7 +52,7 @@ pub(super) struct Paths {
     program: PathBuf,
 }
 
-/// What one run has come to.
+/// The result of one run.
 struct Run {
     instructions: u64,
     moved_bytes: u64,
@@ -86,7 +88,7 @@ impl Paths {
         })
     }
 
-    /// Instructions of a path for its unit.
+    /// Returns the instructions of a path for one unit.
     pub(super) fn count(&self, path: &HotPath, planted: bool) -> anyhow::Result<u64> {
         let once = self.run(path.name, path.count, planted)?;
         let twice = self.run(path.name, 2 * path.count, planted)?;
@@ -121,7 +123,7 @@ impl Paths {
     }
 }
 
-/// What counts depend on beside the code: the compiler and the C library.
+/// Describes what counts depend on beside the code: compiler, C library, valgrind and AVX2.
 pub(super) fn environment() -> anyhow::Result<String> {
     let rustc = said_by("rustc", &["--version"])?;
     let rustc = rustc
@@ -141,7 +143,7 @@ pub(super) fn environment() -> anyhow::Result<String> {
     ))
 }
 
-/// The count in callgrind's last words.
+/// Returns the count at the end of callgrind's output.
 fn collected(said: &str) -> Option<u64> {
     let line = said
         .lines()
@@ -149,7 +151,7 @@ fn collected(said: &str) -> Option<u64> {
     line.1.trim().parse().ok()
 }
 
-/// Date and name of the commit that is checked out.
+/// Returns the date and the abbreviated hash of the commit that is checked out.
 pub(super) fn head(root: &Path) -> anyhow::Result<(String, String)> {
     let root = root.to_string_lossy();
     let log = ["-C", &root, "log", "-1", "--format=%cs %h", "--abbrev=10"];

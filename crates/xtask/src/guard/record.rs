@@ -1,11 +1,12 @@
-//! What was counted before: one line for each path and commit, and the comparison with it.
+//! The recorded counts, one line for each path and commit, and the comparison with them.
 //!
-//! The file is `date,commit,environment,path,unit,instructions`; the last line of a path in an environment is what counts.
+//! The file has the columns `date,commit,environment,path,unit,instructions`; the last line of a
+//! path in an environment is in force.
 
 use anyhow::{Context, ensure};
 
 const HEADER: &str = "date,commit,environment,path,unit,instructions";
-/// How much more than recorded is an alarm, and how much less is worth recording, in thousandths.
+/// The increase that is a failure, and the decrease that is worth recording, in thousandths.
 const TOLERANCE: u64 = 10;
 
 /// One count.
@@ -13,10 +14,10 @@ const TOLERANCE: u64 = 10;
 pub(super) struct Row {
     pub(super) date: String,
     pub(super) commit: String,
-    /// Compiler and C library.
+    /// Compiler, C library, valgrind and AVX2.
     pub(super) environment: String,
     pub(super) path: String,
-    /// What the instructions are counted for.
+    /// The unit of the count.
     pub(super) unit: String,
     pub(super) instructions: u64,
 }
@@ -27,7 +28,7 @@ pub(super) struct Record {
     rows: Vec<Row>,
 }
 
-/// What a count is beside the recorded one.
+/// The result of comparing a count with the recorded one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Same {
@@ -39,7 +40,7 @@ pub(super) enum Verdict {
     Slower {
         before: Row,
     },
-    /// Nothing to compare with.
+    /// No count is recorded for the path in this environment.
     New,
 }
 
@@ -69,7 +70,7 @@ impl Record {
         Ok(Self { rows })
     }
 
-    /// Just this.
+    /// Makes a record of one row.
     pub(super) fn of(row: Row) -> Self {
         Self { rows: vec![row] }
     }
@@ -118,7 +119,9 @@ impl Record {
 }
 
 impl Verdict {
-    /// One line for a reader. `SKIPPED` is what the test runner shows to who does not look.
+    /// Describes the verdict in one line for the developer.
+    ///
+    /// The test runner shows `SKIPPED` lines by default.
     pub(super) fn tell(&self, row: &Row) -> String {
         let (path, unit, now) = (&row.path, &row.unit, row.instructions);
         match self {
@@ -149,7 +152,7 @@ impl Verdict {
     }
 }
 
-/// The change in percent, to a tenth.
+/// Returns the change in percent, to a tenth.
 fn percent(before: u64, now: u64) -> String {
     let thousandths = (i128::from(now) - i128::from(before)) * 1000 / i128::from(before.max(1));
     let sign = if thousandths < 0 { "-" } else { "+" };

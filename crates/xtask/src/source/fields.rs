@@ -1,19 +1,20 @@
-//! The fields of structures and variants, found in masked code: enough of a parser to know a field's line and its type.
+//! The fields of structures and variants in masked code, each with its line and its type.
 //!
-//! It does not understand macros or generics beyond their brackets.
+//! It does not parse macros, or generics beyond their brackets.
 
-/// A field, or a place in a tuple.
+/// A field of a structure or a tuple.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Field<'a> {
-    /// The line it begins in, counted from 0, attributes passed over.
+    /// The line of the field, counted from 0, without its attributes.
     pub(crate) line: usize,
-    /// Its name; empty in a tuple.
+    /// Its name; empty for a field of a tuple.
     pub(crate) name: &'a str,
-    /// Its type, as it is written.
+    /// Its type as written.
     pub(crate) of: &'a str,
 }
 
-/// All fields of the structures and enumerations in `code`, whose comments and literals are blanks.
+/// Returns all fields of the structures and enumerations in `code`, in which comments and literals
+/// are blank.
 pub(crate) fn fields(code: &str) -> Vec<Field<'_>> {
     let mut found = Vec::new();
     for keyword in ["struct ", "enum "] {
@@ -30,7 +31,7 @@ pub(crate) fn fields(code: &str) -> Vec<Field<'_>> {
     found
 }
 
-/// What is between the brackets of the item that begins at `at`.
+/// Returns the place between the brackets of the item that begins at `at`.
 fn body_of(code: &str, at: usize) -> Option<(usize, usize)> {
     let mut angles = 0_usize;
     for (offset, letter) in code[at..].char_indices() {
@@ -48,7 +49,7 @@ fn body_of(code: &str, at: usize) -> Option<(usize, usize)> {
     None
 }
 
-/// Where the bracket that opens at `open` closes.
+/// Returns the place of the bracket that closes the one at `open`.
 fn closing(code: &str, open: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (offset, letter) in code[open..].char_indices() {

@@ -1,8 +1,10 @@
-//! Where the functions of a file are.
+//! Finds the functions of a file.
+//!
+//! It expects masked code, in which comments and literals are blank.
 
 use std::ops::Range;
 
-/// The name and the place, from `fn` to the closing brace, of every function with a body.
+/// Returns every function with a body: its name and its place, from `fn` to the closing brace.
 pub(crate) fn functions(code: &str) -> Vec<(&str, Range<usize>)> {
     let mut found = Vec::new();
     for (at, name) in named(code) {
@@ -13,7 +15,7 @@ pub(crate) fn functions(code: &str) -> Vec<(&str, Range<usize>)> {
     found
 }
 
-/// Whether there is a function of that name, with a body or without.
+/// Returns whether a function of that name exists, with or without a body.
 pub(crate) fn is_declared(code: &str, name: &str) -> bool {
     named(code).any(|(_, found)| found == name)
 }
@@ -31,12 +33,13 @@ fn named(code: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Whether a letter may be one of a name.
+/// Returns whether a letter may be part of a name.
 pub(crate) fn is_name(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_'
 }
 
-/// The closing brace of the body of the function that starts at `at`; `None` for one without a body.
+/// Returns the place of the closing brace of the function that starts at `at`; `None` for a
+/// function without a body.
 fn body_end(code: &str, at: usize) -> Option<usize> {
     let mut depth = 0_usize;
     let mut nested = 0_usize;

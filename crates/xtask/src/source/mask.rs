@@ -1,6 +1,8 @@
-//! Blanks out comments, strings and characters, and keeps every line break where it is.
+//! Blanks out comments, strings and character literals.
+//!
+//! Invariant: every line break stays where it is.
 
-/// The text with every byte of a comment or a literal replaced by a space.
+/// Replaces every byte of a comment or a literal by a space.
 pub(super) fn mask(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -25,7 +27,7 @@ pub(super) fn mask(text: &str) -> String {
     String::from_utf8(out).expect("only ASCII was pushed")
 }
 
-/// The end of what begins at `at`, if that is a comment or a literal.
+/// Returns the end of the comment or literal that begins at `at`, if there is one.
 fn literal_or_comment(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = &bytes[at..];
     if rest.starts_with(b"//") {
@@ -63,7 +65,7 @@ fn block_comment(bytes: &[u8], start: usize) -> usize {
     at
 }
 
-/// The end of a quoted literal whose content starts at `at`.
+/// Returns the end of a quoted literal whose content starts at `at`.
 fn quoted(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     while at < bytes.len() && bytes[at] != quote {
         at += if bytes[at] == b'\\' { 2 } else { 1 };
@@ -71,7 +73,7 @@ fn quoted(bytes: &[u8], mut at: usize, quote: u8) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// `'x'`, `'\n'`; but a lifetime is no literal.
+/// Returns the end of `'x'` or `'\n'`, but not of a lifetime, which is no literal.
 fn character(bytes: &[u8], at: usize) -> Option<usize> {
     let rest = bytes.get(at + 1..)?;
     match rest.first()? {
@@ -88,7 +90,7 @@ fn character(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// `r"..."`, `r#"..."#`, `b"..."`, `br#"..."#`, `c"..."`, `b'x'`.
+/// Returns the end of `r"..."`, `r#"..."#`, `b"..."`, `br#"..."#`, `c"..."` or `b'x'`.
 fn prefixed(bytes: &[u8], at: usize) -> Option<usize> {
     let letters = bytes[at..]
         .iter()

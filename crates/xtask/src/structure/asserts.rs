@@ -1,16 +1,18 @@
-//! Asserts and lines of production code.
+//! Counts asserts and lines of production code.
+//!
+//! Asserts of debug builds do not count.
 
 use crate::source::Source;
 
 const ASSERTS: [&str; 4] = ["assert!", "assert_eq!", "assert_ne!", "unreachable!"];
 
-/// Lines with code on them.
+/// Returns the number of lines with code.
 pub(crate) fn lines(source: &Source) -> usize {
     let code = source.production();
     code.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-/// Asserts of all builds: those of debug builds are not counted.
+/// Returns the number of asserts in all builds, without those of debug builds.
 pub(crate) fn count(source: &Source) -> usize {
     let code = source.production();
     let of = |name: &&str| {
@@ -20,7 +22,8 @@ pub(crate) fn count(source: &Source) -> usize {
     ASSERTS.iter().map(of).sum()
 }
 
-/// Those among them that compare constants: the compiler proves them, and nothing at run time can break them.
+/// Returns how many of them compare constants: the compiler proves those, so they cannot fail at
+/// run time.
 pub(super) fn of_constants(source: &Source) -> usize {
     let code = source.production();
     code.match_indices("const _: () = assert!").count()
@@ -31,7 +34,7 @@ fn starts_a_word(before: &str) -> bool {
     last.is_none_or(|byte| !byte.is_ascii_alphanumeric() && byte != b'_')
 }
 
-/// With two decimals.
+/// Returns the count per thousand lines, with two decimals.
 pub(super) fn per_thousand(count: usize, lines: usize) -> String {
     let hundredths = (count * 100_000).checked_div(lines).unwrap_or(0);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -1,5 +1,6 @@
-//! Circles of files: each uses each other, over others if not at once. What is in one cannot be understood, moved or tested
-//! alone.
+//! Circles of files: files that use each other, directly or through others.
+//!
+//! A file in a circle cannot be understood, moved or tested alone.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::source::Source;
 
 type At = Vec<String>;
 
-/// The circles of a crate's files, the largest first, each with the names of its files.
+/// Returns the circles of a crate's files, the largest first, each with the names of its files.
 pub(crate) fn circles(sources: &[&Source]) -> Vec<Vec<String>> {
     let graph = graph::of(sources);
     let mut found = components(&graph);
@@ -22,7 +23,7 @@ pub(crate) fn circles(sources: &[&Source]) -> Vec<Vec<String>> {
     found.into_iter().map(named).collect()
 }
 
-/// Tarjan's strongly connected components.
+/// Returns the strongly connected components, by Tarjan's algorithm.
 fn components(graph: &Graph) -> Vec<Vec<At>> {
     let mut search = Search {
         graph,

@@ -1,7 +1,8 @@
-//! Which file of a crate uses which: `use` items, paths and modules by their names, re-exports followed to the file that
-//! defines what is meant.
+//! The graph of which file of a crate uses which: `use` items, paths and modules by their names;
+//! re-exports are followed to the file that defines the name.
 //!
-//! An edge between a front page and its own mechanisms (`foo.rs` and `foo/..`) is not one: they are one room.
+//! A front page and its mechanisms (`foo.rs` and `foo/..`) form one room: there is no edge between
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,8 @@ use crate::source::Source;
 
 type At = Vec<String>;
 
-/// A file's edges to others, by their places in the crate; the root is empty.
+/// The edges of each file to others, as paths of modules in the crate; the path of the root is
+/// empty.
 pub(super) type Graph = BTreeMap<At, BTreeSet<At>>;
 
 const REEXPORTS_MAX: usize = 8;
@@ -22,11 +24,11 @@ struct Module {
 
 struct Modules {
     all: BTreeMap<At, Module>,
-    /// What a file calls by a name of its own for others.
+    /// The names that a file re-exports, and what they stand for.
     reexported: BTreeMap<(At, String), At>,
 }
 
-/// Of the files of one crate.
+/// Returns the graph of the files of one crate.
 pub(super) fn of(sources: &[&Source]) -> Graph {
     let modules = Modules::of(sources);
     let mut graph = Graph::new();
@@ -63,7 +65,7 @@ impl Modules {
         modules
     }
 
-    /// Seen from the root of the crate; `None` for what is of another one.
+    /// Returns a path as seen from the root of the crate; `None` for a path of another crate.
     fn absolute(&self, at: &At, path: &[String]) -> Option<At> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
@@ -83,11 +85,11 @@ impl Modules {
         }
     }
 
-    /// All paths that a file names, seen from the root.
+    /// Returns all paths that a file names, as seen from the root.
     fn named_by(&self, at: &At, module: &Module) -> Vec<At> {
         let used = module.uses.iter().map(|one| one.path.as_slice());
         let used: Vec<At> = used.filter_map(|path| self.absolute(at, path)).collect();
-        // A module that is brought in is called by its last name.
+        // An imported module is called by its last name.
         let mut called: BTreeMap<&str, At> = BTreeMap::new();
         for path in used.iter().filter(|path| self.all.contains_key(*path)) {
             if let Some(name) = path.last() {
@@ -114,7 +116,7 @@ impl Modules {
         found
     }
 
-    /// The file that a path leads to from `at`, unless it is of the same room.
+    /// Returns the file that a path leads to from `at`, unless it is in the same room.
     fn target(&self, at: &At, path: &At) -> Option<At> {
         if self.all.contains_key(path) {
             return None;
@@ -140,7 +142,8 @@ impl Modules {
     }
 }
 
-/// `crates/broker/src/group/classic.rs` is `group`, `classic`; the root of the crate is empty.
+/// Splits a path: `crates/broker/src/group/classic.rs` is `group`, `classic`; the root of the crate
+/// is empty.
 fn place(path: &str) -> Option<At> {
     let (_, inside) = path.split_once("/src/")?;
     let parts = inside.strip_suffix(".rs")?.split('/').map(str::to_owned);

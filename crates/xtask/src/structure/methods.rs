@@ -1,4 +1,6 @@
-//! How many methods a type has, in how many files: `impl Type {`, not those of traits.
+//! Counts the methods of each type, and the files that hold them.
+//!
+//! It counts `impl Type {` and not the implementations of traits.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +13,7 @@ pub(super) struct Methods {
     pub(super) files: BTreeSet<String>,
 }
 
-/// By `crate::Type`, the largest first.
+/// Returns the methods by `crate::Type`, the largest number first.
 pub(super) fn of_types(sources: &[Source]) -> Vec<(String, Methods)> {
     let mut found: BTreeMap<String, Methods> = BTreeMap::new();
     for source in sources {
@@ -43,7 +45,7 @@ fn of_source(code: &str) -> Vec<(&str, usize)> {
     found
 }
 
-/// `<'a, P: Platform> Reading<'a, P> where ..` is `Reading`.
+/// Returns the name of a type: `<'a, P: Platform> Reading<'a, P> where ..` is `Reading`.
 fn without_generics(head: &str) -> &str {
     let head = head.trim_start();
     let mut depth = 0_usize;

@@ -1,8 +1,10 @@
-//! The way of a request through the files, as a page of `docs/` tells it: how many files who follows it must open, how often he
-//! comes back to one, and in how many of them the header of a batch is read from its bytes.
+//! The path of a request through the files, as a page of `docs/` describes it: how many files a
+//! reader must open, how often the path returns to one, and in how many of them the header of a
+//! batch is parsed from its bytes.
 //!
-//! A line is `<file>::<function>`, indented below the function whose body names it. Invariant: a page that is judged to be whole
-//! names functions that there are, each named by the one that it stands below. It does not: find what the page leaves out.
+//! A line is `<file>::<function>`, indented below the function whose body names it. Invariant: a
+//! page without faults names existing functions, each named by the one above it. This module does
+//! not find what the page leaves out.
 
 use std::collections::BTreeSet;
 
@@ -11,29 +13,29 @@ use anyhow::{Context, ensure};
 use crate::source::Source;
 use crate::source::functions::{functions, is_declared, is_name};
 
-/// Where the page is.
+/// The path of the page.
 pub(crate) const PAGE: &str = "docs/produce.path";
 
 const INDENT: usize = 2;
 const PARSE: &str = "BatchHeader::parse";
 
-/// One function on the way.
+/// One function on the path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
     file: String,
     function: String,
-    /// The step that it stands below.
+    /// The step above it, whose function calls it.
     caller: Option<usize>,
 }
 
-/// How long the way is.
+/// The length of the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Figures {
-    /// Files.
+    /// Number of files.
     pub(crate) files: usize,
-    /// Times that a file which was left is entered again.
+    /// How often the path comes back to a file that it has left.
     pub(crate) returns: usize,
-    /// Files in which a header is read.
+    /// Number of files that parse a header.
     pub(crate) parses: usize,
 }
 
@@ -48,7 +50,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// The steps of a page.
+/// Parses the steps of a page.
 pub(crate) fn parse(page: &str) -> anyhow::Result<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     let mut open: Vec<usize> = Vec::new();
@@ -68,7 +70,7 @@ pub(crate) fn parse(page: &str) -> anyhow::Result<Vec<Step>> {
     Ok(steps)
 }
 
-/// What the page says of itself: the first line that begins with `# = `.
+/// Returns the figures that the page claims: the first line that begins with `# = `.
 pub(crate) fn claimed(page: &str) -> &str {
     let mut lines = page.lines();
     lines
@@ -76,7 +78,7 @@ pub(crate) fn claimed(page: &str) -> &str {
         .unwrap_or("nothing")
 }
 
-/// What on the page is not so, each with the file it is about.
+/// Returns what is wrong on the page, each with the file it is about.
 pub(crate) fn faults(steps: &[Step], sources: &[Source]) -> Vec<(String, String)> {
     let mut faults = Vec::new();
     for step in steps {
@@ -104,7 +106,10 @@ pub(crate) fn faults(steps: &[Step], sources: &[Source]) -> Vec<(String, String)
     faults
 }
 
-/// Whether the body of a step has a name; of one that a macro writes, whether the file has, for its rows are elsewhere in it.
+/// Returns whether the body of a step has a name.
+///
+/// For a function that a macro writes it looks in the whole file, because the rows of the macro are
+/// elsewhere in it.
 fn names(source: &Source, step: &Step, name: &str) -> bool {
     let code = source.production();
     let own = functions(code).into_iter();
@@ -124,7 +129,7 @@ fn has_word(code: &str, word: &str) -> bool {
     })
 }
 
-/// How long the way is.
+/// Returns the length of the path.
 pub(crate) fn figures(steps: &[Step], sources: &[Source]) -> Figures {
     let mut rooms: Vec<&str> = Vec::new();
     for file in steps.iter().map(|step| step.file.as_str()) {

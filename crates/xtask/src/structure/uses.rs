@@ -1,17 +1,17 @@
-//! What a file names of its crate: `use` trees and paths, without test code.
+//! The names that a file uses of its crate: `use` trees and paths, without test code.
 //!
-//! Not a parser: macros that make names, and globs of other files, are not seen.
+//! This is not a parser: names made by macros, and globs of other files, are not found.
 
-/// One name that is brought in.
+/// One imported name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Use {
-    /// Brought in for others, too.
+    /// Whether the name is re-exported.
     pub(super) is_public: bool,
-    /// Its parts, the last one is what it is called elsewhere.
+    /// The parts of its path; the last one is its name elsewhere.
     pub(super) path: Vec<String>,
 }
 
-/// The code without what only tests see.
+/// Returns the code without the items that only tests compile.
 pub(super) fn without_tests(code: &str) -> String {
     const MARK: &str = "#[cfg(test)]";
     let mut out = String::with_capacity(code.len());
@@ -25,7 +25,7 @@ pub(super) fn without_tests(code: &str) -> String {
     out
 }
 
-/// Where the item at the beginning ends.
+/// Returns the end of the item at the beginning.
 fn item_end(item: &str) -> usize {
     let mut depth = 0_usize;
     for (at, letter) in item.char_indices() {
@@ -34,7 +34,7 @@ fn item_end(item: &str) -> usize {
             '{' | '(' | '[' => depth += 1,
             '}' | ')' | ']' => {
                 depth = depth.saturating_sub(1);
-                // `use a::{b};` goes on behind its brace.
+                // `use a::{b};` continues after its brace.
                 if depth == 0 && letter == '}' && !item[at + 1..].starts_with(';') {
                     return at + 1;
                 }
@@ -45,7 +45,7 @@ fn item_end(item: &str) -> usize {
     item.len()
 }
 
-/// The `use` items of the code, and the code without them.
+/// Returns the `use` items of the code, and the code without them.
 pub(super) fn split(code: &str) -> (Vec<Use>, String) {
     let mut uses = Vec::new();
     let mut body = String::with_capacity(code.len());
@@ -76,7 +76,7 @@ fn find_use(code: &str) -> Option<usize> {
     found.find(|at| code[..*at].is_empty() || code[..*at].ends_with(['\n', ' ', '\t', '{', ';']))
 }
 
-/// `a::{b, c as d}` is `a::b`, `a::c`.
+/// Expands a tree: `a::{b, c as d}` is `a::b`, `a::c`.
 fn expand(tree: &str) -> Vec<Vec<String>> {
     let Some(open) = tree.find('{') else {
         let path = tree.split(" as ").next().unwrap_or_default();
@@ -99,7 +99,7 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The parts between the commas that are in no braces.
+/// Returns the parts between the commas outside of braces.
 fn branches(inside: &str) -> Vec<&str> {
     let mut depth = 0_usize;
     let mut from = 0;
@@ -119,7 +119,7 @@ fn branches(inside: &str) -> Vec<&str> {
     found
 }
 
-/// Every path of two parts or more in the code.
+/// Returns every path of two or more parts in the code.
 pub(super) fn paths(code: &str) -> Vec<Vec<String>> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let bytes = code.as_bytes();

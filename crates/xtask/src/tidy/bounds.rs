@@ -1,8 +1,10 @@
-//! What is kept for clients has a bound, and says which: a field that holds a map, a set or a queue (or a list behind a
-//! cell, or the sending end of a channel without a bound) names, behind `// Bounded:`, the constant, function or setting that keeps it small, and what is named exists.
+//! What the broker keeps for clients has a bound, and the code names it: a field that holds a map,
+//! a set or a queue (or a list in a cell, or the sending end of an unbounded channel) names, after
+//! `// Bounded:`, the constant, function or setting that keeps it small, and what is named exists.
 //!
-//! Whether it does what is said is for readers and tests. What really has no bound says why, behind `// Unbounded:`.
-//! Borrowed collections are somebody else's. Test code is free.
+//! Readers and tests check that the named bound works. A field without a bound gives the reason,
+//! after `// Unbounded:`. Borrowed collections belong to others and are not checked. Test code is
+//! exempt.
 
 use super::Finding;
 use crate::source::Source;
@@ -17,7 +19,7 @@ const CRATES: &[&str] = &[
     "crates/wire/src/",
 ];
 
-/// What grows.
+/// Types that grow.
 const COLLECTIONS: &[&str] = &[
     "BTreeMap<",
     "BTreeSet<",
@@ -28,19 +30,19 @@ const COLLECTIONS: &[&str] = &[
     "VecDeque<",
 ];
 
-/// What makes a list something that is kept.
+/// Cells that make a list something that is kept.
 const CELLS: &[&str] = &["Cell<", "Mutex<", "RwLock<"];
 
-/// Settings are written out in these.
+/// Files that list the settings.
 const SETTINGS: &[&str] = &[
     "crates/server/src/config/keys",
     "crates/broker/src/topic_config",
 ];
 
-/// A reason that is shorter says nothing.
+/// Shortest reason that is accepted.
 const REASON_MIN: usize = 20;
 
-/// Findings on all files.
+/// Returns the findings on all files.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let inside = |source: &&Source| CRATES.iter().any(|path| source.path.starts_with(path));
     let of_source = |source| {
@@ -67,7 +69,7 @@ fn grows(field: &Field<'_>) -> bool {
     COLLECTIONS.iter().any(|name| holds(name)) || CELLS.iter().any(|cell| keeps_list(cell))
 }
 
-/// Whether a type is behind a reference, given what is in front of its last name.
+/// Returns whether a type is behind a reference, given the text before its last name.
 fn is_borrowed(before: &str) -> bool {
     let is_path = |letter: char| letter.is_alphanumeric() || "_:".contains(letter);
     let before = before.trim_end_matches(is_path).trim_end();
@@ -76,7 +78,7 @@ fn is_borrowed(before: &str) -> bool {
     before.trim_end().ends_with('&')
 }
 
-/// What is wrong with what the comments at a field say of its bound.
+/// Returns what is wrong with the bound that the comments at a field name.
 fn wrong(sources: &[Source], source: &Source, field: &Field<'_>) -> Option<String> {
     let said = said_at(source, field.line);
     if let Some((_, reason)) = said.split_once("Unbounded:") {
@@ -99,7 +101,7 @@ fn wrong(sources: &[Source], source: &Source, field: &Field<'_>) -> Option<Strin
     Some(format!("`{lost}` is not to be found: it bounds nothing"))
 }
 
-/// The comments that are right above a field, and behind it.
+/// Returns the comments directly above a field, and behind it.
 fn said_at(source: &Source, line: usize) -> String {
     let lines: Vec<&str> = source.text.lines().collect();
     let above = lines[..line].iter().rev().map(|line| line.trim());
@@ -113,7 +115,8 @@ fn said_at(source: &Source, line: usize) -> String {
     above.join(" ")
 }
 
-/// A constant, function or method of the same file or of the file that a path leads to; or a setting.
+/// Returns whether `name` is a constant, function or method of the same file or of the file that
+/// its path leads to, or a setting.
 fn exists(sources: &[Source], here: &Source, name: &str) -> bool {
     let Some((path, last)) = name.rsplit_once("::") else {
         return defines(here, name) || is_setting(sources, name);
@@ -136,7 +139,7 @@ fn is_setting(sources: &[Source], name: &str) -> bool {
     })
 }
 
-/// Whether a path of modules is the end of a file's own.
+/// Returns whether a path of modules is the end of a file's own path.
 fn leads_to(path: &str, source: &Source) -> bool {
     let path = path
         .trim_start_matches("crate::")
@@ -164,7 +167,7 @@ fn defines(source: &Source, name: &str) -> bool {
     })
 }
 
-/// Whether a line with `keyword` has the word.
+/// Returns whether a line that starts with `keyword` has the word.
 fn has_word(code: &str, keyword: &str, word: &str) -> bool {
     let parts = |line: &str| {
         line.split(|letter: char| !letter.is_alphanumeric() && letter != '_')

@@ -1,15 +1,17 @@
-//! Rust files that no `mod` leads to: they are not compiled, so they rot.
+//! Finds Rust files that no `mod` leads to.
+//!
+//! They are not compiled, so they become outdated.
 
 use std::collections::BTreeSet;
 
 use super::Finding;
 use crate::source::Source;
 
-/// Files that are not reached from a crate's roots.
+/// Returns the files that are not reached from a crate's roots.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     let by_path = |path: &str| sources.iter().find(|source| source.path == path);
     let mut reached = BTreeSet::new();
-    // Files to look into, each with the directory in which its modules are.
+    // Files to look into, each with the directory of its modules.
     let mut open: Vec<(&Source, String)> = Vec::new();
     let roots = sources.iter().filter(|source| is_root(&source.path));
     open.extend(roots.map(|source| (source, beside(&source.path).to_owned())));
@@ -21,7 +23,7 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
             let inside = format!("{directory}/{name}");
             open.extend(by_path(&format!("{inside}.rs")).map(|module| (module, inside)));
         }
-        // A file named by its path looks for its modules beside itself, as mod.rs would.
+        // A file named by `#[path]` has its modules in its own directory, like mod.rs.
         for path in elsewhere(source) {
             open.extend(by_path(&path).map(|module| (module, beside(&path).to_owned())));
         }
@@ -34,13 +36,13 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
         .collect()
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 fn beside(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// What cargo compiles by itself: `src/lib.rs`, `src/main.rs`, `build.rs`, and each file directly in `src/bin`, `tests`,
-/// `benches`, `examples`.
+/// Returns whether cargo compiles a file without a `mod`: `src/lib.rs`, `src/main.rs`, `build.rs`,
+/// and each file directly in `src/bin`, `tests`, `benches`, `examples`.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').skip(2).collect();
     matches!(
@@ -52,7 +54,7 @@ fn is_root(path: &str) -> bool {
     )
 }
 
-/// The names in `mod name;`.
+/// Returns the names in `mod name;`.
 fn modules(code: &str) -> impl Iterator<Item = &str> {
     code.lines().filter_map(|line| {
         let before_semicolon = line.trim().strip_suffix(';')?;
@@ -61,7 +63,7 @@ fn modules(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The files in `#[path = "file"]`, which are looked for beside the file that says so.
+/// Returns the files in `#[path = "file"]`, relative to the directory of the file that names them.
 fn elsewhere(source: &Source) -> impl Iterator<Item = String> {
     let directory = source
         .path

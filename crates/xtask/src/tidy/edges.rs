@@ -1,6 +1,7 @@
-//! Which of our crates may depend on which, and what the deterministic ones must not know.
+//! Which crates of the workspace may depend on which, and what the deterministic ones must not use.
 //!
-//! An edge that is not in the table fails: adding one is a decision, made here and explained in ARCHITECTURE.md.
+//! An edge that is not in the table fails: adding one is a decision, made here and explained in
+//! ARCHITECTURE.md.
 
 use super::Finding;
 use crate::metadata::{Metadata, Package};
@@ -35,10 +36,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Crates whose behaviour is a function of their inputs: the simulation replays them from a seed.
+/// Crates whose behaviour depends only on their inputs: the simulation replays them from a seed.
 const DETERMINISTIC: &[&str] = &["wire", "storage", "broker", "keyed", "plan"];
 
-/// Runtimes, entropy, sockets, HTTP: what would let the outside world in past `platform`.
+/// Runtimes, entropy, sockets, HTTP: access to the outside world that does not go through
+/// `platform`.
 const OUTSIDE_WORLD: &[&str] = &[
     "tokio",
     "async-std",
@@ -59,10 +61,10 @@ const OUTSIDE_WORLD: &[&str] = &[
     "anyhow",
 ];
 
-/// What a crate may know of that nevertheless: `wire` implements traits of `kafka-protocol`, whose errors are anyhow's.
+/// Exceptions: `wire` implements traits of `kafka-protocol`, whose errors are anyhow's.
 const EXCEPTIONS: &[(&str, &str)] = &[("wire", "anyhow")];
 
-/// Findings on the workspace's crates.
+/// Returns the findings on the workspace's crates.
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     metadata.ours().flat_map(check_package).collect()
 }

@@ -1,7 +1,7 @@
-//! Files and streams are read to their end in one place only, which takes a bound: an index of a gigabyte, or a device
-//! under the name of a checkpoint, took the memory of a broker before.
+//! Files and streams are read to their end in one place only, which takes a bound: an index of a
+//! gigabyte, or a device under the name of a checkpoint, has used up the memory of a broker before.
 //!
-//! Elsewhere `platform::bounded` (or the disk's `read_file`) is asked. Test code is free.
+//! All other code calls `platform::bounded` (or the disk's `read_file`). Test code is exempt.
 
 use super::{Finding, line_of};
 use crate::source::Source;
@@ -15,10 +15,10 @@ const CRATES: &[&str] = &[
     "crates/storage/src/",
 ];
 
-/// Where it is done.
+/// The one place.
 const HELPER: &str = "crates/platform/src/bounded.rs";
 
-/// What reads to the end, however far that is.
+/// Calls that read to the end without a bound.
 const CALLS: &[&str] = &[
     "fs::read(",
     "fs::read;",
@@ -31,7 +31,7 @@ const CALLS: &[&str] = &[
     ".read_until(",
 ];
 
-/// Findings on one file.
+/// Returns the findings on one file.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let is_free =
         source.path == HELPER || !CRATES.iter().any(|inside| source.path.starts_with(inside));

@@ -1,6 +1,7 @@
-//! Every dependency may be used under a licence that we accept, and comes from crates.io.
+//! Checks that every dependency has an accepted licence and comes from crates.io.
 //!
-//! A light stand-in for `cargo deny check` (deny.toml has the same list), which takes minutes to install.
+//! It is a light substitute for `cargo deny check` (deny.toml has the same list), which takes
+//! minutes to install.
 
 use super::Finding;
 use crate::metadata::{Metadata, Package};
@@ -22,7 +23,7 @@ const ACCEPTED: &[&str] = &[
 ];
 const CRATES_IO: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Findings on everything in the lock file.
+/// Returns the findings on all packages of the lock file.
 pub(super) fn check(metadata: &Metadata) -> Vec<Finding> {
     metadata.packages.iter().filter_map(check_package).collect()
 }
@@ -42,7 +43,9 @@ fn check_package(package: &Package) -> Option<Finding> {
         .then(|| Finding::new(place, format!("licence not accepted: {expression}")))
 }
 
-/// Whether an SPDX expression can be satisfied. `/` is the old way to write OR.
+/// Returns whether the accepted licences satisfy an SPDX expression.
+///
+/// `/` is the old way to write OR.
 fn accepted(expression: &str) -> bool {
     let spaced = expression
         .replace('/', " OR ")

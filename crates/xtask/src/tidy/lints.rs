@@ -1,8 +1,10 @@
-//! A crate's own `clippy.toml` hides that of the workspace, so it has to repeat it.
+//! Checks that a crate's own `clippy.toml` repeats that of the workspace.
+//!
+//! A crate's file hides the workspace's file as a whole.
 
 use super::Finding;
 
-/// Findings on one crate's settings, given those of the workspace.
+/// Returns the findings on one crate's settings, given those of the workspace.
 pub(super) fn check(workspace: &str, path: &str, own: &str) -> Vec<Finding> {
     let lacks =
         |line: &&str| !line.is_empty() && !line.starts_with('#') && !own.contains(line.trim_end());

@@ -1,7 +1,9 @@
-//! Where numbers of clients and disks are handled, the compiler refuses indexing, and in the paths of requests plain
-//! arithmetic as well: the roots of these modules ask clippy for it, and what is below them follows.
+//! Where numbers of clients and disks are handled, the compiler refuses indexing, and on the paths
+//! of requests plain arithmetic as well: the root modules ask clippy for it, and the modules below
+//! them inherit it.
 //!
-//! It does not look at what is below: a module that asks for less again has to say why (`allow_attributes_without_reason`).
+//! This check does not look at the modules below: one that allows more again has to give a reason
+//! (`allow_attributes_without_reason`).
 
 use super::Finding;
 use crate::source::Source;
@@ -9,7 +11,7 @@ use crate::source::Source;
 const ARITHMETIC: &str = "clippy::arithmetic_side_effects";
 const INDEXING: &str = "clippy::indexing_slicing";
 
-/// Roots, and what they refuse.
+/// The root modules, and the lints that they deny.
 const ROOTS: &[(&str, &[&str])] = &[
     (
         "crates/broker/src/controller/decide.rs",
@@ -35,7 +37,7 @@ const ROOTS: &[(&str, &[&str])] = &[
     ("crates/wire/src/lib.rs", &[INDEXING]),
 ];
 
-/// Findings on all files.
+/// Returns the findings on all files.
 pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     check_roots(ROOTS, sources)
 }
@@ -58,7 +60,7 @@ fn check_roots(roots: &[(&str, &[&str])], sources: &[Source]) -> Vec<Finding> {
     findings
 }
 
-/// What is inside of each `deny(...)`.
+/// Returns the content of each `deny(...)`.
 fn denials(code: &str) -> Vec<&str> {
     let parts = code.split("deny(").skip(1);
     parts

@@ -1,7 +1,8 @@
 //! The list of what is longer than the norm, which may only shrink.
 //!
-//! One line an exception: `<lines> <path>[::function]  # reason`. An entry must be exact: what has become shorter has to be
-//! entered at its new length (`tidy --shrink` does that), so that nothing grows back; what fits the norm has to go.
+//! One line for each exception: `<lines> <path>[::function]  # reason`. An entry must be exact:
+//! what has become shorter is entered at its new length (by `tidy --shrink`), so that it cannot
+//! grow back; what meets the norm is removed.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ impl Ratchet {
         Ok(Ratchet { lines_max })
     }
 
-    /// What is too long without being listed, and what is listed at a length that is not its own.
+    /// Returns what is too long without an entry, and the entries whose length is not exact.
     pub(crate) fn compare(&self, oversized: &[Oversized]) -> Vec<Finding> {
         let mut findings = Vec::new();
         for one in oversized {
@@ -66,7 +67,7 @@ impl Ratchet {
         findings
     }
 
-    /// The file's text with every entry lowered to what was measured.
+    /// Returns the file's text with every entry lowered to what was measured.
     pub(crate) fn shrunk(&self, text: &str, oversized: &[Oversized]) -> String {
         let mut out = String::new();
         for line in text.lines() {

@@ -1,4 +1,6 @@
-//! How long files and functions are. Tests are not counted.
+//! Limits the length of files and functions.
+//!
+//! Comments count, tests do not.
 
 use std::ops::Range;
 
@@ -14,13 +16,13 @@ const FUNCTION_MAX: usize = 70;
 pub(crate) struct Oversized {
     /// `path` or `path::function`.
     pub(crate) name: String,
-    /// Lines of production code.
+    /// Number of lines of production code.
     pub(crate) lines: usize,
-    /// What would be allowed.
+    /// The limit.
     pub(crate) limit: usize,
 }
 
-/// Files that grow towards their limit.
+/// Returns the files that come close to their limit.
 pub(super) fn warnings(sources: &[Source]) -> Vec<Finding> {
     let long = |source: &Source| {
         let lines = source.production().lines().count();
@@ -30,7 +32,7 @@ pub(super) fn warnings(sources: &[Source]) -> Vec<Finding> {
     sources.iter().filter_map(long).collect()
 }
 
-/// Everything beyond its limit, in the order of the sources.
+/// Returns everything beyond its limit, in the order of the sources.
 pub(super) fn oversized(sources: &[Source]) -> Vec<Oversized> {
     let mut found = Vec::new();
     for source in sources {
@@ -57,7 +59,7 @@ pub(super) fn oversized(sources: &[Source]) -> Vec<Oversized> {
     found
 }
 
-/// The name and the length, signature to closing brace, of every function with a body.
+/// Returns the name and the length, from signature to closing brace, of every function with a body.
 fn functions(code: &str) -> Vec<(&str, usize)> {
     let found = source::functions::functions(code).into_iter();
     let lines = |place: Range<usize>| code[place].matches('\n').count() + 1;

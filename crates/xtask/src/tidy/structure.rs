@@ -1,6 +1,7 @@
-//! The structure of the code only gets better: fewer and smaller circles of files, more asserts.
+//! A ratchet on the structure of the code: fewer and smaller circles of files, more asserts.
 //!
-//! `structure.txt` has one line a crate: `<crate> <asserts per 1,000 lines> <sizes of its circles | ->`.
+//! `structure.txt` has one line for each crate:
+//! `<crate> <asserts per 1,000 lines> <sizes of its circles | ->`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +12,10 @@ use super::Finding;
 use crate::source::Source;
 use crate::structure::{asserts, by_crate, circles};
 
-/// Of one crate.
+/// The figures of one crate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Figures {
-    /// Asserts per 10,000 lines: tenths of what is written.
+    /// Asserts per 10,000 lines, which are the tenths in the file.
     asserts: usize,
     circles: Vec<usize>,
 }
@@ -52,7 +53,7 @@ pub(super) fn parse(text: &str) -> anyhow::Result<ByCrate> {
     Ok(known)
 }
 
-/// What has become worse than it is known to be.
+/// Returns what has become worse than recorded.
 pub(super) fn compare(known: &ByCrate, measured: &ByCrate) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, now) in measured {
@@ -84,7 +85,7 @@ pub(super) fn compare(known: &ByCrate, measured: &ByCrate) -> Vec<Finding> {
     findings
 }
 
-/// The text with what has become better; nothing becomes worse by it.
+/// Returns the text with the improvements; no figure becomes worse.
 pub(super) fn shrunk(text: &str, known: &ByCrate, measured: &ByCrate) -> String {
     let heads = text.lines().filter(|line| line.starts_with('#'));
     let mut out: String = heads.fold(String::new(), |out, line| out + line + "\n");

@@ -1,14 +1,16 @@
-//! Calls that panic on a number, where numbers come from clients, disks and clocks: a panic ends the broker. Sums and
-//! products of iterators overflow (one fetch that named a partition 70,000 times did that), durations are made of
-//! fractions that are negative or none, bytes are split behind their end.
+//! Finds calls that panic on a number where numbers come from clients, disks and clocks: a panic
+//! ends the broker. Sums and products of iterators overflow (one fetch that named a partition
+//! 70,000 times caused that), durations are made from fractions that are negative or not a number,
+//! bytes are split beyond their end.
 //!
-//! They are folded with saturating or checked arithmetic, checked before, or the line or the one above says why it cannot
-//! be, behind `// Bounded:`. Plain arithmetic and indexing is left to the compiler's lints (`paths.rs`). Test code is free.
+//! Such code uses saturating or checked arithmetic, checks the number before, or gives the reason
+//! why it cannot fail after `// Bounded:`, in the same line or the one directly above. Plain
+//! arithmetic and indexing are left to the compiler's lints (`paths.rs`). Test code is exempt.
 
 use super::{Finding, line_of};
 use crate::source::Source;
 
-/// Crates that see what clients, disks and clocks say.
+/// Crates that handle numbers of clients, disks and clocks.
 const CRATES: &[&str] = &[
     "crates/broker/src/",
     "crates/wire/src/",
@@ -17,13 +19,13 @@ const CRATES: &[&str] = &[
     "crates/platform/src/",
 ];
 
-/// The simulated world: nobody's but the tests'.
+/// The simulated world, which only tests use.
 const SIMULATED: &str = "crates/platform/src/sim/";
 
-/// What overflows without a word.
+/// Calls that can overflow.
 const SUMS: &[&str] = &[".sum()", ".sum::<", ".product()", ".product::<"];
 
-/// What panics on a number that does not fit.
+/// Calls that panic on a number out of range.
 const PANICS: &[&str] = &[
     "::from_secs_f32(",
     "::from_secs_f64(",
@@ -37,10 +39,10 @@ const PANICS: &[&str] = &[
     ".split_to(",
 ];
 
-/// How a line says that it cannot.
+/// The comment that gives the reason.
 const REASON: &str = "// Bounded: ";
 
-/// Findings on one file.
+/// Returns the findings on one file.
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let inside = |paths: &[&str]| paths.iter().any(|path| source.path.starts_with(path));
     if !inside(CRATES) || inside(&[SIMULATED]) {
@@ -60,7 +62,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// The lines with one of `calls` that no reason is given for.
+/// Returns the lines with one of `calls` and without a reason.
 fn unreasoned(source: &Source, calls: &[&str]) -> Vec<usize> {
     let code = source.production();
     let calls = calls.iter().flat_map(|call| code.match_indices(call));

@@ -1,10 +1,12 @@
-//! The way of a Produce is as its page says, and no longer than it says.
+//! Checks the page on the path of a Produce request.
+//!
+//! The path is as the page describes it, and no longer than it claims.
 
 use super::Finding;
 use crate::source::Source;
 use crate::structure::path::{self, PAGE};
 
-/// `page` is the text of [`PAGE`].
+/// Returns the findings on `page`, which is the text of [`PAGE`].
 pub(super) fn check(page: &str, sources: &[Source]) -> anyhow::Result<Vec<Finding>> {
     let steps = path::parse(page)?;
     let faults = path::faults(&steps, sources).into_iter();

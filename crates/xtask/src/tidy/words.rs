@@ -1,21 +1,27 @@
-//! Rules on text: the `//!` at the top, names that say nothing, ASCII, `TODO(#123)`, ignored tests, paths of somebody's machine.
+//! Rules on text: the `//!` at the top, names without a meaning, ASCII, the width of comments,
+//! `TODO(#123)`, ignored tests, paths that exist on one machine only.
+//!
+//! Recorded samples of other programs are exempt from the rules on words and paths.
 
 use super::{Finding, line_of};
 use crate::source::Source;
 
-/// Names of files, modules and types that say nothing about what is inside.
+/// Names of files, modules and types that do not describe their content.
 const SAYS_NOTHING: &[&str] = &[
     "common", "utils", "util", "helpers", "misc", "manager", "impls", "base", "core", "v2", "new",
     "data", "info",
 ];
 
-/// Where people keep their clones: such a path works on one machine.
+/// The widest comment line; rustfmt keeps code within it, but does not wrap comments.
+const COLUMNS_MAX: usize = 100;
+
+/// Directories in which developers keep their clones: a path below them works on one machine only.
 const MACHINES: &[&str] = &["/home/", "/root/", "/Users/", "/work/", "/workspace/"];
 
-/// Directories whose files are samples of the outside world, recorded as they were.
+/// Directories whose files are recorded samples of the outside world.
 const RECORDED: &[&str] = &["golden", "fixtures", "corpus"];
 
-/// Findings on one Rust file.
+/// Returns the findings on one Rust file.
 pub(super) fn check_source(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !source.text.starts_with("//!") {
@@ -41,6 +47,18 @@ pub(super) fn check_source(source: &Source) -> Vec<Finding> {
             &source.path,
             format!("{stem} says nothing: name what is inside"),
         ));
+    }
+    for (number, line) in source.text.lines().enumerate() {
+        if line.trim_start().starts_with("//") && line.len() > COLUMNS_MAX {
+            let text = format!(
+                "a comment of {} columns: wrap it at {COLUMNS_MAX}",
+                line.len()
+            );
+            findings.push(Finding::new(
+                format!("{}:{}", source.path, number + 1),
+                text,
+            ));
+        }
     }
     let mut at_line = |at: usize, text: String| {
         findings.push(Finding::new(
@@ -68,7 +86,7 @@ pub(super) fn check_source(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// The names that follow a keyword, with their positions.
+/// Returns the names that follow a keyword, with their positions.
 fn declared<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     code.match_indices(keyword).filter_map(move |(at, _)| {
         let starts_a_word = code[..at]
@@ -83,7 +101,7 @@ fn declared<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = (usize,
     })
 }
 
-/// Findings on any text file of the project.
+/// Returns the findings on any text file of the project.
 pub(super) fn check_text(path: &str, text: &str) -> Vec<Finding> {
     if path == "crates/xtask/src/tidy/words.rs"
         || path.split('/').any(|part| RECORDED.contains(&part))
@@ -122,7 +140,8 @@ fn is_code(path: &str) -> bool {
         .any(|extension| path.ends_with(&format!(".{extension}")))
 }
 
-/// Whether the line holds an absolute path that begins so (and not a part of a longer path or address).
+/// Returns whether the line has an absolute path with this prefix, which is not a part of a longer
+/// path or address.
 fn starts_a_path(line: &str, prefix: &str) -> bool {
     line.match_indices(prefix).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -164,6 +183,14 @@ mod tests {
             "//! x\n// struct Manager {}\n#[test]\n#[ignore]\nfn f() {}\n",
             1,
         );
+        for (columns, expect) in [(100, 0), (101, 1)] {
+            let comment = format!("    // {}", "x".repeat(columns - 7));
+            check(
+                "crates/a/src/lib.rs",
+                &format!("//! x\n{comment}\n"),
+                expect,
+            );
+        }
     }
 
     #[test]

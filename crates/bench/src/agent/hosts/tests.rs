@@ -1,4 +1,4 @@
-//! Agents on loopback with a generator that is none: division, merging, death.
+//! Agents on loopback with a stub instead of a load generator: division, merging, death.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -29,7 +29,8 @@ fn side(latency_us: u64, count: u64) -> Side {
     }
 }
 
-/// Share 0 is a fast host with nine records, share 1 a slow one with one. Both write 100 a point.
+/// Share 0 is a fast host with nine records, share 1 a slow one with one record. Both write 100 per
+/// point.
 fn generator() -> Runner {
     Arc::new(|_, _, control| {
         let index = control.host.index;
@@ -72,7 +73,7 @@ fn generator() -> Runner {
     })
 }
 
-/// Runs until it is asked to end, and says so.
+/// Runs until it is stopped, and reports that it was.
 fn endless() -> Runner {
     Arc::new(|_, _, control| {
         while !control.stop.is_set() {
@@ -85,7 +86,7 @@ fn endless() -> Runner {
     })
 }
 
-/// The same, and how many of them are running.
+/// The same, counting the running instances.
 fn counted(running: &Arc<AtomicU32>) -> Runner {
     let running = Arc::clone(running);
     Arc::new(move |bootstrap, load, control| {
@@ -189,7 +190,7 @@ async fn a_host_that_dies_is_an_error_and_no_hang() {
     assert!(said.starts_with(&lost), "{said}");
     assert_eq!(outcome.errors[&said], 1);
     assert_eq!(outcome.produce.unwrap().records, 9);
-    // The next load is put on by who is left.
+    // The remaining host runs the next load.
     let (outcome, _) = hosts
         .run("127.0.0.1:1", &load(), &control, None)
         .await
@@ -213,8 +214,8 @@ async fn a_wish_to_end_reaches_every_host_and_a_caller_that_is_gone_ends_the_loa
         outcome.aborted.unwrap(),
         format!("host tcp://{one}: stopped; host tcp://{two}: stopped")
     );
-    // An agent serves one caller at a time: it has ended the load of a caller that left it when it greets the
-    // next one.
+    // An agent serves one caller at a time: when it greets the next caller, it has already ended
+    // the load of a caller that disconnected.
     let endless_load = load();
     let endless_run = Control::default();
     let both = async {

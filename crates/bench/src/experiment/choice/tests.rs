@@ -1,4 +1,4 @@
-//! What `--set` does and refuses.
+//! What `--set` changes and what it refuses.
 
 use super::*;
 use crate::experiment::find;

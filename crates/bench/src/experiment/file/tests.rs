@@ -1,4 +1,4 @@
-//! What a wrong file is told: the file, the line, what is allowed.
+//! The errors of invalid files: the file, the line, the allowed values.
 
 use super::*;
 use crate::experiment::SHIPPED;

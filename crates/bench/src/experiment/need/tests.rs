@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Which experiments are refused, and the texts of the refusals.
 
 use super::*;
 use crate::experiment::choice::Only;

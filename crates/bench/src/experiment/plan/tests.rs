@@ -1,4 +1,4 @@
-//! The order of things, read as a list of words.
+//! The order of actions, compared as a list of words.
 
 use super::*;
 use crate::experiment::{file, find};

@@ -1,25 +1,25 @@
-//! Records that are already here, added up where they lie.
+//! Adds up records in place that are completely buffered.
 //!
-//! Decides nothing about what is wrong: whatever does not look like a whole record is left to the reader that
-//! goes field by field and says so.
+//! Detects no errors: anything that does not look like a whole record is left to the reader that
+//! goes field by field and reports errors.
 
 use wire::batch::varint;
 
-/// Longer records are passed over instead of being waited for.
+/// Longer records are skipped instead of awaited.
 const SHORT_BYTES: usize = 16 << 10;
 
-/// What is at the front of some bytes of a batch.
+/// The item at the front of some bytes of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Front {
-    /// A record of so many bytes, of which so many are key and value.
+    /// A whole record of `bytes` bytes, of which `payload` are key and value.
     Whole { bytes: usize, payload: u64 },
     /// The beginning of a record that is short enough to wait for.
     Short,
-    /// Something else.
+    /// Anything else.
     Other,
 }
 
-/// Looks at the front of `here`, in a batch that goes on for `left` bytes.
+/// Classifies the front of `here`, in a batch that continues for `left` bytes.
 pub(super) fn front(here: &[u8], left: usize) -> Front {
     let mut at = here;
     let Some(length) = varint::take(&mut at).and_then(|length| usize::try_from(length).ok()) else {
@@ -42,7 +42,7 @@ pub(super) fn front(here: &[u8], left: usize) -> Front {
     }
 }
 
-/// Attributes, time, offset, key, value; headers may follow.
+/// Adds up key and value, after attributes, timestamp delta and offset delta; headers may follow.
 fn payload(record: &[u8]) -> Option<u64> {
     let mut at = record.get(1..)?;
     varint::take(&mut at)?;

@@ -1,4 +1,4 @@
-//! Answers to fetches, as a broker writes them, over a real socket.
+//! Fetch responses as a broker writes them, over a real socket.
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use super::*;
 struct Seen {
     session: (i16, i32),
     partitions: Vec<(String, i32, i16)>,
-    /// Base offset, records, bytes, and whether all of it was there.
+    /// Base offset, records, bytes, and whether the whole batch was passed.
     batches: Vec<(i64, i32, u64, bool)>,
 }
 
@@ -90,7 +90,7 @@ async fn read(version: i16, want: Want, records: Vec<Bytes>) -> Seen {
     let frame = response(records).encode(version, 77).unwrap().to_bytes();
     let (mut socket, mut stream) = pair().await;
     let sender = tokio::spawn(async move {
-        // Twice: the second one is found where the first one ends.
+        // Two responses: the second one starts where the first one ends.
         socket.write_all(&frame).await.unwrap();
         socket.write_all(&frame).await.unwrap();
     });
@@ -148,7 +148,7 @@ async fn a_broken_answer_is_an_error() {
         let (mut socket, mut stream) = pair().await;
         socket.write_all(&broken).await.unwrap();
         drop(socket);
-        // An answer or an error, but neither a panic nor a wait for ever.
+        // Either a response or an error is fine, a panic or an endless wait is not.
         let _ = read_answer(&mut stream, 12, Want::Bytes, &mut Seen::default()).await;
     }
 }
@@ -156,7 +156,7 @@ async fn a_broken_answer_is_an_error() {
 #[tokio::test]
 async fn records_of_any_length_are_added_up_wherever_the_reads_end() {
     use wire::batch::Compression::None;
-    // Lengths with one, two and three bytes of varint, and records longer than what is read at once.
+    // Record lengths with varints of one, two and three bytes, and records longer than one read.
     let values: Vec<usize> = (0..900)
         .map(|at| match at % 90 {
             0 => 70_000,
@@ -181,7 +181,8 @@ fn what_is_no_whole_record_is_left_alone() {
     for cut in 1..11 {
         assert_eq!(front(&record[..cut], 11), Front::Short, "{cut}");
     }
-    // Longer than its batch; a key, and a value, longer than their record; a length below zero.
+    // Cases: longer than its batch; a key, and a value, longer than their record; a negative
+    // length.
     assert_eq!(front(&record, 10), Front::Other);
     for (at, byte) in [(4, 14), (6, 60), (0, 1)] {
         let mut broken = record;

@@ -1,4 +1,4 @@
-//! One consumer: reads its partitions from where the plan says, record by record.
+//! One consumer: reads its partitions record by record, from the positions of the plan.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,9 +13,9 @@ use crate::load::tally::{Arrived, Totals};
 use crate::load::worker::{Event, Worker};
 use crate::spec::Consume;
 
-/// The client's own limits on how much an answer may hold.
+/// The client's own maximum of bytes per response.
 const ANSWER_BYTES_MAX: u32 = 1_000_000_000;
-/// What it wants to spare beyond that for the rest of an answer.
+/// The room that the client requires beyond that for the rest of a response.
 const FRAME_BYTES: u32 = 1 << 20;
 
 /// Runs a consumer from its start to its end.
@@ -39,7 +39,7 @@ pub(super) fn run(
         };
         consumer.consume(&client);
     }
-    // Without a receiver the load is over.
+    // Without a receiver the load has ended.
     let _ = worker.events.send(Event::ConsumerDone);
     worker.tally.into_inner().end()
 }

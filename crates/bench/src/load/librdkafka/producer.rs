@@ -1,4 +1,4 @@
-//! One producer: hands records to the client when they are due, and counts delivery reports.
+//! One producer: passes records to the client when they are due, and counts delivery reports.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,16 +17,16 @@ use crate::load::tally::Totals;
 use crate::load::worker::{Event, Worker};
 use crate::spec::{Codec, Produce, Sizes};
 
-/// How long last reports are waited for.
+/// Longest wait for the last delivery reports.
 const LAST_WITHIN: Duration = Duration::from_mins(1);
-/// The same once somebody has stopped the load.
+/// The same after the load was stopped.
 const STOPPED_WITHIN: Duration = Duration::from_secs(4);
-/// What the client accepts as the longest request.
+/// The client's own maximum of bytes per request.
 const REQUEST_BYTES_MAX: u64 = 1_000_000_000;
-/// Room for what frames records.
+/// Room for the framing of records.
 const FRAME_BYTES: u64 = 64 << 10;
 
-/// A record on its way.
+/// A record that was passed to the client.
 struct Sent {
     place: Place,
     number: u64,
@@ -34,15 +34,15 @@ struct Sent {
     due: f64,
 }
 
-/// A record that has arrived, or not.
+/// The delivery report of a record.
 struct Report {
     sent: Box<Sent>,
     at: Instant,
-    /// Its offset.
+    /// The record's offset, or why it was not delivered.
     result: Result<i64, KafkaError>,
 }
 
-/// Gathers reports until the thread that polls has time for them.
+/// Collects reports until the polling thread processes them.
 #[derive(Default)]
 struct Reports(Mutex<Vec<Report>>);
 
@@ -85,7 +85,7 @@ pub(super) fn run(worker: Worker, hand: ByHand) -> Totals {
         producer.produce();
         producer.wait_for_last();
     }
-    // Without a receiver the load is over.
+    // Without a receiver the load has ended.
     let _ = worker.events.send(Event::ProducerDone);
     worker.tally.into_inner().end()
 }
@@ -109,7 +109,7 @@ fn configured(mut settings: ClientConfig, produce: &Produce) -> ClientConfig {
     };
     let request = u64::from(produce.batch_bytes.max(largest)) + FRAME_BYTES;
     let request = request.clamp(1_000_000, REQUEST_BYTES_MAX);
-    // What may be in flight, and as much again to be gathered meanwhile.
+    // Room for what is in flight, and as much again to be gathered meanwhile.
     let queued = 2 * u64::from(produce.in_flight_max) * request.div_ceil(1024);
     let codec = match produce.compression {
         Codec::None => "none",
@@ -144,7 +144,7 @@ struct Producer<'a> {
     hand: ByHand,
     value: Vec<u8>,
     numbers: std::collections::HashMap<Place, u64>,
-    /// Which place is written to, and how much it has got in this turn.
+    /// The index of the current place, and the bytes sent to it in this turn.
     turn: usize,
     turn_bytes: u64,
 }
@@ -182,7 +182,7 @@ impl Producer<'_> {
         }
     }
 
-    /// Hands one record to the client; waits while its queue is full.
+    /// Passes one record to the client; waits while the client's queue is full.
     fn send(&mut self, take: &Take, index: u32) {
         let part = f64::from(index) / f64::from(take.count.max(2) - 1);
         let due = take.first_due + (take.last_due - take.first_due) * part;
@@ -240,7 +240,7 @@ impl Producer<'_> {
         self.value = value;
     }
 
-    /// Turns go round when a place has got a batch.
+    /// Returns the current place; the next place takes over after the bytes of a batch.
     fn place(&mut self) -> Place {
         let batch = self.worker.load.produce.as_ref();
         if self.turn_bytes >= batch.map_or(1, |produce| u64::from(produce.batch_bytes)) {
@@ -250,7 +250,7 @@ impl Producer<'_> {
         self.hand.places[self.turn % self.hand.places.len()]
     }
 
-    /// Lets the client work, and counts what it reports.
+    /// Lets the client work, and counts its reports.
     fn poll(&mut self, wait: Duration) {
         self.client.poll(wait);
         self.count();
@@ -294,7 +294,7 @@ impl Producer<'_> {
         }
     }
 
-    /// Waits for what is still on its way.
+    /// Waits for records in flight.
     fn wait_for_last(&mut self) {
         let stopped = self.worker.is_produced();
         let within = if stopped { STOPPED_WITHIN } else { LAST_WITHIN };
@@ -303,7 +303,7 @@ impl Producer<'_> {
             && Instant::now() < deadline
             && !self.worker.is_over()
         {
-            // Its time-out is what is expected; what fails is reported.
+            // A timeout is expected; failed records have reports.
             let _ = self.client.flush(LOOK_EVERY);
             self.count();
         }

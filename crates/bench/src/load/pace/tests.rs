@@ -1,4 +1,4 @@
-//! Paces: every byte due is sent, none before its time, whoever is late or slow.
+//! Paces: every due byte is sent, none before its time, whatever the delays of broker and client.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn cut(batch_bytes: u32, linger: f64) -> Cut {
     }
 }
 
-/// Asks whenever something is due, late by `delay` each time, until the end; all that was taken.
+/// Takes whenever something is due, late by `delay` each time, until the end; returns all takes.
 fn run(pace: &mut Pace, delay: f64) -> Vec<(f64, Take)> {
     let (mut now, mut all) = (0.0, Vec::new());
     loop {
@@ -52,12 +52,13 @@ proptest! {
         let mut bytes = 0.0;
         for (now, take) in &all {
             prop_assert!(take.first_due <= take.last_due && take.last_due <= *now + 1e-9);
-            // The first record was due when all before it had been.
+            // The first record is due when all records before it are.
             prop_assert!((take.first_due - bytes / (rate * part)).abs() < 1e-6);
             prop_assert!(*now >= take.first_due);
             bytes += take.payload_bytes as f64;
         }
-        // All that was due at the end, however late; the last record was due before it, and ends behind it.
+        // Everything due by the end was taken, however late; the last record is due before the end
+        // and may extend past it.
         let all_due = rate * part * end;
         prop_assert!(bytes <= all_due + 700.0 + 1e-3, "{bytes} {all_due}");
         prop_assert!(bytes + 1e-3 >= all_due, "{bytes} {all_due}");
@@ -103,7 +104,7 @@ fn without_linger_each_record_goes_alone_unless_late() {
     };
     assert_eq!((first.count, first.payload_bytes), (1, 1000));
     assert_eq!(pace.next(0.0), Next::At(0.001));
-    // 9 ms late: those due at 1, 2, .. 10 ms.
+    // 9 ms late: the records due at 1, 2, .. 10 ms.
     let Next::Now(late) = pace.next(0.010) else {
         panic!("ten are due");
     };
@@ -124,7 +125,7 @@ fn batches_wait_for_linger_or_until_they_are_full() {
         )
     };
     assert_eq!(lingering(64_000).next(0.0), Next::At(0.005));
-    // Three records fill it, the third is due at 2 ms.
+    // Three records fill a batch, and the third is due at 2 ms.
     assert_eq!(lingering(3_200).next(0.0), Next::At(0.002));
 }
 

@@ -1,4 +1,4 @@
-//! Schedules: the integral of the rate is what is due, and times are its inverse.
+//! Schedules: the bytes due are the integral of the rate, and times are its inverse.
 
 use std::io::Write as _;
 
@@ -46,7 +46,7 @@ proptest! {
         let sum: f64 = (0..steps)
             .map(|index| schedule.rate_at((f64::from(index) + 0.5) * step) * step)
             .sum();
-        // A jump within a step is off by at most the step times its height.
+        // A jump within a step causes an error of at most the step times its height.
         let tolerance = 400.0 * step * 1e9 + 1e-6 * sum;
         prop_assert!((sum - schedule.bytes_by(end)).abs() <= tolerance, "{sum}");
     }

@@ -1,4 +1,4 @@
-//! Every sort of fault, planted anywhere, is found and counted once; a sound log has none.
+//! Every kind of fault, planted anywhere, is found and counted once; a sound log has none.
 
 use proptest::prelude::*;
 
@@ -28,7 +28,7 @@ fn record(producer: u32, partition: u32, number: u64) -> Vec<u8> {
     value
 }
 
-/// The records of `producers` in one partition, taking turns as `turns` says, over two runs.
+/// Returns the records of `producers` in one partition over two runs, in the order of `turns`.
 fn log(turns: &[u32], producers: u32) -> (Vec<Vec<u8>>, BTreeMap<Stream, Numbers>) {
     let mut values = Vec::new();
     let mut acknowledged: BTreeMap<Stream, Numbers> = BTreeMap::new();
@@ -104,7 +104,7 @@ proptest! {
     #[test]
     fn a_record_swapped_with_its_follower_is_disordered(count in 2_usize..100, at: prop::sample::Index) {
         let (mut values, acknowledged) = log(&vec![0; count], 1);
-        // Within one run: over its end, order is not promised.
+        // Within one run: order is not promised across runs.
         let at = at.index(count - 1);
         values.swap(at, at + 1);
         let all = values.len() as u64;

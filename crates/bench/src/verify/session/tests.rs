@@ -1,4 +1,4 @@
-//! A run through the ends that the generator uses.
+//! A run through the interfaces that the generator uses.
 
 use super::*;
 

@@ -1,11 +1,12 @@
-//! Which changes of a broker's settings are good ones: may change at run time, at this level, and to such a value.
+//! Judges changes of a broker's settings: whether the key may change at run time, at this level,
+//! and to this value.
 //!
-//! The messages are those of Kafka's broker, which looks before the controller does. Kafka takes keys that it does not know
-//! (they may be those of a plugin), and so does this.
+//! The messages are those of Kafka's broker, which checks before the controller does. Kafka accepts
+//! unknown keys (they may belong to a plugin), and so does this broker.
 
 use super::Change;
 use crate::controller::{Refusal, Rules};
-use crate::options::{Allowed, Changes, ConfigKey, ConfigKind};
+use crate::options::{AllowedValues, Changes, ConfigKey, ConfigKind};
 use crate::topic_config::{
     BrokerSettings, DEFINITIONS, Definition, Source, of_listener, parse_kind,
 };
@@ -13,7 +14,7 @@ use wire::types::ErrorCode;
 
 mod meaning;
 
-/// What may be said of a listener for all brokers at once.
+/// Listener settings that may be set for all brokers at once.
 const OF_ALL_LISTENERS: [&str; 3] = [
     "max.connections",
     "max.connection.creation.rate",
@@ -21,7 +22,8 @@ const OF_ALL_LISTENERS: [&str; 3] = [
 ];
 
 impl Rules<'_> {
-    /// Judges changes of this broker's settings, or with an empty `resource` of those of all brokers.
+    /// Judges changes of this broker's settings, or, if `resource` is empty, of the cluster
+    /// default.
     pub(super) fn judge_broker(&self, resource: &str, changes: &[Change]) -> Result<(), Refusal> {
         let broker = BrokerSettings {
             image: self.image,
@@ -44,7 +46,7 @@ impl Rules<'_> {
             set.filter_map(|change| Some((change.name.as_str(), change.value.as_deref()?)))
         };
         for (name, value) in set() {
-            // Of what is no setting of one listener Kafka does not look at the value.
+            // Kafka does not check the value of a key that is not a setting of a single listener.
             if let Some(key) = broker.row(name).filter(|key| key.is_dynamic()) {
                 check(key, value)?;
             }
@@ -74,13 +76,14 @@ impl Rules<'_> {
         Ok(())
     }
 
-    /// True for one of this broker's listeners, as the names of settings spell it.
+    /// Returns true if `name` is one of this broker's listeners, spelled as in the names of
+    /// settings.
     fn has_listener(&self, name: &str) -> bool {
         let mut endpoints = self.options.endpoints.iter();
         endpoints.any(|endpoint| endpoint.listener.to_ascii_lowercase() == name)
     }
 
-    /// Only lists of the table can be appended to (2) and subtracted from.
+    /// Refuses to append to (2) or subtract from a setting that is not a list of the table.
     pub(super) fn check_list_of_broker(&self, name: &str, operation: i8) -> Result<(), Refusal> {
         let mut keys = self.options.config_keys.iter();
         let word = if operation == 2 { "append" } else { "subtract" };
@@ -93,7 +96,7 @@ impl Rules<'_> {
     }
 }
 
-/// True for a setting that each broker has to be given by itself.
+/// Returns true for a setting that must be set for each broker separately.
 fn is_of_one_broker(broker: &BrokerSettings<'_>, name: &str) -> bool {
     match (broker.key(name), of_listener(name)) {
         (Some(key), _) => key.changes == Changes::PerBroker,
@@ -106,7 +109,7 @@ fn refuse(message: String) -> Refusal {
     Refusal::new(ErrorCode::InvalidRequest, message)
 }
 
-/// Judges a value by itself.
+/// Judges a value without the other settings.
 fn check(key: &ConfigKey, value: &str) -> Result<(), Refusal> {
     let shown = parse_kind(key.name, key.kind, value).map_err(|error| refuse(error.0))?;
     let wrong = |what: String| {
@@ -135,18 +138,20 @@ fn check(key: &ConfigKey, value: &str) -> Result<(), Refusal> {
             .filter(|part| !part.is_empty())
     };
     match key.allowed {
-        Allowed::Range(least, most) => match value.trim().parse::<i64>() {
+        AllowedValues::Range(least, most) => match value.trim().parse::<i64>() {
             Ok(number) if number < least => wrong(format!("Value must be at least {least}")),
             Ok(number) if number > most => wrong(format!("Value must be no more than {most}")),
             _ => Ok(()),
         },
-        Allowed::OneOf(values) if !values.contains(&value.trim()) => {
+        AllowedValues::OneOf(values) if !values.contains(&value.trim()) => {
             wrong(format!("String must be one of: {}", values.join(", ")))
         }
-        Allowed::Several(values) if parts().any(|part| !values.contains(&part)) => {
+        AllowedValues::Several(values) if parts().any(|part| !values.contains(&part)) => {
             wrong(format!("String must be one of: {}", values.join(", ")))
         }
-        Allowed::NotEmpty if parts().next().is_none() => wrong("String must be non-empty".into()),
+        AllowedValues::NotEmpty if parts().next().is_none() => {
+            wrong("String must be non-empty".into())
+        }
         _ => Ok(()),
     }
 }

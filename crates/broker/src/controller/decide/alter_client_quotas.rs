@@ -1,5 +1,5 @@
 //! `AlterClientQuotas` (key 49), versions 0-1: sets and removes quotas of users, client ids and
-//! addresses, each entity judged by itself.
+//! addresses. Each entity is judged separately.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,19 @@ use wire::messages::{AlterClientQuotasRequest, AlterClientQuotasResponse};
 use wire::types::ErrorCode;
 
 use crate::controller::bounds::check_length;
-use crate::controller::{Outcome, Refusal, Rules, check_parts};
+use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
 use crate::image::QuotaEntity;
 use crate::rests::{DECISION, Rests, each};
 
-/// Names of an entity. Two can be together, and a type may be named twice by mistake.
+/// Maximum number of names of an entity. Two can be combined, and a client may repeat a type by
+/// mistake.
 const NAMES_MAX: usize = 8;
 
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterClientQuotasRequest,
-) -> Outcome<AlterClientQuotasResponse> {
+) -> ControllerDecision<AlterClientQuotasResponse> {
     if let Err(refusal) = check_parts(request.entries.iter().map(|entry| entry.ops.len())) {
         return refused(request, &refusal).await;
     }
@@ -61,22 +62,22 @@ pub(crate) async fn handle(
     let mut entries = entries.await;
     entries.append(&mut outsized);
     let response = AlterClientQuotasResponse::default().with_entries(entries);
-    Outcome { records, response }
+    ControllerDecision { records, response }
 }
 
-/// No quota changes.
+/// Returns the same refusal for every entity; no quota changes.
 async fn refused(
     request: &AlterClientQuotasRequest,
     refusal: &Refusal,
-) -> Outcome<AlterClientQuotasResponse> {
+) -> ControllerDecision<AlterClientQuotasResponse> {
     let entries = each(&request.entries, |entry| told_as_asked(entry, refusal)).await;
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response: AlterClientQuotasResponse::default().with_entries(entries),
     }
 }
 
-/// Refuses what no entity has, before anything is made of it.
+/// Refuses an entity with too many or too long parts, before the parts are used.
 fn check_size(entry: &EntryData) -> Result<(), Refusal> {
     if entry.entity.len() > NAMES_MAX {
         let message = format!("An entity has {NAMES_MAX} names at most");
@@ -91,7 +92,7 @@ fn check_size(entry: &EntryData) -> Result<(), Refusal> {
     keys.try_for_each(|bytes| check_length(bytes, "key of a quota"))
 }
 
-/// A refusal of an entity as the request names it, of not more names than one has.
+/// Returns the refusal of an entity, with the names of the request, at most `NAMES_MAX` of them.
 fn told_as_asked(entry: &EntryData, refusal: &Refusal) -> response::EntryData {
     let (code, message) = Refusal::parts(Err(refusal.clone()));
     let names = entry.entity.iter().take(NAMES_MAX).map(|part| {
@@ -140,7 +141,7 @@ fn names(entity: QuotaEntity) -> Vec<response::EntityData> {
     entity.into_iter().map(name).collect()
 }
 
-/// An entity as Kafka's messages show it.
+/// Returns an entity formatted as in Kafka's messages.
 fn shown(entity: &QuotaEntity) -> String {
     let name = |(kind, name): (&String, &Option<String>)| {
         format!("{kind}={}", name.as_deref().unwrap_or("null"))

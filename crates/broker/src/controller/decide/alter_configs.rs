@@ -1,12 +1,12 @@
-//! `AlterConfigs` (key 33), versions 0-2: replaces all settings of a resource. Old clients only;
-//! see `incremental_alter_configs.rs`.
+//! `AlterConfigs` (key 33), versions 0-2: replaces all settings of a resource. Only old clients use
+//! it; see `incremental_alter_configs.rs`.
 
 use wire::messages::alter_configs_request::AlterConfigsResource;
 use wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{AlterConfigsRequest, AlterConfigsResponse};
 
-use crate::controller::configs::Named;
-use crate::controller::{Outcome, Refusal, Rules, check_parts};
+use crate::controller::configs::ResourceCounts;
+use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
 use crate::image::ResourceType;
 use crate::rests::{DECISION, Rests, each};
 
@@ -14,12 +14,12 @@ use crate::rests::{DECISION, Rests, each};
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterConfigsRequest,
-) -> Outcome<AlterConfigsResponse> {
+) -> ControllerDecision<AlterConfigsResponse> {
     let settings = request.resources.iter();
     if let Err(refusal) = check_parts(settings.map(|resource| resource.configs.len())) {
         return refused(request, &refusal).await;
     }
-    let mut named = Named::default();
+    let mut named = ResourceCounts::default();
     let mut rests = Rests::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
@@ -45,20 +45,20 @@ pub(crate) async fn handle(
     if request.validate_only {
         records.clear();
     }
-    Outcome {
+    ControllerDecision {
         records,
         response: AlterConfigsResponse::default().with_responses(responses),
     }
 }
 
-/// Nothing changes.
+/// Returns the same refusal for every resource; nothing changes.
 async fn refused(
     request: &AlterConfigsRequest,
     refusal: &Refusal,
-) -> Outcome<AlterConfigsResponse> {
+) -> ControllerDecision<AlterConfigsResponse> {
     let one = |resource| told(resource, Err(refusal.clone()));
     let responses = each(&request.resources, one).await;
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response: AlterConfigsResponse::default().with_responses(responses),
     }

@@ -1,9 +1,10 @@
-//! `AlterPartitionReassignments` (key 45), versions 0-1: gives partitions other replicas, or calls
-//! off what is under way.
+//! `AlterPartitionReassignments` (key 45), versions 0-1: gives partitions other replicas, or
+//! cancels a reassignment in progress.
 //!
-//! On one node the only replica that can be is this one. A partition of a directory that was a
-//! cluster's may still name others: it can be reduced to this node, at once, since this node has
-//! all there is. Version 1 brought the flag that forbids another number of replicas.
+//! On a single node, the only possible replica is this node. A partition of a directory that
+//! belonged to a cluster may still name other replicas: it can be reduced to this node immediately,
+//! because this node has all the data that exists. Version 1 added the flag that forbids changing
+//! the replication factor.
 
 use wire::messages::alter_partition_reassignments_request::ReassignablePartition;
 use wire::messages::alter_partition_reassignments_response::{
@@ -14,7 +15,7 @@ use wire::records::metadata::{MetadataRecord, PartitionChangeRecord};
 use wire::types::ErrorCode;
 
 use crate::controller::placement::{check_manual, directories_of};
-use crate::controller::{Outcome, Refusal, Rules, check_parts, quoted};
+use crate::controller::{ControllerDecision, Refusal, Rules, check_parts, quoted};
 use crate::image::PartitionImage;
 use crate::rests::{DECISION, Rests};
 
@@ -22,13 +23,13 @@ use crate::rests::{DECISION, Rests};
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &AlterPartitionReassignmentsRequest,
-) -> Outcome<AlterPartitionReassignmentsResponse> {
+) -> ControllerDecision<AlterPartitionReassignmentsResponse> {
     let mut records = Vec::new();
     let mut responses = Vec::new();
     let keeps_factor = !request.allow_replication_factor_change;
     let parts = request.topics.iter().map(|topic| topic.partitions.len());
     let allowed = check_parts(parts);
-    // To say no is little work.
+    // A refusal is little work.
     let weight = if allowed.is_ok() { DECISION } else { 1 };
     let mut rests = Rests::new();
     for topic in &request.topics {
@@ -59,7 +60,7 @@ pub(crate) async fn handle(
         .with_allow_replication_factor_change(request.allow_replication_factor_change)
         .with_error_message(None)
         .with_responses(responses);
-    Outcome { records, response }
+    ControllerDecision { records, response }
 }
 
 impl Rules<'_> {
@@ -94,7 +95,7 @@ impl Rules<'_> {
         }))
     }
 
-    /// Back to the replicas from before.
+    /// Returns the partition to its replicas from before the reassignment.
     fn call_off(
         &self,
         partition: &PartitionImage,
@@ -132,7 +133,8 @@ impl Rules<'_> {
                 ),
             ));
         }
-        // Nobody would ever copy what a further broker lacks.
+        // There is no replication, so no broker would ever copy the records that a new replica
+        // lacks.
         if let Some(other) = replicas.iter().find(|id| !partition.isr.contains(id)) {
             return Err(Refusal::new(
                 ErrorCode::InvalidReplicaAssignment,
@@ -149,7 +151,7 @@ impl Rules<'_> {
         Ok(Some(self.settled(partition, replicas)))
     }
 
-    /// These replicas, and no move any more.
+    /// Returns the change to these replicas, with the reassignment ended.
     fn settled(&self, partition: &PartitionImage, replicas: Vec<i32>) -> PartitionChangeRecord {
         let isr = partition.isr.iter().copied();
         let isr: Vec<i32> = isr.filter(|id| replicas.contains(id)).collect();

@@ -1,7 +1,9 @@
-//! `AlterUserScramCredentials` (key 51), version 0: sets and removes SCRAM credentials, each user judged by itself.
+//! `AlterUserScramCredentials` (key 51), version 0: sets and removes SCRAM credentials. Each user
+//! is judged separately.
 //!
-//! They are kept in the metadata as Kafka keeps them: what the client sends is the salted password, from which come the
-//! two keys that a server needs (RFC 5802), and only these are stored. Nobody is asked for them while there is no SASL.
+//! The metadata holds them as Kafka's does: the client sends the salted password, from which the
+//! broker derives the two keys that a server needs (RFC 5802), and stores only these. There is no
+//! SASL yet, so no client is authenticated with them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +23,13 @@ use wire::records::metadata::{
 use wire::types::ErrorCode;
 
 use crate::controller::bounds::{check_entities, check_length, check_text};
-use crate::controller::{Outcome, Refusal, check_count};
+use crate::controller::{ControllerDecision, Refusal, check_count};
 use crate::image::Image;
 use crate::rests::{DECISION, Rests, each};
 
 const SHA_256: i8 = 1;
 const SHA_512: i8 = 2;
-/// Of both mechanisms.
+/// Bound for both mechanisms.
 const ITERATIONS_MIN: i32 = 4096;
 const ITERATIONS_MAX: i32 = 16_384;
 
@@ -36,13 +38,13 @@ const _: () = assert!(
     "some number of iterations may be asked for"
 );
 
-type Judged = Result<MetadataRecord, Refusal>;
+type ScramDecision = Result<MetadataRecord, Refusal>;
 
 /// Decides on a request.
 pub(crate) async fn handle(
     image: &Image,
     request: &AlterUserScramCredentialsRequest,
-) -> Outcome<AlterUserScramCredentialsResponse> {
+) -> ControllerDecision<AlterUserScramCredentialsResponse> {
     let changes = request
         .deletions
         .len()
@@ -50,7 +52,7 @@ pub(crate) async fn handle(
     if let Err(refusal) = check_count(changes) {
         return refused(request, &refusal).await;
     }
-    let mut users: BTreeMap<&StrBytes, Judged> = BTreeMap::new();
+    let mut users: BTreeMap<&StrBytes, ScramDecision> = BTreeMap::new();
     let mut rests = Rests::new();
     for deletion in &request.deletions {
         judge(&mut users, &deletion.name, || removed(image, deletion));
@@ -65,14 +67,14 @@ pub(crate) async fn handle(
         told(user, judged.map(|record| records.push(record)))
     });
     let response = AlterUserScramCredentialsResponse::default().with_results(results.await);
-    Outcome { records, response }
+    ControllerDecision { records, response }
 }
 
-/// No user changes.
+/// Returns the same refusal for every user; no user changes.
 async fn refused(
     request: &AlterUserScramCredentialsRequest,
     refusal: &Refusal,
-) -> Outcome<AlterUserScramCredentialsResponse> {
+) -> ControllerDecision<AlterUserScramCredentialsResponse> {
     let deleted = request.deletions.iter().map(|deletion| &deletion.name);
     let set = request.upsertions.iter().map(|upsertion| &upsertion.name);
     let mut users = BTreeSet::new();
@@ -81,7 +83,7 @@ async fn refused(
         is_first.then(|| told(user, Err(refusal.clone())))
     });
     let results = results.await.into_iter().flatten().collect();
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response: AlterUserScramCredentialsResponse::default().with_results(results),
     }
@@ -95,11 +97,12 @@ fn told(user: &StrBytes, judged: Result<(), Refusal>) -> AlterUserScramCredentia
         .with_error_message(message)
 }
 
-/// A user is named once; whoever is refused already stays so.
+/// Judges a change of one user. A request may name a user only once, and a refused user stays
+/// refused.
 fn judge<'a>(
-    users: &mut BTreeMap<&'a StrBytes, Judged>,
+    users: &mut BTreeMap<&'a StrBytes, ScramDecision>,
     user: &'a StrBytes,
-    decide: impl FnOnce() -> Judged,
+    decide: impl FnOnce() -> ScramDecision,
 ) {
     let judged = match users.get(user) {
         None => decide(),
@@ -112,7 +115,7 @@ fn judge<'a>(
     users.insert(user, judged);
 }
 
-fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> Judged {
+fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> ScramDecision {
     check(&deletion.name, deletion.mechanism)?;
     check_length(deletion.name.len(), "name of a user")?;
     let key = (deletion.name.to_string(), deletion.mechanism);
@@ -126,11 +129,12 @@ fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> Judged {
     Ok(RemoveUserScramCredentialRecord { name, mechanism }.into())
 }
 
-fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> Judged {
+fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> ScramDecision {
     check(&upsertion.name, upsertion.mechanism)?;
     check_text(upsertion.name.len(), "name of a user")?;
     check_text(upsertion.salt.len(), "salt")?;
-    // A key that is longer than a block is hashed before it is used: how long that takes, the client would decide.
+    // HMAC hashes a key that is longer than a block before it uses it, so without this bound the
+    // client would decide how long that takes.
     check_text(upsertion.salted_password.len(), "salted password")?;
     let key = (upsertion.name.to_string(), upsertion.mechanism);
     if !image.scram().contains_key(&key) {
@@ -208,7 +212,7 @@ mod tests {
             .with_salted_password(Bytes::from(salted()))
     }
 
-    /// RFC 7677, section 3: the password "pencil", 4096 rounds.
+    /// Returns the salted password of RFC 7677, section 3: the password "pencil", 4096 rounds.
     fn salted() -> Vec<u8> {
         hex("c4a49510323ab4f952cac1fa99441939e78ea74d6be81ddf7096e87513dc615d")
     }
@@ -226,7 +230,7 @@ mod tests {
         let request = AlterUserScramCredentialsRequest::default()
             .with_deletions(deletions)
             .with_upsertions(upsertions);
-        let Outcome { records, response } = rested(handle(image, &request)).1;
+        let ControllerDecision { records, response } = rested(handle(image, &request)).1;
         let results = response.results.iter();
         let results = results.map(|result| (result.user.to_string(), result.error_code));
         (records, results.collect())

@@ -1,4 +1,4 @@
-//! `CreatePartitions` (key 37), versions 0-3: more partitions for topics that exist.
+//! `CreatePartitions` (key 37), versions 0-3: adds partitions to existing topics.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,9 @@ use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use wire::types::ErrorCode;
 
 use crate::controller::mutations::Gate;
-use crate::controller::{Outcome, RECORDS_PER_REQUEST_MAX, Refusal, Rules, check_count, too_large};
+use crate::controller::{
+    ControllerDecision, RECORDS_PER_REQUEST_MAX, Refusal, Rules, check_count, too_large,
+};
 use crate::rests::{DECISION, Rests, each};
 
 /// Decides on a request.
@@ -17,7 +19,7 @@ pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &CreatePartitionsRequest,
     gate: &Gate<'_>,
-) -> Outcome<CreatePartitionsResponse> {
+) -> ControllerDecision<CreatePartitionsResponse> {
     if let Err(refusal) = check_count(request.topics.len()) {
         return refused(request, &refusal).await;
     }
@@ -63,21 +65,21 @@ pub(crate) async fn handle(
     if request.validate_only {
         records.clear();
     }
-    Outcome {
+    ControllerDecision {
         records,
         response: CreatePartitionsResponse::default().with_results(results),
     }
 }
 
-/// No topic grows.
+/// Returns the same refusal for every topic; no topic grows.
 async fn refused(
     request: &CreatePartitionsRequest,
     refusal: &Refusal,
-) -> Outcome<CreatePartitionsResponse> {
+) -> ControllerDecision<CreatePartitionsResponse> {
     let told = |topic: &CreatePartitionsTopic| result(topic.name.as_str(), Err(refusal.clone()));
     let results = each(&request.topics, told).await;
     let response = CreatePartitionsResponse::default().with_results(results);
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response,
     }

@@ -1,9 +1,10 @@
 //! `CreateTopics` (key 19), versions 2-7.
 //!
-//! Version 5 brought the settings and the numbers of the new topic into the response, version 7 its
-//! id. Topics are judged one by one; those that pass are created together, or, with
-//! `validate_only`, not at all. Ours: the settings of so many topics are told in an answer; of the others the answer says, by
-//! the code that it has for that, that they are not.
+//! Version 5 added the settings, partition count and replication factor of the new topic to the
+//! response, version 7 its id. Topics are judged one by one; those that pass are created together,
+//! or, with `validate_only`, not created. Unlike Kafka, the response describes the settings of only
+//! the first `DESCRIBED_MAX` topics; for the others it carries the error code that the protocol has
+//! for settings that are not returned.
 
 use std::collections::BTreeMap;
 
@@ -15,23 +16,24 @@ use wire::types::ErrorCode;
 
 use crate::controller::mutations::Gate;
 use crate::controller::topic_name::MetricNames;
-use crate::controller::topics::{Created, NewTopic};
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::topics::{CheckedTopic, NewTopic};
+use crate::controller::{ControllerDecision, Refusal, Rules};
 use crate::names::METADATA_TOPIC;
 use crate::rests::{DECISION, Rests, each};
 use crate::topic_config::{BrokerSettings, DEFINITIONS, Source};
 
 const PARTITIONS_PER_REQUEST_MAX: i64 = 10_000;
-/// Topics of an answer whose settings are told: a topic takes 30 bytes to name, and kilobytes to describe.
+/// Topics of a response whose settings are returned: a topic takes 30 bytes to name, and kilobytes
+/// to describe.
 const DESCRIBED_MAX: usize = 1_000;
 
-/// Decides on a request. `random` gives the bits of topic ids.
+/// Decides on a request. `random` provides the bits of topic ids.
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &CreateTopicsRequest,
     random: &mut dyn FnMut() -> u64,
     gate: &Gate<'_>,
-) -> Outcome<CreateTopicsResponse> {
+) -> ControllerDecision<CreateTopicsResponse> {
     if partitions(rules, request) > PARTITIONS_PER_REQUEST_MAX {
         return refused(rules, request).await;
     }
@@ -50,7 +52,7 @@ pub(crate) async fn handle(
     for topic in wanted {
         let created = rules.create_topic(&new_topic(topic), &taken, random);
         let created = created.and_then(|created| {
-            // A count below zero was refused before; were it not, it would be too many.
+            // A negative count was refused before; if it were not, it would count as too many.
             gate.pass(usize::try_from(created.partitions).unwrap_or(usize::MAX))?;
             Ok(created)
         });
@@ -74,25 +76,30 @@ pub(crate) async fn handle(
     if request.validate_only {
         records.clear();
     }
-    Outcome {
+    ControllerDecision {
         records,
         response: CreateTopicsResponse::default().with_topics(results),
     }
 }
 
-/// No topic is created.
-async fn refused(rules: Rules<'_>, request: &CreateTopicsRequest) -> Outcome<CreateTopicsResponse> {
+/// Returns the same refusal for every topic; no topic is created.
+async fn refused(
+    rules: Rules<'_>,
+    request: &CreateTopicsRequest,
+) -> ControllerDecision<CreateTopicsResponse> {
     let message = "Excessively large number of partitions per request.";
     let refusal = Err(Refusal::new(ErrorCode::PolicyViolation, message));
     let told = |topic: &CreatableTopic| result(rules, topic.name.as_str(), &refusal, false);
     let results = each(&request.topics, told).await;
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response: CreateTopicsResponse::default().with_topics(results),
     }
 }
 
-/// How many partitions the request asks for in all; a topic that asks for none is work, too.
+/// Returns how many partitions the request asks for in total.
+///
+/// A topic that asks for none counts as one, because it is work too.
 fn partitions(rules: Rules<'_>, request: &CreateTopicsRequest) -> i64 {
     let count = |topic: &CreatableTopic| match topic.num_partitions {
         _ if !topic.assignments.is_empty() => {
@@ -126,7 +133,7 @@ fn new_topic(topic: &CreatableTopic) -> NewTopic<'_> {
 fn result(
     rules: Rules<'_>,
     name: &str,
-    created: &Result<Created, Refusal>,
+    created: &Result<CheckedTopic, Refusal>,
     describes: bool,
 ) -> CreatableTopicResult {
     let named =
@@ -152,7 +159,7 @@ fn result(
     }
 }
 
-/// Every setting of the new topic, with where it comes from, by name.
+/// Returns every setting of the new topic with its source, by name.
 fn settings(rules: Rules<'_>, own: &BTreeMap<String, String>) -> Vec<CreatableTopicConfigs> {
     let broker = BrokerSettings {
         image: rules.image,

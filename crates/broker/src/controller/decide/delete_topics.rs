@@ -1,7 +1,7 @@
 //! `DeleteTopics` (key 20), versions 1-6.
 //!
-//! Version 5 brought messages, version 6 deletion by id. A topic may be named once only, by name or
-//! by id; one that is named twice is not deleted at all.
+//! Version 5 added messages, version 6 deletion by id. A request may name a topic only once, by
+//! name or by id; a topic that is named twice is not deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use crate::controller::mutations::Gate;
-use crate::controller::{Outcome, Refusal, Rules, check_count};
+use crate::controller::{ControllerDecision, Refusal, Rules, check_count};
 use crate::rests::{DECISION, Rests, each};
 
 /// Decides on a request.
@@ -20,7 +20,7 @@ pub(crate) async fn handle(
     request: &DeleteTopicsRequest,
     version: i16,
     gate: &Gate<'_>,
-) -> Outcome<DeleteTopicsResponse> {
+) -> ControllerDecision<DeleteTopicsResponse> {
     if !rules.options.delete_topics {
         let refusal = if version < 3 {
             invalid("This version does not support topic deletion.")
@@ -36,7 +36,7 @@ pub(crate) async fn handle(
     if let Err(refusal) = check_count(named) {
         return refused(request, &refusal).await;
     }
-    let mut wanted = Wanted::default();
+    let mut wanted = TopicsToDelete::default();
     for name in &request.topic_names {
         wanted.add_name(name.as_str());
     }
@@ -78,16 +78,16 @@ pub(crate) async fn handle(
         .iter()
         .map(|(id, name)| result(Some(name), *id, Ok(())));
     let responses = deleted.chain(wanted.results).collect();
-    Outcome {
+    ControllerDecision {
         records,
         response: DeleteTopicsResponse::default().with_responses(responses),
     }
 }
 
-/// Topics that the request names.
+/// The topics that the request names.
 #[derive(Default)]
-struct Wanted {
-    /// Each name, and whether it was there more than once.
+struct TopicsToDelete {
+    /// Each name, and whether the request has it more than once.
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     names: BTreeMap<String, bool>,
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
@@ -95,7 +95,7 @@ struct Wanted {
     results: Vec<DeletableTopicResult>,
 }
 
-impl Wanted {
+impl TopicsToDelete {
     fn add_name(&mut self, name: &str) {
         let twice = self.names.contains_key(name);
         self.names.insert(name.to_owned(), twice);
@@ -110,7 +110,7 @@ impl Wanted {
         self.results.push(result(name, id, Err(refusal)));
     }
 
-    /// The topics to delete; the others get their result.
+    /// Returns the topics to delete, and adds the results of the others.
     async fn resolve(&mut self, rules: Rules<'_>) -> BTreeMap<TopicId, String> {
         let mut topics = BTreeMap::new();
         let mut spoiled = BTreeSet::new();
@@ -158,11 +158,11 @@ impl Wanted {
     }
 }
 
-/// No topic is deleted.
+/// Returns the same refusal for every topic; no topic is deleted.
 async fn refused(
     request: &DeleteTopicsRequest,
     refusal: &Refusal,
-) -> Outcome<DeleteTopicsResponse> {
+) -> ControllerDecision<DeleteTopicsResponse> {
     let by_name = request
         .topic_names
         .iter()
@@ -179,7 +179,7 @@ async fn refused(
         )
     });
     let response = DeleteTopicsResponse::default().with_responses(results.await);
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response,
     }

@@ -1,12 +1,12 @@
-//! `IncrementalAlterConfigs` (key 44), versions 0-1: sets, deletes, appends to and subtracts from
-//! single settings.
+//! `IncrementalAlterConfigs` (key 44), versions 0-1: sets and deletes single settings, and appends
+//! to and subtracts from lists.
 
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
-use crate::controller::configs::{Named, Operation};
-use crate::controller::{Outcome, Refusal, Rules, check_parts};
+use crate::controller::configs::{Operation, ResourceCounts};
+use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
 use crate::image::ResourceType;
 use crate::rests::{DECISION, Rests, each};
 
@@ -14,12 +14,12 @@ use crate::rests::{DECISION, Rests, each};
 pub(crate) async fn handle(
     rules: Rules<'_>,
     request: &IncrementalAlterConfigsRequest,
-) -> Outcome<IncrementalAlterConfigsResponse> {
+) -> ControllerDecision<IncrementalAlterConfigsResponse> {
     let settings = request.resources.iter();
     if let Err(refusal) = check_parts(settings.map(|resource| resource.configs.len())) {
         return refused(request, &refusal).await;
     }
-    let mut named = Named::default();
+    let mut named = ResourceCounts::default();
     let mut rests = Rests::new();
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
@@ -43,17 +43,17 @@ pub(crate) async fn handle(
         records.clear();
     }
     let response = IncrementalAlterConfigsResponse::default().with_responses(responses);
-    Outcome { records, response }
+    ControllerDecision { records, response }
 }
 
-/// Nothing changes.
+/// Returns the same refusal for every resource; nothing changes.
 async fn refused(
     request: &IncrementalAlterConfigsRequest,
     refusal: &Refusal,
-) -> Outcome<IncrementalAlterConfigsResponse> {
+) -> ControllerDecision<IncrementalAlterConfigsResponse> {
     let one = |resource| told(resource, Err(refusal.clone()));
     let responses = each(&request.resources, one).await;
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response: IncrementalAlterConfigsResponse::default().with_responses(responses),
     }

@@ -1,19 +1,21 @@
-//! `UnregisterBroker` (key 64), version 0: takes a broker that is gone out of the metadata.
+//! `UnregisterBroker` (key 64), version 0: removes a broker that no longer exists from the
+//! metadata.
 //!
-//! Others than this one can be known from a log that Kafka wrote. This node itself is refused: it is the only one, it
-//! answers the request, and without its registration nobody could produce or consume until its next start.
+//! A log that Kafka wrote may name other brokers. This node is refused: it is the only one, it
+//! answers the request, and without its registration no client could produce or consume until its
+//! next start.
 
 use wire::messages::{UnregisterBrokerRequest, UnregisterBrokerResponse};
 use wire::records::metadata::UnregisterBrokerRecord;
 use wire::types::{ErrorCode, NodeId};
 
-use crate::controller::{Outcome, Refusal, Rules};
+use crate::controller::{ControllerDecision, Refusal, Rules};
 
 /// Decides on a request.
 pub(crate) fn handle(
     rules: Rules<'_>,
     request: &UnregisterBrokerRequest,
-) -> Outcome<UnregisterBrokerResponse> {
+) -> ControllerDecision<UnregisterBrokerResponse> {
     let judged = judge(rules, NodeId(request.broker_id.0));
     let records = judged.as_ref().map(|record| vec![record.clone().into()]);
     let records = records.unwrap_or_default();
@@ -21,7 +23,7 @@ pub(crate) fn handle(
     let response = UnregisterBrokerResponse::default()
         .with_error_code(code)
         .with_error_message(message);
-    Outcome { records, response }
+    ControllerDecision { records, response }
 }
 
 fn judge(rules: Rules<'_>, id: NodeId) -> Result<UnregisterBrokerRecord, Refusal> {

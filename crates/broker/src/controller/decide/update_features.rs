@@ -1,9 +1,9 @@
-//! `UpdateFeatures` (key 57), versions 0-2: raises and lowers the levels that the cluster has agreed
-//! on. All features of a request change together, or none does.
+//! `UpdateFeatures` (key 57), versions 0-2: raises and lowers the finalized feature levels of the
+//! cluster. All features of a request change together, or none does.
 //!
-//! Version 1 brought kinds of change and validation alone; before, a flag allowed lowering. Lowering
-//! `metadata.version` is refused always: the log would hold records that the level does not have.
-//! The level of the Raft protocol is not in the hands of a single node.
+//! Version 1 added upgrade types and `validate_only`; before, a flag allowed lowering. Lowering
+//! `metadata.version` is always refused, because the log would hold records that the lower level
+//! does not have. A single node cannot change the level of the Raft protocol.
 
 use wire::StrBytes;
 use wire::messages::update_features_request::FeatureUpdateKey;
@@ -12,14 +12,14 @@ use wire::messages::{UpdateFeaturesRequest, UpdateFeaturesResponse};
 use wire::records::metadata::{FeatureLevelRecord, MetadataRecord, MetadataVersion};
 use wire::types::ErrorCode;
 
-use crate::controller::{Outcome, Refusal, Rules, check_count};
+use crate::controller::{ControllerDecision, Refusal, Rules, check_count};
 use crate::names::SUPPORTED_FEATURES;
 
 const KRAFT_VERSION: &str = "kraft.version";
 
 /// What a change may do.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FeatureChange {
     Upgrade,
     Downgrade,
     Unknown,
@@ -30,7 +30,7 @@ pub(crate) fn handle(
     rules: Rules<'_>,
     request: &UpdateFeaturesRequest,
     version: i16,
-) -> Outcome<UpdateFeaturesResponse> {
+) -> ControllerDecision<UpdateFeaturesResponse> {
     let mut records = Vec::new();
     if let Err(refusal) = check_count(request.feature_updates.len()) {
         return refused(&refusal);
@@ -44,22 +44,22 @@ pub(crate) fn handle(
     if request.validate_only {
         records.clear();
     }
-    // The level of the log itself first: it decides how the rest is written.
+    // The level of the log comes first: it decides how the other records are encoded.
     records.sort_by_key(|record| !is_metadata_version(record));
     let results = request.feature_updates.iter().filter(|_| version <= 1);
     let results = results.map(|update| {
         UpdatableFeatureResult::default()
             .with_feature(update.feature.clone())
-            // What Kafka says where nothing is wrong.
+            // Kafka's message for a success.
             .with_error_message(Some(StrBytes::from_static_str("NONE")))
     });
     let response = UpdateFeaturesResponse::default()
         .with_error_message(None)
         .with_results(results.collect());
-    Outcome { records, response }
+    ControllerDecision { records, response }
 }
 
-fn refused(refusal: &Refusal) -> Outcome<UpdateFeaturesResponse> {
+fn refused(refusal: &Refusal) -> ControllerDecision<UpdateFeaturesResponse> {
     let message = format!(
         "The update failed for all features since the following feature had an error: {}",
         refusal.message.as_deref().unwrap_or_default()
@@ -67,7 +67,7 @@ fn refused(refusal: &Refusal) -> Outcome<UpdateFeaturesResponse> {
     let response = UpdateFeaturesResponse::default()
         .with_error_code(refusal.code.code())
         .with_error_message(Some(StrBytes::from_string(message)));
-    Outcome {
+    ControllerDecision {
         records: Vec::new(),
         response,
     }
@@ -77,12 +77,12 @@ fn is_metadata_version(record: &MetadataRecord) -> bool {
     matches!(record, MetadataRecord::FeatureLevel(level) if level.name == MetadataVersion::FEATURE)
 }
 
-fn kind(update: &FeatureUpdateKey, version: i16) -> Kind {
+fn kind(update: &FeatureUpdateKey, version: i16) -> FeatureChange {
     match (version, update.upgrade_type) {
-        (0, _) if update.allow_downgrade => Kind::Downgrade,
-        (0, _) | (_, 1) => Kind::Upgrade,
-        (_, 2 | 3) => Kind::Downgrade,
-        _ => Kind::Unknown,
+        (0, _) if update.allow_downgrade => FeatureChange::Downgrade,
+        (0, _) | (_, 1) => FeatureChange::Upgrade,
+        (_, 2 | 3) => FeatureChange::Downgrade,
+        _ => FeatureChange::Unknown,
     }
 }
 
@@ -90,14 +90,14 @@ impl Rules<'_> {
     fn update_feature(
         &self,
         update: &FeatureUpdateKey,
-        kind: Kind,
+        kind: FeatureChange,
     ) -> Result<Option<MetadataRecord>, Refusal> {
         let (name, level) = (update.feature.as_str(), update.max_version_level);
         let invalid = |message: &str| {
             let message = format!("Invalid update version {level} for feature {name}. {message}");
             Err(Refusal::new(ErrorCode::InvalidUpdateVersion, message))
         };
-        if kind == Kind::Unknown {
+        if kind == FeatureChange::Unknown {
             return invalid("The controller does not support the given upgrade type.");
         }
         if level < 0 {
@@ -110,13 +110,13 @@ impl Rules<'_> {
             MetadataVersion::FEATURE => self.image.metadata_version().0,
             _ => self.image.feature(name),
         };
-        if level < current && kind == Kind::Upgrade {
+        if level < current && kind == FeatureChange::Upgrade {
             return invalid(
                 "Can't downgrade the version of this feature without setting the upgrade type to \
                  either safe or unsafe downgrade.",
             );
         }
-        if level > current && kind != Kind::Upgrade {
+        if level > current && kind != FeatureChange::Upgrade {
             return invalid("Can't downgrade to a newer version.");
         }
         if name == KRAFT_VERSION {

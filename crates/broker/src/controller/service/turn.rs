@@ -1,15 +1,17 @@
-//! One turn of the controller: decide on the newest image, append the records, wait until they are durable, replay
-//! them, hand the new image to all shards, answer.
+//! One turn of the controller: decide on the newest image, append the records, wait until they are
+//! durable, replay them, hand the new image to all shards, answer.
 //!
-//! Invariant: what was appended is in the image if, and only if, it became durable. So the part of a turn that follows the
-//! append runs in a task of its own, which nobody's leaving ends (a connection that is cut, a client that gives up), and
-//! which keeps the turn until the fate of the records is known. Records are refused before anything of them was taken,
-//! or durable, or the log failed for good on the way: then nobody knows what it holds, and the controller changes
-//! nothing any more until the next start. A disk without room is none of these: the turn waits for room, and the
-//! clients are told to ask again (`REQUEST_TIMED_OUT`) when that takes longer than they may be kept waiting. A decision on thousands
-//! of parts rests in between: nobody else has a turn meanwhile, so what it has looked at stays true. Before the append a turn has
-//! changed nothing: whoever waits for one, or is being decided on, is dropped with the client that asked, and refused when the
-//! broker stops.
+//! Invariant: what was appended is in the image if, and only if, it became durable. The part of a
+//! turn that follows the append therefore runs in its own task. That task does not end when the
+//! client gives up or its connection is cut, and it keeps the turn until the fate of the records is
+//! known. Either the records are refused before any of them is written, or they become durable, or
+//! the log fails permanently: then its content is unknown, and the controller changes nothing until
+//! the next start. A full disk is none of these: the turn waits for room, and if that takes longer
+//! than `PATIENCE`, clients get `REQUEST_TIMED_OUT`, which makes them retry.
+//!
+//! A decision on thousands of parts yields in between; no other turn runs meanwhile, so what it has
+//! read stays true. Before the append a turn has changed nothing: a request that waits for its
+//! turn, or is being decided on, is dropped with its client, and refused when the broker stops.
 
 use std::future::Future;
 use std::pin::pin;
@@ -23,26 +25,26 @@ use wire::types::ErrorCode;
 
 use super::Controller;
 use crate::controller::metadata_log::MetadataLogError;
-use crate::controller::{Outcome, Rules};
-use crate::image::Applied;
+use crate::controller::{ControllerDecision, Rules};
+use crate::image::ImagePosition;
 
-/// How long a client is kept waiting while the log waits for room, and how long a start is.
+/// How long a client, or a start, waits while the log waits for room.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl<P: Platform> Controller<P> {
-    /// One turn. After its decision nothing comes of it when the broker stops.
+    /// Runs one turn. If the broker stops, the decision is not carried out.
     pub(super) async fn turn<R>(
         &self,
-        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
         self.turn_unless(|| self.stopping.get(), decide).await
     }
 
-    /// The same for what a stop itself writes, too.
+    /// Runs one turn unless `is_over`; for the changes that a stop itself writes.
     pub(super) async fn turn_unless<R>(
         &self,
         is_over: impl Fn() -> bool,
-        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> Outcome<R>,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
         let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
         let image = self.image();
@@ -51,7 +53,7 @@ impl<P: Platform> Controller<P> {
             options: &self.options,
         };
         let mut random = || self.platform.random_u64();
-        let Outcome { records, response } = decide(rules, &mut random).await;
+        let ControllerDecision { records, response } = decide(rules, &mut random).await;
         let turn = turn?.map_err(|_| ErrorCode::NotController)?;
         if records.is_empty() {
             return Ok(response);
@@ -72,12 +74,17 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Writes records, and lets everybody know.
+    /// Writes records, and publishes the new image.
     async fn carry_out(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
         match self.commit(records).await {
             Ok(()) => {}
-            // What a client asks for makes no line.
+            // A client's request that is too large does not make a log line.
             Err(error @ MetadataLogError::TooLarge(_)) => return Err(error),
+            // The disk is not to blame: this is a fault of the broker.
+            Err(error @ MetadataLogError::Unfit(_)) => {
+                tracing::error!(%error, "a request was refused");
+                return Err(error);
+            }
             Err(error) => {
                 tracing::error!(%error, "cannot write to the metadata log");
                 return Err(error);
@@ -88,7 +95,7 @@ impl<P: Platform> Controller<P> {
         Ok(())
     }
 
-    /// Waits, however long, but not for room on the disk.
+    /// Waits for `what` without a limit, but gives up if it waits for room on the disk.
     async fn patiently<R>(&self, what: impl Future<Output = R>) -> Result<R, ErrorCode> {
         let mut what = pin!(what);
         loop {
@@ -100,14 +107,16 @@ impl<P: Platform> Controller<P> {
         }
     }
 
-    /// Makes records durable and applies them. Records that do not fit the image are refused before anything of them is
-    /// written: a start would pass over them, so what was answered would be undone.
+    /// Makes records durable and applies them.
+    ///
+    /// Refuses records that do not fit the image before any of them is written: the next start
+    /// would skip them, and so undo what the client was promised.
     async fn commit(&self, records: Vec<MetadataRecord>) -> Result<(), MetadataLogError> {
         let (mut next, before) = {
             let now = self.replayer.borrow();
             (now.clone(), now.image().applied())
         };
-        // What is too much is refused before anything is made of it.
+        // Records that are too long are refused before they are replayed.
         let encoded = self
             .log
             .encoded(&records, next.image().metadata_version())?;
@@ -124,7 +133,7 @@ impl<P: Platform> Controller<P> {
             "what is appended comes after what is applied"
         );
         next.advance(applied);
-        // Nobody else has changed it meanwhile: this is a turn, or a start.
+        // Only one turn, or the start, runs at a time, so the image is unchanged.
         assert!(
             self.replayer.borrow().image().applied() == before,
             "one turn at a time changes the image"
@@ -133,7 +142,7 @@ impl<P: Platform> Controller<P> {
         Ok(())
     }
 
-    /// The same before anybody is served: a disk without room ends the start.
+    /// Commits records before the broker serves clients: a full disk ends the start.
     pub(super) async fn commit_at_start(
         &self,
         records: Vec<MetadataRecord>,
@@ -141,8 +150,8 @@ impl<P: Platform> Controller<P> {
         self.at_start(self.commit(records)).await
     }
 
-    /// Begins the epoch of this run.
-    pub(super) async fn begin_epoch(&self) -> Result<Applied, MetadataLogError> {
+    /// Appends the leader change that begins the epoch of this run.
+    pub(super) async fn begin_epoch(&self) -> Result<ImagePosition, MetadataLogError> {
         self.at_start(self.log.append_leader_change()).await
     }
 
@@ -154,8 +163,9 @@ impl<P: Platform> Controller<P> {
         written.unwrap_or_else(|_| Err(self.log.trouble()))
     }
 
-    /// Applies records that are in the log: of a start, the one that began its epoch.
-    pub(super) fn replay(&self, records: Vec<MetadataRecord>, applied: Applied) {
+    /// Applies the records of a start that are already in the log, such as the one that began its
+    /// epoch.
+    pub(super) fn replay(&self, records: Vec<MetadataRecord>, applied: ImagePosition) {
         let mut replayer = self.replayer.borrow_mut();
         replayer.replay(records, applied, |_, error| {
             unreachable!("what does not fit is not written: {error}")

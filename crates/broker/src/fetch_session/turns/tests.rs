@@ -1,4 +1,4 @@
-//! Sessions in turns and at once: the same answers, and no turn of more than a piece.
+//! Sessions processed in pieces and at once: the same results, and no turn of more than a piece.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,7 +11,7 @@ use wire::types::{LeaderEpoch, Offset};
 use super::*;
 use crate::fetch_session::{TopicKey, bytes_of};
 
-/// What a future gives, and how often it let others have their turn.
+/// Returns a future's output, and how often the future yielded.
 fn turns<F: Future>(future: F) -> (F::Output, usize) {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -28,8 +28,8 @@ fn key(partition: i32) -> Key {
     (TopicKey::Name(topic.into()), partition / 3)
 }
 
-fn wanted(offset: i64) -> Wanted {
-    Wanted {
+fn wanted(offset: i64) -> PartitionFetch {
+    PartitionFetch {
         current_leader_epoch: LeaderEpoch::NONE,
         fetch_offset: Offset(offset),
         last_fetched_epoch: LeaderEpoch::NONE,
@@ -38,8 +38,13 @@ fn wanted(offset: i64) -> Wanted {
     }
 }
 
-fn asked(id: i32, epoch: i32, named: impl Iterator<Item = i32>, forgotten: Vec<Key>) -> Asked {
-    Asked {
+fn asked(
+    id: i32,
+    epoch: i32,
+    named: impl Iterator<Item = i32>,
+    forgotten: Vec<Key>,
+) -> SessionRequest {
+    SessionRequest {
         claim: SessionClaim { id, epoch },
         by_id: false,
         named: named.map(|one| (key(one), wanted(epoch.into()))).collect(),
@@ -47,8 +52,8 @@ fn asked(id: i32, epoch: i32, named: impl Iterator<Item = i32>, forgotten: Vec<K
     }
 }
 
-fn told(mark: u8) -> Told {
-    Told {
+fn told(mark: u8) -> AnswerState {
+    AnswerState {
         high_watermark: Offset((mark / 2).into()),
         log_start_offset: Offset::ZERO,
         urgent: mark.is_multiple_of(2),
@@ -58,7 +63,7 @@ fn told(mark: u8) -> Told {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Any sequence of fetches in a session, some that name many and some that name few.
+    /// Tests any sequence of fetches in a session, some with many partitions and some with few.
     #[test]
     fn a_session_in_turns_answers_as_one_at_once(
         first in 1..3000_i32,
@@ -73,15 +78,15 @@ proptest! {
             let forgotten: Vec<Key> = (from..from + forgets).map(key).collect();
             let ask = || asked(id, epoch, from..from + count, forgotten.clone());
             let at_once = {
-                let Asked { claim, by_id, named, forgotten } = ask();
+                let SessionRequest { claim, by_id, named, forgotten } = ask();
                 whole.borrow_mut().resolve(claim, by_id, named, &forgotten, now, 7)
             };
-            // In turns however few they are.
+            // In pieces, however few partitions there are.
             let (in_turns, _) = turns(resolve_many(&pieces, ask(), now, 7));
             prop_assert_eq!(&at_once, &in_turns);
             let Ok(mut resolved) = at_once else { break };
             let mut of_pieces = resolved.clone();
-            let tell: Vec<Told> = (0..resolved.partitions.len())
+            let tell: Vec<AnswerState> = (0..resolved.partitions.len())
                 .map(|index| told(mark.wrapping_mul(u8::try_from(index % 251).unwrap())))
                 .collect();
             let mentioned = whole.borrow_mut().answer(&mut resolved, &tell);
@@ -103,11 +108,11 @@ fn a_large_session_is_never_worked_on_for_more_than_a_piece_at_a_time() {
     let (first, rested) = turns(resolve(&sessions, asked(0, 0, 0..COUNT, vec![]), now, 7));
     let mut first = first.unwrap();
     assert!(first.id > 0 && rested >= least, "{rested} turns");
-    let tell: Vec<Told> = (0..COUNT).map(|one| told(u8::from(one == 7))).collect();
+    let tell: Vec<AnswerState> = (0..COUNT).map(|one| told(u8::from(one == 7))).collect();
     let (mentioned, rested) = turns(answer(&sessions, &mut first, &tell));
     assert_eq!(mentioned.len(), tell.len());
     assert!(rested >= least, "{rested} turns to tell");
-    // A few bytes of request.
+    // A request of a few bytes.
     let (next, rested) = turns(resolve(&sessions, asked(first.id, 1, 0..0, vec![]), now, 7));
     assert_eq!(next.unwrap().partitions.len(), tell.len());
     assert!(rested >= least, "{rested} turns to list");
@@ -120,7 +125,7 @@ fn a_large_session_is_never_worked_on_for_more_than_a_piece_at_a_time() {
     ));
     assert_eq!((last.unwrap().id, sessions.borrow().bytes()), (0, 0));
     assert!(rested >= 2 * least, "{rested} turns to forget");
-    // One that few remember takes none.
+    // A session of few partitions does not yield.
     let few = asked(0, 0, 0..3, vec![]);
     assert_eq!(turns(resolve(&sessions, few, now, 7)).1, 0);
 }
@@ -150,9 +155,9 @@ fn a_session_that_is_worked_on_refuses_others_and_goes_with_who_gives_up() {
     assert_eq!(gone, Err(ErrorCode::FetchSessionIdNotFound));
 }
 
-/// One client has a large session; another ends it while it is worked on, and a third's new one is given the same id, as
-/// chance may have it. `work` goes on with the first's in the end.
-fn with_an_id_that_is_given_out_again(work: impl AsyncFnOnce(&Sessions, Resolved)) {
+/// One client has a large session; another client ends it while it is being processed, and a third
+/// client's new session happens to get the same id. `work` then continues with the first session.
+fn with_an_id_that_is_given_out_again(work: impl AsyncFnOnce(&Sessions, ResolvedFetch)) {
     let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
     let now = Instant::now();
     let (first, _) = turns(resolve(&sessions, asked(0, 0, 0..5000, vec![]), now, 7));
@@ -170,7 +175,7 @@ fn with_an_id_that_is_given_out_again(work: impl AsyncFnOnce(&Sessions, Resolved
         turns(working);
         third
     };
-    // It knows what its own client asked for, and was told nothing of it so far.
+    // The session has its own client's partitions, and no answers so far.
     let (next, _) = turns(resolve(&sessions, asked(id, 1, 0..0, vec![]), now, 7));
     let mut next = next.unwrap();
     let keys: Vec<Key> = next.partitions.iter().map(|(key, _)| key.clone()).collect();
@@ -184,7 +189,7 @@ fn with_an_id_that_is_given_out_again(work: impl AsyncFnOnce(&Sessions, Resolved
 #[test]
 fn what_a_session_remembers_never_gets_into_another_that_has_its_id_by_now() {
     let now = Instant::now();
-    let go_on = async |sessions: &Sessions, first: Resolved| {
+    let go_on = async |sessions: &Sessions, first: ResolvedFetch| {
         let next = resolve(sessions, asked(first.id, 1, 0..0, vec![]), now, 7).await;
         let next = next.unwrap();
         assert_eq!(
@@ -194,8 +199,8 @@ fn what_a_session_remembers_never_gets_into_another_that_has_its_id_by_now() {
         );
     };
     with_an_id_that_is_given_out_again(go_on);
-    // All of it leaves the session.
-    let end = async |sessions: &Sessions, first: Resolved| {
+    // All partitions leave the session.
+    let end = async |sessions: &Sessions, first: ResolvedFetch| {
         let all = (0..5000).map(key).collect();
         let last = resolve(sessions, asked(first.id, 1, 0..0, all), now, 7).await;
         assert_eq!(last.unwrap().id, 0);
@@ -227,7 +232,7 @@ fn a_client_that_goes_away_takes_no_session_along_that_has_its_id_by_now() {
 
 #[test]
 fn an_answer_to_one_client_tells_nothing_to_the_session_that_has_its_id_by_now() {
-    // Many and few of them, told and withheld.
+    // Many and few partitions, answered and withheld.
     for (count, is_told) in [(5000, true), (3, true), (5000, false), (3, false)] {
         let sessions = RefCell::new(FetchSessions::new(10, 0, 1));
         let now = Instant::now();

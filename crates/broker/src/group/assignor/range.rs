@@ -1,8 +1,8 @@
-//! Range: each topic is cut into as many runs of neighbouring partitions as it has subscribers.
+//! Range: cuts each topic into as many runs of neighbouring partitions as it has subscribers.
 //!
-//! Static members come first, by their names, then the others by their ids; the first members get
-//! the longer runs. So topics with the same subscribers and the same number of partitions are cut
-//! alike, and what belongs together by key stays together.
+//! Static members come first, ordered by instance id, then the others, ordered by member id; the
+//! first members get the longer runs. Topics with the same subscribers and the same partition count
+//! are therefore cut alike, so partitions with the same keys stay with one member.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use wire::types::Uuid;
 
 use super::{ListIndex, Partitions, Question};
 
-/// Place of a member in the order in which topics are cut.
+/// A member's index in the order in which topics are cut.
 type Rank = usize;
 
 pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
@@ -37,7 +37,7 @@ pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
     ids.zip(given).collect()
 }
 
-/// Who subscribes by any of the lists, in order.
+/// Returns the members that subscribe by any of the lists, in order.
 fn of_any(lists: &[ListIndex], subscribers: &[Vec<Rank>]) -> Vec<Rank> {
     let ranks = lists.iter().filter_map(|list| subscribers.get(*list));
     let mut ranks: Vec<Rank> = ranks.flatten().copied().collect();
@@ -46,7 +46,7 @@ fn of_any(lists: &[ListIndex], subscribers: &[Vec<Rank>]) -> Vec<Rank> {
     ranks
 }
 
-/// Gives each subscriber its share of what is left, rounded up, until nothing is.
+/// Gives each subscriber in turn its share of the remaining partitions, rounded up.
 fn cut(topic: Uuid, count: i32, ranks: &[Rank], given: &mut [Partitions]) {
     let (mut next, mut left) = (0_i32, count.max(0));
     let mut subscribers = i32::try_from(ranks.len()).unwrap_or(i32::MAX);

@@ -1,4 +1,4 @@
-//! What assignors owe any group: complete, exclusive, subscribed, balanced, sticky.
+//! Properties of every assignment: complete, exclusive, subscribed, balanced, sticky.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn question(topics: &[i32], members: &[(&str, &[u128])]) -> Question {
     asked
 }
 
-/// One more member, with a list of its own.
+/// Adds a member with a list of its own.
 fn join(question: &mut Question, id: &str, topics: BTreeSet<Uuid>) {
     let member = Subscriber {
         lists: vec![question.lists.len()],
@@ -39,7 +39,7 @@ fn join(question: &mut Question, id: &str, topics: BTreeSet<Uuid>) {
     question.members.insert(text(id), member);
 }
 
-/// `member: topic/partitions ...`, one line each.
+/// Shows an assignment as `member: topic/partitions ...`, one line each.
 fn show(answer: &Answer) -> String {
     let lines = answer.iter().map(|(id, topics)| {
         let topics = topics.iter().map(|(topic, partitions)| {
@@ -61,7 +61,7 @@ fn remember(question: &mut Question, answer: &Answer) {
     }
 }
 
-/// Partitions that a member of `before` had and does not have in `after`.
+/// Counts the partitions that a member of `before` had and does not have in `after`.
 fn lost(before: &Answer, after: &Answer) -> usize {
     let mut count = 0;
     for (id, topics) in before {
@@ -102,7 +102,7 @@ fn check_owners(question: &Question, answer: &Answer) {
     assert_eq!(owned.len(), usize::try_from(wanted).unwrap(), "complete");
 }
 
-/// Nobody could give a partition to somebody who has at least two less.
+/// Asserts that no member can give a partition to one with at least two fewer.
 fn check_balance(question: &Question, answer: &Answer) {
     for (from, topics) in answer {
         for topic in topics.keys() {
@@ -161,8 +161,8 @@ fn uniform_levels_across_different_subscriptions() {
     assert_eq!(load(&answer[&text("a")]), 2, "{}", show(&answer));
 }
 
-/// Up to six topics of up to 12 partitions, members with any of them, and what they had before,
-/// which may be wrong in every way.
+/// Up to six topics of up to 12 partitions, and members with any subscriptions and any previous
+/// targets, including invalid ones.
 fn any_question() -> impl Strategy<Value = Question> {
     let topics = proptest::collection::vec(0..12i32, 1..6);
     let member = (
@@ -200,7 +200,8 @@ fn any_question() -> impl Strategy<Value = Question> {
     })
 }
 
-/// Each topic of each member would be two hundred million looks, and hold whoever asks for a minute.
+/// Visiting each topic of each member would take two hundred million lookups and block the caller
+/// for a minute.
 #[test]
 fn members_that_read_all_by_one_expression_are_one_list() {
     let topics: BTreeMap<Uuid, i32> = (0..4_000).map(|number| (topic(number), 1)).collect();
@@ -231,7 +232,8 @@ proptest! {
         }
     }
 
-    /// Members that share lists, and have two of them, get what they would get if each had one of its own.
+    /// Members that share lists, or have two of them, get the same partitions as with one list
+    /// each.
     #[test]
     fn it_does_not_matter_who_shares_a_list(
         mut asked in any_question(), shared in proptest::bits::u8::ANY, halves in proptest::bits::u8::ANY,
@@ -263,7 +265,8 @@ proptest! {
         prop_assert_eq!(Assignor::Uniform.assign(&asked), answer);
     }
 
-    /// When all read the same, a change moves no more than the numbers ask for.
+    /// When all members read the same topics, a change moves only the partitions that balance
+    /// requires.
     #[test]
     fn uniform_moves_as_little_as_it_can(
         mut asked in any_question(), gone in any::<prop::sample::Index>(), joins in 0..3usize,
@@ -285,7 +288,7 @@ proptest! {
         }
         let after = Assignor::Uniform.assign(&asked);
         check_owners(&asked, &after);
-        // What members that stayed gave away is what they had above their share.
+        // Members that stayed gave away only what exceeds their new share.
         let needed: usize = before
             .iter()
             .map(|(id, had)| load(had).saturating_sub(load(&after[id])))
@@ -296,8 +299,8 @@ proptest! {
     }
 }
 
-/// One member had everything that a hundred others read in ways of their own: whom to give each partition to is looked for
-/// in thousands of lists, though the group is small.
+/// One member had all partitions, and a hundred others subscribe in different ways: each receiver
+/// is looked up in thousands of lists, though the group is small.
 fn tangled() -> Question {
     let mut asked = Question {
         topics: (0..500).map(|number| (topic(number), 8)).collect(),
@@ -326,7 +329,7 @@ fn what_would_take_long_to_level_is_not_answered_at_once() {
     let asked = tangled();
     assert!(asked.weight() <= 20_000, "{}", asked.weight());
     assert!(Assignor::Uniform.assign_at_once(&asked).is_none());
-    // What others ask is answered, and alike.
+    // Other assignors and questions are answered, with the same result as without a limit.
     assert!(Assignor::Range.assign_at_once(&asked).is_some());
     let mut usual = question(&[20; 100], &[]);
     let read: BTreeSet<Uuid> = usual.topics.keys().copied().collect();

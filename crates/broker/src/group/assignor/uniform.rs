@@ -1,12 +1,14 @@
-//! Uniform: equal numbers of partitions, and as few moves as that takes.
+//! Uniform: balances partition counts with as few moves as possible.
 //!
-//! First every member keeps what it had and may still have. Then what nobody has goes to whoever
-//! has least of those that may have it. Then, as long as a member has at least two partitions more
-//! than another that may have one of them, the fullest such member gives one to the emptiest. Each
-//! gift makes the numbers more equal, so this ends; when all members subscribe to the same topics,
-//! nobody has more than one partition more than anybody else. Topics that are in the same lists have the same subscribers
-//! and are one class: within it partitions are interchangeable. Where lists overlap in so many ways that levelling takes
-//! too long, it ends early: the answer is right then, if not as level as it could be.
+//! 1. Every member keeps each partition that it had and still subscribes to.
+//! 2. Each unowned partition goes to the subscriber with the fewest partitions.
+//! 3. While a member has at least two partitions more than another that may own one of them, the
+//!    fullest such member gives one to the emptiest.
+//!
+//! Each gift makes the counts more equal, so step 3 ends; if all members subscribe to the same
+//! topics, their counts differ by at most one. Topics in the same lists have the same subscribers
+//! and form one class, within which partitions are interchangeable. If lists overlap in so many
+//! ways that step 3 takes too long, it stops early: the assignment is then valid but less balanced.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,10 +18,10 @@ use wire::types::Uuid;
 
 use super::{ListIndex, Partitions, Question};
 
-/// Looks for somebody to give to, in all: seconds' worth.
+/// Budget of lookups for a receiver in one assignment: seconds of work.
 const LOOKS_MAX: usize = 20_000_000;
 
-/// The same that a shard waits for: some milliseconds' worth.
+/// The same budget for an assignment that the shard waits for: some milliseconds of work.
 const LOOKS_AT_ONCE: usize = 200_000;
 
 const _: () = assert!(
@@ -31,7 +33,7 @@ pub(super) fn assign(question: &Question) -> BTreeMap<StrBytes, Partitions> {
     made(question, LOOKS_MAX).answer(question)
 }
 
-/// The same answer; `None` if that needs more looks than a shard can wait for.
+/// Computes the same assignment, or returns `None` if it needs more than `LOOKS_AT_ONCE` lookups.
 pub(super) fn assign_at_once(question: &Question) -> Option<BTreeMap<StrBytes, Partitions>> {
     let plan = made(question, LOOKS_AT_ONCE);
     (plan.looks.get() > 0).then(|| plan.answer(question))
@@ -45,26 +47,26 @@ fn made(question: &Question, looks: usize) -> Plan {
     plan
 }
 
-/// A member, by its place in the order of ids.
+/// A member's index in the order of member ids.
 type Index = usize;
 
 struct Plan {
     classes: Vec<Class>,
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     class_of: BTreeMap<Uuid, usize>,
     members: Vec<Holder>,
-    /// Those who subscribe by a list, with their loads.
+    /// For each list, its subscribers with their loads.
     lists: Vec<Loads>,
     /// Every member with its load.
     by_load: Loads,
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     taken: BTreeSet<(Uuid, i32)>,
-    /// Looks for somebody to give to that are left.
+    /// Lookups for a receiver that are left.
     looks: Cell<usize>,
 }
 
 /// Members with their loads.
-// Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+// Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
 type Loads = BTreeSet<(usize, Index)>;
 
 /// Topics that are in the same lists.
@@ -76,10 +78,10 @@ struct Class {
 #[derive(Default)]
 struct Holder {
     load: usize,
-    /// What it subscribes by.
+    /// The lists that it subscribes by.
     lists: Vec<ListIndex>,
-    /// What it has, by class.
-    // Bounded: lives while one assignment is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    /// The partitions that it owns, by class.
+    // Bounded: lives during one assignment of a group of at most `groups::weight::GROUP_BYTES_MAX`.
     holds: BTreeMap<usize, Vec<(Uuid, i32)>>,
 }
 
@@ -98,7 +100,7 @@ impl Plan {
                 ..Holder::default()
             });
         }
-        // Those with few subscribers first: they have least choice.
+        // Classes with few subscribers go first: they have the least choice.
         let mut alike: Vec<_> = question.classes().into_iter().collect();
         alike.sort_by_cached_key(|(within, _)| {
             let sizes = within.iter().filter_map(|list| lists.get(*list));
@@ -165,7 +167,7 @@ impl Plan {
         }
     }
 
-    /// Who gives a partition of which class to whom.
+    /// Returns the giver, the class of the partition and the receiver of the next move.
     fn next_gift(&self) -> Option<(Index, usize, Index)> {
         self.by_load
             .iter()

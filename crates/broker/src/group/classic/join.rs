@@ -1,7 +1,7 @@
-//! `JoinGroup`: members enter, come back with an id, change what they offer.
+//! `JoinGroup`: a member joins, rejoins with its id, or changes the protocols that it offers.
 //!
-//! Order of the checks: room for the member, protocol, then who it is (new, static, expected back,
-//! known).
+//! Order of the checks: room for the member, protocol, then the kind of member (new, static, one
+//! whose id was handed out, known).
 
 use bytes::Bytes;
 use wire::messages::JoinGroupResponse;
@@ -10,8 +10,8 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{
-    ClassicGroup, Effects, Member, NEW_MEMBER_TIMEOUT, PENDING_MEMBERS_MAX, Protocols, Reply,
-    State, Store, Then, Token, after,
+    ClassicGroup, ClassicGroupState, Effects, Member, NEW_MEMBER_TIMEOUT, PENDING_MEMBERS_MAX,
+    Protocols, Reply, Store, Then, Token, after,
 };
 use crate::group::Now;
 
@@ -20,30 +20,30 @@ use crate::group::Now;
 pub struct Join {
     /// Empty for a member without an id.
     pub member_id: StrBytes,
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
     /// Client id.
     pub client_id: StrBytes,
     /// Address, with a leading slash.
     pub client_host: StrBytes,
-    /// How long it may be silent.
+    /// Session timeout.
     pub session_timeout_ms: i32,
-    /// How long it may take to join a rebalance.
+    /// Rebalance timeout: how long the member may take to rejoin.
     pub rebalance_timeout_ms: i32,
-    /// Kind of group.
+    /// Protocol type.
     pub protocol_type: StrBytes,
-    /// What it offers.
+    /// The protocols that the member offers.
     pub protocols: Protocols,
-    /// The id it gets if it needs one. Unique.
+    /// The id that the member gets if it needs one; unique.
     pub fresh_id: StrBytes,
-    /// The client comes back with the id it is given before it is a member (version 4).
+    /// The client rejoins with the id that it is given before it becomes a member (version 4).
     pub id_required: bool,
-    /// The client knows of assignments that the leader need not compute (version 9).
+    /// The client supports a leader that need not compute the assignment (version 9).
     pub can_skip_assignment: bool,
 }
 
 impl ClassicGroup {
-    /// Handles a join. `is_new` says that the group is not in the log yet.
+    /// Handles a join; `is_new` means that the group is not in the log yet.
     pub fn join(&mut self, join: Join, is_new: bool, token: Token, now: Now) -> Effects {
         let mut effects = Effects::default();
         let id = join.member_id.clone();
@@ -102,14 +102,15 @@ impl ClassicGroup {
             .is_some_and(|member| member.protocols == join.protocols);
         let leads = self.leader.as_ref() == Some(&id);
         match self.state {
-            // A reply was lost, or a follower asks without need: tell it where the group is.
-            State::CompletingRebalance if same => {
+            // The answer was lost, or a follower rejoins without need: the current generation is
+            // the answer.
+            ClassicGroupState::CompletingRebalance if same => {
                 effects.replies.push((token, Reply::Join(self.joined(&id))));
             }
-            State::Stable if same && !leads => {
+            ClassicGroupState::Stable if same && !leads => {
                 effects.replies.push((token, Reply::Join(self.joined(&id))));
             }
-            State::Empty => effects.refuse_join(token, id, ErrorCode::UnknownMemberId),
+            ClassicGroupState::Empty => effects.refuse_join(token, id, ErrorCode::UnknownMemberId),
             _ => {
                 self.update(&id, &join, Some(token), effects);
                 self.rebalance_or_complete(now, effects);
@@ -118,7 +119,9 @@ impl ClassicGroup {
     }
 
     fn add(&mut self, id: &StrBytes, join: Join, token: Token, now: Now, effects: &mut Effects) {
-        if self.state == State::PreparingRebalance && self.previous == State::Empty {
+        if self.state == ClassicGroupState::PreparingRebalance
+            && self.previous == ClassicGroupState::Empty
+        {
             self.joined_meanwhile = true;
         }
         if let Some(instance) = &join.instance_id {
@@ -146,8 +149,9 @@ impl ClassicGroup {
         self.rebalance_or_complete(now, effects);
     }
 
-    /// Takes over what a member offers now. A join of it that still waited will not be waited for
-    /// by its client.
+    /// Replaces what a member offers.
+    ///
+    /// An earlier join of the member is refused: the client no longer waits for its answer.
     pub(super) fn update(
         &mut self,
         id: &StrBytes,
@@ -166,7 +170,8 @@ impl ClassicGroup {
         }
     }
 
-    /// What a member is told of the current generation; the leader also learns who is in it.
+    /// Returns the `JoinGroup` response for the current generation; the leader also gets the
+    /// members.
     pub(super) fn joined(&self, id: &StrBytes) -> JoinGroupResponse {
         let leads = self.leader.as_ref() == Some(id);
         let members = if leads { self.membership() } else { Vec::new() };
@@ -197,19 +202,19 @@ impl ClassicGroup {
         let max = self.limits.members_max;
         let member = self.members.get(id);
         match self.state {
-            State::Empty => true,
-            State::PreparingRebalance => {
+            ClassicGroupState::Empty => true,
+            ClassicGroupState::PreparingRebalance => {
                 member.is_some_and(|member| member.awaiting_join.is_some())
                     || self.joins_waiting() < max
             }
-            State::CompletingRebalance | State::Stable => {
+            ClassicGroupState::CompletingRebalance | ClassicGroupState::Stable => {
                 member.is_some() || self.members.len() < max
             }
         }
     }
 
     fn supports(&self, protocol_type: &StrBytes, protocols: &Protocols) -> bool {
-        if self.state == State::Empty {
+        if self.state == ClassicGroupState::Empty {
             return !protocol_type.is_empty() && !protocols.is_empty();
         }
         self.protocol_type.as_ref() == Some(protocol_type)
@@ -233,7 +238,7 @@ impl Effects {
     }
 }
 
-/// A join that failed.
+/// Returns the response to a join that failed.
 pub fn join_refused(member_id: StrBytes, error: ErrorCode) -> JoinGroupResponse {
     JoinGroupResponse::default()
         .with_member_id(member_id)

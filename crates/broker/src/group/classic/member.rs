@@ -1,4 +1,5 @@
-//! A member of a classic group, and the protocols it offers; the members of a group, with the count of what they offer.
+//! A member of a classic group with the protocols that it offers, and the group's count of offered
+//! protocols.
 
 use std::collections::BTreeSet;
 
@@ -8,27 +9,28 @@ use wire::protocol::StrBytes;
 
 use crate::group::classic::{ClassicGroup, PENDING_BYTES, Token};
 
-/// Protocols in the member's order of preference, each with its opaque metadata.
+/// Protocols in the member's order of preference, each with opaque metadata.
 pub type Protocols = Vec<(StrBytes, Bytes)>;
 
 /// A member.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member {
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
     /// Client id.
     pub client_id: StrBytes,
     /// Address, with a leading slash.
     pub client_host: StrBytes,
-    /// How long it may take to join a rebalance.
+    /// Rebalance timeout: how long the member may take to rejoin.
     pub rebalance_timeout_ms: i32,
-    /// How long it may be silent.
+    /// Session timeout.
     pub session_timeout_ms: i32,
-    /// What it offers.
+    /// The protocols that it offers.
     pub protocols: Protocols,
-    /// What it was assigned.
+    /// Its assignment.
     pub assignment: Bytes,
-    /// True until its first rebalance completed: it can expire even while its join waits.
+    /// True until its first rebalance completes; until then it can expire even while its join
+    /// waits.
     pub(super) is_new: bool,
     pub(super) awaiting_join: Option<Token>,
     pub(super) awaiting_sync: Option<Token>,
@@ -36,7 +38,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Metadata it gave for a protocol, empty when it does not offer it.
+    /// Returns its metadata for a protocol, empty when it does not offer the protocol.
     pub fn metadata(&self, protocol: &StrBytes) -> Bytes {
         let offered = self.protocols.iter().find(|(name, _)| name == protocol);
         offered
@@ -44,12 +46,12 @@ impl Member {
             .unwrap_or_default()
     }
 
-    /// The names of its protocols, each once.
+    /// Returns the names of its protocols, each once.
     pub(super) fn offers(&self) -> BTreeSet<&StrBytes> {
         self.protocols.iter().map(|(name, _)| name).collect()
     }
 
-    /// The protocol it likes most of those that everybody offers.
+    /// Returns its most preferred protocol among the candidates, which every member offers.
     pub(super) fn vote(&self, candidates: &BTreeSet<&StrBytes>) -> Option<StrBytes> {
         let names = self.protocols.iter().map(|(name, _)| name);
         names
@@ -58,16 +60,16 @@ impl Member {
             .cloned()
     }
 
-    /// True when silence is no sign of death: a request of it waits here.
+    /// Returns true when the session cannot expire because a request of the member waits here.
     pub(super) fn is_waiting(&self) -> bool {
         !self.is_new && (self.awaiting_join.is_some() || self.awaiting_sync.is_some())
     }
 }
 
-/// What a member takes beside what it says: places in maps.
+/// Bytes that a member takes beside its own texts and protocols: entries in maps.
 pub(super) const BYTES: usize = 1024;
 
-/// Bytes of a member.
+/// Returns the bytes of a member.
 fn bytes_of_member(id: &StrBytes, member: &Member) -> usize {
     let texts = texts_of(
         id,
@@ -80,7 +82,7 @@ fn bytes_of_member(id: &StrBytes, member: &Member) -> usize {
         .saturating_add(bytes_of(&member.protocols))
 }
 
-/// Bytes of what a member and its client are called: up to 32 KiB each.
+/// Returns the bytes of the ids and names of a member and its client, up to 32 KiB each.
 pub(super) fn texts_of(
     id: &StrBytes,
     client_id: &StrBytes,
@@ -93,7 +95,7 @@ pub(super) fn texts_of(
         .saturating_add(instance_id.map_or(0, |instance| instance.len()))
 }
 
-/// Bytes of what a member offers.
+/// Returns the bytes of the protocols that a member offers.
 pub(super) fn bytes_of(protocols: &Protocols) -> usize {
     let each = protocols.iter();
     each.fold(0, |all: usize, (name, metadata)| {
@@ -103,7 +105,7 @@ pub(super) fn bytes_of(protocols: &Protocols) -> usize {
 }
 
 impl ClassicGroup {
-    /// Takes a member in; returns the one that was there under the id.
+    /// Adds a member and returns the previous member with this id.
     pub(super) fn enroll(&mut self, id: &StrBytes, member: Member) -> Option<Member> {
         for name in member.offers() {
             *self.offered.entry(name.clone()).or_default() += 1;
@@ -117,14 +119,14 @@ impl ClassicGroup {
         before
     }
 
-    /// Takes a member out.
+    /// Removes a member and returns it.
     pub(super) fn strike(&mut self, id: &StrBytes) -> Option<Member> {
         let member = self.members.remove(id)?;
         self.withdraw(id, &member);
         Some(member)
     }
 
-    /// A member offers something else from now on.
+    /// Replaces the protocols that a member offers.
     pub(super) fn reoffer(&mut self, id: &StrBytes, protocols: &Protocols) {
         let known = self.members.get(id);
         if known.is_none_or(|member| member.protocols == *protocols) {
@@ -152,7 +154,7 @@ impl ClassicGroup {
         }
     }
 
-    /// An id was handed out, and is waited for.
+    /// Notes that a member id was handed out, to be used before `until`.
     pub(super) fn await_joiner(&mut self, id: StrBytes, until: Instant) {
         let bytes = PENDING_BYTES.saturating_add(id.len());
         if self.pending_joins.insert(id, until).is_none() {
@@ -160,7 +162,7 @@ impl ClassicGroup {
         }
     }
 
-    /// An id is not waited for any more.
+    /// Forgets a member id that was handed out.
     pub(super) fn stop_awaiting(&mut self, id: &StrBytes) {
         if self.pending_joins.remove(id).is_some() {
             let bytes = PENDING_BYTES.saturating_add(id.len());
@@ -172,13 +174,13 @@ impl ClassicGroup {
         }
     }
 
-    /// Takes note of what the members have been assigned.
+    /// Updates the bytes of the members' assignments.
     pub(super) fn weigh_assignments(&mut self) {
         let assigned = self.members.values().map(|member| member.assignment.len());
         self.assigned_bytes = assigned.fold(0, usize::saturating_add);
     }
 
-    /// True when every member offers the protocol.
+    /// Returns true when every member offers the protocol.
     pub(super) fn is_offered_by_all(&self, name: &StrBytes) -> bool {
         let count = self.offered.get(name).copied().unwrap_or(0);
         assert!(

@@ -1,10 +1,10 @@
-//! Random lives of a group: clients that join, sync, fall silent, come back, leave, ask twice;
-//! appends that fail.
+//! Random histories of a group: clients that join, sync, fall silent, rejoin, leave, repeat
+//! requests; appends that fail.
 //!
-//! Checked: the generation never falls; within one generation everybody has the assignment of one
-//! and the same sync of the leader; nobody is answered twice (in [`Bench::take`]) and, once the
-//! appends are through and every timeout has passed, everybody has been answered. Not checked here:
-//! what is in the log (see the tests of `groups`).
+//! Checked: the generation never decreases; within one generation all members have assignments from
+//! the same sync of the leader; no request is answered twice (in [`Bench::take`]), and every
+//! request is answered once the appends are done and every timeout has passed. Not checked here:
+//! the records in the log (see the tests of `groups`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,15 +12,15 @@ use proptest::prelude::*;
 use wire::types::ErrorCode;
 
 use super::tests::{Bench, again, old_client, text};
-use super::{Join, Reply, State};
+use super::{ClassicGroupState, Join, Reply};
 
 const CLIENTS: u8 = 5;
-/// Rebalance timeouts that nobody checks.
+/// Rebalance timeouts that the broker does not validate.
 const TIMES: [i32; 5] = [i32::MIN, -1, 0, 1, i32::MAX];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Joins with what the client knows of itself; `changed` offers something else than before.
+    /// Joins with what the client knows of itself; `changed` offers other protocols than before.
     Join {
         client: u8,
         changed: bool,
@@ -35,7 +35,7 @@ enum Step {
     Leave {
         client: u8,
     },
-    /// The client forgets who it was (a restart).
+    /// The client forgets its member id (a restart).
     Forget {
         client: u8,
     },
@@ -73,10 +73,10 @@ struct Client {
 struct World {
     bench: Bench,
     clients: Vec<Client>,
-    /// Who asked, by token.
+    /// The client of each token.
     asked: BTreeMap<u64, (u8, bool)>,
     seen: BTreeSet<u64>,
-    /// The mark of the sync whose assignments a generation has.
+    /// The mark of the sync that made the assignments of a generation.
     marks: BTreeMap<i32, String>,
     next: u32,
 }
@@ -181,7 +181,7 @@ impl World {
         self.bench.stored(store, outcome);
     }
 
-    /// Clients read their answers.
+    /// Delivers the answers to the clients.
     fn hear(&mut self) {
         let fresh: Vec<u64> = self.bench.replies.keys().copied().collect();
         for token in fresh.into_iter().filter(|token| self.seen.insert(*token)) {
@@ -243,18 +243,18 @@ impl World {
                 .all(|id| !group.members.contains_key(id))
         );
         let waits = |wait: fn(&super::Member) -> bool| group.members.values().any(wait);
-        if group.state() != State::CompletingRebalance {
+        if group.state() != ClassicGroupState::CompletingRebalance {
             assert!(
                 !waits(|member| member.awaiting_sync.is_some()),
                 "a sync waits for nothing"
             );
         }
-        if group.state() == State::Empty {
+        if group.state() == ClassicGroupState::Empty {
             assert!(group.members.is_empty());
         }
     }
 
-    /// Everything comes to rest: appends end, timeouts pass.
+    /// Ends all appends and lets all timeouts pass.
     fn rest(&mut self) {
         for _ in 0..50 {
             while self
@@ -282,13 +282,13 @@ proptest! {
             world.check();
         }
         world.rest();
-        prop_assert_eq!(world.bench.group.state(), State::Empty);
+        prop_assert_eq!(world.bench.group.state(), ClassicGroupState::Empty);
         for token in world.asked.keys() {
             prop_assert!(world.bench.replies.contains_key(token), "{} was never answered", token);
         }
     }
 
-    /// Checked in [`Bench::pass`]: what was dealt with at a time is not due again at that time.
+    /// The check is in [`Bench::pass`]: work that was done at a time is not due again at that time.
     #[test]
     fn whatever_times_members_name_time_goes_on(
         steps in prop::collection::vec(step(prop::sample::select(&TIMES[..])), 1..120),

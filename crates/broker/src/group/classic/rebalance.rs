@@ -1,8 +1,8 @@
 //! Rebalances: how they begin, when the join phase ends, and what the next generation is.
 //!
-//! A first rebalance waits for `initial_rebalance_delay`, again and again while members keep
-//! coming, up to the longest rebalance timeout. Later ones end when every member has joined, or at
-//! the longest rebalance timeout without those that have not (static members stay, joined or not).
+//! A first rebalance waits for `initial_rebalance_delay`, and again as long as members keep
+//! joining, up to the longest rebalance timeout. Later ones end when every member has joined, or at
+//! the longest rebalance timeout without the missing members (static members stay, joined or not).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,10 +13,12 @@ use wire::messages::SyncGroupResponse;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{ABSENCE_MIN, CONSUMER, ClassicGroup, Effects, Reply, State, Store, Then, after};
+use super::{
+    ABSENCE_MIN, CONSUMER, ClassicGroup, ClassicGroupState, Effects, Reply, Store, Then, after,
+};
 use crate::group::{Now, subscription};
 
-/// When the join phase is looked at again.
+/// When the join phase is checked next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JoinTimer {
     pub(super) at: Instant,
@@ -25,41 +27,43 @@ pub(super) struct JoinTimer {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum JoinPhase {
-    /// The first rebalance of an empty group.
+    /// The first rebalance of an empty group; it may be extended.
     Initial {
         delay: Duration,
         remaining: Duration,
     },
-    /// Any other: it ends here.
+    /// Any other rebalance; it ends when the timer fires.
     Final,
 }
 
 impl ClassicGroup {
     pub(super) fn rebalance_or_complete(&mut self, now: Now, effects: &mut Effects) {
-        if self.state == State::PreparingRebalance {
+        if self.state == ClassicGroupState::PreparingRebalance {
             self.complete_if_joined(now, effects);
         } else {
             self.prepare_rebalance(now, effects);
         }
     }
 
-    /// Ends a join phase that has nobody left to wait for; the initial one ends by its timer only.
+    /// Ends a join phase that waits for no member.
+    ///
+    /// Only the timer ends an initial join phase.
     pub(super) fn complete_if_joined(&mut self, now: Now, effects: &mut Effects) {
-        let preparing = self.state == State::PreparingRebalance;
-        if preparing && self.previous != State::Empty && self.has_all_joined() {
+        let preparing = self.state == ClassicGroupState::PreparingRebalance;
+        if preparing && self.previous != ClassicGroupState::Empty && self.has_all_joined() {
             self.complete_join(now, effects);
         }
     }
 
     pub(super) fn prepare_rebalance(&mut self, now: Now, effects: &mut Effects) {
-        if self.state == State::CompletingRebalance {
+        if self.state == ClassicGroupState::CompletingRebalance {
             self.end_syncs(Err(ErrorCode::RebalanceInProgress), now, effects);
         }
         self.storing = None;
         self.pending_syncs.clear();
         self.sync_deadline = None;
-        let initial = self.state == State::Empty;
-        self.enter(State::PreparingRebalance, now);
+        let initial = self.state == ClassicGroupState::Empty;
+        self.enter(ClassicGroupState::PreparingRebalance, now);
         if initial {
             let delay = self.limits.initial_rebalance_delay;
             let longest = self.rebalance_timeout();
@@ -77,7 +81,7 @@ impl ClassicGroup {
         }
     }
 
-    /// The join timer went off.
+    /// Handles the join timer: extends an initial join phase or ends the join phase.
     pub(super) fn end_join_phase(&mut self, timer: JoinTimer, now: Now, effects: &mut Effects) {
         match timer.phase {
             JoinPhase::Initial { delay, remaining }
@@ -109,7 +113,7 @@ impl ClassicGroup {
             self.remove(id, effects);
         }
         if !self.members.is_empty() && !self.elect_joined_leader() {
-            // Static members only, and none of them is here: they are waited for.
+            // Only static members are left and none of them has joined: the group waits for them.
             self.wait_for_joins_until(now.at + self.rebalance_timeout().max(ABSENCE_MIN));
             return;
         }
@@ -119,14 +123,14 @@ impl ClassicGroup {
         self.pending_syncs.clear();
         if self.members.is_empty() {
             self.leader = None;
-            self.enter(State::Empty, now);
+            self.enter(ClassicGroupState::Empty, now);
             let metadata = self.metadata(&BTreeMap::new());
             effects.stores.push(Store {
                 metadata,
                 then: Then::Emptied,
             });
         } else {
-            self.enter(State::CompletingRebalance, now);
+            self.enter(ClassicGroupState::CompletingRebalance, now);
             self.begin_generation(now, effects);
         }
     }
@@ -153,7 +157,7 @@ impl ClassicGroup {
         self.sync_deadline = Some(now.at + self.rebalance_timeout());
     }
 
-    /// Answers every waiting sync: with the member's assignment, or with an error that voids the
+    /// Answers every waiting sync with the member's assignment, or with an error, which clears the
     /// assignments.
     pub(super) fn end_syncs(
         &mut self,
@@ -180,7 +184,7 @@ impl ClassicGroup {
         self.weigh_assignments();
     }
 
-    /// What is left of the wait of a first rebalance, at most the time that it waits at once.
+    /// Returns the next wait of an initial join phase, at most the time that remains.
     fn initial_delay(&self, remaining: Duration) -> Duration {
         self.limits.initial_rebalance_delay.min(remaining)
     }
@@ -196,7 +200,9 @@ impl ClassicGroup {
         self.joins_waiting() == self.members.len() && self.pending_joins.is_empty()
     }
 
-    /// The longest time that a member may take, and never none: clients and records name any number.
+    /// Returns the longest rebalance timeout of the members, and at least one millisecond.
+    ///
+    /// Clients and records may name any number.
     pub(super) fn rebalance_timeout(&self) -> Duration {
         let longest = self
             .members
@@ -206,7 +212,7 @@ impl ClassicGroup {
         Duration::from_millis(u64::try_from(longest.unwrap_or(0)).unwrap_or(0).max(1))
     }
 
-    /// Makes sure that the leader is among those that joined; false when nobody did.
+    /// Ensures that the leader has joined; returns false when no member has.
     fn elect_joined_leader(&mut self) -> bool {
         let joined = |id: &StrBytes| {
             self.members
@@ -227,8 +233,8 @@ impl ClassicGroup {
         first.is_some()
     }
 
-    /// The protocol with most votes among those that all members offer; of several, the first by
-    /// name.
+    /// Returns the protocol with the most votes among those that all members offer; of several, the
+    /// first by name.
     pub(super) fn select_protocol(&self) -> Option<StrBytes> {
         let candidates = self.offered.keys();
         let candidates = candidates.filter(|name| self.is_offered_by_all(name));
@@ -261,7 +267,7 @@ impl ClassicGroup {
         subscription::of_all(offered.iter().map(|metadata| &metadata[..]))
     }
 
-    /// Forgets a member, expected or present, and tells whoever waits as it: nobody else would.
+    /// Removes a member, or a member id that was handed out, and refuses its waiting requests.
     pub(super) fn remove(&mut self, id: &StrBytes, effects: &mut Effects) {
         if let Some(member) = self.strike(id) {
             if let Some(token) = member.awaiting_join {

@@ -1,7 +1,7 @@
-//! A group as the value of its record, and back.
+//! A classic group as the value of its record, and back.
 //!
-//! Read from the log, a group with members is `Stable` and they have a whole session to be heard
-//! of; what a member offers is known for the chosen protocol only.
+//! A group with members that is read from the log is `Stable`, and each member has a whole session
+//! timeout before it expires. The record has a member's metadata for the chosen protocol only.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, MemberMetadata};
 
-use super::{CONSUMER, ClassicGroup, Effects, Limits, Member, Protocols, State, after};
+use super::{CONSUMER, ClassicGroup, ClassicGroupState, Effects, Limits, Member, Protocols, after};
 use crate::group::Now;
 
 impl ClassicGroup {
@@ -38,7 +38,7 @@ impl ClassicGroup {
         }
     }
 
-    /// What is written of a group that was just created.
+    /// Returns the record's value for a group that was just created.
     pub(super) fn empty_metadata(&self, now: Now) -> GroupMetadataValue {
         GroupMetadataValue {
             generation: 0,
@@ -47,7 +47,7 @@ impl ClassicGroup {
         }
     }
 
-    /// A group as its record has it.
+    /// Builds a group from its record.
     pub fn load(limits: Limits, value: &GroupMetadataValue, now: Now) -> Self {
         let mut group = Self::new(limits);
         let text = |text: &String| StrBytes::from_string(text.clone());
@@ -83,7 +83,7 @@ impl ClassicGroup {
             };
             group.enroll(&id, loaded);
         }
-        // Of a member that is named twice the last is one.
+        // If the record names a member id twice, the last entry counts.
         let members = &group.members;
         group.statics.retain(|instance, id| {
             let member = members.get(id);
@@ -95,9 +95,9 @@ impl ClassicGroup {
             group.leader = group.members.keys().next().cloned();
         }
         group.state = if group.members.is_empty() {
-            State::Empty
+            ClassicGroupState::Empty
         } else {
-            State::Stable
+            ClassicGroupState::Stable
         };
         group.previous = group.state;
         group.subscribed = group.subscriptions();
@@ -105,42 +105,43 @@ impl ClassicGroup {
         group
     }
 
-    /// Begins a rebalance if the limit of members was lowered below what was loaded.
+    /// Begins a rebalance if the loaded group has more members than the limit.
     pub fn check_size(&mut self, now: Now) -> Effects {
         let mut effects = Effects::default();
-        if self.state == State::Stable && self.members.len() > self.limits.members_max {
+        if self.state == ClassicGroupState::Stable && self.members.len() > self.limits.members_max {
             self.prepare_rebalance(now, &mut effects);
         }
         effects
     }
 }
 
-/// A member of a group that had another protocol.
+/// A member of a group that is being converted from the consumer protocol.
 #[derive(Clone, Debug)]
-pub struct Converted {
+pub struct ConvertedMember {
     /// Member id.
     pub id: StrBytes,
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
     /// Client id.
     pub client_id: StrBytes,
     /// Address, with a leading slash.
     pub client_host: StrBytes,
-    /// How long it may take to join a rebalance.
+    /// Rebalance timeout: how long the member may take to rejoin.
     pub rebalance_timeout_ms: i32,
-    /// How long it may be silent.
+    /// Session timeout.
     pub session_timeout_ms: i32,
-    /// What it offers.
+    /// The protocols that it offers.
     pub protocols: Protocols,
 }
 
 impl ClassicGroup {
-    /// A stable group of consumers out of one with another protocol. `assign` says what a member
-    /// has, given what it offers for the protocol that was chosen.
+    /// Builds a stable classic group from the members of a consumer group.
+    ///
+    /// `assign` returns a member's assignment, given its metadata for the chosen protocol.
     pub fn converted(
         limits: Limits,
         generation: i32,
-        members: impl Iterator<Item = Converted>,
+        members: impl Iterator<Item = ConvertedMember>,
         assign: impl Fn(&StrBytes, &[u8]) -> Bytes,
         now: Now,
     ) -> Self {
@@ -174,22 +175,22 @@ impl ClassicGroup {
             member.assignment = assign(id, &member.metadata(&protocol));
         }
         if !group.members.is_empty() {
-            group.state = State::Stable;
-            group.previous = State::Stable;
+            group.state = ClassicGroupState::Stable;
+            group.previous = ClassicGroupState::Stable;
         }
         group.subscribed = group.subscriptions();
         group.weigh_assignments();
         group
     }
 
-    /// The value of its record as it is now.
+    /// Returns the value of the group's record as it is now.
     pub fn value(&self) -> GroupMetadataValue {
         let assignments = self.members.iter();
         let assignments = assignments.map(|(id, member)| (id.clone(), member.assignment.clone()));
         self.metadata(&assignments.collect())
     }
 
-    /// Asks the members to join again.
+    /// Begins a rebalance: every member has to join again.
     pub fn rebalance(&mut self, now: Now) -> Effects {
         let mut effects = Effects::default();
         self.prepare_rebalance(now, &mut effects);

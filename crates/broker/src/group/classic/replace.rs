@@ -1,26 +1,27 @@
-//! A static member comes back under a new member id: it takes the place of the old one, which is
-//! fenced.
+//! A static member rejoins with a new member id: it takes the place of the old id, which is fenced.
 //!
-//! In a stable group whose protocol stays the same nobody else notices: the group is written with
-//! the new id, and the join is answered when that is in the log. If it cannot be written, the old
-//! id is put back.
+//! In a stable group whose protocol stays the same, no other member notices: the group is written
+//! with the new id, and the join is answered when the record is in the log. If the append fails,
+//! the old id is restored.
 
 use bytes::Bytes;
 use wire::messages::JoinGroupResponse;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{ClassicGroup, Effects, Join, Member, Reply, State, Store, Then, Token, after};
+use super::{
+    ClassicGroup, ClassicGroupState, Effects, Join, Member, Reply, Store, Then, Token, after,
+};
 use crate::group::Now;
 
-/// How to go on, or back, when a replacement was written, or not.
+/// What is needed to complete a replacement, or to undo it if the append fails.
 #[derive(Clone, Debug)]
 pub struct Replacement {
     old_id: StrBytes,
     new_id: StrBytes,
-    /// The member as it was.
+    /// The member before the replacement.
     old: Member,
-    /// The leader as it was.
+    /// The leader before the replacement.
     leader: Option<StrBytes>,
     can_skip_assignment: bool,
 }
@@ -42,7 +43,7 @@ impl ClassicGroup {
         };
         self.update(&new_id, join, Some(token), effects);
         match self.state {
-            State::Stable if self.protocol == self.select_protocol() => {
+            ClassicGroupState::Stable if self.protocol == self.select_protocol() => {
                 let assignments = self.members.iter();
                 let assignments =
                     assignments.map(|(id, member)| (id.clone(), member.assignment.clone()));
@@ -60,13 +61,18 @@ impl ClassicGroup {
                     then: Then::Replaced(Box::new(then)),
                 });
             }
-            State::Stable | State::CompletingRebalance => self.prepare_rebalance(now, effects),
-            State::Empty | State::PreparingRebalance => self.complete_if_joined(now, effects),
+            ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => {
+                self.prepare_rebalance(now, effects);
+            }
+            ClassicGroupState::Empty | ClassicGroupState::PreparingRebalance => {
+                self.complete_if_joined(now, effects);
+            }
         }
     }
 
-    /// Gives a static member another id and fences whoever waits under the old one. Returns the
-    /// member as it was.
+    /// Gives a static member another id and fences requests that wait under the old id.
+    ///
+    /// Returns the member as it was.
     fn rename(
         &mut self,
         old_id: &StrBytes,
@@ -98,7 +104,7 @@ impl ClassicGroup {
         Some(old)
     }
 
-    /// The replacement was written, or not.
+    /// Completes a replacement after its append, or undoes it.
     pub(super) fn replaced(
         &mut self,
         replacement: Replacement,
@@ -113,8 +119,8 @@ impl ClassicGroup {
             leader,
             can_skip_assignment,
         } = replacement;
-        if self.state != State::Stable {
-            // A rebalance has begun meanwhile: it answers the join and writes the group anew.
+        if self.state != ClassicGroupState::Stable {
+            // A rebalance has begun meanwhile: it answers the join and writes the group again.
             return;
         }
         let Some(member) = self.members.get_mut(&new_id) else {
@@ -129,8 +135,8 @@ impl ClassicGroup {
                 if can_skip_assignment {
                     answer.skip_assignment = leads;
                 } else {
-                    // Told of the leader's old id, it does not take itself for the leader and does
-                    // not assign anew.
+                    // With the leader's old id in the answer, the member does not take itself for
+                    // the leader and does not compute a new assignment.
                     answer.members.clear();
                     answer.leader = leader.unwrap_or_default();
                 }

@@ -1,29 +1,29 @@
-//! Heartbeats, departures and everything that happens because time passes.
+//! Heartbeats, departures and timeouts.
 
 use platform::clock::Instant;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{ClassicGroup, Effects, State, after};
+use super::{ClassicGroup, ClassicGroupState, Effects, after};
 use crate::group::Now;
 
-/// Who wants to leave.
+/// A member that wants to leave.
 #[derive(Clone, Debug)]
 pub struct Leaver {
-    /// Empty when a static member is meant by its name alone.
+    /// Empty when the request names a static member by its instance id alone.
     pub member_id: StrBytes,
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
 }
 
-/// Who left, or why not.
+/// The result of one departure.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Departed {
-    /// As asked.
+pub struct LeaveResult {
+    /// The member id of the request.
     pub member_id: StrBytes,
-    /// As asked.
+    /// The instance id of the request.
     pub instance_id: Option<StrBytes>,
-    /// Why not.
+    /// Why the member did not leave.
     pub error: Option<ErrorCode>,
 }
 
@@ -42,20 +42,22 @@ impl ClassicGroup {
         }
         self.touch(id, now);
         match self.state {
-            State::Empty => Err(ErrorCode::UnknownMemberId),
-            State::PreparingRebalance => Err(ErrorCode::RebalanceInProgress),
-            State::CompletingRebalance | State::Stable => Ok(()),
+            ClassicGroupState::Empty => Err(ErrorCode::UnknownMemberId),
+            ClassicGroupState::PreparingRebalance => Err(ErrorCode::RebalanceInProgress),
+            ClassicGroupState::CompletingRebalance | ClassicGroupState::Stable => Ok(()),
         }
     }
 
-    /// A member showed that it lives.
+    /// Renews a member's session.
     pub fn touch(&mut self, id: &StrBytes, now: Now) {
         if let Some(member) = self.members.get_mut(id) {
             member.session_deadline = after(now, member.session_timeout_ms);
         }
     }
 
-    /// Nobody could be heard until now: everybody has a whole session, and a rebalance its time.
+    /// Gives every member a whole session timeout, and a rebalance its whole timeout.
+    ///
+    /// Called after a time in which the broker could not receive heartbeats.
     pub fn resume(&mut self, now: Now) {
         for member in self.members.values_mut() {
             let whole = after(now, member.session_timeout_ms);
@@ -71,12 +73,12 @@ impl ClassicGroup {
     }
 
     /// Handles departures.
-    pub fn leave(&mut self, leavers: &[Leaver], now: Now) -> (Vec<Departed>, Effects) {
+    pub fn leave(&mut self, leavers: &[Leaver], now: Now) -> (Vec<LeaveResult>, Effects) {
         let mut effects = Effects::default();
         let mut departed = Vec::with_capacity(leavers.len());
         for leaver in leavers {
             let error = self.leave_one(leaver, &mut effects).err();
-            departed.push(Departed {
+            departed.push(LeaveResult {
                 member_id: leaver.member_id.clone(),
                 instance_id: leaver.instance_id.clone(),
                 error,
@@ -84,11 +86,11 @@ impl ClassicGroup {
         }
         if departed.iter().any(|one| one.error.is_none()) {
             match self.state {
-                State::Stable | State::CompletingRebalance => {
+                ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => {
                     self.prepare_rebalance(now, &mut effects);
                 }
-                State::PreparingRebalance => self.complete_if_joined(now, &mut effects),
-                State::Empty => {}
+                ClassicGroupState::PreparingRebalance => self.complete_if_joined(now, &mut effects),
+                ClassicGroupState::Empty => {}
             }
         }
         self.check();
@@ -112,13 +114,13 @@ impl ClassicGroup {
         Ok(())
     }
 
-    /// Does what is due.
+    /// Handles everything that is due.
     pub fn expire(&mut self, now: Now) -> Effects {
         let mut effects = Effects::default();
         self.expire_sessions(now, &mut effects);
         if let Some(timer) = self.join_timer.filter(|timer| timer.at <= now.at) {
             self.join_timer = None;
-            if self.state == State::PreparingRebalance {
+            if self.state == ClassicGroupState::PreparingRebalance {
                 self.end_join_phase(timer, now, &mut effects);
             }
         }
@@ -157,17 +159,25 @@ impl ClassicGroup {
             return;
         }
         match self.state {
-            State::Stable | State::CompletingRebalance if !silent.is_empty() => {
+            ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance
+                if !silent.is_empty() =>
+            {
                 self.prepare_rebalance(now, effects);
             }
-            // Also in the initial rebalance: everybody who was expected is here, or nobody is left.
-            State::PreparingRebalance if self.has_all_joined() => self.complete_join(now, effects),
+            // This also ends an initial rebalance: all expected members have joined, or none is
+            // left.
+            ClassicGroupState::PreparingRebalance if self.has_all_joined() => {
+                self.complete_join(now, effects);
+            }
             _ => {}
         }
     }
 
     fn expire_syncs(&mut self, now: Now, effects: &mut Effects) {
-        let begun = matches!(self.state, State::CompletingRebalance | State::Stable);
+        let begun = matches!(
+            self.state,
+            ClassicGroupState::CompletingRebalance | ClassicGroupState::Stable
+        );
         if !begun || self.pending_syncs.is_empty() {
             return;
         }
@@ -177,7 +187,7 @@ impl ClassicGroup {
         self.prepare_rebalance(now, effects);
     }
 
-    /// When [`ClassicGroup::expire`] has something to do next.
+    /// Returns when [`ClassicGroup::expire`] has work next.
     pub fn next_deadline(&self) -> Option<Instant> {
         let sessions = self.members.values().map(|member| member.session_deadline);
         let pending = self.pending_joins.values().copied();

@@ -1,4 +1,4 @@
-//! `SyncGroup`: the leader hands in the assignments, everybody gets theirs once they are in the
+//! `SyncGroup`: the leader hands in the assignments; every member gets its own once they are in the
 //! log.
 
 use std::collections::BTreeMap;
@@ -9,23 +9,23 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::join::join_refused;
-use super::{ClassicGroup, Effects, Reply, State, Store, Then, Token};
+use super::{ClassicGroup, ClassicGroupState, Effects, Reply, Store, Then, Token};
 use crate::group::Now;
 
 /// A request for an assignment.
 #[derive(Clone, Debug)]
 pub struct Sync {
-    /// Who.
+    /// The member id.
     pub member_id: StrBytes,
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
-    /// The generation it knows.
+    /// The generation that the member knows.
     pub generation: i32,
-    /// What it takes the kind of group for, if it says so.
+    /// The protocol type that the member expects, if the request names one.
     pub protocol_type: Option<StrBytes>,
-    /// What it takes the protocol for, if it says so.
+    /// The protocol that the member expects, if the request names one.
     pub protocol: Option<StrBytes>,
-    /// The leader's assignments.
+    /// The leader's assignments by member id.
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub assignments: BTreeMap<StrBytes, Bytes>,
 }
@@ -49,7 +49,7 @@ impl ClassicGroup {
         let Some(member) = self.members.get_mut(&id) else {
             unreachable!("it was checked that it is a member");
         };
-        if self.state == State::Stable {
+        if self.state == ClassicGroupState::Stable {
             let answer = SyncGroupResponse::default()
                 .with_protocol_type(self.protocol_type.clone())
                 .with_protocol_name(self.protocol.clone())
@@ -58,11 +58,11 @@ impl ClassicGroup {
             return effects;
         }
         if let Some(before) = member.awaiting_sync.replace(token) {
-            // Its client asked again, so nobody waits for this answer.
+            // The client sent the request again, so it does not wait for this answer.
             let answer = sync_refused(ErrorCode::RebalanceInProgress);
             effects.replies.push((before, Reply::Sync(answer)));
         }
-        // The first assignment of a generation is the one: it may be in the log already.
+        // Only the first assignment of a generation counts, because it may already be in the log.
         if leads && self.storing.is_none() {
             self.storing = Some(self.generation);
             let metadata = self.metadata(&sync.assignments);
@@ -76,7 +76,7 @@ impl ClassicGroup {
     }
 
     fn check_sync(&self, sync: &Sync) -> Result<(), ErrorCode> {
-        if self.state == State::Empty {
+        if self.state == ClassicGroupState::Empty {
             return Err(ErrorCode::UnknownMemberId);
         }
         self.check_member(&sync.member_id, sync.instance_id.as_ref())?;
@@ -91,13 +91,13 @@ impl ClassicGroup {
         {
             return Err(ErrorCode::InconsistentGroupProtocol);
         }
-        if self.state == State::PreparingRebalance {
+        if self.state == ClassicGroupState::PreparingRebalance {
             return Err(ErrorCode::RebalanceInProgress);
         }
         Ok(())
     }
 
-    /// Goes on after an append. An error is already the one that clients are to see.
+    /// Continues after an append; an error in `outcome` is already the one for clients.
     pub fn stored(&mut self, then: Then, outcome: Result<(), ErrorCode>, now: Now) -> Effects {
         let mut effects = Effects::default();
         match (then, outcome) {
@@ -108,14 +108,16 @@ impl ClassicGroup {
                 },
                 outcome,
             ) => {
-                if self.state != State::CompletingRebalance || self.storing != Some(generation) {
+                if self.state != ClassicGroupState::CompletingRebalance
+                    || self.storing != Some(generation)
+                {
                     return effects;
                 }
                 self.storing = None;
                 match outcome {
                     Ok(()) => {
                         self.end_syncs(Ok(&assignments), now, &mut effects);
-                        self.enter(State::Stable, now);
+                        self.enter(ClassicGroupState::Stable, now);
                     }
                     Err(error) => {
                         self.end_syncs(Err(error), now, &mut effects);
@@ -126,7 +128,8 @@ impl ClassicGroup {
             (Then::Replaced(replacement), outcome) => {
                 self.replaced(*replacement, outcome, now, &mut effects);
             }
-            // A group that has gone on has written, or will write, more than that it was created.
+            // A group that has moved on has written, or will write, a later record than that of its
+            // creation.
             (Then::Created, Err(error)) if self.generation == 0 => return self.abandon(error),
             (Then::Created | Then::Emptied, _) => {}
         }
@@ -134,7 +137,7 @@ impl ClassicGroup {
         effects
     }
 
-    /// Answers everybody who waits with `error`; the group is not to be used any more.
+    /// Answers every waiting request with `error` and resets the group.
     pub fn abandon(&mut self, error: ErrorCode) -> Effects {
         let mut effects = Effects::default();
         for (id, member) in &mut self.members {
@@ -154,7 +157,7 @@ impl ClassicGroup {
     }
 }
 
-/// A sync that failed.
+/// Returns the response to a sync that failed.
 pub fn sync_refused(error: ErrorCode) -> SyncGroupResponse {
     SyncGroupResponse::default()
         .with_protocol_type(None)

@@ -9,7 +9,9 @@ use wire::messages::{JoinGroupResponse, SyncGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{ClassicGroup, Effects, Join, Leaver, Limits, Reply, State, Store, Sync, Token};
+use super::{
+    ClassicGroup, ClassicGroupState, Effects, Join, Leaver, Limits, Reply, Store, Sync, Token,
+};
 use crate::group::Now;
 
 /// One group, its clock, and the answers so far. Appends succeed at once unless held.
@@ -94,7 +96,7 @@ impl Bench {
         token.0
     }
 
-    /// Time passes, deadline by deadline.
+    /// Lets time pass, deadline by deadline.
     pub(super) fn pass(&mut self, ms: u64) {
         let end = self.now.at + Duration::from_millis(ms);
         while let Some(at) = self.group.next_deadline().filter(|at| *at <= end) {
@@ -107,7 +109,7 @@ impl Bench {
         self.now.wall_ms += i64::try_from(ms).unwrap();
     }
 
-    /// The count of what members offer follows from the members.
+    /// Checks that the count of offered protocols matches the members.
     pub(super) fn check_offers(&self) {
         let mut counted: BTreeMap<StrBytes, usize> = BTreeMap::new();
         for member in self.group.members.values() {
@@ -129,7 +131,7 @@ impl Bench {
         assert!(self.group.assigned_bytes >= assigned.sum::<usize>());
     }
 
-    /// What was just dealt with is not due again: else whoever waits for deadlines would stand still.
+    /// Checks that handled work is not due again at the same time, which would loop forever.
     fn check_that_time_goes_on(&self) {
         let next = self.group.next_deadline();
         assert!(
@@ -166,7 +168,7 @@ impl Bench {
         self.group.heartbeat(&text(id), None, generation, self.now)
     }
 
-    /// `ids` become a stable group; the first of them leads.
+    /// Makes `ids` a stable group, which the first of them leads.
     fn stable(ids: &[&str]) -> Self {
         let mut bench = Self::new(0, 100);
         let joins: Vec<u64> = ids.iter().map(|id| bench.join(old_client(id))).collect();
@@ -185,12 +187,12 @@ impl Bench {
             };
             bench.sync(id, generation, assignments);
         }
-        assert_eq!(bench.group.state(), State::Stable);
+        assert_eq!(bench.group.state(), ClassicGroupState::Stable);
         bench
     }
 }
 
-/// A client that gets `id` without a round trip.
+/// Returns the join of a client that gets `id` without a round trip.
 pub(super) fn old_client(id: &str) -> Join {
     Join {
         member_id: StrBytes::default(),
@@ -207,7 +209,7 @@ pub(super) fn old_client(id: &str) -> Join {
     }
 }
 
-/// A member that comes back with its id.
+/// Returns the join of a member that has its id.
 pub(super) fn again(id: &str) -> Join {
     Join {
         member_id: text(id),
@@ -304,7 +306,7 @@ fn followers_wait_for_the_leaders_assignment_and_for_the_log() {
     bench.stored(store, Ok(()));
     assert_eq!(bench.synced(a).assignment.as_ref(), b"0");
     assert_eq!(bench.synced(b).assignment.as_ref(), b"1");
-    // A lost answer is given again.
+    // A repeated request gets the same answer.
     let again = bench.sync("b", 1, &[]);
     assert_eq!(bench.synced(again).assignment.as_ref(), b"1");
 }
@@ -327,7 +329,7 @@ fn an_assignment_that_cannot_be_written_is_nobodys() {
         );
         assert!(bench.synced(token).assignment.is_empty());
     }
-    assert_eq!(bench.group.state(), State::PreparingRebalance);
+    assert_eq!(bench.group.state(), ClassicGroupState::PreparingRebalance);
     assert!(
         bench
             .group
@@ -336,7 +338,7 @@ fn an_assignment_that_cannot_be_written_is_nobodys() {
     );
 }
 
-/// Comparing everybody's protocols with everybody's would not end while anybody waits.
+/// Comparing the protocols of all members with each other would take too long.
 #[test]
 fn members_with_many_protocols_join_and_agree_without_comparing_all_with_all() {
     let mut bench = Bench::new(0, 1_000);
@@ -354,7 +356,7 @@ fn members_with_many_protocols_join_and_agree_without_comparing_all_with_all() {
         });
     }
     bench.pass(0);
-    assert_eq!(bench.group.state(), State::CompletingRebalance);
+    assert_eq!(bench.group.state(), ClassicGroupState::CompletingRebalance);
     assert_eq!(bench.group.protocol().map(StrBytes::as_str), Some("common"));
     let stranger = bench.join(Join {
         protocols: offer(1_000).split_off(500)[..500].to_vec(),
@@ -366,7 +368,7 @@ fn members_with_many_protocols_join_and_agree_without_comparing_all_with_all() {
     );
 }
 
-/// Seven ordinary requests: two static members become stable, come back without a rebalance timeout,
+/// Seven ordinary requests: two static members become stable, rejoin without a rebalance timeout,
 /// and one of them leaves.
 #[test]
 fn static_members_without_a_rebalance_timeout_are_waited_for_in_time_that_passes() {
@@ -382,18 +384,18 @@ fn static_members_without_a_rebalance_timeout_are_waited_for_in_time_that_passes
             let leads = leader.as_str() == id;
             bench.sync(id, generation, if leads { &assigned } else { &[] });
         }
-        assert_eq!(bench.group.state(), State::Stable);
+        assert_eq!(bench.group.state(), ClassicGroupState::Stable);
         for (id, instance) in [("a2", "A"), ("b2", "B")] {
             bench.join(Join {
                 rebalance_timeout_ms: timeout,
                 ..fixed(id, instance)
             });
         }
-        assert_eq!(bench.group.state(), State::Stable);
+        assert_eq!(bench.group.state(), ClassicGroupState::Stable);
         assert_eq!(bench.leave("b2", Some("B")), None);
         bench.pass(5_000);
-        assert_eq!(bench.group.state(), State::PreparingRebalance);
-        // It comes back and is the whole group.
+        assert_eq!(bench.group.state(), ClassicGroupState::PreparingRebalance);
+        // It rejoins and is the whole group.
         let back = bench.join(Join {
             rebalance_timeout_ms: timeout,
             ..fixed("a3", "A")
@@ -416,7 +418,7 @@ fn a_group_whose_record_names_no_times_does_not_stop_the_clock() {
         let effects = bench.group.rebalance(bench.now);
         bench.take(effects);
         bench.pass(60_000);
-        assert_eq!(bench.group.state(), State::Empty);
+        assert_eq!(bench.group.state(), ClassicGroupState::Empty);
     }
 }
 
@@ -507,7 +509,7 @@ fn a_member_that_does_not_sync_is_removed() {
         let _ = (bench.beat("a", 1), bench.beat("b", 1));
         bench.pass(5_000);
     }
-    assert_eq!(bench.group.state(), State::PreparingRebalance);
+    assert_eq!(bench.group.state(), ClassicGroupState::PreparingRebalance);
     assert_eq!(bench.beat("b", 1), Err(ErrorCode::UnknownMemberId));
     assert_eq!(bench.beat("a", 1), Err(ErrorCode::RebalanceInProgress));
 }
@@ -520,7 +522,7 @@ fn the_last_to_leave_empties_the_group_and_that_is_written() {
     assert_eq!(bench.leave("a", None), None);
     assert_eq!(
         (bench.group.state(), bench.group.generation()),
-        (State::Empty, 2)
+        (ClassicGroupState::Empty, 2)
     );
     let stored = bench.held.take().unwrap().remove(0).metadata;
     assert_eq!((stored.generation, stored.members.len()), (2, 0));
@@ -600,9 +602,9 @@ fn a_follower_that_rejoins_unchanged_is_told_where_the_group_is_a_leader_rebalan
         (bench.joined(b).error_code, bench.joined(b).generation_id),
         (0, 1)
     );
-    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.group.state(), ClassicGroupState::Stable);
     bench.join(again("a"));
-    assert_eq!(bench.group.state(), State::PreparingRebalance);
+    assert_eq!(bench.group.state(), ClassicGroupState::PreparingRebalance);
 }
 
 #[test]
@@ -649,7 +651,7 @@ fn a_static_member_comes_back_unnoticed_and_its_old_id_is_fenced() {
     assert_eq!((answer.generation_id, answer.leader.as_str()), (1, "i-2"));
     assert!(answer.skip_assignment);
     assert_eq!(answer.members.len(), 2);
-    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.group.state(), ClassicGroupState::Stable);
     let fenced = bench
         .group
         .heartbeat(&text("i-1"), Some(&text("i")), 1, bench.now);
@@ -733,7 +735,7 @@ fn a_static_member_leaves_by_name() {
         Some(ErrorCode::FencedInstanceId)
     );
     assert_eq!(bench.leave("", Some("i")), None);
-    assert_eq!(bench.group.state(), State::Empty);
+    assert_eq!(bench.group.state(), ClassicGroupState::Empty);
 }
 
 #[test]
@@ -748,7 +750,10 @@ fn what_is_read_from_the_log_is_what_was_written() {
     let value = store.metadata.clone();
     bench.stored(store, Ok(()));
     let mut loaded = ClassicGroup::load(bench.group.limits, &value, bench.now);
-    assert_eq!((loaded.state(), loaded.generation()), (State::Stable, 1));
+    assert_eq!(
+        (loaded.state(), loaded.generation()),
+        (ClassicGroupState::Stable, 1)
+    );
     assert_eq!(loaded.leader, bench.group.leader);
     assert!(loaded.is_subscribed_to("t") && !loaded.is_subscribed_to("u"));
     for ((id, member), (other, before)) in loaded.members().zip(bench.group.members()) {

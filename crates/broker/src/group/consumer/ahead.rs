@@ -1,18 +1,21 @@
-//! What takes long to find out, made ahead: a target assignment of many partitions, the topics that many expressions
-//! match.
+//! Long computations, done ahead of the decision that needs them: the target assignment of many
+//! partitions, and the topics that many expressions match.
 //!
-//! A shard is one thread, and a decision is made in one piece. One that would take long leaves out what takes long and
-//! says so by a [`Job`]; the group goes on with the target that it has, as it does within
-//! `group.consumer.assignment.interval.ms`. The job is done elsewhere, and the next heartbeat of any member finds its
-//! result. One job of a group is under way at a time. Expressions are compared with names in pieces: a hundred of the
-//! worst and ten thousand names take hours, in which others must have their turn and a broker must be able to stop.
+//! A shard is one thread, and a decision is not interrupted. A decision that would take too long
+//! leaves the long part out and returns it as a [`Job`]; the group keeps its current target
+//! meanwhile, as it does within `group.consumer.assignment.interval.ms`. The job runs on another
+//! thread, and the next heartbeat of any member finds its result. A group has one job at a time.
+//! Expressions are compared with names in pieces: a hundred of the worst expressions and ten
+//! thousand names take hours, in which other jobs must have their turn and the broker must be able
+//! to stop.
 //!
-//! A group whose members come and go faster than that gets every assignment all the same, as the target of the epoch that it
-//! was made for: who has left since is left out, who has come since waits for the next one, and a static member that has come
-//! back under another id takes its own.
+//! A group whose members change faster than a job ends still gets every assignment, as the target
+//! of the epoch that it was computed for: members that have left since are skipped, members that
+//! have joined since wait for the next assignment, and a static member that rejoined under another
+//! id gets its own target.
 //!
-//! Invariant: an assignment is used only as the target of the epoch that it was made for, once, and never after a later one;
-//! what was made of an epoch that was never written is forgotten.
+//! Invariant: an assignment is used once, only as the target of the epoch that it was computed for,
+//! and never after a later one; an assignment for an epoch that was never written is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,8 +29,8 @@ use super::pattern::Pattern;
 use crate::group::assignor::{Assignor, Partitions, Question, Subscriber};
 use crate::group::cluster::Cluster;
 
-/// Expressions that are looked up at once: bytes of their text, of what is compiled, and of that for each name it is
-/// compared with, which takes a tenth of a second at worst.
+/// Limits for expressions that the shard itself looks up: bytes of their text, bytes when compiled,
+/// and compiled bytes times compared names, which take a tenth of a second at worst.
 const TEXT_BYTES: usize = 4 << 10;
 const COMPILED_BYTES: usize = 256 << 10;
 const COMPARED_BYTES: usize = 32 << 20;
@@ -37,79 +40,85 @@ const _: () = assert!(
     "each step takes more"
 );
 
-/// What everybody who was in a group at an epoch is to have.
+/// The target assignment of every member that was in a group at an epoch.
 #[derive(Clone, Debug)]
-pub(super) struct Made {
+pub(super) struct TargetAssignments {
     pub(super) epoch: i32,
-    // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: as the targets that it becomes, of a group of at most
+    // `groups::weight::GROUP_BYTES_MAX`.
     targets: BTreeMap<StrBytes, Partitions>,
-    /// Member id by instance id, then.
+    /// Member id by instance id, at that epoch.
     // Bounded: as the targets, `groups::weight::GROUP_BYTES_MAX`.
     statics: BTreeMap<StrBytes, StrBytes>,
-    /// Those of them that had an instance id.
+    /// The members that had an instance id.
     // Bounded: as the targets, `groups::weight::GROUP_BYTES_MAX`.
     named: BTreeSet<StrBytes>,
 }
 
-/// The topics that an expression matches, and the version of the cluster whose topics these are.
-pub(super) type Found = (BTreeSet<StrBytes>, i64);
+/// The topics that an expression matches, and the cluster version in which they were looked up.
+pub(super) type RegexMatch = (BTreeSet<StrBytes>, i64);
 
-/// What is to be found out elsewhere.
+/// A computation for another thread.
 pub struct Job {
     ticket: u64,
     what: What,
 }
 
 pub(super) enum What {
-    /// A target assignment for an epoch of the group.
+    /// Compute a target assignment for a group epoch.
     Assign(i32, Assignor, Question),
-    /// What expressions match.
-    Match(Box<Matching>),
+    /// Find the topics that expressions match.
+    Match(Box<RegexResolution>),
 }
 
 /// Expressions that are being compared with the names of all topics.
-pub(super) struct Matching {
+pub(super) struct RegexResolution {
     cluster: Box<dyn Cluster + Send>,
-    /// Expressions that are left.
+    /// Expressions that are not begun.
     patterns: Vec<StrBytes>,
-    /// All names, once they are needed.
+    /// All topic names, once they are needed.
     names: Option<Vec<StrBytes>>,
-    current: Option<Looking>,
+    current: Option<RegexLookup>,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
-    found: BTreeMap<StrBytes, Found>,
+    found: BTreeMap<StrBytes, RegexMatch>,
 }
 
-/// An expression that is being compared.
-struct Looking {
+/// The expression that is being compared.
+struct RegexLookup {
     regex: StrBytes,
-    /// One that does not compile here was written by another broker, and matches nothing.
+    /// `None` if the expression does not compile here: another broker wrote it, and it matches
+    /// nothing.
     pattern: Option<Pattern>,
-    /// Names that it was compared with.
+    /// Number of names that it was compared with.
     compared: usize,
-    // Bounded: lives with a job, of which a group has one: `groups::consumers::PATTERNS_MAX` of them at most, of all topics.
+    // Bounded: the cluster's topics, once per expression; a group has one job, of at most
+    // `groups::consumers::PATTERNS_MAX` expressions.
     topics: BTreeSet<StrBytes>,
 }
 
-/// What was found out.
-pub struct Done {
+/// The result of a job.
+pub struct JobResult {
     ticket: u64,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions, or as [`Ahead::assigned`].
-    found: Result<Made, BTreeMap<StrBytes, Found>>,
+    found: Result<TargetAssignments, BTreeMap<StrBytes, RegexMatch>>,
 }
 
-/// What a group has of it.
+/// The state of a group's job, and its results.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
-    /// Number of the job that was begun last: what comes of others is not used.
+    /// Ticket of the job that was begun last: results of other jobs are dropped.
     ticket: Option<u64>,
     is_busy: bool,
-    // Bounded: as the targets that it is to become, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
-    assigned: Option<Made>,
+    // Bounded: as the targets that it becomes, of a group of at most
+    // `groups::weight::GROUP_BYTES_MAX`.
+    assigned: Option<TargetAssignments>,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
-    found: BTreeMap<StrBytes, Found>,
+    found: BTreeMap<StrBytes, RegexMatch>,
 }
 
-/// A number that no job of any group has had: a group that is gone may have had the name of another.
+/// Returns a ticket that no job of any group has had.
+///
+/// It is unique across groups because a new group may have the name of a deleted one.
 fn new_ticket() -> u64 {
     static TICKETS: AtomicU64 = AtomicU64::new(0);
     TICKETS.fetch_add(1, Ordering::Relaxed)
@@ -122,11 +131,14 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
-    /// Goes on with it until it is done or `is_over` says so; the rest is another job.
-    pub fn go_on(self, is_over: &dyn Fn() -> bool) -> Result<Done, Self> {
+    /// Continues the job until it is done or `is_over` returns true; then the rest is returned as a
+    /// job.
+    pub fn go_on(self, is_over: &dyn Fn() -> bool) -> Result<JobResult, Self> {
         let ticket = self.ticket;
         let found = match self.what {
-            What::Assign(epoch, assignor, question) => Ok(Made::of(epoch, assignor, &question)),
+            What::Assign(epoch, assignor, question) => {
+                Ok(TargetAssignments::of(epoch, assignor, &question))
+            }
             What::Match(mut matching) => {
                 if !matching.go_on(is_over) {
                     let what = What::Match(matching);
@@ -135,16 +147,16 @@ impl Job {
                 Err(matching.found)
             }
         };
-        Ok(Done { ticket, found })
+        Ok(JobResult { ticket, found })
     }
 }
 
-impl Made {
+impl TargetAssignments {
     pub(super) fn of(epoch: i32, assignor: Assignor, question: &Question) -> Self {
         Self::from(epoch, assignor.assign(question), question)
     }
 
-    /// The same, if it does not take long.
+    /// Computes the same assignment, or returns `None` if that takes long.
     pub(super) fn at_once(epoch: i32, assignor: Assignor, question: &Question) -> Option<Self> {
         let targets = assignor.assign_at_once(question)?;
         Some(Self::from(epoch, targets, question))
@@ -162,19 +174,22 @@ impl Made {
         }
     }
 
-    /// What a member is to have, if it was in the group then: as the same instance, or as none. Of an instance there is one member
-    /// at a time, so no two have the target of one.
+    /// Returns the target of a member that was in the group at that epoch, under the same instance
+    /// id or without one.
+    ///
+    /// An instance id has one member at a time, so no two members get the same target.
     pub(super) fn target(&self, id: &StrBytes, member: &Member) -> Option<&Partitions> {
         let then = match &member.instance_id {
             Some(instance) => self.statics.get(instance),
             None => Some(id).filter(|id| !self.named.contains(*id)),
         };
-        // An instance that is new may be of a member that was there without one, which keeps nothing of it.
+        // A new instance id may be that of a member that had none before: such a member gets no
+        // target.
         self.targets.get(then?)
     }
 }
 
-impl Matching {
+impl RegexResolution {
     pub(super) fn of(patterns: Vec<StrBytes>, cluster: Box<dyn Cluster + Send>) -> Box<Self> {
         Box::new(Self {
             cluster,
@@ -185,7 +200,7 @@ impl Matching {
         })
     }
 
-    /// True when nothing is left.
+    /// Continues the comparison; returns true when all expressions are done.
     fn go_on(&mut self, is_over: &dyn Fn() -> bool) -> bool {
         let all = || self.cluster.topics_where(&|_| true).into_iter().collect();
         let names = self.names.get_or_insert_with(all);
@@ -194,7 +209,7 @@ impl Matching {
             let mut looking = match self.current.take() {
                 Some(looking) => looking,
                 None => match self.patterns.pop() {
-                    Some(regex) => Looking::by(regex),
+                    Some(regex) => RegexLookup::by(regex),
                     None => return true,
                 },
             };
@@ -209,7 +224,7 @@ impl Matching {
     }
 }
 
-impl Looking {
+impl RegexLookup {
     fn by(regex: StrBytes) -> Self {
         Self {
             pattern: Pattern::compile(&regex).ok(),
@@ -219,7 +234,7 @@ impl Looking {
         }
     }
 
-    /// True when it was compared with all names.
+    /// Continues the comparison; returns true when all names are done.
     fn go_on(&mut self, names: &[StrBytes], is_over: &dyn Fn() -> bool) -> bool {
         let Some(pattern) = &self.pattern else {
             return true;
@@ -238,16 +253,16 @@ impl Looking {
 }
 
 impl ConsumerGroup {
-    /// Takes in what was found out elsewhere.
-    pub fn take_in(&mut self, done: Done) {
+    /// Takes in the result of a job.
+    pub fn take_in(&mut self, done: JobResult) {
         self.ahead.take_in(done);
-        // Members may have gone on to others meanwhile.
+        // Members may subscribe by other expressions by now.
         let patterns = &self.index.patterns;
         let found = &mut self.ahead.found;
         found.retain(|regex, _| patterns.contains_key(regex));
     }
 
-    /// True while it waits for what the job finds out.
+    /// Returns true while the group waits for the result of this job.
     pub fn awaits(&self, job: &Job) -> bool {
         self.ahead.is_busy && self.ahead.ticket == Some(job.ticket)
     }
@@ -263,56 +278,59 @@ impl Ahead {
         Job { ticket, what }
     }
 
-    /// A job has begun.
+    /// Notes that a job has begun.
     pub(super) fn begin(&mut self, job: &Job) {
         self.ticket = Some(job.ticket);
         self.is_busy = true;
     }
 
-    pub(super) fn take_in(&mut self, done: Done) {
+    pub(super) fn take_in(&mut self, done: JobResult) {
         if Some(done.ticket) != self.ticket {
             return;
         }
         self.is_busy = false;
         match done.found {
             Ok(assigned) => self.assigned = Some(assigned),
-            // Beside what was found before: where two jobs find half of it each, nothing would ever be found whole.
+            // Results of earlier jobs stay: if two jobs find half of the expressions each, no job
+            // alone would find all of them.
             Err(found) => self.found.extend(found),
         }
     }
 
-    /// The assignment that was made for an epoch behind `target`, and not behind `epoch`.
-    pub(super) fn assigned(&self, target: i32, epoch: i32) -> Option<&Made> {
+    /// Returns the assignment for an epoch above `target` and not above `epoch`.
+    pub(super) fn assigned(&self, target: i32, epoch: i32) -> Option<&TargetAssignments> {
         let made = self.assigned.as_ref();
         made.filter(|made| target < made.epoch && made.epoch <= epoch)
     }
 
-    pub(super) fn found(&self, regex: &StrBytes) -> Option<&Found> {
+    pub(super) fn found(&self, regex: &StrBytes) -> Option<&RegexMatch> {
         self.found.get(regex)
     }
 
-    /// A target has been decided on, or is not needed any more.
+    /// Drops the assignment, which has become the target or is not needed.
     pub(super) fn drop_assigned(&mut self) {
         self.assigned = None;
     }
 
-    /// All expressions have been looked up.
+    /// Drops the matches, after all expressions were looked up.
     pub(super) fn drop_found(&mut self) {
         self.found.clear();
     }
 
-    /// Nothing that was or is being found out is of use.
+    /// Drops all results and abandons the current job.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
     }
 }
 
-/// True when expressions can be compiled, and compared with the names of so many topics, at once.
+/// Returns true when the shard itself can compile these expressions and compare them with this many
+/// topic names.
 pub(super) fn are_little(patterns: &BTreeSet<StrBytes>, topics: usize) -> bool {
     let texts = patterns.iter().map(|regex| regex.len());
     let names = patterns.len().saturating_mul(topics);
     let each = COMPARED_BYTES / names.max(1);
-    // Repetitions make much of little text: how large they are is known by compiling them, up to a size.
+    // Repetitions make a short text large when compiled, so the size is known only by compiling it,
+    // up to a limit.
     let compiled = each.min(COMPILED_BYTES / patterns.len().max(1));
     texts.fold(0, usize::saturating_add) <= TEXT_BYTES
         && patterns

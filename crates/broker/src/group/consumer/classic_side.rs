@@ -1,9 +1,10 @@
-//! Members with the classic protocol in a consumer group, while it is moved from one protocol to the
-//! other client by client.
+//! Members with the classic protocol in a consumer group, while its clients move one by one from
+//! one protocol to the other.
 //!
-//! Such a member joins, and is answered at once with its epoch as generation; it syncs, and gets
-//! what it has; its heartbeat tells it to join again when there is a new target, when it has to give
-//! partitions up, and when partitions it waits for are free. It says what it owns when it joins.
+//! Such a member's join is answered at once, with its epoch as generation; its sync returns its
+//! current assignment; its heartbeat asks it to rejoin when there is a new target, when it has to
+//! give up partitions, and when partitions that it waits for are free. Its join names the
+//! partitions that it owns.
 
 use std::collections::BTreeSet;
 
@@ -17,32 +18,34 @@ use super::draft::Draft;
 use super::member::{ClassicSide, Member, MemberState};
 use super::successor::{Successor, assigned_bytes};
 use super::timer_change::TimerChange;
-use super::{Ask, ConsumerGroup, Decision, Refused};
+use super::{Ask, ConsumerGroup, Decision, GroupRefusal};
 use crate::group::assignor::Partitions;
 use crate::group::classic::{CONSUMER, ClassicGroup, Join, Limits, Sync};
 use crate::group::cluster::Cluster;
-use crate::group::embedded::{Named, Subscription};
+use crate::group::embedded::{NamedPartitions, Subscription};
 
-/// A member with the classic protocol that joins.
+/// A join of a member with the classic protocol.
 pub struct ClassicJoin<'a> {
     /// The request.
     pub join: &'a Join,
-    /// The member's id: the request's, or a new one.
+    /// The member id: that of the request, or a new one.
     pub id: StrBytes,
 }
 
-/// The classic group that a consumer group becomes, and whether its members are to join again.
+/// The classic group that a consumer group becomes, and whether it rebalances.
 type Downgrade = Option<(ClassicGroup, bool)>;
 
 impl ConsumerGroup {
-    /// Decides on a join of a classic member. When it takes the place of the last member with the
-    /// new protocol, the group becomes a classic group, and the records are not needed.
+    /// Decides on a join of a member with the classic protocol.
+    ///
+    /// If it replaces the last member with the new protocol, the group becomes a classic group and
+    /// the caller does not append the records.
     pub fn join_classic(
         &self,
         join: &ClassicJoin<'_>,
         ask: Ask<'_>,
         limits: Limits,
-    ) -> Result<(Decision<JoinGroupResponse>, Downgrade), Refused> {
+    ) -> Result<(Decision<JoinGroupResponse>, Downgrade), GroupRefusal> {
         let ClassicJoin { join, id } = join;
         let mut draft = match &join.instance_id {
             None => Draft::of_dynamic(self, ask, id, true)?,
@@ -55,7 +58,7 @@ impl ConsumerGroup {
         let subscription = metadata.and_then(|metadata| Subscription::decode(metadata));
         let subscription = subscription.ok_or_else(|| {
             let message = "The subscription in the join request cannot be read.";
-            Refused::new(ErrorCode::InconsistentGroupProtocol, message)
+            GroupRefusal::new(ErrorCode::InconsistentGroupProtocol, message)
         })?;
         let downgrades = self.is_last_of_the_new(&draft, limits);
         let owned = by_id(&subscription.owned, ask.cluster);
@@ -92,8 +95,8 @@ impl ConsumerGroup {
         Ok((draft.decision.with(answer), downgrade))
     }
 
-    /// The member that a draft replaces, if it is the last one with the new protocol and the group
-    /// may go back.
+    /// Returns the member that the draft replaces, if it is the last one with the new protocol and
+    /// the group may become a classic group.
     fn is_last_of_the_new(&self, draft: &Draft<'_>, limits: Limits) -> Option<StrBytes> {
         let replaced = draft.replaced.as_ref()?;
         let speaks_new = self.member(replaced)?.classic.is_none();
@@ -102,14 +105,14 @@ impl ConsumerGroup {
         (speaks_new && is_last && may).then(|| replaced.clone())
     }
 
-    /// True when a classic member with these protocols can be in the group.
+    /// Returns true when a classic member with these protocols can join the group.
     pub fn supports(&self, kind: &str, protocols: &[(StrBytes, Bytes)]) -> bool {
         if kind != CONSUMER {
             return false;
         }
         let sides = self.members();
         let sides = sides.filter_map(|(_, member)| member.classic.as_ref());
-        // What is left of the offer after each member: no member is looked at more than once.
+        // Protocols that this member and the members so far offer: each member is compared once.
         let mut common: BTreeSet<&StrBytes> = protocols.iter().map(|(name, _)| name).collect();
         for side in sides {
             let offered = side.protocols.iter().map(|(name, _)| name);
@@ -118,7 +121,7 @@ impl ConsumerGroup {
         !common.is_empty()
     }
 
-    /// Decides on a sync: the answer, and the time until which the member must be heard of again.
+    /// Decides on a sync: returns the answer and renews the member's session.
     pub fn sync(
         &self,
         sync: &Sync,
@@ -198,7 +201,7 @@ impl ConsumerGroup {
         Ok((member, side))
     }
 
-    /// True when a partition that the member is to have is held by somebody else.
+    /// Returns true when another member holds a partition of the member's target.
     fn waits_for_others(&self, id: &StrBytes) -> bool {
         let held = &self.progress(id).assigned;
         self.target(id).iter().any(|(topic, partitions)| {
@@ -211,7 +214,7 @@ impl ConsumerGroup {
     }
 }
 
-/// A member after a classic join.
+/// Returns the member as it is after a classic join.
 fn with_classic(before: &Member, join: &Join, subscription: Subscription) -> Member {
     Member {
         instance_id: join.instance_id.clone().or(before.instance_id.clone()),
@@ -229,7 +232,7 @@ fn with_classic(before: &Member, join: &Join, subscription: Subscription) -> Mem
     }
 }
 
-pub(super) fn by_id(named: &Named, cluster: &dyn Cluster) -> Partitions {
+pub(super) fn by_id(named: &NamedPartitions, cluster: &dyn Cluster) -> Partitions {
     let mut all = Partitions::new();
     for (topic, partitions) in named {
         if let Some((id, _)) = cluster.shape(topic) {

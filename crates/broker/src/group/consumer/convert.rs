@@ -1,9 +1,10 @@
-//! From one protocol to the other while members are in the group.
+//! Conversion of a group with members from one protocol to the other.
 //!
-//! Up: the first member with the new protocol joins a classic group of consumers. What its members
-//! have been assigned is what they have and what they are to have; their generation is everybody's
-//! epoch. Down: the last member with the new protocol goes (or a classic member takes its place).
-//! What members are to have becomes their assignment, and they are asked to join again.
+//! Upgrade: the first member with the new protocol joins a classic group of consumers. The members'
+//! assignments become their current and their target assignments; the generation becomes the epoch
+//! of the group and of every member. Downgrade: the last member with the new protocol leaves, or a
+//! classic member replaces it. The members' targets become their assignments, and the members have
+//! to rejoin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,27 +18,27 @@ use super::member::{ClassicSide, Member, MemberState, Progress};
 use super::record::{ConsumerRecord, Epoch, TargetEpoch};
 use super::successor::{Successor, assigned_bytes};
 use super::timer_change::TimerChange;
-use super::{Ask, ConsumerGroup, ConsumerOptions, Refused};
+use super::{Ask, ConsumerGroup, ConsumerOptions, GroupRefusal};
 use crate::group::Now;
 use crate::group::assignor::Partitions;
-use crate::group::classic::{self, ClassicGroup, Converted, Limits};
+use crate::group::classic::{self, ClassicGroup, ConvertedMember, Limits};
 use crate::group::cluster::Cluster;
-use crate::group::embedded::{Assigned, Subscription};
+use crate::group::embedded::{ClassicAssignment, Subscription};
 use crate::group::metadata_hash;
 
-/// A classic group as a consumer group.
+/// The result of an upgrade.
 pub struct Upgrade {
-    /// What to append after the classic group's tombstone.
+    /// Records to append after the classic group's tombstone.
     pub records: Vec<ConsumerRecord>,
-    /// Sessions of its members.
+    /// Sessions of the members.
     pub timers: Vec<(StrBytes, TimerChange)>,
 }
 
-/// Whether and how a classic group with members becomes a consumer group.
-pub fn upgrade(group: &ClassicGroup, id: &str, ask: Ask<'_>) -> Result<Upgrade, Refused> {
+/// Converts a classic group with members to a consumer group, or refuses.
+pub fn upgrade(group: &ClassicGroup, id: &str, ask: Ask<'_>) -> Result<Upgrade, GroupRefusal> {
     let refuse = |why: &str| {
         let message = format!("Classic group {id} cannot become a consumer group: {why}.");
-        Err(Refused::new(ErrorCode::GroupIdNotFound, message))
+        Err(GroupRefusal::new(ErrorCode::GroupIdNotFound, message))
     };
     if !ask.options.migration.upgrades() {
         return refuse("upgrades are switched off");
@@ -54,7 +55,7 @@ pub fn upgrade(group: &ClassicGroup, id: &str, ask: Ask<'_>) -> Result<Upgrade, 
         let Some(subscription) = Subscription::decode(&offered(group, member)) else {
             return refuse("a member's subscription cannot be read");
         };
-        let Some(assigned) = Assigned::decode(&member.assignment) else {
+        let Some(assigned) = ClassicAssignment::decode(&member.assignment) else {
             return refuse("a member's assignment cannot be read");
         };
         if assigned.has_user_data {
@@ -145,7 +146,7 @@ fn upgraded(
 }
 
 impl ConsumerGroup {
-    /// True when the group is to go back to the classic protocol once `gone` are gone.
+    /// Returns true when the group has to be downgraded once the members in `gone` have left.
     pub fn downgrades_without(
         &self,
         gone: &BTreeSet<StrBytes>,
@@ -165,7 +166,7 @@ impl ConsumerGroup {
             && stay.all(|(_, member)| member.classic.is_some())
     }
 
-    /// The group with the classic protocol, without `gone`.
+    /// Returns the group as a classic group, without the members in `gone`.
     pub fn downgraded(
         &self,
         gone: &BTreeSet<StrBytes>,
@@ -180,7 +181,7 @@ impl ConsumerGroup {
         let new = successor.map(|one| (one.id, one.member));
         let members = stay.chain(new).filter_map(|(id, member)| {
             let side = member.classic.as_ref()?;
-            let converted = Converted {
+            let converted = ConvertedMember {
                 id: id.clone(),
                 instance_id: member.instance_id.clone(),
                 client_id: member.client_id.clone(),

@@ -1,4 +1,4 @@
-//! What a decision is given, and what it gives.
+//! The input and the output of a decision on a consumer group.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use crate::group::Now;
 use crate::group::assignor::Assignor;
 use crate::group::cluster::Cluster;
 
-/// Limits and behaviour of consumer groups, as set for the broker.
+/// Limits and behaviour of consumer groups, from the broker's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsumerOptions {
-    /// How long a member may be silent, and between what a group may set it.
-    pub session_timeout_ms: Bounded,
-    /// How often members are to be heard of.
-    pub heartbeat_interval_ms: Bounded,
-    /// Least time between two target assignments.
-    pub assignment_interval_ms: Bounded,
-    /// Members of a group.
+    /// Session timeout, and the bounds of a group's own value.
+    pub session_timeout_ms: BoundedValue,
+    /// Heartbeat interval, and the bounds of a group's own value.
+    pub heartbeat_interval_ms: BoundedValue,
+    /// Least time between two target assignments, and the bounds of a group's own value.
+    pub assignment_interval_ms: BoundedValue,
+    /// Most members of a group (`group.consumer.max.size`).
     pub members_max: usize,
-    /// The assignors that members may ask for, the first by default.
+    /// The assignors that members may ask for; the first is the default.
     pub assignors: [Option<Assignor>; 2],
-    /// Which groups may change their protocol while members are in them.
+    /// Which groups may change their protocol while they have members.
     pub migration: MigrationPolicy,
 }
 
-/// A value with the bounds that a group's own value must keep.
+/// A value with the bounds of a group's own value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Bounded {
+pub struct BoundedValue {
     /// The broker's value.
     pub value: i32,
-    /// Least that a group may set.
+    /// Least value that a group may set.
     pub min: i32,
-    /// Most that a group may set.
+    /// Greatest value that a group may set.
     pub max: i32,
 }
 
-/// Which groups may change their protocol while members are in them.
+/// Which groups may change their protocol while they have members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MigrationPolicy {
     /// Both ways.
@@ -49,12 +49,12 @@ pub enum MigrationPolicy {
     Upgrade,
     /// From consumer to classic.
     Downgrade,
-    /// None.
+    /// No group.
     Disabled,
 }
 
 impl MigrationPolicy {
-    /// The policy of that name, in any case.
+    /// Returns the policy with this name, in any case.
     pub fn named(name: &str) -> Option<Self> {
         let all = [
             ("bidirectional", Self::Bidirectional),
@@ -66,32 +66,32 @@ impl MigrationPolicy {
         Some(all.find(|(word, _)| name.eq_ignore_ascii_case(word))?.1)
     }
 
-    /// True when classic groups may become consumer groups.
+    /// Returns true when classic groups may become consumer groups.
     pub const fn upgrades(self) -> bool {
         matches!(self, Self::Bidirectional | Self::Upgrade)
     }
 
-    /// True when consumer groups may become classic groups.
+    /// Returns true when consumer groups may become classic groups.
     pub const fn downgrades(self) -> bool {
         matches!(self, Self::Bidirectional | Self::Downgrade)
     }
 }
 
 impl ConsumerOptions {
-    /// Kafka's defaults.
+    /// Returns Kafka's defaults.
     pub const fn kafka() -> Self {
         Self {
-            session_timeout_ms: Bounded {
+            session_timeout_ms: BoundedValue {
                 value: 45_000,
                 min: 45_000,
                 max: 60_000,
             },
-            heartbeat_interval_ms: Bounded {
+            heartbeat_interval_ms: BoundedValue {
                 value: 5_000,
                 min: 5_000,
                 max: 15_000,
             },
-            assignment_interval_ms: Bounded {
+            assignment_interval_ms: BoundedValue {
                 value: 1_000,
                 min: 0,
                 max: 15_000,
@@ -102,16 +102,16 @@ impl ConsumerOptions {
         }
     }
 
-    /// The assignor of members that ask for none.
+    /// Returns the assignor of members that ask for none.
     pub fn default_assignor(&self) -> Assignor {
         let first = self.assignors.iter().flatten().next();
         first.copied().unwrap_or(Assignor::Uniform)
     }
 
-    /// What holds for one group.
+    /// Returns the settings that apply to one group.
     pub fn for_group(&self, group: &str, cluster: &dyn Cluster) -> Settings {
-        let within = |bounds: Bounded, value: i32| value.min(bounds.max).max(bounds.min);
-        let own = |name: &str, bounds: Bounded, value: i32| {
+        let within = |bounds: BoundedValue, value: i32| value.min(bounds.max).max(bounds.min);
+        let own = |name: &str, bounds: BoundedValue, value: i32| {
             let set = cluster.group_setting(group, name);
             let set = set.and_then(|set| i32::try_from(set).ok());
             set.map_or(value, |set| within(bounds, set))
@@ -140,51 +140,51 @@ impl ConsumerOptions {
     }
 }
 
-/// What holds for one group.
+/// The settings that apply to one group.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How long a member may be silent.
+    /// Session timeout.
     pub session_timeout: Duration,
-    /// How often members are to be heard of.
+    /// Heartbeat interval in milliseconds.
     pub heartbeat_interval_ms: i32,
-    /// Least time between two target assignments.
+    /// Least time between two target assignments, in milliseconds.
     pub assignment_interval_ms: i64,
 }
 
-/// What a decision is given beside its request.
+/// The input of a decision beside its request.
 #[derive(Clone, Copy)]
 pub struct Ask<'a> {
-    /// The topics, and what may be set at any time.
+    /// The cluster: topics and dynamic settings.
     pub cluster: &'a dyn Cluster,
-    /// What the broker was told.
+    /// The broker's settings at start.
     pub options: ConsumerOptions,
-    /// What holds for the group.
+    /// The settings that apply to the group.
     pub settings: Settings,
-    /// The time.
+    /// The current time.
     pub now: Now,
 }
 
-/// What a decision gives.
+/// The output of a decision.
 #[derive(Debug)]
 pub struct Decision<A> {
-    /// What to append, at once.
+    /// Records to append, in one batch.
     pub records: Vec<ConsumerRecord>,
-    /// The answer, for when that is in the log.
+    /// The answer to send when the records are in the log.
     pub answer: A,
-    /// What to do with timers, whatever becomes of the records.
+    /// Changes of timers, which apply whether or not the records are written.
     pub timers: Vec<(StrBytes, TimerChange)>,
-    /// The version of the cluster that the group's topics were compared with, and its epoch then.
+    /// The cluster version that the group's topics were compared with, and the group epoch then.
     pub(super) compared: Option<(i64, i32)>,
-    /// The version that regular expressions were looked up in, and when.
+    /// The cluster version in which expressions were looked up, and the wall time then.
     pub(super) looked: Option<(i64, i64)>,
-    /// There is a new target.
+    /// True when there is a new target assignment.
     pub(super) retargeted: bool,
-    /// What takes long to find out, for a later decision.
+    /// A long computation, whose result a later decision uses.
     pub job: Option<Job>,
 }
 
 impl<A> Decision<A> {
-    /// A decision that changes nothing.
+    /// Creates a decision that changes nothing.
     pub fn of(answer: A) -> Self {
         Self {
             records: Vec::new(),
@@ -197,7 +197,7 @@ impl<A> Decision<A> {
         }
     }
 
-    /// The same with another answer.
+    /// Returns the same decision with another answer.
     pub(super) fn with<B>(self, answer: B) -> Decision<B> {
         Decision {
             records: self.records,
@@ -211,17 +211,17 @@ impl<A> Decision<A> {
     }
 }
 
-/// Why a request is refused.
+/// A refusal of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Refused {
+pub struct GroupRefusal {
     /// The error.
     pub code: ErrorCode,
-    /// What a person is told.
+    /// The message for a person.
     pub message: String,
 }
 
-impl Refused {
-    /// An error with words.
+impl GroupRefusal {
+    /// Creates a refusal.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { code, message }
@@ -233,7 +233,7 @@ impl Refused {
     }
 }
 
-/// Milliseconds as a duration; a negative time is none.
+/// Converts milliseconds to a duration; a negative number becomes zero.
 pub(super) fn millis(ms: i32) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! A consumer group as tools are shown it.
+//! The description of a consumer group that tools show.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::group::assignor::{Assignor, Partitions};
 use crate::group::cluster::Cluster;
 
 impl ConsumerGroup {
-    /// Everything about the group but its id.
+    /// Describes the group; the caller adds its id.
     pub fn describe(&self, default: Assignor, cluster: &dyn Cluster) -> DescribedGroup {
         let members = self.members().map(|(id, member)| {
             let progress = self.progress(id);
-            // A member answers for what it is giving up until it has.
+            // A member holds the partitions that it is giving up until it confirms that it has.
             let mut has = Partitions::new();
             for (topic, partition) in progress.held() {
                 has.entry(topic).or_default().insert(partition);
@@ -45,7 +45,7 @@ impl ConsumerGroup {
             .with_members(members.collect())
     }
 
-    /// The assignor that most members ask for.
+    /// Returns the assignor that most members ask for.
     fn assignor_name(&self, default: Assignor) -> StrBytes {
         let mut votes: BTreeMap<&StrBytes, usize> = BTreeMap::new();
         for (_, member) in self.members() {

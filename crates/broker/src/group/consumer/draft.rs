@@ -1,7 +1,9 @@
-//! One member's change while it is decided on: the group as it will be, and the records so far.
+//! The change of one member while it is decided on: the group as it will be, and the records so
+//! far.
 //!
-//! The steps, in order: [`Draft::subscribe`] (the member's subscription, the group's epoch),
-//! [`Draft::retarget`] (the target assignment), [`Draft::reconcile`] (what the member has).
+//! The steps, in order: [`Draft::subscribe`] (the member's subscription and the group epoch),
+//! [`Draft::retarget`] (the target assignment), [`Draft::reconcile`] (the member's current
+//! assignment).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +11,9 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Uuid};
 
 use super::member::{JOIN, Member, Progress};
-use super::record::{ConsumerRecord, Matched};
+use super::record::{ConsumerRecord, ResolvedRegex};
 use super::timer_change::TimerChange;
-use super::{Ask, ConsumerGroup, Decision, Refused};
+use super::{Ask, ConsumerGroup, Decision, GroupRefusal};
 use crate::group::assignor::Partitions;
 
 pub(super) struct Draft<'a> {
@@ -23,16 +25,16 @@ pub(super) struct Draft<'a> {
     /// The member as it will be.
     pub(super) member: Member,
     pub(super) progress: Progress,
-    /// The member whose place it takes.
+    /// The member that this one replaces.
     pub(super) replaced: Option<StrBytes>,
-    /// What regular expressions match that were looked up now.
+    /// The matches of expressions that this decision looked up.
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions.
-    pub(super) fresh: BTreeMap<StrBytes, Matched>,
-    /// True when the member reads by other names or another expression than before.
+    pub(super) fresh: BTreeMap<StrBytes, ResolvedRegex>,
+    /// True when the member subscribes by other names or another expression than before.
     pub(super) resubscribed: bool,
     pub(super) epoch: i32,
     pub(super) target_epoch: i32,
-    /// What the member is to have.
+    /// The member's target assignment.
     pub(super) target: Partitions,
     pub(super) decision: Decision<()>,
 }
@@ -57,34 +59,36 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The draft of a dynamic member, which may be new if `joins`.
+    /// Begins the draft of a dynamic member, which may be new if `joins`.
     pub(super) fn of_dynamic(
         group: &'a ConsumerGroup,
         ask: Ask<'a>,
         id: &StrBytes,
         joins: bool,
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, GroupRefusal> {
         if !joins && group.member(id).is_none() {
-            return Err(Refused::unknown_member(id));
+            return Err(GroupRefusal::unknown_member(id));
         }
         Ok(Self::new(group, ask, id.clone()))
     }
 
-    /// The draft of a static member. One that `joins` under another id than before takes the place
-    /// of the old one, if that has left, or if one of them speaks the classic protocol.
+    /// Begins the draft of a static member.
+    ///
+    /// A member that `joins` under another id than before replaces the old one if that has left, or
+    /// if one of the two has the classic protocol.
     pub(super) fn of_static(
         group: &'a ConsumerGroup,
         ask: Ask<'a>,
         id: &StrBytes,
         instance: &StrBytes,
         (joins, classic): (bool, bool),
-    ) -> Result<Self, Refused> {
+    ) -> Result<Self, GroupRefusal> {
         let Some(holder) = group.static_member(instance) else {
             if joins {
                 return Ok(Self::new(group, ask, id.clone()));
             }
             let message = format!("There is no member with instance id {instance} in the group.");
-            return Err(Refused::new(ErrorCode::UnknownMemberId, message));
+            return Err(GroupRefusal::new(ErrorCode::UnknownMemberId, message));
         };
         if !joins {
             group.check_instance(id, instance)?;
@@ -92,11 +96,11 @@ impl<'a> Draft<'a> {
         }
         let Some(old) = group.member(holder).cloned() else {
             let message = format!("There is no member with instance id {instance} in the group.");
-            return Err(Refused::new(ErrorCode::UnknownMemberId, message));
+            return Err(GroupRefusal::new(ErrorCode::UnknownMemberId, message));
         };
         let has_left = group.progress(holder).epoch == super::member::LEAVE_STATIC;
         if !classic && old.classic.is_none() && !has_left {
-            return Err(Refused::new(
+            return Err(GroupRefusal::new(
                 ErrorCode::UnreleasedInstanceId,
                 format!("Instance id {instance} is still in use by member {holder}."),
             ));
@@ -146,7 +150,7 @@ impl<'a> Draft<'a> {
         self.decision.timers.push((id, change));
     }
 
-    /// The members as they will be.
+    /// Returns the members as they will be.
     pub(super) fn members(&self) -> impl Iterator<Item = (&StrBytes, &Member)> {
         let others = self
             .group
@@ -155,7 +159,7 @@ impl<'a> Draft<'a> {
         others.chain(std::iter::once((&self.id, &self.member)))
     }
 
-    /// What a member was to have.
+    /// Returns a member's target before this decision.
     pub(super) fn previous_target(&self, id: &StrBytes) -> &Partitions {
         match &self.replaced {
             Some(replaced) if *id == self.id => self.group.target(replaced),
@@ -163,12 +167,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// What a regular expression matches.
-    pub(super) fn matched(&self, regex: &StrBytes) -> Option<&Matched> {
+    /// Returns the topics that an expression matches.
+    pub(super) fn matched(&self, regex: &StrBytes) -> Option<&ResolvedRegex> {
         self.fresh.get(regex).or_else(|| self.group.matched(regex))
     }
 
-    /// The names of the topics that anybody reads.
+    /// Returns the names of the topics that any member reads.
     pub(super) fn topics(&self) -> BTreeSet<StrBytes> {
         let names = self.members().flat_map(|(_, member)| &member.topics);
         let patterns: BTreeSet<&StrBytes> = self.patterns();
@@ -179,7 +183,7 @@ impl<'a> Draft<'a> {
             .collect()
     }
 
-    /// The regular expressions that anybody subscribes by.
+    /// Returns the expressions that any member subscribes by.
     pub(super) fn patterns(&self) -> BTreeSet<&StrBytes> {
         if self.member.regex.is_empty() && self.group.index.patterns.is_empty() {
             return BTreeSet::new();
@@ -188,7 +192,7 @@ impl<'a> Draft<'a> {
         all.filter(|regex| !regex.is_empty()).collect()
     }
 
-    /// The ids of the topics that the member reads, of those that exist.
+    /// Returns the ids of the existing topics that the member reads.
     pub(super) fn topic_ids(&self) -> BTreeSet<Uuid> {
         topics_of(self, &self.member)
             .filter_map(|topic| Some(self.ask.cluster.shape(topic)?.0))
@@ -196,7 +200,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The names of the topics that `member` reads.
+/// Returns the names of the topics that `member` reads.
 fn topics_of<'b>(draft: &'b Draft<'_>, member: &'b Member) -> impl Iterator<Item = &'b StrBytes> {
     let matched = Some(&member.regex)
         .filter(|regex| !regex.is_empty())
@@ -205,7 +209,7 @@ fn topics_of<'b>(draft: &'b Draft<'_>, member: &'b Member) -> impl Iterator<Item
     member.topics.iter().chain(matched)
 }
 
-/// The tombstones of a member, in the order in which Kafka reads them.
+/// Returns the tombstones of a member, in the order in which Kafka reads them.
 pub(super) fn removal(id: &StrBytes) -> [ConsumerRecord; 3] {
     [
         ConsumerRecord::Progress(id.clone(), None),
@@ -215,14 +219,18 @@ pub(super) fn removal(id: &StrBytes) -> [ConsumerRecord; 3] {
 }
 
 impl ConsumerGroup {
-    /// Checks that an instance id is that of `id`.
-    pub(super) fn check_instance(&self, id: &StrBytes, instance: &StrBytes) -> Result<(), Refused> {
+    /// Checks that an instance id belongs to the member `id`.
+    pub(super) fn check_instance(
+        &self,
+        id: &StrBytes,
+        instance: &StrBytes,
+    ) -> Result<(), GroupRefusal> {
         match self.static_member(instance) {
-            None => Err(Refused::new(
+            None => Err(GroupRefusal::new(
                 ErrorCode::UnknownMemberId,
                 format!("There is no member with instance id {instance} in the group."),
             )),
-            Some(holder) if holder != id => Err(Refused::new(
+            Some(holder) if holder != id => Err(GroupRefusal::new(
                 ErrorCode::FencedInstanceId,
                 format!("Instance id {instance} of member {id} now belongs to member {holder}."),
             )),

@@ -1,5 +1,5 @@
-//! A heartbeat: a member joins, changes its subscription, confirms what it has, learns what it is
-//! to have.
+//! A heartbeat: the member joins, changes its subscription or confirms its assignment, and gets its
+//! new assignment.
 
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
@@ -7,56 +7,61 @@ use wire::types::ErrorCode;
 use super::draft::Draft;
 use super::member::{Assignment, JOIN, Member, Progress};
 use super::timer_change::TimerChange;
-use super::{Ask, ConsumerGroup, Decision, Refused};
+use super::{Ask, ConsumerGroup, Decision, GroupRefusal};
 use crate::group::Client;
 use crate::group::assignor::Partitions;
 
-/// A heartbeat that does not leave. What did not change since the last one is `None`.
+/// A heartbeat of a member that does not leave; fields that did not change since the last one are
+/// `None`.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
-    /// Who.
+    /// The member id.
     pub member_id: StrBytes,
     /// The member's epoch; 0 to join.
     pub epoch: i32,
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
-    /// Its rack.
+    /// The member's rack.
     pub rack_id: Option<StrBytes>,
-    /// How long it may take to give partitions up.
+    /// Rebalance timeout: how long the member may take to give up partitions.
     pub rebalance_timeout_ms: Option<i32>,
-    /// Topics by name.
+    /// Subscribed topic names.
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub topics: Option<std::collections::BTreeSet<StrBytes>>,
-    /// Topics by regular expression.
+    /// Subscribed expression.
     pub regex: Option<StrBytes>,
     /// The assignor it asks for.
     pub assignor: Option<StrBytes>,
-    /// What it has.
+    /// The partitions that the member owns.
     pub owned: Option<Partitions>,
-    /// Who sent it.
+    /// The client that sent the request.
     pub client: Client,
 }
 
 /// The answer to a heartbeat.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Answer {
-    /// Who.
+pub struct HeartbeatAnswer {
+    /// The member id.
     pub member_id: StrBytes,
     /// The member's epoch.
     pub epoch: i32,
-    /// When it is to be heard of again.
+    /// When the member must send its next heartbeat.
     pub heartbeat_interval_ms: i32,
-    /// What it has now, when that changed or when it asked for everything.
+    /// The current assignment, if it changed or the member asked for all of it.
     pub assignment: Option<Partitions>,
 }
 
 impl ConsumerGroup {
     /// Decides on a heartbeat.
-    pub fn heartbeat(&self, beat: &Heartbeat, ask: Ask<'_>) -> Result<Decision<Answer>, Refused> {
+    pub fn heartbeat(
+        &self,
+        beat: &Heartbeat,
+        ask: Ask<'_>,
+    ) -> Result<Decision<HeartbeatAnswer>, GroupRefusal> {
         let id = &beat.member_id;
         let session = TimerChange::Session(ask.now.at + ask.settings.session_timeout);
         if self.has_nothing_to_say(beat, ask) {
-            let mut decision = Decision::of(Answer {
+            let mut decision = Decision::of(HeartbeatAnswer {
                 member_id: id.clone(),
                 epoch: beat.epoch,
                 heartbeat_interval_ms: ask.settings.heartbeat_interval_ms,
@@ -80,7 +85,7 @@ impl ConsumerGroup {
         draft.timer(session);
         let after = &draft.progress;
         let asks_for_all = joins || beat.is_full() || before.assigned != after.assigned;
-        let answer = Answer {
+        let answer = HeartbeatAnswer {
             member_id: id.clone(),
             epoch: after.epoch,
             heartbeat_interval_ms: ask.settings.heartbeat_interval_ms,
@@ -90,16 +95,16 @@ impl ConsumerGroup {
     }
 
     /// Checks that a member is in the group, or that there is room for it.
-    pub fn check_room(&self, id: &StrBytes, ask: Ask<'_>) -> Result<(), Refused> {
+    pub fn check_room(&self, id: &StrBytes, ask: Ask<'_>) -> Result<(), GroupRefusal> {
         let max = ask.options.members_max;
         if self.size() >= max && self.member(id).is_none() {
             let message = format!("The group has {max} members, which is the most it may have.");
-            return Err(Refused::new(ErrorCode::GroupMaxSizeReached, message));
+            return Err(GroupRefusal::new(ErrorCode::GroupMaxSizeReached, message));
         }
         Ok(())
     }
 
-    /// The common case: a member where it is to be reports that it lives.
+    /// Returns true in the common case: a member that has reached its target reports that it lives.
     fn has_nothing_to_say(&self, beat: &Heartbeat, ask: Ask<'_>) -> bool {
         let Some(member) = self.member(&beat.member_id) else {
             return false;
@@ -131,7 +136,7 @@ impl ConsumerGroup {
 }
 
 impl Heartbeat {
-    /// True when it says everything, so that it wants to hear everything.
+    /// Returns true when the heartbeat has all fields: the member then wants the whole assignment.
     fn is_full(&self) -> bool {
         self.rebalance_timeout_ms.is_some()
             && (self.topics.is_some() || self.regex.is_some())
@@ -156,16 +161,18 @@ impl Heartbeat {
     }
 }
 
-/// A member knows its epoch, or the one before when an answer was lost and it owns nothing else than
-/// what it has.
-fn check_epoch(progress: &Progress, beat: &Heartbeat) -> Result<(), Refused> {
+/// Checks the epoch that a member sends.
+///
+/// It is the current one, or the previous one if an answer was lost and the member owns nothing
+/// beyond its current assignment.
+fn check_epoch(progress: &Progress, beat: &Heartbeat) -> Result<(), GroupRefusal> {
     let fenced = |relation: &str| {
         let message = format!(
             "The member's epoch {} is {relation} than {}, which the coordinator knows. It must give \
              up its partitions and join again.",
             beat.epoch, progress.epoch
         );
-        Err(Refused::new(ErrorCode::FencedMemberEpoch, message))
+        Err(GroupRefusal::new(ErrorCode::FencedMemberEpoch, message))
     };
     if beat.epoch == JOIN || beat.epoch == progress.epoch {
         return Ok(());

@@ -1,48 +1,52 @@
-//! Members go: by their own word, by a tool's, or because their time is up.
+//! Departures of members: by their own request, by a tool's request, or after a timeout.
 
 use std::collections::BTreeSet;
 
 use wire::protocol::StrBytes;
 
 use super::draft::removal;
-use super::heartbeat::Answer;
+use super::heartbeat::HeartbeatAnswer;
 use super::member::{Assignment, LEAVE_STATIC, Progress};
 use super::record::{ConsumerRecord, Epoch};
 use super::timer_change::TimerChange;
-use super::{Ask, ConsumerGroup, Decision, Refused};
-use crate::group::classic::{Departed, Leaver};
+use super::{Ask, ConsumerGroup, Decision, GroupRefusal};
+use crate::group::classic::{LeaveResult, Leaver};
 use crate::group::metadata_hash;
 
-/// A member that wants to leave.
+/// A request of a member to leave.
 pub struct Leave<'a> {
-    /// Who.
+    /// The member id.
     pub member_id: &'a StrBytes,
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<&'a StrBytes>,
-    /// -1, or -2 for a static member that will be back.
+    /// -1, or -2 for a static member that will rejoin.
     pub epoch: i32,
 }
 
 impl ConsumerGroup {
-    /// Decides on a departure: who goes for good, if anybody.
-    pub fn leave(&self, leave: &Leave<'_>) -> Result<(Decision<Answer>, Vec<StrBytes>), Refused> {
+    /// Decides on a departure; returns the members to remove, if any.
+    pub fn leave(
+        &self,
+        leave: &Leave<'_>,
+    ) -> Result<(Decision<HeartbeatAnswer>, Vec<StrBytes>), GroupRefusal> {
         let id = leave.member_id;
         match leave.instance_id {
-            None if self.member(id).is_none() => return Err(Refused::unknown_member(id)),
+            None if self.member(id).is_none() => return Err(GroupRefusal::unknown_member(id)),
             None => {}
             Some(instance) => self.check_instance(id, instance)?,
         }
-        let answer = Answer {
+        let answer = HeartbeatAnswer {
             member_id: id.clone(),
             epoch: leave.epoch,
-            ..Answer::default()
+            ..HeartbeatAnswer::default()
         };
         let mut decision = Decision::of(answer);
         if leave.epoch != LEAVE_STATIC || leave.instance_id.is_none() {
             return Ok((decision, vec![id.clone()]));
         }
         let now = self.progress(id);
-        // Whoever comes back under this name has had the partitions since before any epoch.
+        // Epoch 0 is below every member epoch: the next member with this instance id has had these
+        // partitions since before any epoch.
         let assigned = now.assigned.iter().map(|(topic, held)| {
             let held = held.keys().map(|partition| (*partition, 0));
             (*topic, held.collect())
@@ -59,8 +63,8 @@ impl ConsumerGroup {
         Ok((decision, Vec::new()))
     }
 
-    /// Which of `leavers`, as the classic protocol names them, are members.
-    pub fn departing(&self, leavers: &[Leaver]) -> (Vec<Departed>, BTreeSet<StrBytes>) {
+    /// Returns which of the `leavers`, as the classic protocol names them, are members.
+    pub fn departing(&self, leavers: &[Leaver]) -> (Vec<LeaveResult>, BTreeSet<StrBytes>) {
         let mut gone = BTreeSet::new();
         let mut departed = Vec::with_capacity(leavers.len());
         for leaver in leavers {
@@ -72,7 +76,7 @@ impl ConsumerGroup {
                 }
                 Err(refused) => Some(refused.code),
             };
-            departed.push(Departed {
+            departed.push(LeaveResult {
                 member_id: leaver.member_id.clone(),
                 instance_id: leaver.instance_id.clone(),
                 error,
@@ -81,14 +85,14 @@ impl ConsumerGroup {
         (departed, gone)
     }
 
-    fn find(&self, leaver: &Leaver) -> Result<StrBytes, Refused> {
+    fn find(&self, leaver: &Leaver) -> Result<StrBytes, GroupRefusal> {
         let id = &leaver.member_id;
         match &leaver.instance_id {
-            None if self.member(id).is_none() => Err(Refused::unknown_member(id)),
+            None if self.member(id).is_none() => Err(GroupRefusal::unknown_member(id)),
             None => Ok(id.clone()),
             Some(instance) => {
                 let holder = self.static_member(instance);
-                let holder = holder.ok_or_else(|| Refused::unknown_member(instance))?;
+                let holder = holder.ok_or_else(|| GroupRefusal::unknown_member(instance))?;
                 if !id.is_empty() {
                     self.check_instance(id, instance)?;
                 }
@@ -97,7 +101,7 @@ impl ConsumerGroup {
         }
     }
 
-    /// Removes members, and says so to the group by a new epoch.
+    /// Removes members and raises the group epoch.
     pub fn fence(&self, gone: &BTreeSet<StrBytes>, ask: Ask<'_>) -> Decision<()> {
         let mut decision = Decision::of(());
         if gone.is_empty() {
@@ -133,7 +137,7 @@ impl ConsumerGroup {
         decision
     }
 
-    /// Everything that there is of the group goes.
+    /// Returns the tombstones of the whole group.
     pub fn removal(&self) -> Vec<ConsumerRecord> {
         let ids = || self.seats.keys().cloned();
         let has =

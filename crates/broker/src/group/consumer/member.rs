@@ -1,9 +1,9 @@
-//! A member of a consumer group: what it says of itself, what it has, how far it has come.
+//! A member of a consumer group: its subscription, its current assignment and its progress.
 //!
-//! States of a member: `Stable` (it has what it is to have, as far as that was free) ->
-//! `Unrevoked` (it has been told to give partitions up and has not confirmed) -> `Unreleased` (it
-//! waits for partitions that somebody else still has) or `Stable`. Epochs: 0 joins, -1 leaves, -2 is
-//! a static member that will be back.
+//! States of a member: `Stable` (it has every partition of its target that was free) -> `Unrevoked`
+//! (it was told to give up partitions and has not confirmed) -> `Unreleased` (it waits for
+//! partitions that other members still hold) or `Stable`. Epochs in requests: 0 joins, -1 leaves,
+//! -2 is a static member that leaves and will rejoin.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use wire::types::Uuid;
 
 use crate::group::classic::Protocols;
 
-/// Epoch of a member that joins.
+/// Epoch in the request of a member that joins.
 pub const JOIN: i32 = 0;
-/// Epoch of a member that leaves.
+/// Epoch in the request of a member that leaves.
 pub const LEAVE: i32 = -1;
-/// Epoch of a static member that leaves and will be back.
+/// Epoch in the request of a static member that leaves and will rejoin.
 pub const LEAVE_STATIC: i32 = -2;
 
 const _: () = assert!(
@@ -28,12 +28,12 @@ const _: () = assert!(LEAVE != LEAVE_STATIC, "who will be back says so");
 /// Partitions by topic, each with the epoch in which the member got it.
 pub type Assignment = BTreeMap<Uuid, BTreeMap<i32, i32>>;
 
-/// What a member says of itself.
+/// The data that a member sends about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Name of a static member.
+    /// The `group.instance.id` of a static member.
     pub instance_id: Option<StrBytes>,
-    /// Its rack.
+    /// The member's rack.
     pub rack_id: Option<StrBytes>,
     /// Client id.
     pub client_id: StrBytes,
@@ -42,27 +42,27 @@ pub struct Member {
     /// Topics that it subscribes to by name.
     // Bounded: `groups::weight::GROUP_BYTES_MAX` for all members of a group.
     pub topics: BTreeSet<StrBytes>,
-    /// Topics that it subscribes to by regular expression; empty for none.
+    /// The expression that it subscribes by; empty for none.
     pub regex: StrBytes,
-    /// How long it may take to give partitions up.
+    /// Rebalance timeout: how long the member may take to give up partitions.
     pub rebalance_timeout_ms: i32,
     /// The assignor it asks for.
     pub assignor: Option<StrBytes>,
-    /// Set while it speaks the classic protocol.
+    /// Set while the member has the classic protocol.
     pub classic: Option<ClassicSide>,
 }
 
-/// What only a member with the classic protocol has.
+/// Data of a member with the classic protocol only.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassicSide {
-    /// How long it may be silent.
+    /// Session timeout.
     pub session_timeout_ms: i32,
-    /// What it offers.
+    /// The protocols that it offers.
     pub protocols: Protocols,
 }
 
 impl Member {
-    /// Bytes of what it says of itself, beside the names of topics.
+    /// Returns the bytes of the member's data without the names of topics.
     pub fn size(&self) -> usize {
         let maybe = |text: &Option<StrBytes>| text.as_ref().map_or(0, |text| text.len());
         let offered = self.classic.iter().flat_map(|side| &side.protocols);
@@ -99,21 +99,21 @@ impl Default for Member {
     }
 }
 
-/// Where a member stands.
+/// State of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberState {
-    /// It has what it is to have.
+    /// It has reached its target.
     Stable,
-    /// It has to give partitions up first.
+    /// It has to give up partitions first.
     Unrevoked,
-    /// Partitions that it is to have are not free yet.
+    /// Partitions of its target are not free yet.
     Unreleased,
-    /// Written by a later release.
+    /// A state that a later release wrote.
     Unknown,
 }
 
 impl MemberState {
-    /// The number in records.
+    /// Returns the number in records.
     pub const fn code(self) -> i8 {
         match self {
             Self::Stable => 0,
@@ -123,7 +123,7 @@ impl MemberState {
         }
     }
 
-    /// The state of that number.
+    /// Returns the state with this number.
     pub const fn of(code: i8) -> Self {
         match code {
             0 => Self::Stable,
@@ -134,18 +134,18 @@ impl MemberState {
     }
 }
 
-/// What a member has, and how far it has come.
+/// A member's epochs, state and current assignment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Its epoch.
+    /// The member epoch.
     pub epoch: i32,
-    /// Its epoch before, which it may still send when an answer was lost.
+    /// The previous member epoch, which the member may still send if an answer was lost.
     pub previous_epoch: i32,
-    /// Where it stands.
+    /// State of the member.
     pub state: MemberState,
-    /// What it has.
+    /// Partitions that the member has.
     pub assigned: Assignment,
-    /// What it has to give up.
+    /// Partitions that the member has to give up.
     pub revoking: Assignment,
 }
 
@@ -162,24 +162,24 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// True when it has arrived at the target of `epoch`.
+    /// Returns true when the member has reached the target of `epoch`.
     pub fn is_at(&self, epoch: i32) -> bool {
         self.state == MemberState::Stable && self.epoch == epoch
     }
 
-    /// The epoch in which it got a partition that it still has or has to give up.
+    /// Returns the epoch in which it got a partition that it has or has to give up.
     pub fn held_since(&self, topic: Uuid, partition: i32) -> Option<i32> {
         let held = |all: &Assignment| all.get(&topic)?.get(&partition).copied();
         held(&self.assigned).or_else(|| held(&self.revoking))
     }
 
-    /// Everything that nobody else may have.
+    /// Returns every partition that no other member may have.
     pub fn held(&self) -> impl Iterator<Item = (Uuid, i32)> {
         let all = self.assigned.iter().chain(&self.revoking);
         all.flat_map(|(topic, held)| held.keys().map(|partition| (*topic, *partition)))
     }
 
-    /// The same in another epoch.
+    /// Returns the progress in another epoch.
     pub(super) fn moved_to(&self, epoch: i32, state: MemberState, assigned: Assignment) -> Self {
         Self {
             epoch,

@@ -1,12 +1,13 @@
 //! Regular expressions of subscriptions, in RE2's syntax.
 //!
-//! The engine takes time in proportion to the text, whatever the expression, and its memory is
-//! bounded. Its syntax is RE2's but for `\Q...\E`, which Java's `Pattern.quote` makes and which is
-//! translated here. An expression has to match the whole name of a topic.
+//! The engine's time is linear in the length of the text for every expression, and its memory is
+//! bounded. Its syntax is RE2's except for `\Q...\E`, which Java's `Pattern.quote` produces and
+//! which is translated here. An expression has to match the whole topic name.
 
 use regex::{Regex, RegexBuilder};
 
-/// Longest expression: reading one takes time before it is known how large it is, a second for some megabytes.
+/// Longest expression in bytes; parsing takes time before the compiled size is known, a second for
+/// some megabytes.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Largest compiled expression, in bytes.
 const COMPILED_BYTES_MAX: usize = 1 << 20;
@@ -20,19 +21,19 @@ const _: () = assert!(
 pub(crate) struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles `text`; the error says what is wrong with it.
+    /// Compiles `text`; the error is the reason why it does not compile.
     pub(crate) fn compile(text: &str) -> Result<Self, String> {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("longer than {TEXT_BYTES_MAX} bytes"));
         }
         let unquoted = unquote(text);
-        // By itself first: "a)(b" is no expression, and within parentheses it would be one.
+        // First without the parentheses: `a)(b` does not compile by itself, but would within them.
         build(&unquoted).map_err(|error| describe(&error))?;
         let whole = format!("^(?:{unquoted})$");
         build(&whole).map(Self).map_err(|error| describe(&error))
     }
 
-    /// True for an expression that, compiled, takes no more than so many bytes.
+    /// Returns true for an expression that takes at most `compiled_bytes` bytes when compiled.
     pub(super) fn is_within(text: &str, compiled_bytes: usize) -> bool {
         let mut builder = RegexBuilder::new(&unquote(text));
         builder.size_limit(compiled_bytes).build().is_ok()
@@ -50,19 +51,19 @@ fn build(text: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// The last line of the engine's message, which is the reason; the others draw the expression.
+/// Returns the last line of the engine's message: the reason; the other lines draw the expression.
 fn describe(error: &regex::Error) -> String {
     let text = error.to_string();
     let last = text.lines().last().unwrap_or_default();
     last.trim_start_matches("error: ").to_owned()
 }
 
-/// Writes what stands between `\Q` and `\E` as expressions for just that.
+/// Replaces the text between `\Q` and `\E` by an expression for exactly that text.
 fn unquote(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {
-        // Bounded: where something was found.
+        // Bounded: `find` returned this index.
         let (before, escape) = rest.split_at(at);
         out.push_str(before);
         if let Some(quoted) = escape.strip_prefix("\\Q") {
@@ -70,9 +71,9 @@ fn unquote(text: &str) -> String {
             out.push_str(&regex::escape(literal));
             rest = after;
         } else {
-            // The backslash and what it escapes.
+            // Copies the backslash and the character that it escapes.
             let length = escape.chars().take(2).map(char::len_utf8).sum(); // Bounded: two letters.
-            // Bounded: two letters of it.
+            // Bounded: the length of its first two characters.
             let (pair, after) = escape.split_at(length);
             out.push_str(pair);
             rest = after;

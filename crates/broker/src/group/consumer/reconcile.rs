@@ -1,15 +1,15 @@
-//! The third step: from what a member has to what it is to have.
+//! The third step of a decision: moves a member from its current assignment towards its target.
 //!
-//! First it gives up what it is not to have, and stays in its epoch until it has confirmed that (by
-//! no longer naming those partitions among its own). Then it moves to the target's epoch and gets
-//! what is free; for the rest it waits. What it no longer reads it is not to have, whatever the
-//! target says.
+//! First the member gives up the partitions that are not in its target, and stays in its epoch
+//! until it has confirmed that, by not naming them among its own. Then it moves to the target epoch
+//! and gets the partitions that are free; it waits for the others. Topics that it no longer
+//! subscribes to do not count as its target.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::types::{ErrorCode, Uuid};
 
-use super::Refused;
+use super::GroupRefusal;
 use super::decision::millis;
 use super::draft::Draft;
 use super::member::{Assignment, MemberState, Progress};
@@ -18,8 +18,10 @@ use super::timer_change::TimerChange;
 use crate::group::assignor::Partitions;
 
 impl Draft<'_> {
-    /// Moves the member on, as far as it can go. `owned` is what it says it has, if it says so.
-    pub(super) fn reconcile(&mut self, owned: Option<&Partitions>) -> Result<(), Refused> {
+    /// Moves the member on as far as possible.
+    ///
+    /// `owned` are the partitions that the member owns, if the request names them.
+    pub(super) fn reconcile(&mut self, owned: Option<&Partitions>) -> Result<(), GroupRefusal> {
         if !self.resubscribed && self.progress.is_at(self.target_epoch) {
             return Ok(());
         }
@@ -42,7 +44,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn next_progress(&self, owned: Option<&Partitions>) -> Result<Progress, Refused> {
+    fn next_progress(&self, owned: Option<&Partitions>) -> Result<Progress, GroupRefusal> {
         let now = &self.progress;
         Ok(match now.state {
             MemberState::Stable if now.epoch != self.target_epoch => {
@@ -66,12 +68,12 @@ impl Draft<'_> {
             MemberState::Unknown => {
                 let message = "The member is in a state that this broker does not know. It must \
                                give up its partitions and join again.";
-                return Err(Refused::new(ErrorCode::FencedMemberEpoch, message));
+                return Err(GroupRefusal::new(ErrorCode::FencedMemberEpoch, message));
             }
         })
     }
 
-    /// The same assignment without topics that the member does not read any more.
+    /// Returns the current assignment without topics that the member no longer reads.
     fn without_unread(&self, owned: Option<&Partitions>) -> Progress {
         let now = &self.progress;
         let read = self.topic_ids();
@@ -152,7 +154,7 @@ impl Draft<'_> {
         now.moved_to(self.target_epoch, state, assigned)
     }
 
-    /// What the member is to have and does not.
+    /// Returns the partitions of the target that the member does not have.
     fn wanted(&self, read: &BTreeSet<Uuid>, assigned: &Assignment) -> Vec<(Uuid, i32)> {
         let topics = self
             .target
@@ -167,14 +169,14 @@ impl Draft<'_> {
         all.collect()
     }
 
-    /// True when nobody else holds a partition.
+    /// Returns true when no other member holds the partition.
     fn is_free(&self, topic: Uuid, partition: i32) -> bool {
         let holder = self.group.index.holders.get(&(topic, partition));
         holder.is_none_or(|holder| *holder == self.id || Some(holder) == self.replaced.as_ref())
     }
 }
 
-/// True when the member has any of these partitions, or does not say what it has.
+/// Returns true when the member owns any of these partitions, or does not name its partitions.
 fn still_owns(owned: Option<&Partitions>, revoking: &Assignment) -> bool {
     let Some(owned) = owned else { return true };
     revoking.iter().any(|(topic, held)| {

@@ -1,4 +1,4 @@
-//! What consumer groups write, as values, and their bytes.
+//! The records of consumer groups as values, and their encoding.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,24 +20,24 @@ use crate::group::assignor::Partitions;
 pub enum ConsumerRecord {
     /// The group's epoch.
     Epoch(Option<Epoch>),
-    /// Topics as releases before 4.1 kept them: read, never written but as a tombstone.
+    /// Topics in the format of releases before 4.1; read, and written only as a tombstone.
     OldTopics(Option<PartitionMetadataValue>),
     /// A member.
     Member(StrBytes, Option<Member>),
-    /// The epoch of the target assignment.
+    /// The target epoch.
     TargetEpoch(Option<TargetEpoch>),
-    /// What a member is to have.
+    /// A member's target assignment.
     Target(StrBytes, Option<Partitions>),
-    /// What a member has.
+    /// A member's progress.
     Progress(StrBytes, Option<Progress>),
-    /// What a regular expression matched.
-    Regex(StrBytes, Option<Matched>),
+    /// The topics that an expression matched.
+    Regex(StrBytes, Option<ResolvedRegex>),
 }
 
 /// The epoch of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Epoch {
-    /// Grows with every change that asks for a new assignment.
+    /// Grows with every change that needs a new assignment.
     pub epoch: i32,
     /// Hash of the topics that the group reads.
     pub metadata_hash: i64,
@@ -46,25 +46,25 @@ pub struct Epoch {
 /// The epoch of a target assignment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TargetEpoch {
-    /// The group epoch that it was made for.
+    /// The group epoch that the target was computed for.
     pub epoch: i32,
-    /// Wall time when it was made; 0 when unknown.
+    /// Wall time of the assignment in milliseconds; 0 when unknown.
     pub made_ms: i64,
 }
 
-/// What a regular expression matched.
+/// The topics that an expression matched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Matched {
-    /// Names of topics.
+pub struct ResolvedRegex {
+    /// Topic names.
     // Bounded: lives with one record, `wire::kafka::shape::DECODED_BYTES_MAX`.
     pub topics: BTreeSet<StrBytes>,
-    /// Offset of the metadata that they were looked up in.
+    /// Offset of the metadata in which they were looked up.
     pub version: i64,
-    /// Wall time of the look.
+    /// Wall time of the lookup in milliseconds.
     pub looked_ms: i64,
 }
 
-/// Bytes of a set of names.
+/// Returns the bytes of a set of names.
 pub(super) fn bytes_of(names: &BTreeSet<StrBytes>) -> usize {
     let each = names.iter();
     each.fold(0, |all: usize, name| {
@@ -73,7 +73,7 @@ pub(super) fn bytes_of(names: &BTreeSet<StrBytes>) -> usize {
 }
 
 impl ConsumerRecord {
-    /// Bytes that it takes at least, beside the group's name.
+    /// Returns a lower bound of its encoded bytes without the group id.
     pub fn size(&self) -> usize {
         let names = |names: &BTreeSet<StrBytes>| {
             names
@@ -104,7 +104,7 @@ impl ConsumerRecord {
         }
     }
 
-    /// As bytes.
+    /// Encodes the record as key and value.
     pub fn encode(&self, group: &StrBytes) -> (Bytes, Option<Bytes>) {
         let group = || group.to_string();
         let whole = || GroupKey { group: group() };
@@ -145,7 +145,7 @@ impl ConsumerRecord {
         (key.encode(), value)
     }
 
-    /// From a key and a value's bytes: the group, and the record.
+    /// Decodes a key and a value to the group and the record.
     pub fn decode(key: ConsumerKey, value: Option<&[u8]>) -> Result<(StrBytes, Self), DecodeError> {
         Ok(match key {
             ConsumerKey::Epoch(key) => {
@@ -316,7 +316,7 @@ fn current_topics(assignment: &Assignment) -> Vec<CurrentTopic> {
 }
 
 fn progress(value: CurrentValue) -> Progress {
-    // Releases before 4.2 did not say when: the member's epoch is the latest it can be.
+    // Releases before 4.2 did not write the epochs: the member's epoch is the latest possible.
     let default = value.epoch.max(0);
     Progress {
         epoch: value.epoch,
@@ -339,7 +339,7 @@ fn assignment(topics: Vec<CurrentTopic>, default: i32) -> Assignment {
     topics
 }
 
-fn regex_value(matched: &Matched) -> RegexValue {
+fn regex_value(matched: &ResolvedRegex) -> RegexValue {
     RegexValue {
         topics: matched.topics.iter().map(ToString::to_string).collect(),
         version: matched.version,
@@ -347,8 +347,8 @@ fn regex_value(matched: &Matched) -> RegexValue {
     }
 }
 
-fn matched(value: RegexValue) -> Matched {
-    Matched {
+fn matched(value: RegexValue) -> ResolvedRegex {
+    ResolvedRegex {
         topics: value.topics.into_iter().map(text).collect(),
         version: value.version,
         looked_ms: value.timestamp,

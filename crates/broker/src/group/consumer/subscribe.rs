@@ -1,29 +1,29 @@
-//! The first step: what the member says of itself, which topics regular expressions match, and
-//! whether the group needs a new epoch.
+//! The first step of a decision: takes in the member's data, looks up expressions and raises the
+//! group epoch if needed.
 //!
-//! The epoch grows when a member reads by other names or another expression, when an expression
-//! matches other topics than before, and when the topics themselves have changed (their hash).
-//! Expressions are looked up with the heartbeat after the one that brings them, and again when the cluster has changed, but
-//! not more often than every ten seconds. Where that takes long, they are looked up ahead ([`super::ahead`]).
+//! The epoch grows when a member subscribes by other names or another expression, when an
+//! expression matches other topics than before, and when the topics change (their hash).
+//! Expressions are looked up with the heartbeat after the one that brings them, and again when the
+//! cluster has changed, but at most every ten seconds. Long lookups run ahead ([`super::ahead`]).
 
 use std::collections::BTreeSet;
 
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::ahead::{Ahead, Matching, What, are_little};
+use super::ahead::{Ahead, RegexResolution, What, are_little};
 use super::draft::Draft;
 use super::pattern::Pattern;
-use super::record::{ConsumerRecord, Epoch, Matched};
-use super::{Member, Refused};
+use super::record::{ConsumerRecord, Epoch, ResolvedRegex};
+use super::{GroupRefusal, Member};
 use crate::group::metadata_hash;
 
-/// Least time between two looks for the same expressions.
+/// Least time between two lookups of the same expressions.
 const LOOK_INTERVAL_MS: i64 = 10_000;
 
 impl Draft<'_> {
-    /// Takes over what the member says of itself.
-    pub(super) fn subscribe(&mut self, member: Member) -> Result<(), Refused> {
+    /// Takes in the data that the member sends about itself.
+    pub(super) fn subscribe(&mut self, member: Member) -> Result<(), GroupRefusal> {
         let resubscribed = member.topics != self.before.topics || member.regex != self.before.regex;
         let is_new = self.group.member(&self.id).is_none() && self.replaced.is_none();
         if member != self.before || is_new {
@@ -39,9 +39,11 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// True when the member comes with an expression that nobody has subscribed by so far. It is checked and is looked up
-    /// with the next heartbeat, as in Kafka: until then the member is in, and reads nothing by it.
-    fn names_unknown_expression(&self) -> Result<bool, Refused> {
+    /// Returns true when the member brings an expression that no member has subscribed by so far.
+    ///
+    /// It is only compiled now, and looked up with the next heartbeat, as in Kafka: until then the
+    /// member is in the group and reads nothing by the expression.
+    fn names_unknown_expression(&self) -> Result<bool, GroupRefusal> {
         let regex = &self.member.regex;
         let is_new = !regex.is_empty() && *regex != self.before.regex;
         if !is_new || self.group.matched(regex).is_some() {
@@ -49,14 +51,15 @@ impl Draft<'_> {
         }
         Pattern::compile(regex).map_err(|reason| {
             let message = format!("{regex:?} is not a regular expression: {reason}.");
-            Refused::new(ErrorCode::InvalidRegularExpression, message)
+            GroupRefusal::new(ErrorCode::InvalidRegularExpression, message)
         })?;
         Ok(true)
     }
 
-    /// Drops the expression that nobody subscribes by any more, looks new ones up. True when any
-    /// matches other topics than it did.
-    fn look_up(&mut self, later: bool) -> Result<bool, Refused> {
+    /// Drops an expression without subscribers and looks up new ones.
+    ///
+    /// Returns true when any expression matches other topics than before.
+    fn look_up(&mut self, later: bool) -> Result<bool, GroupRefusal> {
         let patterns: BTreeSet<StrBytes> = self.patterns().into_iter().cloned().collect();
         let old = &self.before.regex;
         if !old.is_empty() && !patterns.contains(old) && self.group.matched(old).is_some() {
@@ -92,7 +95,7 @@ impl Draft<'_> {
                 continue;
             }
             differ |= known.is_some() || !topics.is_empty();
-            let matched = Matched {
+            let matched = ResolvedRegex {
                 topics,
                 version,
                 looked_ms: now_ms,
@@ -107,7 +110,8 @@ impl Draft<'_> {
         Ok(differ)
     }
 
-    /// True when what is not known of expressions can be found out now; else that begins.
+    /// Returns true when all unknown expressions can be looked up now; otherwise begins a job for
+    /// them.
     fn are_looked_up_at_once(&mut self, asked: &BTreeSet<StrBytes>) -> bool {
         let ahead = &self.group.ahead;
         let unknown = asked.iter().filter(|regex| ahead.found(regex).is_none());
@@ -117,7 +121,7 @@ impl Draft<'_> {
         }
         if !ahead.is_busy() && self.decision.job.is_none() {
             let patterns = unknown.into_iter().collect();
-            let what = What::Match(Matching::of(patterns, self.ask.cluster.snapshot()));
+            let what = What::Match(RegexResolution::of(patterns, self.ask.cluster.snapshot()));
             self.decision.job = Some(Ahead::job(what));
         }
         false
@@ -127,7 +131,7 @@ impl Draft<'_> {
         let now_ms = self.ask.now.wall_ms;
         match self.group.looked {
             None => true,
-            // Also when the wall clock went back.
+            // A wall clock that was set back also makes them stale.
             Some((version, at)) => {
                 version != self.ask.cluster.version()
                     && !(at..=at.saturating_add(LOOK_INTERVAL_MS)).contains(&now_ms)
@@ -135,15 +139,17 @@ impl Draft<'_> {
         }
     }
 
-    /// An expression of another member that does not compile here was written by another broker, and
-    /// matches nothing.
-    fn topics_matching(&self, regex: &StrBytes) -> Result<BTreeSet<StrBytes>, Refused> {
+    /// Returns the topics that an expression matches.
+    ///
+    /// An expression of another member that does not compile here was written by another broker,
+    /// and matches nothing.
+    fn topics_matching(&self, regex: &StrBytes) -> Result<BTreeSet<StrBytes>, GroupRefusal> {
         match Pattern::compile(regex) {
             Ok(pattern) => {
                 let test = |name: &str| pattern.matches(name);
                 Ok(self.ask.cluster.topics_where(&test))
             }
-            Err(reason) if *regex == self.member.regex => Err(Refused::new(
+            Err(reason) if *regex == self.member.regex => Err(GroupRefusal::new(
                 ErrorCode::InvalidRegularExpression,
                 format!("{regex:?} is not a regular expression: {reason}."),
             )),

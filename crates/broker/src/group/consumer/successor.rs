@@ -1,6 +1,8 @@
-//! What both ways between the protocols need: who takes whose place, and assignments as classic members read them.
+//! Parts of both protocol conversions: a member that replaces another, and the encoding of
+//! assignments for classic members.
 //!
-//! Invariant: a partition whose topic is gone has no name, and is left out. It does not: decide.
+//! Invariant: a partition of a deleted topic has no name and is left out. Not here: the decision to
+//! convert (`convert.rs`).
 
 use bytes::Bytes;
 use wire::protocol::StrBytes;
@@ -10,17 +12,17 @@ use crate::group::assignor::Partitions;
 use crate::group::cluster::Cluster;
 use crate::group::embedded::encode_assignment;
 
-/// A member that takes the place of another while the group goes back.
+/// A member that replaces another while the group is downgraded.
 pub struct Successor<'a> {
     /// The new member.
     pub id: &'a StrBytes,
-    /// What it says of itself.
+    /// The new member's data.
     pub member: &'a Member,
-    /// The one whose place it takes.
+    /// The member that it replaces.
     pub replaces: &'a StrBytes,
 }
 
-/// An assignment as members with the classic protocol read it.
+/// Encodes an assignment for members with the classic protocol.
 pub(super) fn assigned_bytes(
     version: i16,
     partitions: &Partitions,

@@ -1,5 +1,5 @@
-//! The second step: the target assignment, when the group has a new epoch and the last assignment
-//! is old enough. One that takes long is made ahead ([`super::ahead`]).
+//! The second step of a decision: computes the target assignment, if the group has a new epoch and
+//! the last assignment is old enough. A long computation runs ahead ([`super::ahead`]).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,14 +8,14 @@ use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
 use super::NOTHING;
-use super::ahead::{Ahead, Made, What};
+use super::ahead::{Ahead, TargetAssignments, What};
 use super::draft::Draft;
 use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
 use crate::group::assignor::{Assignor, ListIndex, Question, Subscriber};
 
 impl<'a> Draft<'a> {
-    /// Makes a new target assignment if one is due.
+    /// Computes a new target assignment if one is due.
     pub(super) fn retarget(&mut self) {
         if self.target_epoch >= self.epoch || !self.may_assign_now() {
             return;
@@ -27,7 +27,8 @@ impl<'a> Draft<'a> {
         for (id, member) in self.members() {
             let seat = self.group.seats.get(id);
             let known = seat.and_then(|seat| seat.target.latest());
-            // A member that took a place has just been written with what the place had.
+            // The record for a member that replaces another was already written with the old
+            // target.
             let replaces = self.replaced.is_some() && *id == self.id;
             let known = if replaces { Some(&self.target) } else { known };
             let partitions = match made.target(id, member) {
@@ -52,8 +53,8 @@ impl<'a> Draft<'a> {
         self.target = target.cloned().unwrap_or_default();
     }
 
-    /// Who is to have what; `None` while that is being found out.
-    fn made(&mut self) -> Option<Cow<'a, Made>> {
+    /// Returns the assignment, or `None` while it is being computed.
+    fn made(&mut self) -> Option<Cow<'a, TargetAssignments>> {
         let ahead = &self.group.ahead;
         if let Some(made) = ahead.assigned(self.target_epoch, self.epoch) {
             return Some(Cow::Borrowed(made));
@@ -63,7 +64,7 @@ impl<'a> Draft<'a> {
         }
         let question = self.question();
         let assignor = self.preferred();
-        if let Some(made) = Made::at_once(self.epoch, assignor, &question) {
+        if let Some(made) = TargetAssignments::at_once(self.epoch, assignor, &question) {
             return Some(Cow::Owned(made));
         }
         let what = What::Assign(self.epoch, assignor, question);
@@ -71,7 +72,8 @@ impl<'a> Draft<'a> {
         None
     }
 
-    /// A group that has had no target yet gets an empty one, of the epoch before: its members are in, though with nothing.
+    /// Gives a group without a target an empty one for the previous epoch, so that its members are
+    /// in the group, without partitions.
     fn begin_without_target(&mut self) {
         if self.target_epoch > 0 || self.epoch <= 1 {
             return;
@@ -92,12 +94,13 @@ impl<'a> Draft<'a> {
             .latest()
             .map_or(0, |one| one.made_ms);
         let interval = self.ask.settings.assignment_interval_ms;
-        // A time in the future is of a wall clock that has been set back since: that is due, too.
+        // A time in the future was written before the wall clock was set back: the assignment is
+        // then due.
         let waits = (made_ms..made_ms.saturating_add(interval)).contains(&self.ask.now.wall_ms);
         made_ms == 0 || !waits
     }
 
-    /// The assignor that most members ask for; of several, the first of the settings.
+    /// Returns the assignor that most members ask for; of several, the first in the settings.
     fn preferred(&self) -> Assignor {
         let offered = self.ask.options.assignors.iter().flatten();
         let votes = offered.map(|assignor| {
@@ -139,16 +142,19 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// What members subscribe to, while a question is made.
+/// The lists of a question while it is built.
 struct Lists<'a> {
     draft: &'a Draft<'a>,
-    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: lives while one question is built, of a group of at most
+    // `groups::weight::GROUP_BYTES_MAX`.
     all: Vec<BTreeSet<Uuid>>,
-    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: lives while one question is built, of a group of at most
+    // `groups::weight::GROUP_BYTES_MAX`.
     by_names: BTreeMap<&'a BTreeSet<StrBytes>, ListIndex>,
-    // Bounded: lives while one question is made, `groups::consumers::PATTERNS_MAX`.
+    // Bounded: lives while one question is built, `groups::consumers::PATTERNS_MAX`.
     by_regex: BTreeMap<&'a StrBytes, ListIndex>,
-    // Bounded: lives while one question is made, of a group of at most `groups::weight::GROUP_BYTES_MAX`.
+    // Bounded: lives while one question is built, of a group of at most
+    // `groups::weight::GROUP_BYTES_MAX`.
     topics: BTreeMap<Uuid, i32>,
 }
 
@@ -174,7 +180,7 @@ impl<'a> Lists<'a> {
         lists
     }
 
-    /// Takes in a list, of the topics that exist.
+    /// Adds a list of the topics that exist, and returns its index.
     fn add(&mut self, names: &BTreeSet<StrBytes>) -> ListIndex {
         let cluster = self.draft.ask.cluster;
         let shapes = names.iter().filter_map(|name| cluster.shape(name));

@@ -1,5 +1,5 @@
-//! A consumer group by its rules: epochs, reconciliation, fencing, static members, expressions,
-//! settings, and what becomes of it when records are not written.
+//! The rules of a consumer group: epochs, reconciliation, fencing, static members, expressions,
+//! settings, and failed appends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,10 @@ use wire::types::ErrorCode;
 
 use super::member::{JOIN, LEAVE, LEAVE_STATIC, MemberState};
 use super::record::ConsumerRecord;
-use super::{Answer, Ask, ConsumerGroup, ConsumerOptions, Heartbeat, Leave, Refused, State};
+use super::{
+    Ask, ConsumerGroup, ConsumerGroupState, ConsumerOptions, GroupRefusal, Heartbeat,
+    HeartbeatAnswer, Leave,
+};
 use crate::group::assignor::Partitions;
 use crate::group::cluster::fake::{FakeCluster, id_of};
 use crate::group::{Client, Now};
@@ -111,7 +114,7 @@ impl Bench {
         self.group = again;
     }
 
-    fn beat(&mut self, beat: &Heartbeat) -> Result<Answer, Refused> {
+    fn beat(&mut self, beat: &Heartbeat) -> Result<HeartbeatAnswer, GroupRefusal> {
         let decision = self.group.heartbeat(beat, self.ask())?;
         self.group.note(&decision);
         self.write(&decision.records);
@@ -134,7 +137,12 @@ impl Bench {
         self.write(&decision.records);
     }
 
-    fn leave(&mut self, id: &str, instance: Option<&str>, epoch: i32) -> Result<Answer, Refused> {
+    fn leave(
+        &mut self,
+        id: &str,
+        instance: Option<&str>,
+        epoch: i32,
+    ) -> Result<HeartbeatAnswer, GroupRefusal> {
         let (id, instance) = (text(id), instance.map(text));
         let leave = Leave {
             member_id: &id,
@@ -155,14 +163,15 @@ fn the_first_member_gets_everything_and_a_second_its_share_once_it_is_given_up()
     let mut bench = Bench::new(&[("t", 4)]);
     let all = partitions(&[("t", &[0, 1, 2, 3])]);
     assert_eq!(bench.ok(&joining("a", &["t"])), (2, Some(all.clone())));
-    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Stable);
     assert_eq!(bench.ok(&beat("a", 2)), (2, None), "nothing new");
 
-    // b waits: all is held by a.
+    // b waits: a holds all partitions.
     let nothing = Some(Partitions::new());
     assert_eq!(bench.ok(&joining("b", &["t"])), (3, nothing));
-    assert_eq!(bench.group.state(), State::Reconciling);
-    // a is told to give up half, stays in its epoch until it has, and nobody gets it before.
+    assert_eq!(bench.group.state(), ConsumerGroupState::Reconciling);
+    // a has to give up half and stays in its epoch until it has; until then the partitions are not
+    // assigned.
     let half = partitions(&[("t", &[0, 1])]);
     assert_eq!(bench.ok(&owning("a", 2, &all)), (2, Some(half.clone())));
     assert_eq!(
@@ -178,13 +187,13 @@ fn the_first_member_gets_everything_and_a_second_its_share_once_it_is_given_up()
     assert_eq!(bench.ok(&owning("a", 2, &half)), (3, None));
     let rest = partitions(&[("t", &[2, 3])]);
     assert_eq!(bench.ok(&beat("b", 3)), (3, Some(rest.clone())));
-    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Stable);
 
     bench.leave("a", None, LEAVE).unwrap();
-    assert_eq!(bench.group.state(), State::Assigning);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Assigning);
     assert_eq!(bench.ok(&owning("b", 3, &rest)), (4, Some(all)));
     bench.leave("b", None, LEAVE).unwrap();
-    assert_eq!(bench.group.state(), State::Empty);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Empty);
     for record in bench.group.removal() {
         bench.write(&[record]);
     }
@@ -197,7 +206,7 @@ fn who_subscribes_to_nothing_yet_is_in_all_the_same() {
     let nothing = Some(Partitions::new());
     assert_eq!(bench.ok(&joining("a", &[])), (1, nothing.clone()));
     assert_eq!(bench.ok(&joining("b", &[])), (1, nothing));
-    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Stable);
     let some = Heartbeat {
         topics: Some([text("t")].into()),
         ..beat("a", 1)
@@ -221,7 +230,8 @@ fn epochs_fence_whoever_is_behind_or_ahead() {
     };
     let both = partitions(&[("t", &[0, 1]), ("u", &[0])]);
     assert_eq!(bench.ok(&more), (3, Some(both)));
-    // The answer was lost: the epoch before is taken with what was had then, not without saying so.
+    // The answer was lost: the previous epoch is accepted with the partitions of that time, but
+    // only if the request names them.
     assert_eq!(bench.ok(&owning("a", 2, &all)).0, 3);
     assert_eq!(bench.refused(&beat("a", 2)), ErrorCode::FencedMemberEpoch);
     let foreign = partitions(&[("t", &[7])]);
@@ -229,7 +239,7 @@ fn epochs_fence_whoever_is_behind_or_ahead() {
         bench.refused(&owning("a", 2, &foreign)),
         ErrorCode::FencedMemberEpoch
     );
-    // Fenced, it joins again and is told everything.
+    // After fencing it joins again and gets the whole assignment.
     assert_eq!(bench.ok(&joining("a", &["t", "u"])).0, 3);
 }
 
@@ -271,7 +281,8 @@ fn expressions_follow_the_topics_there_are() {
     assert_eq!(bench.refused(&by("(")), ErrorCode::InvalidRegularExpression);
     assert!(bench.group.is_vacant());
     let one = partitions(&[("a-1", &[0])]);
-    // As Kafka: in at once, and what the expression matches is known a heartbeat later.
+    // As in Kafka: the member is in the group immediately, and the matches are known one heartbeat
+    // later.
     assert_eq!(bench.ok(&by("a-.*")), (1, Some(Partitions::new())));
     assert_eq!(bench.ok(&beat("m", 1)), (2, Some(one.clone())));
     bench.cluster = FakeCluster::of(&[("a-1", 1), ("a-2", 1), ("b", 1)]);
@@ -280,7 +291,8 @@ fn expressions_follow_the_topics_there_are() {
     bench.now.wall_ms += 10_001;
     let two = partitions(&[("a-1", &[0]), ("a-2", &[0])]);
     assert_eq!(bench.ok(&beat("m", 2)), (3, Some(two)));
-    // Another expression: what it does not match is given up, and the old one is forgotten.
+    // Another expression: partitions that it does not match are given up, and the old expression is
+    // removed.
     let change = Heartbeat {
         regex: Some(text("b")),
         ..owning("m", 3, &one)
@@ -318,7 +330,7 @@ fn assignments_are_made_at_intervals() {
         2,
         "the old target, and nothing of it"
     );
-    assert_eq!(bench.group.state(), State::Assigning);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Assigning);
     bench.now.wall_ms += 1_000;
     assert_eq!(bench.ok(&beat("b", 2)).0, 3);
     bench.now.wall_ms += 999;
@@ -340,11 +352,11 @@ fn newcomers_get_their_share_at_once_after_the_wall_clock_was_set_back() {
         bench.ok(&joining("a", &["t"]));
         bench.now.wall_ms -= hours * 3_600_000;
         assert_eq!(bench.ok(&joining("b", &["t"])).0, 3, "{hours} hours");
-        assert_ne!(bench.group.state(), State::Assigning);
-        // Forwards, too: nobody waits.
+        assert_ne!(bench.group.state(), ConsumerGroupState::Assigning);
+        // After a jump forward, too, no member waits.
         bench.now.wall_ms += 2 * hours * 3_600_000;
         bench.ok(&joining("c", &["t"]));
-        assert_ne!(bench.group.state(), State::Assigning);
+        assert_ne!(bench.group.state(), ConsumerGroupState::Assigning);
     }
 }
 
@@ -358,7 +370,8 @@ fn expressions_are_looked_up_again_after_the_wall_clock_jumped() {
             regex: Some(text("t.*")),
             ..joining("a", &[])
         };
-        // As Kafka: in at once, with what the expression matches a heartbeat later.
+        // As in Kafka: the member is in the group immediately, and the matches are known one
+        // heartbeat later.
         assert_eq!(bench.ok(&by_regex).0, 1);
         assert_eq!(bench.ok(&beat("a", 1)).0, 2);
         bench.now.wall_ms += jump;
@@ -392,7 +405,7 @@ fn silence_and_slowness_have_an_end() {
     bench.ok(&joining("b", &["t"]));
     let all = partitions(&[("t", &[0, 1])]);
     bench.ok(&owning("a", 2, &all));
-    // a does not give up what it has to, though it is heard of.
+    // a does not give up its partitions, though it sends heartbeats.
     bench.now.at += Duration::from_secs(9);
     bench.ok(&owning("a", 2, &all));
     assert!(bench.group.overdue(bench.now.at).is_empty());
@@ -454,10 +467,10 @@ fn what_was_not_written_leaves_no_trace() {
 
 mod churn;
 
-/// What a job gives, taken in.
+/// Runs a job to its end and takes in the result.
 fn take_in(bench: &mut Bench, job: Option<super::Job>) {
     let mut job = job.expect("there is a job");
-    // One name at a time.
+    // Each step compares one name.
     let done = loop {
         match job.go_on(&|| true) {
             Ok(done) => break done,
@@ -467,8 +480,8 @@ fn take_in(bench: &mut Bench, job: Option<super::Job>) {
     bench.group.take_in(done);
 }
 
-/// The decision on a heartbeat, with its job apart.
-fn decide(bench: &mut Bench, beat: &Heartbeat) -> (Answer, Option<super::Job>) {
+/// Returns the answer to a heartbeat, and its job.
+fn decide(bench: &mut Bench, beat: &Heartbeat) -> (HeartbeatAnswer, Option<super::Job>) {
     let mut decision = bench.group.heartbeat(beat, bench.ask()).unwrap();
     bench.group.note(&decision);
     bench.write(&decision.records);
@@ -479,9 +492,9 @@ fn decide(bench: &mut Bench, beat: &Heartbeat) -> (Answer, Option<super::Job>) {
 fn a_target_that_takes_long_is_made_ahead_and_the_next_heartbeat_finds_it() {
     let mut bench = Bench::new(&[("much", 30_000)]);
     let (answer, job) = decide(&mut bench, &joining("a", &["much"]));
-    // In, though with nothing.
+    // The member is in the group, without partitions.
     assert!(answer.epoch > JOIN && answer.assignment == Some(Partitions::new()));
-    assert_eq!(bench.group.state(), State::Assigning);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Assigning);
     let epoch = answer.epoch;
     // One job at a time.
     let (again, none) = decide(&mut bench, &beat("a", epoch));
@@ -491,7 +504,7 @@ fn a_target_that_takes_long_is_made_ahead_and_the_next_heartbeat_finds_it() {
     assert!(none.is_none() && answer.epoch == bench.group.epoch());
     let all = answer.assignment.unwrap();
     assert_eq!(all[&id_of("much")].len(), 30_000);
-    assert_eq!(bench.group.state(), State::Stable);
+    assert_eq!(bench.group.state(), ConsumerGroupState::Stable);
 }
 
 #[test]
@@ -509,7 +522,7 @@ fn a_target_that_members_came_and_went_beside_is_that_of_its_epoch_and_the_next_
     assert_eq!(bench.group.target(&text("b")), &Partitions::new());
     assert_eq!(
         bench.group.state(),
-        State::Assigning,
+        ConsumerGroupState::Assigning,
         "b waits for the next"
     );
     let (answer, job) = decide(&mut bench, &beat("a", first.epoch));
@@ -545,7 +558,7 @@ fn a_group_whose_members_change_faster_than_its_target_is_made_gets_targets() {
     let (mut stays, mut job) = decide(&mut bench, &joining("a", &["much"]));
     let mut targets = BTreeSet::new();
     for round in 0..20 {
-        // Somebody comes and somebody goes while the job is under way.
+        // One member joins and one leaves while the job runs.
         let (_, begun) = decide(&mut bench, &joining(&format!("b{round}"), &["much"]));
         job = job.or(begun);
         if round > 0 {

@@ -1,24 +1,24 @@
-//! What a decision makes of a member's timers.
+//! The changes that a decision makes to a member's timers.
 //!
-//! Invariant: a change is of one member. It does not: keep timers (`timers.rs`).
+//! Invariant: a change concerns one member. Not here: the timers (`timers.rs`).
 
 use platform::clock::Instant;
 
-/// What to do with a member's timers.
+/// A change of a member's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TimerChange {
-    /// It has until then to be heard of again.
+    /// The member must send a heartbeat before this time.
     Session(Instant),
-    /// It has until then to leave this epoch.
+    /// The member must leave this epoch before this time.
     Rebalance(Instant, i32),
-    /// It has given up what it had to.
+    /// The member has given up the partitions that it had to.
     Rebalanced,
-    /// It has until then to join again, unless it already has to by an earlier time.
+    /// The member must rejoin before this time, or before an earlier one that is already set.
     JoinBy(Instant),
-    /// It has joined, and has until then to ask for its assignment.
+    /// The member has joined, and must ask for its assignment before this time.
     SyncBy(Instant),
-    /// It has asked for its assignment.
+    /// The member has asked for its assignment.
     Synced,
-    /// It is gone.
+    /// The member is removed.
     Gone,
 }

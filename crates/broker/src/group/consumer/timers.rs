@@ -1,5 +1,5 @@
-//! When members are given up: silent for too long, or too slow in giving partitions up, in joining
-//! again or in asking for their assignment (the latter two for members with the classic protocol).
+//! Timeouts of members: for heartbeats, for giving up partitions, for rejoining and for asking for
+//! an assignment (the latter two for members with the classic protocol).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +13,10 @@ use super::timer_change::TimerChange;
 use super::{ConsumerGroup, Decision};
 use crate::group::Now;
 
-/// Members that came out of the log, or that could not be given up because the log took nothing, have at
-/// least this long, whatever their records say: else a log that takes nothing would be asked all the time.
+/// Least session after a load, and after a failed append of the records that remove a member.
+///
+/// Without it, a member with a zero timeout would cause an append all the time while the log
+/// accepts nothing.
 const RESUMED_MIN: Duration = Duration::from_secs(1);
 
 /// The timers of a group.
@@ -69,7 +71,7 @@ impl ConsumerGroup {
         earliest
     }
 
-    /// Takes over what a decision says beside its records; returns the earliest of the timers that
+    /// Takes in the parts of a decision beside its records; returns the earliest of the timers that
     /// it set.
     pub fn note<A>(&mut self, decision: &Decision<A>) -> Option<Instant> {
         self.compared = decision.compared.or(self.compared);
@@ -106,7 +108,9 @@ impl ConsumerGroup {
         self.set_timers(&changes);
     }
 
-    /// Nobody could be heard until now: no time of a member ends before another session has.
+    /// Postpones every timeout to at least one session from `now` on.
+    ///
+    /// Called after a time in which the broker could not receive heartbeats.
     pub fn put_off(&mut self, now: Now, session_timeout_ms: i32) {
         let whole = now.at + millis(session_timeout_ms).max(RESUMED_MIN);
         for timers in self.timers.values_mut() {
@@ -125,12 +129,12 @@ impl ConsumerGroup {
         }
     }
 
-    /// When a member is to be given up next.
+    /// Returns when the next member times out.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.values().filter_map(MemberTimers::next).min()
     }
 
-    /// The members whose time is up. Their timers are gone.
+    /// Returns the members that have timed out, and removes their timers.
     pub fn overdue(&mut self, now: Instant) -> Vec<StrBytes> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let mut overdue = Vec::new();

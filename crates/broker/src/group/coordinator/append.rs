@@ -1,4 +1,5 @@
-//! From decisions to the log: a queue per partition, one append in flight, the next one gathering.
+//! From decisions to the log: one queue per partition, with one append in flight while the next one
+//! is gathered.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
@@ -10,58 +11,58 @@ use platform::task::timeout_at;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{GroupCoordinator, OffsetsLog, Slot, Unwritten};
+use super::{GroupAppendError, GroupCoordinator, GroupSlot, OffsetsLog};
 use crate::group::groups::Append;
 use crate::group::records::{GroupRecord, RawRecord};
 
-/// Bytes of records gathered into one append. A larger decision is appended alone.
+/// Most bytes of records gathered into one append; a larger decision is appended alone.
 const GATHERED_BYTES_MAX: usize = 256 << 10;
 
 type Sender = oneshot::Sender<Result<(), ErrorCode>>;
 
-/// Who is told what became of an entry.
-pub(super) enum Done {
-    /// Nobody.
+/// The receiver of an entry's outcome.
+pub(super) enum AppendReceiver {
+    /// No receiver.
     Nobody,
-    /// A client, who is told to come back when it takes too long.
+    /// A client, which gets an error to retry when the append takes too long.
     Client(Sender),
-    /// Somebody who goes on when all before it is settled, whenever that is.
+    /// A task that continues when every entry before it is settled, however long that takes.
     Settled(Sender),
 }
 
-impl Done {
+impl AppendReceiver {
     fn tell(self, outcome: Result<(), ErrorCode>) {
         match self {
-            // Whoever has hung up does not want the answer.
+            // A closed receiver belongs to a client that no longer waits.
             Self::Client(sender) | Self::Settled(sender) => drop(sender.send(outcome)),
             Self::Nobody => {}
         }
     }
 }
 
-/// What waits to be appended to one partition.
+/// The entries to append to one partition.
 #[derive(Default)]
 pub(super) struct Queue {
-    // Bounded: changes are refused once the log is behind for `offsets.commit.timeout.ms` (`stall`), and until then are requests in
-    // flight, `queued.max.request.bytes`.
+    // Bounded: changes are refused after the log is behind for `offsets.commit.timeout.ms`
+    // (`stall`), and until then belong to requests in flight, `queued.max.request.bytes`.
     entries: VecDeque<Entry>,
     next_sequence: u64,
-    /// A task is appending and will come back for more.
+    /// True while a task appends; it continues with new entries.
     writing: bool,
 }
 
 struct Entry {
     sequence: u64,
     append: Append,
-    /// What its records take at least.
+    /// Least bytes of its records.
     bytes: usize,
-    done: Done,
+    done: AppendReceiver,
 }
 
 impl Entry {
-    /// True when somebody counts on its place behind what is in flight.
+    /// Returns true when the receiver relies on the entry's place behind what is in flight.
     fn keeps_its_place(&self) -> bool {
-        matches!(self.done, Done::Settled(_))
+        matches!(self.done, AppendReceiver::Settled(_))
     }
 
     fn consumer_groups(&self) -> impl Iterator<Item = StrBytes> {
@@ -72,7 +73,7 @@ impl Entry {
 }
 
 impl Queue {
-    pub(super) fn push(&mut self, append: Append, done: Done) -> u64 {
+    pub(super) fn push(&mut self, append: Append, done: AppendReceiver) -> u64 {
         self.next_sequence += 1;
         let records = append.records.iter();
         let bytes = records.fold(0, |all: usize, record| all.saturating_add(record.size()));
@@ -94,13 +95,15 @@ impl Queue {
         self.entries.back().map(|entry| &entry.append)
     }
 
-    /// True when nobody was writing: now the caller is.
+    /// Returns true when no task was writing; the caller then is the writer.
     pub(super) fn begin_writing(&mut self) -> bool {
         !std::mem::replace(&mut self.writing, true)
     }
 
-    /// Takes out what was decided on the strength of `failed`: the state of a consumer group is in
-    /// many records, and later ones mean something only after the earlier ones.
+    /// Removes the entries that were decided on the basis of `failed` ones.
+    ///
+    /// The state of a consumer group is in many records, and a later one is valid only after the
+    /// earlier ones.
     fn take_dependent(&mut self, failed: &[Entry]) -> Vec<Entry> {
         let lost: BTreeSet<StrBytes> = failed.iter().flat_map(Entry::consumer_groups).collect();
         if lost.is_empty() {
@@ -112,7 +115,7 @@ impl Queue {
         taken
     }
 
-    /// Takes out what has not been appended, save for who waits for his place.
+    /// Removes the entries that are not being appended, except those that keep their place.
     fn take_unsent(&mut self) -> Vec<Entry> {
         let all = self.entries.drain(..);
         let (kept, taken): (Vec<Entry>, Vec<Entry>) = all.partition(Entry::keeps_its_place);
@@ -120,8 +123,10 @@ impl Queue {
         taken
     }
 
-    /// What is appended next, at most `bytes_max` of it. A decision that is larger than that by itself comes alone and
-    /// without its records: they are not worth making, and the log would refuse them.
+    /// Returns the next entries to append, of at most `bytes_max` bytes, with their records.
+    ///
+    /// An entry that is larger than that is returned alone and without its records: the log would
+    /// refuse them, so they are not encoded.
     fn gather(&mut self, bytes_max: usize) -> (Vec<Entry>, Vec<RawRecord>) {
         let mut entries = Vec::new();
         let mut records: Vec<RawRecord> = Vec::new();
@@ -162,8 +167,8 @@ fn size((key, value): &RawRecord) -> usize {
 }
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Appends records and waits until they are committed. Without records: until what is on its
-    /// way is.
+    /// Appends records and waits until they are committed; without records, until everything in
+    /// flight is.
     pub(super) async fn append(
         &self,
         partition: i32,
@@ -173,24 +178,33 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         queued.await.unwrap_or(Err(ErrorCode::NotCoordinator))
     }
 
-    /// Queues records; the result comes when they are committed.
+    /// Queues records; the receiver gets the outcome when it is known.
     pub(super) fn begin_append(
         &self,
         partition: i32,
         records: Vec<GroupRecord>,
     ) -> oneshot::Receiver<Result<(), ErrorCode>> {
         let (sender, receiver) = oneshot::channel();
-        self.enqueue(partition, Append::of(records), Done::Client(sender));
+        self.enqueue(
+            partition,
+            Append::of(records),
+            AppendReceiver::Client(sender),
+        );
         receiver
     }
 
-    /// Waits until all that is on its way is in the log, or is known not to be; false when the slot goes meanwhile.
+    /// Waits until everything in flight is settled; returns false when the slot is removed
+    /// meanwhile.
     pub(super) async fn settled(&self, partition: i32) -> bool {
         if !self.has_queue(partition) {
             return true;
         }
         let (sender, receiver) = oneshot::channel();
-        self.enqueue(partition, Append::of(Vec::new()), Done::Settled(sender));
+        self.enqueue(
+            partition,
+            Append::of(Vec::new()),
+            AppendReceiver::Settled(sender),
+        );
         receiver.await.is_ok()
     }
 
@@ -201,7 +215,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             .is_some_and(|slot| slot.queue.writing)
     }
 
-    /// Appends until the queue is empty or the slot is gone.
+    /// Appends until the queue is empty or the slot is removed.
     pub(super) async fn write_queue(self: Rc<Self>, partition: i32, incarnation: u64) {
         loop {
             let bytes_max = self.log.batch_bytes_max(partition);
@@ -231,7 +245,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
             match written {
                 Ok(()) => {}
-                Err(Unwritten::Refused(error)) => {
+                Err(GroupAppendError::Refused(error)) => {
                     let now = self.platform.clock().now();
                     if let Some(unsaid) = self.unwritten.turn(now) {
                         tracing::warn!(partition, %error, unsaid, "group records were not written");
@@ -241,7 +255,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                     });
                     entries.extend(dependent.into_iter().flatten());
                 }
-                Err(Unwritten::Unknown) => {
+                Err(GroupAppendError::Unknown) => {
                     tracing::error!(
                         partition,
                         "nobody knows whether group records are in the log: groups are not served"
@@ -255,17 +269,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Appends, and comes back when it is known what became of it. When that takes longer than clients wait, they are
-    /// told so, and the slot stands still until it is known.
+    /// Appends and returns when the outcome is known.
+    ///
+    /// If that takes longer than clients wait, they get an error, and the slot stalls until the
+    /// outcome is known.
     async fn write_out(
         &self,
         (partition, incarnation): (i32, u64),
         mut entries: Vec<Entry>,
         records: Vec<RawRecord>,
-    ) -> (Vec<Entry>, Result<(), Unwritten>) {
+    ) -> (Vec<Entry>, Result<(), GroupAppendError>) {
         if records.is_empty() {
             let too_large = entries.iter().any(|entry| entry.bytes > 0);
-            let refused = Unwritten::Refused(ErrorCode::MessageTooLarge);
+            let refused = GroupAppendError::Refused(ErrorCode::MessageTooLarge);
             return (entries, if too_large { Err(refused) } else { Ok(()) });
         }
         let clock = self.platform.clock();
@@ -284,7 +300,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         (entries, known)
     }
 
-    /// Who waits is told; what is not in the log is forgotten.
+    /// Answers the waiting requests with an error and drops the entries that are not being
+    /// appended.
     fn stall(&self, partition: i32, incarnation: u64, in_flight: &mut [Entry]) {
         let error = ErrorCode::CoordinatorNotAvailable;
         let now = self.now();
@@ -304,7 +321,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             .iter_mut()
             .filter(|entry| !entry.keeps_its_place())
         {
-            std::mem::replace(&mut entry.done, Done::Nobody).tell(Err(error));
+            std::mem::replace(&mut entry.done, AppendReceiver::Nobody).tell(Err(error));
         }
         for outcome in told {
             self.carry_out(partition, outcome);
@@ -314,12 +331,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 partition,
                 incarnation,
                 entry,
-                Err(Unwritten::Refused(error)),
+                Err(GroupAppendError::Refused(error)),
             );
         }
     }
 
-    /// It is known what became of the records: members have a whole session to be heard of, for nobody listened.
+    /// Ends a stall: members get a whole session, because their heartbeats were not handled
+    /// meanwhile.
     fn go_on(&self, partition: i32, incarnation: u64) {
         let now = self.now();
         self.slot(partition, incarnation, |slot| {
@@ -336,13 +354,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         partition: i32,
         incarnation: u64,
         entry: Entry,
-        written: Result<(), Unwritten>,
+        written: Result<(), GroupAppendError>,
     ) {
         let now = self.now();
         let appended = written.is_ok();
         let outcome = written.map_err(|unwritten| match unwritten {
-            Unwritten::Refused(error) => client_error(error),
-            Unwritten::Unknown => ErrorCode::NotCoordinator,
+            GroupAppendError::Refused(error) => client_error(error),
+            GroupAppendError::Unknown => ErrorCode::NotCoordinator,
         });
         let Entry {
             sequence,
@@ -363,7 +381,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         &self,
         partition: i32,
         incarnation: u64,
-        work: impl FnOnce(&mut Slot) -> R,
+        work: impl FnOnce(&mut GroupSlot) -> R,
     ) -> Option<R> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots
@@ -373,8 +391,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     }
 }
 
-/// What a client is told of a failed append: errors that its coordinator lookup and retries
-/// understand.
+/// Returns the error for a client after a failed append: one that makes it retry or look up the
+/// coordinator.
 fn client_error(error: ErrorCode) -> ErrorCode {
     match error {
         ErrorCode::UnknownTopicOrPartition

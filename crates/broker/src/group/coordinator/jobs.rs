@@ -1,9 +1,9 @@
-//! What takes long to find out for groups, done on another thread: nobody waits for it but the groups' members, whose
-//! next heartbeats find the result.
+//! Jobs of groups, done on another thread: no request waits for the result; the next heartbeat of a
+//! member finds it.
 //!
-//! Invariants: one job of a shard is done at a time, and for a while only; of each address one is in line for that, the
-//! others wait behind it, so that nobody's many or endless jobs keep another's from their turn. What no group waits for any
-//! more is not gone on with.
+//! Invariants: a shard runs one job at a time, for a limited turn; each address has one job in line
+//! and its other jobs wait behind it, so that many or endless jobs of one address do not keep
+//! another's from their turn. A job whose result no group awaits is not continued.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use super::{GroupCoordinator, OffsetsLog};
 use crate::group::groups::Work;
 use crate::network::network_of_host;
 
-/// How long one job goes on before another has its turn.
+/// How long one job runs before another has its turn.
 const TURN: Duration = Duration::from_millis(50);
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Begins what decisions on groups of the partition have left to be found out.
+    /// Begins the jobs that decisions on groups of the partition have left.
     pub(super) fn begin_jobs(&self, partition: i32) {
         let mut slots = self.slots.borrow_mut();
         let Some(slot) = slots.get_mut(&partition) else {
@@ -54,7 +54,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 return;
             }
             let gone_on = elsewhere(move || {
-                // Held until it is over, also if nobody waits for it any more.
+                // Holds the turn until the job stops, even if its task is dropped.
                 let _turn = turn;
                 let span = Span::of(TURN);
                 job.go_on(&|| span.is_over())

@@ -1,8 +1,8 @@
-//! A partition of `__consumer_offsets` comes to this shard: its records are replayed, then its
-//! groups are served; and goes.
+//! Loading and unloading of a partition of `__consumer_offsets`: replays its records, then serves
+//! its groups.
 //!
-//! Records of a transaction take effect when its commit marker is replayed, in the place of the log
-//! where they were written: an offset that was committed without a transaction after them stands.
+//! Records of a transaction take effect when its commit marker is replayed, but keep their place in
+//! the log: an offset that was committed later without a transaction stands.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -12,16 +12,18 @@ use platform::{Platform, task};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
 use super::{Cluster, Now, VISITED_AT_ONCE};
-use super::{GroupCoordinator, OffsetsLog, OpenTransactions, Outcome, Phase, Queue, Slot};
+use super::{
+    GroupCoordinator, GroupOutcome, GroupSlot, GroupSlotPhase, OffsetsLog, OpenTransactions, Queue,
+};
 use crate::group::classic::Limits;
 use crate::group::groups::{Groups, GroupsOptions};
 use crate::group::records::GroupRecord;
 
-/// Places of records that are forgotten at once.
+/// Entries of `positions` that are dropped at a time.
 const POSITIONS_AT_ONCE: usize = 4096;
 
-impl Slot {
-    /// Makes so many more groups of their records.
+impl GroupSlot {
+    /// Builds at most `count` more groups from their records.
     fn make(&mut self, count: usize, now: (Now, &dyn Cluster)) {
         let (outcome, after) = self.groups.finish_load(self.made.0.as_ref(), count, now);
         self.made.0 = after;
@@ -30,7 +32,9 @@ impl Slot {
 }
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Begins to load a partition. Requests for its groups are told to come back. Gives the number of this loading.
+    /// Begins to load a partition; returns the incarnation of this load.
+    ///
+    /// Until it ends, requests for the partition's groups get an error to retry.
     pub fn begin_load(&self, partition: i32) -> u64 {
         self.unload(partition);
         let incarnation = self.next_incarnation.get();
@@ -49,32 +53,34 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         let mut groups = Groups::new(options);
         groups.shares = Rc::clone(&self.shares);
-        let slot = Slot {
-            phase: Phase::Loading,
+        let slot = GroupSlot {
+            phase: GroupSlotPhase::Loading,
             stalled: false,
             groups,
             queue: Queue::default(),
             incarnation,
             foreign: 0,
             positions: BTreeMap::new(),
-            made: (None, Outcome::default()),
+            made: (None, GroupOutcome::default()),
         };
         let before = self.slots.borrow_mut().insert(partition, slot);
         assert!(before.is_none(), "a partition comes when it has gone");
         incarnation
     }
 
-    /// False when the partition has gone since this loading began, or has come anew.
+    /// Returns false when the partition was unloaded or loaded again since this load began.
     pub fn is_here(&self, partition: i32, incarnation: u64) -> bool {
         self.slot(partition, incarnation, |_| ()).is_some()
     }
 
-    /// Makes some groups of their records, all of which are there: what [`Self::finish_load`] does not have to do in one
-    /// piece. False when there is nothing left.
+    /// Builds some groups from their records, after all records are replayed; returns false when
+    /// none is left.
+    ///
+    /// It spares [`Self::finish_load`] from building them all without a pause.
     pub fn load_some(&self, partition: i32, incarnation: u64) -> bool {
         let now = self.now();
         let more = self.slot(partition, incarnation, |slot| {
-            if slot.phase != Phase::Loading {
+            if slot.phase != GroupSlotPhase::Loading {
                 return false;
             }
             if !slot.positions.is_empty() {
@@ -87,9 +93,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         more.unwrap_or(false)
     }
 
-    /// Takes in one record of a partition that is being loaded: in the order of the log, save for
-    /// those of transactions, which come when the transaction's commit marker does. What a loading reads that is over, because the
-    /// partition has gone since or has come anew, is nobody's.
+    /// Takes in one record of a partition that is being loaded.
+    ///
+    /// Records come in the order of the log, except those of transactions, which come with the
+    /// transaction's commit marker. A record of an earlier load, before the partition was unloaded
+    /// or loaded again, is ignored.
     pub fn replay(
         &self,
         (partition, incarnation): (i32, u64),
@@ -105,7 +113,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             return;
         };
         assert!(
-            slot.phase != Phase::Active,
+            slot.phase != GroupSlotPhase::Active,
             "records are replayed before groups are served"
         );
         match GroupRecord::decode(key, value.map(AsRef::as_ref)) {
@@ -123,21 +131,22 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 slot.foreign += 1;
             }
             Err(error) => {
-                // Serving groups from some of their records would move them back.
+                // Groups with only some of their records would fall back to older state.
                 tracing::error!(partition, %offset, %error, "a group record cannot be read");
                 self.note_failed(slot);
             }
         }
     }
 
-    /// Takes over what transactions have written that had not ended where the log ends. Before [`Self::finish_load`].
+    /// Takes in the records of transactions that are open at the end of the log; called before
+    /// [`Self::finish_load`].
     pub fn keep_open(&self, (partition, incarnation): (i32, u64), open: OpenTransactions) {
         self.slot(partition, incarnation, |slot| {
             slot.groups.open = open.without_older(&slot.positions);
         });
     }
 
-    /// Ends a loading: the groups are served from now on.
+    /// Ends a load: the groups are served from now on.
     pub fn finish_load(&self, (partition, incarnation): (i32, u64), leader_epoch: LeaderEpoch) {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
@@ -145,17 +154,20 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
             return;
         };
-        if slot.phase == Phase::Failed {
+        if slot.phase == GroupSlotPhase::Failed {
             tracing::error!(partition, %leader_epoch, "unreadable groups are not served");
             drop(slots);
             return self.serve_again(partition);
         }
-        assert!(slot.phase == Phase::Loading, "a partition is loaded once");
+        assert!(
+            slot.phase == GroupSlotPhase::Loading,
+            "a partition is loaded once"
+        );
         self.failures.borrow_mut().remove(&partition);
-        slot.phase = Phase::Active;
+        slot.phase = GroupSlotPhase::Active;
         slot.positions.clear();
         if slot.foreign > 0 {
-            // Once per partition: a cluster with share groups has millions of them.
+            // Logged once per partition: a cluster with share groups has millions of such records.
             tracing::warn!(
                 partition,
                 records = slot.foreign,
@@ -168,13 +180,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.carry_out(partition, outcome);
     }
 
-    /// The partition cannot be read: its groups are not served until it can.
+    /// Handles an unreadable partition: its groups are not served until it can be read.
     pub fn fail_load(&self, (partition, incarnation): (i32, u64)) {
         self.fail(partition, incarnation);
     }
 
-    /// What is known of a slot is not what the log has: everybody who waits is told, nobody is served, and it is loaded
-    /// anew as soon as it can be.
+    /// Stops serving a slot whose state may differ from the log.
+    ///
+    /// Every waiting request is answered, and the partition is reloaded as soon as possible.
     pub(super) fn fail(&self, partition: i32, incarnation: u64) {
         let told = self.slot(partition, incarnation, |slot| {
             self.note_failed(slot);
@@ -188,8 +201,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    fn note_failed(&self, slot: &mut Slot) {
-        if std::mem::replace(&mut slot.phase, Phase::Failed) != Phase::Failed {
+    fn note_failed(&self, slot: &mut GroupSlot) {
+        if std::mem::replace(&mut slot.phase, GroupSlotPhase::Failed) != GroupSlotPhase::Failed {
             self.metrics.failed_partitions.inc();
         }
     }
@@ -203,32 +216,34 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.log.serve_again(partition, attempt);
     }
 
-    /// True when the groups of a partition that is here are not served.
+    /// Returns true when a partition is on this shard but its groups are not served.
     pub fn is_failed(&self, partition: i32) -> bool {
         let slots = self.slots.borrow();
         slots
             .get(&partition)
-            .is_some_and(|slot| slot.phase == Phase::Failed)
+            .is_some_and(|slot| slot.phase == GroupSlotPhase::Failed)
     }
 
-    /// How many partitions that are here have groups that are not served.
+    /// Returns the number of partitions on this shard whose groups are not served.
     pub fn failed_slots(&self) -> usize {
         let slots = self.slots.borrow();
-        let failed = slots.values().filter(|slot| slot.phase == Phase::Failed);
+        let failed = slots
+            .values()
+            .filter(|slot| slot.phase == GroupSlotPhase::Failed);
         failed.count()
     }
 
-    /// The partition is not here any more: everybody who waits is told.
+    /// Removes a partition from this shard and answers every request that waits in it.
     pub fn unload(&self, partition: i32) {
         let slot = self.slots.borrow_mut().remove(&partition);
         if let Some(mut slot) = slot {
-            if slot.phase == Phase::Failed {
+            if slot.phase == GroupSlotPhase::Failed {
                 self.metrics.failed_partitions.dec();
             }
             if slot.stalled {
                 self.metrics.stalled_partitions.dec();
             }
-            // Queued appends go with the slot, and their senders with them, which is an answer.
+            // Queued appends are dropped with the slot, and their receivers get an error.
             let mut positions = std::mem::take(&mut slot.positions);
             if !positions.is_empty() {
                 task::spawn(async move {
@@ -242,7 +257,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Tells everybody who waits in groups that are not here any more, some at a time: there may be a million.
+    /// Answers the requests that wait in removed groups, some at a time: there may be a million
+    /// groups.
     fn abandon(&self, mut groups: Groups) {
         let Some(me) = self.me.upgrade() else { return };
         task::spawn(async move {

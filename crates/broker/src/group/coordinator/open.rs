@@ -1,15 +1,15 @@
-//! Transactions write offsets, which count when their commit marker is there ([`OpenTransactions`]).
+//! Offsets that transactions write; they count when their commit marker is committed.
 
 use platform::Platform;
-use storage::log::producer_state::Outcome;
+use storage::log::producer_state::TransactionOutcome;
 use wire::types::ProducerId;
 
-use super::{GroupCoordinator, OffsetsLog, Written};
+use super::{GroupCoordinator, LoggedRecord, OffsetsLog};
 use crate::group::records::GroupRecord;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Takes note of records that a transaction has just appended.
-    pub(crate) fn opened(&self, partition: i32, producer: ProducerId, records: Vec<Written>) {
+    /// Notes records that a transaction has just appended.
+    pub(crate) fn opened(&self, partition: i32, producer: ProducerId, records: Vec<LoggedRecord>) {
         if let Some(slot) = self.slots.borrow_mut().get_mut(&partition) {
             for record in records {
                 slot.groups.open.add(producer, record);
@@ -17,19 +17,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// A transaction's marker is committed: what it wrote counts, or never did.
+    /// Ends a transaction whose marker is committed: its offsets take effect, or are dropped.
     pub(crate) async fn end_transaction(
         &self,
         partition: i32,
         producer: ProducerId,
-        outcome: Outcome,
+        outcome: TransactionOutcome,
     ) {
         let closed = {
             let mut slots = self.slots.borrow_mut();
             let Some(slot) = slots.get_mut(&partition) else {
                 return;
             };
-            if outcome == Outcome::Abort {
+            if outcome == TransactionOutcome::Abort {
                 slot.groups.open.end(producer);
                 return;
             }
@@ -39,8 +39,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let Some((incarnation, closed)) = closed else {
             return;
         };
-        // Plain commits from before the marker settle first, so that this one, which is later, stands. Until then it counts
-        // as open: whoever asks for stable positions must not be told the old ones.
+        // Plain commits from before the marker settle first, so that this later one stands. Until
+        // then the transaction counts as open: a reader of stable offsets must not get the old
+        // ones.
         if !self.settled(partition).await {
             return;
         }
@@ -52,7 +53,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         };
         let records = slot.groups.open.take_closed(closed);
         let mut failed = false;
-        for Written { key, value, .. } in records {
+        for LoggedRecord { key, value, .. } in records {
             match GroupRecord::decode(&key, value.as_deref()) {
                 Ok(Some(record)) => slot.groups.commit_record(&record, now),
                 Ok(None) => {}

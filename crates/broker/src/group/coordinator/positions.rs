@@ -1,4 +1,5 @@
-//! Positions, piece by piece: requests about them may name 200,000 partitions, and others of the shard have their turn in between.
+//! Requests about committed offsets, handled in pieces: one may name 200,000 partitions, and other
+//! tasks of the shard have their turn in between.
 
 use platform::Platform;
 use platform::task::yield_now;
@@ -10,20 +11,24 @@ use wire::types::ErrorCode;
 use super::{GroupCoordinator, OffsetsLog, VISITED_AT_ONCE};
 use crate::group::groups::Groups;
 use crate::group::records::GroupRecord;
-use crate::group::{Fetched, Now};
-use crate::lines::Place;
+use crate::group::{Now, OffsetFetchAnswer};
+use crate::lines::LinePlace;
 use crate::network::network_of_host;
 use crate::room::Room;
 
-/// Who commits: to which group, and from which network. What others commit to a group has no order with it.
+/// A source of commits: the group and the client's network; commits of different networks to a
+/// group have no order.
 pub(super) type Committer = (StrBytes, StrBytes);
 
-/// A place in the line of those who commit to a group.
-pub(crate) type InLine = Option<Box<Place<Committer>>>;
+/// A place in the line of commits to a group from one network.
+pub(crate) type InLine = Option<Box<LinePlace<Committer>>>;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// A place behind the commits to the group that rest while they are looked through; one that `rests` itself has others
-    /// behind it. None for all others, which is nearly always.
+    /// Returns a place in line behind the commits of the same source that are being checked in
+    /// pieces.
+    ///
+    /// A commit that `rests` always gets one, and later commits queue behind it. Any other commit
+    /// gets `None` if no such commit is in line, which is nearly always.
     pub(crate) fn in_line(&self, group: &StrBytes, host: &StrBytes, rests: bool) -> InLine {
         let committer = || (group.clone(), network_of_host(host));
         if rests {
@@ -32,17 +37,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.lines.behind(committer)
     }
 
-    /// The time for what is committed, and how long a note may be.
+    /// Returns the time for a commit, and the longest metadata of an offset.
     pub(crate) fn commit_rules(&self) -> (i64, usize) {
         let note_max = self.options.offset_metadata_bytes_max;
         (self.now().wall_ms, note_max)
     }
 
-    /// Whether a commit may be tried whose records take so many bytes: one that no batch of the log holds need not be decided.
+    /// Returns whether a commit whose records take this many bytes is worth deciding: not if no
+    /// batch of the log holds it.
     pub(crate) fn fits_log(&self, group: &str, bytes: usize) -> Result<bool, ErrorCode> {
-        /// Less is decided first, and refused by the log.
+        /// A smaller commit is always decided; the log may still refuse it.
         const SMALL: usize = 256 << 10;
-        /// A decision is made in one piece: tens of milliseconds for so much, however large batches may be.
+        /// A decision is not interrupted: tens of milliseconds for this many bytes, however large
+        /// batches may be.
         const DECIDED_BYTES_MAX: usize = 4 << 20;
         const _: () = assert!(SMALL < DECIDED_BYTES_MAX, "what is small may be decided");
         if bytes <= SMALL {
@@ -52,7 +59,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(bytes <= self.log.batch_bytes_max(partition).min(DECIDED_BYTES_MAX))
     }
 
-    /// As [`Self::write`]; whoever is behind in the line goes on when what was decided has its place in the log's queue.
+    /// As [`Self::write`], but the next commit in line continues when these records are queued for
+    /// the log.
     pub(crate) async fn write_in_line<R>(
         &self,
         group: &str,
@@ -68,8 +76,9 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer)
     }
 
-    /// The positions that a group is asked for, as far as there is room for them. Who wants stable ones is shown the latest, when
-    /// they are in the log.
+    /// Returns the committed offsets that a request asks for; fails if they do not fit into `room`.
+    ///
+    /// With `stable` it returns the latest offsets, after they are committed.
     pub(crate) async fn fetch(
         &self,
         request: &OffsetFetchRequestGroup,
@@ -81,7 +90,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let (partition, (refusals, allowed)) = self.active(group, begin)?;
         allowed?;
         let incarnation = self.incarnation(partition);
-        let (mut found, pieces) = (Fetched::default(), room.pieces());
+        let (mut found, pieces) = (OffsetFetchAnswer::default(), room.pieces());
         loop {
             let some = self.active_in(partition, |groups, _| {
                 groups.fetch_some(request, stable, VISITED_AT_ONCE, &mut found)
@@ -97,14 +106,16 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
         if stable && self.has_queue(partition) {
             let written = self.append(partition, Vec::new()).await;
-            // Positions are asked for again where they are, not at a coordinator that is looked for.
+            // With this error the client asks the same coordinator again; otherwise it would look
+            // up the coordinator.
             written.map_err(|error| match error {
                 ErrorCode::CoordinatorNotAvailable => ErrorCode::CoordinatorLoadInProgress,
                 other => other,
             })?;
         }
         if found.tells_staged() {
-            // What was told of may not have arrived, while others had their turn or while it was waited for.
+            // The append of an offset in the answer may have failed while other tasks ran or while
+            // this one waited.
             let is_lost =
                 |groups: &mut Groups, _| groups.was_refused_since(&request.group_id, refusals);
             let is_lost = self.active_in(partition, is_lost)?;
@@ -116,13 +127,14 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(answer.with_topics(found.into_topics()))
     }
 
-    /// Tells the groups of a partition apart that were loaded anew.
+    /// Returns a number that changes when the groups of the partition are loaded again.
     fn incarnation(&self, partition: i32) -> Option<u64> {
         let slots = self.slots.borrow();
         slots.get(&partition).map(|slot| slot.incarnation)
     }
 
-    /// Looks at the groups of the partition that holds `group`, again and again: `look` is called for each of `items`, with rests.
+    /// Calls `look` with the groups of `group`'s partition for each of `items`, and yields in
+    /// between.
     pub(crate) async fn look_through<T, R>(
         &self,
         group: &str,

@@ -1,4 +1,4 @@
-//! The shell around the groups: waiting, appending in order, loading, going away, time.
+//! The coordinator of a shard: waiting requests, ordered appends, loads, unloads, timeouts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use platform::runtime::run_simulated;
 use platform::sim::SimPlatform;
 use platform::task;
 use platform::{Platform, sync::oneshot};
-use storage::log::producer_state::Outcome;
+use storage::log::producer_state::TransactionOutcome;
 use wire::messages::join_group_request::JoinGroupRequestProtocol;
 use wire::messages::leave_group_request::MemberIdentity;
 use wire::messages::offset_commit_request::{
@@ -31,7 +31,8 @@ use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, Uuid};
 
 use super::{
-    GoneTopics, GroupCoordinator, OffsetsLog, OpenTransactions, Unwritten, VISITED_AT_ONCE, Written,
+    GoneTopics, GroupAppendError, GroupCoordinator, LoggedRecord, OffsetsLog, OpenTransactions,
+    VISITED_AT_ONCE,
 };
 use crate::answers::Answers;
 use crate::group::cluster::fake::FakeCluster;
@@ -43,18 +44,21 @@ use crate::handler;
 use crate::options::GroupOptions;
 use crate::room::Room;
 
-type Pending = (Vec<RawRecord>, oneshot::Sender<Result<(), Unwritten>>);
+type Pending = (
+    Vec<RawRecord>,
+    oneshot::Sender<Result<(), GroupAppendError>>,
+);
 
-/// A log whose appends end when the test says so.
+/// A log whose appends end when the test ends them.
 #[derive(Default)]
 struct Ledger {
     records: RefCell<Vec<RawRecord>>,
     pending: RefCell<Vec<Pending>>,
     held: std::cell::Cell<bool>,
     gone: std::cell::Cell<bool>,
-    /// What is to be loaded again, and the attempt.
+    /// Partitions to reload, and the attempt.
     again: RefCell<Vec<(i32, u32)>>,
-    /// Bytes of a batch beyond a mebibyte.
+    /// Bytes of a batch beyond 1 MiB.
     more_bytes: std::cell::Cell<usize>,
     cluster: RefCell<FakeCluster>,
 }
@@ -85,20 +89,25 @@ impl OffsetsLog for TestLog {
         self.0.again.borrow_mut().push((partition, attempt));
     }
 
-    async fn append(&self, _: i32, records: Vec<RawRecord>, _: i64) -> Result<(), Unwritten> {
+    async fn append(
+        &self,
+        _: i32,
+        records: Vec<RawRecord>,
+        _: i64,
+    ) -> Result<(), GroupAppendError> {
         if !self.0.held.get() {
             self.0.records.borrow_mut().extend(records);
             return Ok(());
         }
         let (sender, receiver) = oneshot::channel();
         self.0.pending.borrow_mut().push((records, sender));
-        receiver.await.unwrap_or(Err(Unwritten::Unknown))
+        receiver.await.unwrap_or(Err(GroupAppendError::Unknown))
     }
 }
 
 impl TestLog {
     /// Ends the only append in flight and returns how many records it had.
-    async fn end(&self, result: Result<(), Unwritten>) -> usize {
+    async fn end(&self, result: Result<(), GroupAppendError>) -> usize {
         let mut pending = self.0.pending.borrow_mut().split_off(0);
         assert_eq!(pending.len(), 1, "one append in flight");
         let (records, sender) = pending.remove(0);
@@ -151,7 +160,7 @@ fn options() -> GroupOptions {
     }
 }
 
-/// A coordinator with all partitions loaded from nothing.
+/// Returns a coordinator with all partitions loaded from an empty log.
 fn coordinator(log: &TestLog) -> Coordinator {
     let coordinator = GroupCoordinator::new(
         SimPlatform::new(1),
@@ -270,7 +279,7 @@ async fn fetched(coordinator: &Coordinator, name: &str, stable: bool) -> Option<
     Some(topic.partitions[0].committed_offset)
 }
 
-/// The stable position of partition 0 of `t`, and the error.
+/// Returns the stable offset of partition 0 of `t`, and the error.
 async fn stable(coordinator: &Coordinator, name: &str) -> (i64, i16) {
     let topic = OffsetFetchRequestTopics::default()
         .with_name(TopicName(text("t")))
@@ -320,7 +329,7 @@ fn two_members_join_share_and_one_dies() {
             waiting.await.unwrap().assignment,
             follower.member_id.as_bytes()
         );
-        // The follower falls silent.
+        // The follower sends no heartbeats.
         for _ in 0..4 {
             coordinator
                 .platform
@@ -446,11 +455,12 @@ fn a_position_that_the_log_refuses_is_not_told_as_stable() {
                     handler::offset_fetch::handle_group(&coordinator, &request, true, &room).await
                 })
             };
-            // Some of it is told, if it rests; else it waits behind what is on its way.
+            // With `rests` some of the answer is built already; otherwise it waits for the append
+            // in flight.
             for _ in 0..=rests {
                 task::yield_now().await;
             }
-            let refused = Err(Unwritten::Refused(ErrorCode::NotEnoughReplicas));
+            let refused = Err(GroupAppendError::Refused(ErrorCode::NotEnoughReplicas));
             log.end(refused).await;
             let answer = asked.await.unwrap();
             let told = answer.topics.iter().flat_map(|topic| &topic.partitions);
@@ -488,7 +498,7 @@ fn of_an_address_that_holds_too_much_positions_are_not_told_to_their_end() {
         );
         assert!(answers.used_bytes() > 400_000, "{}", answers.used_bytes());
         drop(room);
-        // What is taken while it is put together counts.
+        // Memory that the address takes while the answer is built counts, too.
         let room = Room::of(&answers, ip);
         slow.hold(20 << 20);
         let told = handler::offset_fetch::handle_group(&coordinator, &asked, false, &room).await;
@@ -498,7 +508,8 @@ fn of_an_address_that_holds_too_much_positions_are_not_told_to_their_end() {
     });
 }
 
-/// Every record carries the group's id: a request of half a megabyte would be three gigabytes of records.
+/// Every record has the group id: a request of half a megabyte would become three gigabytes of
+/// records.
 #[test]
 fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
     simulate(async {
@@ -525,12 +536,12 @@ fn a_commit_of_more_than_a_batch_can_hold_is_refused_before_it_is_made() {
                 .all(|one| one == code(ErrorCode::UnknownServerError))
         );
         assert!(log.0.records.borrow().is_empty());
-        // Whoever comes after it is served.
+        // Later requests are served.
         assert_eq!(commit(&coordinator, "g", 1).await, 0);
     });
 }
 
-/// `count` positions of `t`, in its partitions in turn.
+/// Returns a commit of `count` offsets of `t`, to its partitions in turn.
 fn many(name: &str, count: i32, offset: i64) -> OffsetCommitRequest {
     let partitions = (0..count).map(|index| {
         OffsetCommitRequestPartition::default()
@@ -560,7 +571,7 @@ fn a_commit_does_not_overtake_a_large_one_that_came_before_it() {
                 task::spawn(async move { commit_all(&coordinator, &request).await })
             })
             .collect();
-        // Nobody waits who commits to another group.
+        // Commits to other groups do not wait.
         settle().await;
         assert_eq!(commit(&coordinator, "h", 1).await, 0);
         assert!(!asked[0].is_finished());
@@ -620,7 +631,8 @@ fn a_strangers_long_commit_to_a_group_does_not_hold_up_those_of_its_members() {
     });
 }
 
-/// A decision is made in one piece, and all of a commit is looked at again in it when topics have come or gone.
+/// A decision is not interrupted, and it checks the whole commit again when topics were added or
+/// deleted.
 #[test]
 fn a_commit_that_no_batch_holds_is_not_looked_at_again_and_however_large_batches_are_there_is_a_bound()
  {
@@ -649,7 +661,7 @@ fn a_commit_that_no_batch_holds_is_not_looked_at_again_and_however_large_batches
     });
 }
 
-/// How often another task has its turn while `work` is done.
+/// Counts how often another task has its turn while `work` runs.
 async fn turns_beside<R>(work: impl Future<Output = R>) -> (usize, R) {
     let turns = Rc::new(std::cell::Cell::new(0));
     let counter = Rc::clone(&turns);
@@ -707,7 +719,7 @@ fn others_have_their_turn_while_many_positions_are_committed_read_and_deleted() 
     });
 }
 
-/// A few bytes each in the request, and four thousand in the answer.
+/// Each entry has a few bytes in the request and four thousand in the answer.
 #[test]
 fn an_answer_does_not_grow_by_naming_a_partition_again_and_again() {
     simulate(async {
@@ -748,14 +760,14 @@ fn a_failed_append_is_told_in_words_that_clients_understand() {
                 task::spawn(async move { commit(&coordinator, "g", 9).await })
             };
             settle().await;
-            log.end(Err(Unwritten::Refused(error))).await;
+            log.end(Err(GroupAppendError::Refused(error))).await;
             assert_eq!(asked.await.unwrap(), code(told));
             assert_eq!(fetched(&coordinator, "g", false).await, Some(after));
         }
     });
 }
 
-/// A disk without room writes what it has taken when there is some.
+/// A disk without room writes accepted records when there is room again.
 #[test]
 fn while_the_fate_of_a_commit_is_not_known_nobody_acts_on_it_and_then_it_counts() {
     simulate(async {
@@ -776,13 +788,13 @@ fn while_the_fate_of_a_commit_is_not_known_nobody_acts_on_it_and_then_it_counts(
         let come_back = code(ErrorCode::CoordinatorNotAvailable);
         assert_eq!(first.await.unwrap(), come_back);
         assert_eq!(behind.await.unwrap(), come_back);
-        // Changes are refused, also after a while; what is committed can be read, what is not cannot.
+        // Changes are refused, also later; committed offsets can be read, others cannot.
         clock.sleep(Duration::from_hours(1)).await;
         assert_eq!(commit(&coordinator, "h", 9).await, come_back);
         assert_eq!(join(&coordinator, "h", "", 3).await.error_code, come_back);
         assert_eq!(fetched(&coordinator, "h", false).await, None);
         assert_eq!(coordinator.metrics.stalled_partitions.get(), 1);
-        // Room: it is in the log, so it is in memory, and the slot serves again.
+        // There is room: the offset is in the log and in memory, and the slot serves again.
         log.0.held.set(false);
         assert_eq!(log.end(Ok(())).await, 1);
         assert_eq!(fetched(&coordinator, "h", false).await, Some(7));
@@ -792,7 +804,7 @@ fn while_the_fate_of_a_commit_is_not_known_nobody_acts_on_it_and_then_it_counts(
     });
 }
 
-/// The session is ten seconds, and for an hour nobody could be heard.
+/// The session timeout is ten seconds, and for an hour no heartbeat was handled.
 #[test]
 fn no_member_is_given_up_for_a_time_in_which_the_log_took_nothing() {
     simulate(async {
@@ -802,7 +814,7 @@ fn no_member_is_given_up_for_a_time_in_which_the_log_took_nothing() {
         let member = join(&coordinator, "g", "", 3).await;
         assert_eq!(sync(&coordinator, "g", &member).await.error_code, 0);
         log.0.held.set(true);
-        // A group beside it, whose commit the log does not take.
+        // A commit of another group in the partition, which the log does not accept.
         let mut names = (0..).map(|at| format!("n{at}"));
         let beside = names.find(|name| partition_for(name, 4) == partition_for("g", 4));
         let asked = {
@@ -838,7 +850,7 @@ fn groups_of_which_nobody_knows_what_the_log_has_are_loaded_again() {
                 task::spawn(async move { commit(&coordinator, "g", 1).await })
             };
             settle().await;
-            log.end(Err(Unwritten::Unknown)).await;
+            log.end(Err(GroupAppendError::Unknown)).await;
             log.0.held.set(false);
             let not_here = code(ErrorCode::NotCoordinator);
             assert_eq!(asked.await.unwrap(), not_here);
@@ -848,7 +860,7 @@ fn groups_of_which_nobody_knows_what_the_log_has_are_loaded_again() {
             assert_eq!(log.0.again.borrow_mut().pop(), Some((partition, attempt)));
             let mut loading = coordinator.begin_load(partition);
             if attempt == 1 {
-                // Not this time either.
+                // The first reload fails, too.
                 coordinator.fail_load((partition, loading));
                 assert_eq!(log.0.again.borrow_mut().pop(), Some((partition, 2)));
                 loading = coordinator.begin_load(partition);
@@ -858,7 +870,7 @@ fn groups_of_which_nobody_knows_what_the_log_has_are_loaded_again() {
             assert_eq!(coordinator.failed_slots(), 0);
             assert_eq!(coordinator.metrics.failed_partitions.get(), 0);
             if attempt == 1 {
-                // A load that came to its end begins to count anew.
+                // A load that succeeds resets the count.
                 assert!(coordinator.failures.borrow().is_empty());
                 break;
             }
@@ -876,7 +888,7 @@ fn a_partition_that_is_loaded_or_elsewhere_says_so() {
         let loading = code(ErrorCode::CoordinatorLoadInProgress);
         assert_eq!(commit(&coordinator, "g", 1).await, loading);
         assert_eq!(join(&coordinator, "g", "", 9).await.error_code, loading);
-        // A member is not to panic over that.
+        // A loading partition answers heartbeats without an error, so that members stay.
         assert_eq!(beat(&coordinator, "g", &JoinGroupResponse::default()), 0);
         let list = handler::list_groups::handle(
             &coordinator,
@@ -983,7 +995,7 @@ fn a_log_that_cannot_be_read_is_not_served() {
             coordinator.replay((partition, load), &key, None, Offset(0), TimestampMs(0));
         };
         let load = coordinator.begin_load(partition);
-        // A type of record that we do not know is nothing to worry about.
+        // A record of an unknown type is ignored.
         replay(load, b"\x00\x63");
         coordinator.finish_load((partition, load), LeaderEpoch(0));
         assert_eq!(commit(&coordinator, "g", 1).await, 0);
@@ -1007,13 +1019,13 @@ fn what_a_loading_reads_that_is_over_moves_no_position_of_the_next_one() {
             assert_eq!(commit(&coordinator, "g", offset).await, 0);
         }
         let records = log.0.records.borrow().clone();
-        let written = |index: usize| Written {
+        let written = |index: usize| LoggedRecord {
             key: records[index].0.clone(),
             value: records[index].1.clone(),
             offset: Offset(i64::try_from(index).unwrap()),
             timestamp: TimestampMs(0),
         };
-        let replay = |load: u64, one: &Written| {
+        let replay = |load: u64, one: &LoggedRecord| {
             let value = one.value.as_ref();
             coordinator.replay(
                 (partition, load),
@@ -1026,7 +1038,7 @@ fn what_a_loading_reads_that_is_over_moves_no_position_of_the_next_one() {
         let old = coordinator.begin_load(partition);
         let new = coordinator.begin_load(partition);
         assert!(!coordinator.is_here(partition, old));
-        // A slow disk gives the first loading its records, and its end, only now.
+        // A slow disk delivers the records of the first load, and its end, only now.
         replay(old, &written(0));
         let mut open = OpenTransactions::default();
         open.add(ProducerId(5), written(0));
@@ -1061,7 +1073,7 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
             commit(&writer, "g", offset).await;
         }
         let records = log.0.records.borrow().clone();
-        let written = |index: usize| Written {
+        let written = |index: usize| LoggedRecord {
             key: records[index].0.clone(),
             value: records[index].1.clone(),
             offset: Offset(i64::try_from(index).unwrap()),
@@ -1070,7 +1082,7 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
         let reader = coordinator(&TestLog::default());
         let partition = partition_for("g", 4);
         let load = reader.begin_load(partition);
-        let replay = |one: &Written| {
+        let replay = |one: &LoggedRecord| {
             reader.replay(
                 (partition, load),
                 &one.key,
@@ -1089,8 +1101,8 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
     });
 }
 
-/// What a transaction of producer 5 writes of partition 0 of `t` for a group.
-fn written(name: &str, offset: i64) -> Written {
+/// Returns a record that a transaction of producer 5 writes for a group and partition 0 of `t`.
+fn written(name: &str, offset: i64) -> LoggedRecord {
     let record = GroupRecord::Offset {
         group: text(name),
         topic: text("t"),
@@ -1105,7 +1117,7 @@ fn written(name: &str, offset: i64) -> Written {
         }),
     };
     let (key, value) = record.encode();
-    Written {
+    LoggedRecord {
         key,
         value,
         offset: Offset(100),
@@ -1131,14 +1143,16 @@ fn an_offset_that_a_transaction_is_about_to_move_does_not_expire_meanwhile() {
         coordinator.opened(partition, ProducerId(5), vec![written("g", 7)]);
         clock.sleep(Duration::from_mins(20)).await;
         assert_eq!(fetched(&coordinator, "g", false).await, Some(1));
-        let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+        let ended =
+            coordinator.end_transaction(partition, ProducerId(5), TransactionOutcome::Commit);
         ended.await;
         assert_eq!(fetched(&coordinator, "g", false).await, Some(7));
     });
 }
 
-/// The marker is committed, another group's commit is on its way, and the position does not count yet: told as stable, the old
-/// one would have the transaction's input read again.
+/// The marker is committed, a commit of another group is in flight, and the offset has not taken
+/// effect: the old offset, returned as stable, would make the client read the transaction's input
+/// again.
 #[test]
 fn whoever_wants_stable_positions_is_not_told_the_old_one_while_a_transaction_is_taken_in() {
     simulate(async {
@@ -1160,12 +1174,16 @@ fn whoever_wants_stable_positions_is_not_told_the_old_one_while_a_transaction_is
         let ended = {
             let coordinator = Rc::clone(&coordinator);
             task::spawn(async move {
-                let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+                let ended = coordinator.end_transaction(
+                    partition,
+                    ProducerId(5),
+                    TransactionOutcome::Commit,
+                );
                 ended.await;
             })
         };
         settle().await;
-        // The next transaction of the producer has begun, and is not taken in with it.
+        // The producer's next transaction has begun and does not take effect with this one.
         coordinator.opened(partition, ProducerId(5), vec![written("g", 9)]);
         let asked = {
             let coordinator = Rc::clone(&coordinator);
@@ -1180,7 +1198,8 @@ fn whoever_wants_stable_positions_is_not_told_the_old_one_while_a_transaction_is
         assert_eq!(asked.await.unwrap(), (-1, unstable));
         assert_eq!(fetched(&coordinator, "g", false).await, Some(7));
         assert_eq!(stable(&coordinator, "g").await, (-1, unstable));
-        let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+        let ended =
+            coordinator.end_transaction(partition, ProducerId(5), TransactionOutcome::Commit);
         ended.await;
         assert_eq!(stable(&coordinator, "g").await, (9, 0));
     });
@@ -1197,7 +1216,8 @@ fn a_deleted_group_does_not_come_back_with_the_end_of_a_transaction() {
             }
             coordinator.opened(partition, ProducerId(5), vec![written(name, 7)]);
             assert_eq!(delete(&coordinator, name).await, 0, "{name}");
-            let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+            let ended =
+                coordinator.end_transaction(partition, ProducerId(5), TransactionOutcome::Commit);
             ended.await;
             assert_eq!(fetched(&coordinator, name, false).await, None, "{name}");
             let gone = code(ErrorCode::GroupIdNotFound);
@@ -1220,7 +1240,8 @@ fn what_a_transaction_has_written_of_a_deleted_topic_does_not_count_at_its_end()
         assert!(coordinator.read("g", is_open).unwrap());
         coordinator.topics_deleted(GoneTopics::of([(text("t"), other)]));
         settle().await;
-        let ended = coordinator.end_transaction(partition, ProducerId(5), Outcome::Commit);
+        let ended =
+            coordinator.end_transaction(partition, ProducerId(5), TransactionOutcome::Commit);
         ended.await;
         assert_eq!(fetched(&coordinator, "g", false).await, None);
     });
@@ -1312,7 +1333,7 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         assert!(rests >= 3000 / VISITED_AT_ONCE, "{rests} rests");
         let listed = list.groups.iter().map(|group| group.group_id.to_string());
         assert!(listed.eq(names));
-        // What is not asked for takes no room: an answer that is too large has a way around it.
+        // Filtered groups take no room: a client can filter when an answer would be too large.
         let listed = async |request: ListGroupsRequest| {
             let answers = Answers::new(256 << 10);
             let room = Room::of_list(&answers, std::net::Ipv4Addr::LOCALHOST.into());
@@ -1326,7 +1347,7 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         assert_eq!(listed(by_state).await, (0, 0));
         let by_type = all().with_types_filter(vec![text("consumer")]);
         assert_eq!(listed(by_type).await, (0, 0));
-        // A loading that is over does nothing to the next.
+        // An ended load does not affect the next one.
         let next = coordinator.begin_load(partition);
         assert!(!coordinator.load_some(partition, loading));
         assert!(!coordinator.is_here(partition, loading) && coordinator.is_here(partition, next));
@@ -1362,7 +1383,7 @@ fn a_target_of_many_partitions_is_made_beside_the_shard_and_found_by_a_heartbeat
         );
         let epoch = joined.member_epoch;
         loop {
-            // Time does not pass while another thread works.
+            // Simulated time does not pass while another thread works.
             task::yield_now().await;
             let next = member().with_member_epoch(epoch);
             let next = beat(&coordinator, &next, 1, &client, true).await;

@@ -1,4 +1,4 @@
-//! Time for groups: one task per shard that sleeps until the nearest deadline.
+//! Timeouts of groups: one task per shard sleeps until the nearest deadline.
 
 use std::rc::{Rc, Weak};
 
@@ -8,16 +8,16 @@ use platform::sync::Notify;
 use platform::task;
 use wire::protocol::StrBytes;
 
-use super::{Append, Done, GroupCoordinator, OffsetsLog, Phase, Slot};
+use super::{Append, AppendReceiver, GroupCoordinator, GroupSlot, GroupSlotPhase, OffsetsLog};
 
-/// Groups whose offsets are looked at before others have the thread.
+/// Most groups whose offsets are checked before other tasks have the thread.
 const EXPIRED_AT_ONCE_MAX: usize = 100;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Makes sure that the task wakes in time for every group.
+    /// Ensures that the timer task wakes in time for every group.
     pub(super) fn rearm(&self) {
         let slots = self.slots.borrow();
-        let next = slots.values().filter_map(Slot::next_deadline).min();
+        let next = slots.values().filter_map(GroupSlot::next_deadline).min();
         match (self.wakes_at.get(), next) {
             (None, _) if !slots.is_empty() => {
                 let first = self.next_check();
@@ -54,7 +54,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Looks through all groups for offsets that have expired, some at a time.
+    /// Checks the offsets of all groups for expiry, some groups at a time.
     async fn expire_offsets(self: Rc<Self>) {
         let slots: Vec<(i32, u64)> = {
             let slots = self.slots.borrow();
@@ -67,7 +67,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             loop {
                 let now = self.now();
                 let looked = self.slot(partition, incarnation, |slot| {
-                    let active = slot.phase == Phase::Active && !slot.stalled;
+                    let active = slot.phase == GroupSlotPhase::Active && !slot.stalled;
                     active.then(|| {
                         let groups = &slot.groups;
                         groups.expire_offsets(after.as_ref(), EXPIRED_AT_ONCE_MAX, now)
@@ -77,7 +77,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                     break;
                 };
                 for records in expired {
-                    self.enqueue(partition, Append::of(records), Done::Nobody);
+                    self.enqueue(partition, Append::of(records), AppendReceiver::Nobody);
                 }
                 task::yield_now().await;
                 after = last;
@@ -88,7 +88,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         }
     }
 
-    /// Does what is due and says when to come back.
+    /// Handles what is due and returns when to wake next.
     fn tick(&self, check: &mut Instant) -> Instant {
         self.expire();
         if *check <= self.platform.clock().now() {
@@ -104,18 +104,19 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         self.metrics
             .state_bytes
             .inc_by(bytes.saturating_sub(before));
-        let next = slots.values().filter_map(Slot::next_deadline).min();
+        let next = slots.values().filter_map(GroupSlot::next_deadline).min();
         let wakes = next.map_or(*check, |next| next.min(*check));
         self.wakes_at.set(Some(wakes));
         wakes
     }
 }
 
-impl Slot {
-    /// Nobody's time runs out while the log is behind, or is being read: no one could have been heard.
+impl GroupSlot {
+    /// Returns the next deadline; none while the slot does not handle heartbeats, because it is
+    /// stalled or not active.
     fn next_deadline(&self) -> Option<Instant> {
         let next = self.groups.next_deadline();
-        next.filter(|_| !self.stalled && self.phase == Phase::Active)
+        next.filter(|_| !self.stalled && self.phase == GroupSlotPhase::Active)
     }
 }
 
@@ -136,9 +137,9 @@ async fn run<P: Platform, L: OffsetsLog>(
         };
         let wakes = alive.tick(&mut check);
         drop(alive);
-        // Whatever is due at once, everybody else gets a turn before.
+        // Other tasks have a turn first, even if the next deadline is already due.
         task::yield_now().await;
-        // Woken early or late makes no difference: the next tick looks for itself.
+        // Waking early or late does no harm: the next tick checks the deadlines itself.
         let _ = task::timeout_at(wakes, wake.notified()).await;
     }
 }

@@ -1,35 +1,37 @@
-//! Consumer groups among the groups: which protocol a request finds, and the way from one to the
-//! other.
+//! Consumer groups among the groups: routes requests by protocol, and converts groups between the
+//! protocols.
 //!
-//! A consumer group and a classic one of the same name never exist at once: whichever appears does
-//! so in one append with the other's tombstones.
+//! Invariant: a consumer group and a classic group with the same name never exist at once: one
+//! append has the new group's records and the old group's tombstones.
 
 use std::collections::BTreeSet;
 
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::{Append, GROUPS_MAX, Group, Groups, Outcome, Work};
+use super::{Append, GROUPS_MAX, Group, GroupOutcome, Groups, Work};
 use crate::group::Now;
 use crate::group::classic::{
-    ClassicGroup, Departed, Join, Leaver, Reply, State, Sync, Token, join_refused, sync_refused,
+    ClassicGroup, ClassicGroupState, Join, LeaveResult, Leaver, Reply, Sync, Token, join_refused,
+    sync_refused,
 };
 use crate::group::cluster::Cluster;
 use crate::group::consumer::member::JOIN;
 use crate::group::consumer::record::ConsumerRecord;
 use crate::group::consumer::{
-    Answer, Ask, ClassicJoin, ConsumerGroup, Decision, Done, Heartbeat, Job, Leave, Refused,
-    upgrade,
+    Ask, ClassicJoin, ConsumerGroup, Decision, GroupRefusal, Heartbeat, HeartbeatAnswer, Job,
+    JobResult, Leave, upgrade,
 };
 use crate::group::records::GroupRecord;
 
-/// Different regular expressions in one group: each is compiled and compared with all topics, again when there are others.
+/// Most different expressions in one group: each is compiled and compared with all topics, again
+/// when topics change.
 const PATTERNS_MAX: usize = 100;
 
-/// Records, the answer for when they are in the log, and what else follows at once.
-pub type Decided<A> = (Vec<GroupRecord>, A, Outcome);
+/// Records, the answer to send when they are in the log, and immediate consequences.
+pub type GroupDecision<A> = (Vec<GroupRecord>, A, GroupOutcome);
 
-/// Both clocks, and the cluster.
+/// Both clocks and the cluster.
 type Around<'a> = (Now, &'a dyn Cluster);
 
 impl Groups {
@@ -48,24 +50,26 @@ impl Groups {
         }
     }
 
-    /// Handles a heartbeat that does not leave. The first one makes the group; a classic group
-    /// without members gives way, one with members is taken over.
+    /// Handles a heartbeat that does not leave.
+    ///
+    /// The first one creates the group. A classic group without members is replaced, one with
+    /// members is upgraded.
     pub fn consumer_heartbeat(
         &mut self,
         id: &StrBytes,
         beat: &Heartbeat,
         around: Around<'_>,
-    ) -> Result<Decided<Answer>, Refused> {
+    ) -> Result<GroupDecision<HeartbeatAnswer>, GroupRefusal> {
         let ask = self.ask(id, around);
         self.asked_by(&beat.client.host);
         self.check_beat(id, beat)?;
-        let mut outcome = Outcome::default();
+        let mut outcome = GroupOutcome::default();
         let mut before = Vec::new();
         let mut decision = match self.existing_group(id) {
             Some(group) => match group.consumer() {
                 Some(consumer) => consumer.heartbeat(beat, ask)?,
                 None if beat.epoch != JOIN => return Err(other_kind(id)),
-                None if group.machine.state() == State::Empty => {
+                None if group.machine.state() == ClassicGroupState::Empty => {
                     before.extend(group.classic_tombstone(id));
                     ConsumerGroup::default().heartbeat(beat, ask)?
                 }
@@ -87,11 +91,11 @@ impl Groups {
             },
             None if beat.epoch != JOIN => {
                 let message = format!("Group {id} not found.");
-                return Err(Refused::new(ErrorCode::GroupIdNotFound, message));
+                return Err(GroupRefusal::new(ErrorCode::GroupIdNotFound, message));
             }
             None if self.by_id.len() >= GROUPS_MAX => {
                 let message = "There are too many groups.";
-                return Err(Refused::new(ErrorCode::GroupMaxSizeReached, message));
+                return Err(GroupRefusal::new(ErrorCode::GroupMaxSizeReached, message));
             }
             None => ConsumerGroup::default().heartbeat(beat, ask)?,
         };
@@ -107,13 +111,13 @@ impl Groups {
         Ok((before, decision.answer, outcome))
     }
 
-    /// Whether there is room for what a heartbeat says.
-    fn check_beat(&self, id: &StrBytes, beat: &Heartbeat) -> Result<(), Refused> {
+    /// Checks that there is room for the data in a heartbeat.
+    fn check_beat(&self, id: &StrBytes, beat: &Heartbeat) -> Result<(), GroupRefusal> {
         let none = ConsumerGroup::default();
         let known = self.existing_group(id).and_then(Group::consumer);
         let group = known.unwrap_or(&none);
         let growth = self.check_members(id, group.growth(beat));
-        growth.map_err(|code| Refused::new(code, "There is no room for the member."))?;
+        growth.map_err(|code| GroupRefusal::new(code, "There is no room for the member."))?;
         let patterns = beat
             .regex
             .as_ref()
@@ -122,7 +126,7 @@ impl Groups {
             let message = format!(
                 "The members of a group may not subscribe by more than {PATTERNS_MAX} expressions."
             );
-            return Err(Refused::new(ErrorCode::GroupMaxSizeReached, message));
+            return Err(GroupRefusal::new(ErrorCode::GroupMaxSizeReached, message));
         }
         Ok(())
     }
@@ -133,21 +137,21 @@ impl Groups {
         id: &StrBytes,
         leave: &Leave<'_>,
         around: Around<'_>,
-    ) -> Result<Decided<Answer>, Refused> {
+    ) -> Result<GroupDecision<HeartbeatAnswer>, GroupRefusal> {
         let (mut decision, gone) = self.consumer_group(id)?.leave(leave)?;
         if gone.is_empty() {
             let records = self.note(id, &mut decision);
-            return Ok((records, decision.answer, Outcome::default()));
+            return Ok((records, decision.answer, GroupOutcome::default()));
         }
         let (records, outcome) = self.depart(id, &gone.into_iter().collect(), around);
         Ok((records, decision.answer, outcome))
     }
 
-    /// The consumer group of that name.
-    pub fn consumer_group(&self, id: &StrBytes) -> Result<&ConsumerGroup, Refused> {
+    /// Returns the consumer group with this name.
+    pub fn consumer_group(&self, id: &StrBytes) -> Result<&ConsumerGroup, GroupRefusal> {
         let group = self.existing_group(id).ok_or_else(|| {
             let message = format!("Group {id} not found.");
-            Refused::new(ErrorCode::GroupIdNotFound, message)
+            GroupRefusal::new(ErrorCode::GroupIdNotFound, message)
         })?;
         group.consumer().ok_or_else(|| other_kind(id))
     }
@@ -158,13 +162,13 @@ impl Groups {
         join: &Join,
         token: Token,
         around: Around<'_>,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         let joined = self.joined(id, join, token, around);
         joined.unwrap_or_else(|(member, error)| {
             let answer = Reply::Join(join_refused(member, error));
-            Outcome {
+            GroupOutcome {
                 replies: vec![(token, answer)],
-                ..Outcome::default()
+                ..GroupOutcome::default()
             }
         })
     }
@@ -175,8 +179,8 @@ impl Groups {
         join: &Join,
         token: Token,
         around: Around<'_>,
-    ) -> Result<Outcome, (StrBytes, ErrorCode)> {
-        let refused = |refused: Refused| (join.member_id.clone(), refused.code);
+    ) -> Result<GroupOutcome, (StrBytes, ErrorCode)> {
+        let refused = |refused: GroupRefusal| (join.member_id.clone(), refused.code);
         let limits = self.options.classic;
         let ask = self.ask(id, around);
         let group = self.consumer_group(id).map_err(refused)?;
@@ -205,7 +209,7 @@ impl Groups {
         let (mut decision, machine) = group.join_classic(&join, ask, limits).map_err(refused)?;
         let answer = vec![(token, Reply::Join(decision.answer.clone()))];
         let (records, mut outcome) = match machine {
-            None => (self.note(id, &mut decision), Outcome::default()),
+            None => (self.note(id, &mut decision), GroupOutcome::default()),
             Some((machine, rebalances)) => self.downgrade(id, machine, rebalances, around.0),
         };
         let append = Append {
@@ -222,25 +226,26 @@ impl Groups {
         sync: &Sync,
         token: Token,
         around: Around<'_>,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         let ask = self.ask(id, around);
         let group = self.consumer_group(id).map_err(|refused| refused.code);
         match group.and_then(|group| group.sync(sync, ask)) {
             Ok(mut decision) => {
                 let records = self.note(id, &mut decision);
-                // Behind what has been decided before, so that nobody learns of what may be lost.
+                // The answer waits for earlier records in flight, because the assignment may depend
+                // on them.
                 let append = Append {
                     answers: vec![(token, Reply::Sync(decision.answer))],
                     ..Append::of(records)
                 };
-                Outcome {
+                GroupOutcome {
                     appends: vec![append],
-                    ..Outcome::default()
+                    ..GroupOutcome::default()
                 }
             }
-            Err(error) => Outcome {
+            Err(error) => GroupOutcome {
                 replies: vec![(token, Reply::Sync(sync_refused(error)))],
-                ..Outcome::default()
+                ..GroupOutcome::default()
             },
         }
     }
@@ -263,9 +268,9 @@ impl Groups {
         id: &StrBytes,
         leavers: &[Leaver],
         around: Around<'_>,
-    ) -> (Vec<Departed>, Outcome) {
+    ) -> (Vec<LeaveResult>, GroupOutcome) {
         let Ok(group) = self.consumer_group(id) else {
-            return (Vec::new(), Outcome::default());
+            return (Vec::new(), GroupOutcome::default());
         };
         let (departed, gone) = group.departing(leavers);
         let (records, mut outcome) = self.depart(id, &gone, around);
@@ -275,19 +280,19 @@ impl Groups {
         (departed, outcome)
     }
 
-    /// Gives up the members whose time is up.
+    /// Removes the members that have timed out.
     pub(super) fn expire_consumers(
         &mut self,
         id: &StrBytes,
         now: Now,
         cluster: &dyn Cluster,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         let group = self.by_id.get_mut(id);
         let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) else {
-            return Outcome::default();
+            return GroupOutcome::default();
         };
         let gone: BTreeSet<StrBytes> = consumer.overdue(now.at).into_iter().collect();
-        let mut outcome = Outcome::default();
+        let mut outcome = GroupOutcome::default();
         if !gone.is_empty() && self.is_consumer(id) {
             tracing::info!(group = %id, members = ?gone, "members are given up");
             let (records, told) = self.depart(id, &gone, (now, cluster));
@@ -298,40 +303,41 @@ impl Groups {
         outcome
     }
 
-    /// Members go for good; if all that stay speak the classic protocol, the group goes back to it.
+    /// Removes members; if all others have the classic protocol, the group is downgraded.
     fn depart(
         &mut self,
         id: &StrBytes,
         gone: &BTreeSet<StrBytes>,
         around: Around<'_>,
-    ) -> (Vec<GroupRecord>, Outcome) {
+    ) -> (Vec<GroupRecord>, GroupOutcome) {
         let ask = self.ask(id, around);
         let limits = self.options.classic;
         let Ok(group) = self.consumer_group(id) else {
-            return (Vec::new(), Outcome::default());
+            return (Vec::new(), GroupOutcome::default());
         };
         if group.downgrades_without(gone, ask.options, limits) {
             let machine = group.downgraded(gone, None, limits, around);
             return self.downgrade(id, machine, true, around.0);
         }
         let mut decision = group.fence(gone, ask);
-        (self.note(id, &mut decision), Outcome::default())
+        (self.note(id, &mut decision), GroupOutcome::default())
     }
 
-    /// The group goes back to the classic protocol.
+    /// Converts the group to the classic protocol.
     fn downgrade(
         &mut self,
         id: &StrBytes,
         machine: ClassicGroup,
         rebalances: bool,
         now: Now,
-    ) -> (Vec<GroupRecord>, Outcome) {
+    ) -> (Vec<GroupRecord>, GroupOutcome) {
         let Some(group) = self.by_id.get_mut(id) else {
-            return (Vec::new(), Outcome::default());
+            return (Vec::new(), GroupOutcome::default());
         };
-        // Beside what is left of a consumer group a classic one would be two.
+        // The consumer group's tombstones go with the classic group's record; otherwise both groups
+        // would exist.
         let Some(consumer) = group.consumer.as_ref() else {
-            return (Vec::new(), Outcome::default());
+            return (Vec::new(), GroupOutcome::default());
         };
         tracing::info!(group = %id, "a consumer group becomes a classic group");
         let mut records = of_group(id, consumer.removal());
@@ -342,13 +348,13 @@ impl Groups {
         group.machine = machine;
         if !rebalances {
             self.arm(id);
-            return (records, Outcome::default());
+            return (records, GroupOutcome::default());
         }
         let effects = group.machine.rebalance(now);
         (records, self.carry(id, effects))
     }
 
-    /// Takes over what a decision says of timers and the like; returns its records.
+    /// Takes in the timers and jobs of a decision; returns its records.
     fn note<A>(&mut self, id: &StrBytes, decision: &mut Decision<A>) -> Vec<GroupRecord> {
         let limits = self.options.classic;
         let group = self.by_id.entry(id.clone());
@@ -368,14 +374,14 @@ impl Groups {
         of_group(id, std::mem::take(&mut decision.records))
     }
 
-    /// True while a group waits for what the job finds out.
+    /// Returns true while a group waits for the result of this job.
     pub fn awaits(&self, id: &StrBytes, job: &Job) -> bool {
         let group = self.by_id.get(id).and_then(Group::consumer);
         group.is_some_and(|group| group.awaits(job))
     }
 
-    /// Takes in what was found out for a group.
-    pub fn take_in(&mut self, id: &StrBytes, done: Done) {
+    /// Takes in the result of a group's job.
+    pub fn take_in(&mut self, id: &StrBytes, done: JobResult) {
         let group = self.by_id.get_mut(id);
         if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
             consumer.take_in(done);
@@ -392,7 +398,7 @@ impl Groups {
         self.note(id, &mut decision);
     }
 
-    /// After a load: members have a session from `now` on.
+    /// Gives the members of a loaded group a session from `now` on.
     pub(super) fn resume_consumers(&mut self, id: &StrBytes, now: Now, cluster: &dyn Cluster) {
         let settings = self.options.consumer.for_group(id, cluster);
         let group = self.by_id.get_mut(id);
@@ -403,17 +409,19 @@ impl Groups {
         self.arm(id);
     }
 
-    /// After records were not written: members that were to go stay, for another session; a group
-    /// that was to change its protocol has not, and whoever joined it is told.
+    /// Restores consumer groups after a failed append.
+    ///
+    /// Members that were to be removed stay for another session. A group that was to change its
+    /// protocol keeps it, and requests that wait in the new group are refused.
     pub(super) fn recover_consumers(
         &mut self,
         records: &[GroupRecord],
         error: ErrorCode,
         now: Now,
-    ) -> Outcome {
+    ) -> GroupOutcome {
         let timeout = self.options.consumer.session_timeout_ms.value;
         let timeout = std::time::Duration::from_millis(u64::try_from(timeout).unwrap_or(0));
-        let mut outcome = Outcome::default();
+        let mut outcome = GroupOutcome::default();
         let groups: BTreeSet<&StrBytes> = records
             .iter()
             .filter(|record| matches!(record, GroupRecord::Consumer { .. }))
@@ -445,7 +453,7 @@ impl Group {
     }
 }
 
-/// Records as those of a group.
+/// Converts records of a consumer group to group records.
 pub(in crate::group) fn of_group(id: &StrBytes, records: Vec<ConsumerRecord>) -> Vec<GroupRecord> {
     let records = records.into_iter().map(|record| GroupRecord::Consumer {
         group: id.clone(),
@@ -454,7 +462,7 @@ pub(in crate::group) fn of_group(id: &StrBytes, records: Vec<ConsumerRecord>) ->
     records.collect()
 }
 
-fn other_kind(id: &StrBytes) -> Refused {
+fn other_kind(id: &StrBytes) -> GroupRefusal {
     let message = format!("Group {id} is not a consumer group.");
-    Refused::new(ErrorCode::GroupIdNotFound, message)
+    GroupRefusal::new(ErrorCode::GroupIdNotFound, message)
 }

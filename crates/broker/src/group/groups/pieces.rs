@@ -1,21 +1,24 @@
-//! What is done with all groups of a partition, some at a time: there may be a million, and a shard has others to serve.
+//! Operations on all groups of a partition, some groups at a time: there may be a million, and the
+//! shard has other work.
 //!
-//! Not here: who rests in between, and sees that the partition is still the same afterwards ([`crate::group::coordinator`]).
+//! Not here: the pauses, and the check that the partition is still the same after one
+//! ([`crate::group::coordinator`]).
 
 use wire::protocol::StrBytes;
 
-use super::{Groups, Kind, Outcome};
+use super::{GroupOutcome, GroupRef, Groups};
 use crate::group::Now;
 use crate::group::classic::ClassicGroup;
 use crate::group::cluster::Cluster;
 
 impl Groups {
-    /// Looks at the groups there are among `count` behind one. Says behind which to go on, if there may be more.
+    /// Visits the groups among the next `count` entries after `after`; returns where to continue if
+    /// there may be more.
     pub fn visit(
         &self,
         after: Option<&StrBytes>,
         count: usize,
-        mut look: impl FnMut(&StrBytes, Kind<'_>),
+        mut look: impl FnMut(&StrBytes, GroupRef<'_>),
     ) -> Option<StrBytes> {
         let (mut seen, mut last) = (0, None);
         for (id, group) in self.all_after(after).take(count) {
@@ -27,15 +30,17 @@ impl Groups {
         last.filter(|_| seen == count).cloned()
     }
 
-    /// Ends loading for `count` groups behind one: members have a session from `now` on. Says behind which to go on, if
-    /// there may be more.
+    /// Ends a load for the next `count` groups after `after`; returns where to continue if there
+    /// may be more.
+    ///
+    /// Their members have a session from `now` on.
     pub fn finish_load(
         &mut self,
         after: Option<&StrBytes>,
         count: usize,
         (now, cluster): (Now, &dyn Cluster),
-    ) -> (Outcome, Option<StrBytes>) {
-        let mut outcome = Outcome::default();
+    ) -> (GroupOutcome, Option<StrBytes>) {
+        let mut outcome = GroupOutcome::default();
         let limits = self.options.classic;
         let ids = self.all_after(after).take(count).map(|(id, _)| id.clone());
         let ids: Vec<StrBytes> = ids.collect();

@@ -1,4 +1,4 @@
-//! Offsets and groups as clients see them, and what a restart makes of them.
+//! Offsets and groups as clients see them, and after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -15,12 +15,16 @@ use wire::messages::{GroupId, OffsetCommitRequest, OffsetDeleteRequest, TopicNam
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
-use super::{Append, Groups, GroupsOptions, Kind, Outcome};
-use crate::group::classic::{ClassicGroup, Join, Leaver, Limits, Reply, State, Sync, Token};
+use super::{Append, GroupOutcome, GroupRef, Groups, GroupsOptions};
+use crate::group::classic::{
+    ClassicGroup, ClassicGroupState, Join, Leaver, Limits, Reply, Sync, Token,
+};
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::consumer::ConsumerOptions;
 use crate::group::records::{GroupRecord, RawRecord};
-use crate::group::{Commit, Fetched, Going, GoneTopics, Now, Readied, Topics};
+use crate::group::{
+    CheckedCommit, Commit, GoneTopics, Now, OffsetDeletion, OffsetFetchAnswer, Topics,
+};
 use crate::rests::tests::now;
 
 /// Topics "t" and "u" with three partitions each.
@@ -45,7 +49,7 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-/// Groups over a log that is a list, with appends that end when told.
+/// Groups over a log in memory, with appends that the test ends.
 struct Bench {
     groups: Groups,
     now: Now,
@@ -72,15 +76,15 @@ fn options() -> GroupsOptions {
 }
 
 impl Groups {
-    fn iter(&self) -> impl Iterator<Item = (&StrBytes, Kind<'_>)> {
+    fn iter(&self) -> impl Iterator<Item = (&StrBytes, GroupRef<'_>)> {
         let all = self.by_id.iter().filter(|(_, group)| group.exists());
         all.map(|(id, group)| (id, group.kind()))
     }
 
     fn classics(&self) -> impl Iterator<Item = (&StrBytes, &ClassicGroup)> {
         self.iter().filter_map(|(id, kind)| match kind {
-            Kind::Classic(group) => Some((id, group)),
-            Kind::Consumer(_) => None,
+            GroupRef::Classic(group) => Some((id, group)),
+            GroupRef::Consumer(_) => None,
         })
     }
 
@@ -114,7 +118,7 @@ impl Bench {
         self.queue.push((self.sequence, append));
     }
 
-    fn take(&mut self, outcome: Outcome) {
+    fn take(&mut self, outcome: GroupOutcome) {
         for (token, reply) in outcome.replies {
             assert!(self.replies.insert(token.0, reply).is_none());
         }
@@ -169,13 +173,13 @@ impl Bench {
         self.take(outcome);
     }
 
-    /// Time passes, and nothing is due meanwhile.
+    /// Lets time pass without handling deadlines.
     fn elapse(&mut self, ms: i64) {
         self.now.at += Duration::from_millis(ms.unsigned_abs());
         self.now.wall_ms += ms;
     }
 
-    /// What has expired, looked for group by group.
+    /// Returns the tombstones of expired offsets, searched group by group.
     fn expired(&self) -> Vec<Vec<GroupRecord>> {
         let mut all = Vec::new();
         let mut after = None;
@@ -192,7 +196,7 @@ impl Bench {
     fn commit(&mut self, request: &OffsetCommitRequest, version: i16) -> Vec<i16> {
         let how = Commit::plain(version);
         let rules = (self.now.wall_ms, options().offset_metadata_max);
-        let mut readied = now(Readied::of(request, how, &TwoTopics, rules));
+        let mut readied = now(CheckedCommit::of(request, how, &TwoTopics, rules));
         let verdict = self.groups.commit(request, &readied, self.now);
         self.records(readied.taken(verdict));
         let response = now(readied.told(request, verdict));
@@ -246,7 +250,7 @@ impl Bench {
         self.take(outcome);
     }
 
-    /// "m" becomes the only member of `group`, which is stable.
+    /// Makes "m" the only member of `group`, which becomes stable.
     fn stable(&mut self, group: &str) {
         self.join(group, "", "m");
         self.pass(0);
@@ -255,7 +259,7 @@ impl Bench {
         self.settle_all();
         assert_eq!(
             self.groups.classic(&text(group)).unwrap().state(),
-            State::Stable
+            ClassicGroupState::Stable
         );
     }
 
@@ -280,7 +284,7 @@ impl Bench {
             let record = GroupRecord::decode(key, value.as_deref()).unwrap().unwrap();
             groups.load(&record, self.now);
         }
-        let (mut after, mut outcome) = (None, Outcome::default());
+        let (mut after, mut outcome) = (None, GroupOutcome::default());
         loop {
             let now = (self.now, &FakeCluster::default() as &dyn super::Cluster);
             let (some, last) = groups.finish_load(after.as_ref(), 1, now);
@@ -300,7 +304,7 @@ fn all_offsets(groups: &Groups, group: &str) -> BTreeMap<(String, i32), (i64, St
         .with_group_id(GroupId(text(group)))
         .with_topics(None);
     let mut offsets = BTreeMap::new();
-    let mut found = Fetched::default();
+    let mut found = OffsetFetchAnswer::default();
     while groups.fetch_some(&request, false, 1, &mut found).unwrap() {}
     for topic in found.into_topics() {
         for one in topic.partitions {
@@ -349,7 +353,7 @@ fn a_simple_consumer_commits_without_joining() {
     let request = commit("g", &[("t", 0, 5), ("t", 7, 1), ("x", 0, 1)]);
     let unknown = code(ErrorCode::UnknownTopicOrPartition);
     assert_eq!(bench.commit(&request, 9), [0, unknown, unknown]);
-    // Not in the log yet, so not for anybody to see.
+    // The offset is not in the log yet, so it is not visible.
     assert!(bench.committed("g").is_empty());
     bench.settle(false);
     assert_eq!(
@@ -357,10 +361,13 @@ fn a_simple_consumer_commits_without_joining() {
         [(("t".into(), 0), (5, String::new()))].into()
     );
     let listed: Vec<_> = bench.groups.classics().collect();
-    assert_eq!((listed.len(), listed[0].1.state()), (1, State::Empty));
+    assert_eq!(
+        (listed.len(), listed[0].1.state()),
+        (1, ClassicGroupState::Empty)
+    );
 }
 
-/// Also when a machine asked for a time that has passed: the shard has one thread.
+/// This also holds for a machine with a deadline in the past: the shard has one thread.
 #[test]
 fn looking_at_deadlines_ends_and_leaves_none_behind() {
     let mut bench = Bench::new();
@@ -378,7 +385,7 @@ fn looking_at_deadlines_ends_and_leaves_none_behind() {
             .next_deadline()
             .is_none_or(|at| at > bench.now.at)
     );
-    // A deadline that is set for the time that has been dealt with waits for the clock to move.
+    // A deadline at the time that was handled last waits for the clock to advance.
     bench.groups.arm_at(&text("g0"), bench.now.at);
     assert!(
         bench
@@ -395,7 +402,7 @@ fn a_commit_that_fails_leaves_no_trace() {
     bench.settle(true);
     assert!(bench.committed("g").is_empty());
     assert_eq!(bench.groups.classics().count(), 0);
-    // The newer of two survives the failure of the older.
+    // The newer of two commits survives the failure of the older one.
     bench.commit(&commit("g", &[("t", 0, 5)]), 9);
     bench.commit(&commit("g", &[("t", 0, 6)]), 9);
     bench.settle(true);
@@ -427,7 +434,7 @@ fn only_members_of_this_generation_commit() {
             "{member} {generation}"
         );
     }
-    // While the next assignment is being made, positions would be taken from the wrong owner.
+    // While the next assignment is computed, the offsets may be those of a former owner.
     bench.join("g", "m", "");
     let request = as_member(commit("g", &offsets), "m", 2);
     assert_eq!(
@@ -466,7 +473,7 @@ fn offsets_are_fetched_by_partition_and_unknown_ones_are_minus_one() {
         .with_group_id(GroupId(text("g")))
         .with_topics(Some(vec![topic]));
     let offsets = |bench: &Bench, latest| {
-        let mut found = Fetched::default();
+        let mut found = OffsetFetchAnswer::default();
         while bench
             .groups
             .fetch_some(&fetch, latest, 1, &mut found)
@@ -498,7 +505,7 @@ fn offsets_of_topics_that_are_read_are_not_deleted() {
     bench.commit(&commit("g", &[("t", 0, 5), ("u", 0, 6), ("u", 1, 6)]), 9);
     bench.settle_all();
     bench.stable("g");
-    let mut going = Going::default();
+    let mut going = OffsetDeletion::default();
     let mut is_read = |topic| {
         bench
             .groups
@@ -563,7 +570,10 @@ fn a_deletion_that_fails_brings_the_group_back() {
     bench.records(records);
     bench.settle(true);
     let group = bench.groups.classic(&text("g")).unwrap();
-    assert_eq!((group.state(), group.generation()), (State::Empty, 2));
+    assert_eq!(
+        (group.state(), group.generation()),
+        (ClassicGroupState::Empty, 2)
+    );
     assert_eq!(bench.committed("g").len(), 1);
 }
 
@@ -589,8 +599,7 @@ fn offsets_expire_when_the_group_has_been_empty_for_long() {
     assert_eq!(bench.groups.classics().count(), 0);
 }
 
-/// What is kept is bounded in bytes: newcomers are told to come back, whoever is in goes on, and room that is made is used.
-/// There may be a million of them, and the shard has others to serve.
+/// There may be a million groups, and the shard has other work.
 #[test]
 fn groups_that_are_not_here_any_more_go_some_at_a_time() {
     let mut bench = Bench::new();
@@ -608,6 +617,8 @@ fn groups_that_are_not_here_any_more_go_some_at_a_time() {
     assert!(gone.iter().next().is_none());
 }
 
+/// The bytes of groups are bounded: new groups get an error to retry, members of existing groups
+/// continue, and freed room is used again.
 #[test]
 fn groups_take_no_more_bytes_than_they_may_and_those_in_them_go_on() {
     let mut bench = Bench::new();
@@ -639,7 +650,7 @@ fn groups_take_no_more_bytes_than_they_may_and_those_in_them_go_on() {
         bench.replies.contains_key(&token),
         "a member may join again"
     );
-    // Loaded from the log it weighs the same, give or take the member's other protocols.
+    // After a load the groups have the same bytes, except for the members' other protocols.
     let reloaded = bench.reloaded();
     assert_eq!(reloaded.bytes(), bench.groups.bytes());
     for at in 0..stored {
@@ -652,7 +663,7 @@ fn groups_take_no_more_bytes_than_they_may_and_those_in_them_go_on() {
     assert_eq!(bench.commit(&commit("late", &[("t", 0, 5)]), 9), [0]);
 }
 
-/// A `JoinGroup` that is answered with `MEMBER_ID_REQUIRED` makes a group, as in Kafka, and as in Kafka it goes.
+/// A `JoinGroup` that gets `MEMBER_ID_REQUIRED` creates a group, which expires, as in Kafka.
 #[test]
 fn a_group_that_nobody_came_back_to_is_forgotten() {
     let mut bench = Bench::new();
@@ -684,11 +695,11 @@ fn a_group_that_nobody_came_back_to_is_forgotten() {
     assert_eq!((bench.groups.iter().count(), bench.groups.bytes()), (0, 0));
 }
 
-/// An id that is handed out begins with what the client calls itself, and that may be 32 KiB long.
+/// A handed-out id begins with the client id, which may be 32 KiB long.
 #[test]
 fn ids_handed_out_to_clients_with_long_names_take_no_more_bytes_than_groups_may() {
     let mut bench = Bench::new();
-    // All of it from one address, which has half.
+    // All come from one address, which may have half.
     bench.groups.options.state_bytes_max = 2 << 20;
     let cluster = FakeCluster::default();
     let mut handed_out = 0;
@@ -732,7 +743,7 @@ fn ids_handed_out_to_clients_with_long_names_take_no_more_bytes_than_groups_may(
     assert_eq!(bench.groups.bytes(), 0, "nobody came back with an id");
 }
 
-/// Whatever the wall clock does meanwhile, and whether or not it is right again after a restart.
+/// Holds for any jump of the wall clock, whether or not it is corrected after a restart.
 #[test]
 fn offsets_live_as_long_as_time_passes_and_not_as_the_wall_clock_jumps() {
     const DAY_MS: i64 = 86_400_000;
@@ -749,7 +760,8 @@ fn offsets_live_as_long_as_time_passes_and_not_as_the_wall_clock_jumps() {
             assert!(bench.expired().is_empty(), "{jump}");
             bench.elapse(1);
             assert!(!bench.expired().is_empty(), "{jump}");
-            // Loaded under a clock that was set back: from now on, and not from when the clock is there again.
+            // Loaded under a clock that was set back: the time counts from the load, not from when
+            // the clock catches up.
             bench.now.wall_ms = 50 * DAY_MS;
             let mut again = bench.reloaded();
             std::mem::swap(&mut again, &mut bench.groups);
@@ -790,12 +802,12 @@ fn no_member_is_given_up_nor_kept_because_the_wall_clock_jumps() {
         bench.pass(9_999);
         assert_eq!(
             bench.groups.classic(&text("g")).unwrap().state(),
-            State::Stable
+            ClassicGroupState::Stable
         );
         bench.pass(1);
         assert_eq!(
             bench.groups.classic(&text("g")).unwrap().state(),
-            State::Empty
+            ClassicGroupState::Empty
         );
     }
 }
@@ -998,8 +1010,8 @@ fn run(bench: &mut Bench, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// At any time the log says what readers see; at rest it also says which groups there are, and
-    /// of which generation.
+    /// At any time the log has what readers see; at rest it also has the groups and their
+    /// generations.
     #[test]
     fn what_is_reloaded_is_what_was_there(steps in prop::collection::vec(step(), 1..80)) {
         let mut bench = Bench::new();
@@ -1014,7 +1026,7 @@ proptest! {
         let reloaded = bench.reloaded();
         let ids = |groups: &Groups| groups.classics().map(|(id, _)| id.to_string()).collect::<Vec<_>>();
         let unwritten = |group: &ClassicGroup| {
-            matches!(group.state(), State::PreparingRebalance | State::CompletingRebalance)
+            matches!(group.state(), ClassicGroupState::PreparingRebalance | ClassicGroupState::CompletingRebalance)
         };
         for (id, group) in bench.groups.classics().filter(|(_, group)| !unwritten(group)) {
             if bench.unwritten.contains(id) {
@@ -1058,7 +1070,7 @@ fn the_groups_that_an_address_makes_take_half_of_what_all_may() {
     let first = mine.iter().filter(|name| made("/10.0.0.1", name).is_none());
     let first = first.count();
     assert!((30..60).contains(&first), "{first}: ids count");
-    // Who has used up his share goes on with what he has, and hinders nobody.
+    // An address that has used up its share keeps using its groups and does not hinder others.
     assert_eq!(made("/10.0.0.1", &mine[0]), None);
     assert_eq!(made("/10.0.0.1", &"another".repeat(500)), refused);
     let second = theirs
@@ -1100,9 +1112,9 @@ fn two_addresses_that_take_all_that_groups_may_leave_a_third_a_fair_share() {
     );
     assert_eq!(all("/10.0.0.1"), first, "what it has it keeps, and no more");
     let third = all("/10.0.0.3");
-    // Half of a quarter, beside what was left.
+    // Half of the last quarter, beside what was left.
     assert!((5..=first / 2 + 1).contains(&third), "{third}");
-    // A network of version 6 is one address.
+    // An IPv6 network counts as one address.
     let fourth: usize = (0..20).map(|n| all(&format!("/2001:db8::{n}"))).sum();
     assert!((3..=third).contains(&fourth), "{fourth}");
     assert!(bench.groups.bytes() <= 250_000);
@@ -1113,7 +1125,7 @@ fn however_many_networks_come_for_their_fair_share_groups_stay_near_their_bound(
     let bound = 400_000;
     let mut bench = Bench::new();
     bench.groups.options.state_bytes_max = bound;
-    // Each takes what it gets.
+    // Each network creates groups until one is refused.
     let come = |bench: &mut Bench, networks: std::ops::Range<usize>| {
         for network in networks {
             let host = text(&format!("/2001:db8:0:{network:x}::1"));
@@ -1132,7 +1144,7 @@ fn however_many_networks_come_for_their_fair_share_groups_stay_near_their_bound(
     };
     let bytes = come(&mut bench, 0..500);
     assert!(bytes > bound && bytes <= bound + bound * 3 / 10, "{bytes}");
-    // Nobody pays for what a start has found.
+    // No address pays for groups that a restart has loaded.
     bench.groups.shares = Rc::default();
     let bytes = come(&mut bench, 500..1000);
     assert!(bytes <= bound + bound * 3 / 10, "{bytes}");
@@ -1151,7 +1163,7 @@ fn thirty_networks_that_take_all_they_get_keep_the_next_one_from_no_group() {
     };
     for host in 0..32 {
         let host = format!("/10.0.0.{host}");
-        // As much as it gets, in ever smaller pieces.
+        // It creates groups until one is refused, with ever shorter names.
         for bytes in [30_000, 1000, 10] {
             let full = (0..1000).find(|n| !made(&host, &format!("{host}-{n:0>bytes$}")));
             assert!(full.is_some());
@@ -1164,7 +1176,7 @@ fn thirty_networks_that_take_all_they_get_keep_the_next_one_from_no_group() {
     );
 }
 
-/// Somebody may have made the group that others come to use, to keep them from it.
+/// A client may create the group that others will use, to keep them from it.
 #[test]
 fn an_address_that_has_used_up_its_share_keeps_nobody_from_a_group_that_it_made() {
     let mut bench = Bench::new();

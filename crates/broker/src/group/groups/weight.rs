@@ -1,13 +1,17 @@
-//! What groups keep, in bytes, and what they may: about, because maps have places of their own, and never less than what
-//! clients said. ADR 0021 has the bounds.
+//! The bytes that groups take, and their bounds (ADR 0021). Bytes are approximate because maps have
+//! overhead, but never less than the clients sent.
 //!
-//! A group is paid for by the address that made it, as far as that is known: a start forgets. An address may pay for half of what
-//! groups may take, and has a share of a quarter more of it whatever the others take: a few must not keep anybody else from a
-//! group. Of that quarter the first that comes may have a half, the second a sixth, the one in place n the part 1 / n(n + 1): the
-//! sum of them all is the quarter, so there is something left for the next. One that has used its half up does not keep others
-//! from a group that it made: who makes it grow pays for it then. An address of version 6 is the network that it is in.
+//! The address that created a group pays for it, as far as that is known: a restart forgets it. An
+//! address may pay for half of the bound (`state_bytes_max`). Beyond the bound there is another
+//! quarter of it, in which every address has a share whatever the others take, so that a few
+//! addresses cannot keep another one from having a group. The first address to need it may have
+//! half of that quarter, the second a sixth, the one in place n the part 1 / n(n + 1): all parts
+//! together are the quarter, so the next address always has a part. An address that has used up its
+//! half does not keep others from a group that it created: the address that makes the group grow
+//! then pays for it. An IPv6 address counts as its network.
 //!
-//! Invariant: the sum of all groups is what the groups say one by one ([`Groups::weigh`] follows every change).
+//! Invariant: the sum over all groups is the sum of their own counts ([`Groups::weigh`] follows
+//! every change).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,11 +24,11 @@ use super::{Group, Groups, Position};
 use crate::group::versioned::Versioned;
 use crate::network::network_of_host;
 
-/// What the members of a group may take, with all that they say of themselves.
+/// Most bytes of the members of a group, with all their data.
 const GROUP_BYTES_MAX: usize = 32 << 20;
-/// What a group takes beside members and offsets.
+/// Bytes that a group takes beside its members and offsets.
 pub(in crate::group) const GROUP_BYTES: usize = 1024;
-/// What an offset takes beside texts.
+/// Bytes that an offset takes beside its texts.
 pub(in crate::group) const OFFSET_BYTES: usize = 256;
 
 const _: () = assert!(
@@ -32,19 +36,19 @@ const _: () = assert!(
     "a group may have members"
 );
 
-/// What the groups of each address take, on one shard.
+/// The bytes that each address pays for, on one shard.
 #[derive(Default, Debug)]
 pub(in crate::group) struct Shares {
-    // Bounded: addresses that pay for a group, of which there are as many as `check_growth` lets in.
+    // Bounded: addresses that pay for a group, whose number `check_growth` limits.
     by_host: RefCell<BTreeMap<StrBytes, usize>>,
-    /// The places of those that came when all was taken, from 1.
-    // Bounded: addresses that pay for a group, of which there are as many as `check_growth` lets in.
+    /// The places, from 1, of the addresses that came when the bound was reached.
+    // Bounded: addresses that pay for a group, whose number `check_growth` limits.
     late: RefCell<BTreeMap<StrBytes, usize>>,
 }
 
-/// What one group takes of an address's share; dropped, nothing.
+/// The bytes of one group that an address pays for; dropping it pays them back.
 #[derive(Debug)]
-pub(super) struct Paid {
+pub(super) struct PaidBytes {
     shares: Rc<Shares>,
     host: StrBytes,
     bytes: usize,
@@ -55,7 +59,9 @@ impl Shares {
         self.by_host.borrow().get(host).copied().unwrap_or(0)
     }
 
-    /// The place of an address among those that came when all was taken: the first that is free, for one that has none yet.
+    /// Returns the place of an address among those that came when the bound was reached.
+    ///
+    /// An address without one gets the first free place.
     fn place(&self, host: &StrBytes) -> usize {
         let mut late = self.late.borrow_mut();
         if let Some(place) = late.get(host) {
@@ -64,7 +70,7 @@ impl Shares {
         let by_host = self.by_host.borrow();
         late.retain(|host, _| by_host.contains_key(host));
         let taken: BTreeSet<usize> = late.values().copied().collect();
-        // Of so many places one is free.
+        // One more place than are taken: at least one of them is free.
         let next = taken.len().saturating_add(1);
         (1..=next)
             .find(|place| !taken.contains(place))
@@ -75,19 +81,19 @@ impl Shares {
         self.late.borrow_mut().insert(host.clone(), place);
     }
 
-    /// There is room for all again.
+    /// Frees all places, because the groups are within the bound again.
     fn free_places(&self) {
         self.late.borrow_mut().clear();
     }
 
-    /// True when so much more is beyond an address's share.
+    /// Returns true when `growth` more bytes exceed the address's share.
     fn is_over(&self, host: &StrBytes, growth: usize, share: usize) -> bool {
         self.of(host).saturating_add(growth) > share
     }
 }
 
-impl Paid {
-    /// Another address pays from now on.
+impl PaidBytes {
+    /// Makes another address pay from now on.
     fn give_to(&mut self, host: &StrBytes) {
         let bytes = self.bytes;
         self.set(0);
@@ -109,14 +115,14 @@ impl Paid {
     }
 }
 
-impl Drop for Paid {
+impl Drop for PaidBytes {
     fn drop(&mut self) {
         self.set(0);
     }
 }
 
 impl Group {
-    /// Bytes of what it keeps, about.
+    /// Returns the approximate bytes of the group.
     pub(super) fn bytes(&self) -> usize {
         let consumer = self
             .consumer
@@ -130,22 +136,25 @@ impl Group {
 }
 
 impl Groups {
-    /// Bytes of what is kept, about: members and what they say, positions, what transactions have open.
+    /// Returns the approximate bytes of all groups: members, offsets, and records of open
+    /// transactions.
     pub fn bytes(&self) -> usize {
         self.bytes.saturating_add(self.open.bytes())
     }
 
-    /// Says who asks for what comes next: groups that it makes are paid for by this address.
+    /// Sets the address whose request is decided next: it pays for the groups that the request
+    /// creates.
     pub(crate) fn asked_by(&mut self, host: &StrBytes) {
         self.asker = Some(network_of_host(host));
     }
 
-    /// What the groups of one address may take.
+    /// Returns how many bytes one address may pay for.
     fn share(&self) -> usize {
         self.options.state_bytes_max / 2
     }
 
-    /// Whether an address has no more than its share of what is kept for who comes when all is taken; then its place is its own.
+    /// Returns whether the bytes of an address stay within its part of the last quarter; if so, the
+    /// address takes its place.
     fn is_fair(&self, host: &StrBytes, growth: usize) -> bool {
         let place = self.shares.place(host);
         let parts = place.saturating_mul(place.saturating_add(1));
@@ -157,7 +166,8 @@ impl Groups {
         is_fair
     }
 
-    /// Whether the groups, and those of the address that pays for this one, may take so much more.
+    /// Checks that all groups, and those of the address that pays for this one, may grow by
+    /// `growth` bytes.
     pub(in crate::group) fn check_growth(
         &self,
         id: &StrBytes,
@@ -184,20 +194,21 @@ impl Groups {
         if all <= self.options.state_bytes_max {
             self.shares.free_places();
         }
-        // However many come: together they have no more than a quarter. A group that has nobody to pay for it is not theirs.
+        // All addresses together have at most the last quarter; a group without a payer has no part
+        // in it.
         let end = self.options.state_bytes_max;
         let end = end.saturating_add(end / 4);
         if all > end
             || all > self.options.state_bytes_max
                 && !payer.is_some_and(|payer| self.is_fair(payer, growth))
         {
-            // For clients to try again: others go, offsets expire.
+            // An error to retry: other groups are removed and offsets expire.
             return Err(ErrorCode::CoordinatorLoadInProgress);
         }
         Ok(())
     }
 
-    /// Whether the members of a group may take so much more.
+    /// Checks that the members of a group may grow by `growth` bytes.
     pub(in crate::group) fn check_members(
         &self,
         id: &StrBytes,
@@ -217,15 +228,15 @@ impl Groups {
         self.check_growth(id, growth)
     }
 
-    /// Takes the change of a group's size into the sum.
+    /// Updates the sum after a change of a group's size.
     pub(super) fn weigh(&mut self, id: &StrBytes) {
         let share = self.share();
         if let Some(group) = self.by_id.get_mut(id) {
-            // Its id is kept once, however many places have it: they share it.
+            // The id counts once, because all copies share their bytes.
             let bytes = group.bytes().saturating_add(id.len());
             let before = std::mem::replace(&mut group.counted, bytes);
             if let (0, Some(host)) = (before, &self.asker) {
-                group.paid.get_or_insert_with(|| Paid {
+                group.paid.get_or_insert_with(|| PaidBytes {
                     shares: Rc::clone(&self.shares),
                     host: host.clone(),
                     bytes: 0,
@@ -247,7 +258,7 @@ impl Groups {
     }
 }
 
-/// What a committed offset takes, about.
+/// Returns the approximate bytes of a committed offset.
 pub(super) fn offset_bytes(topic: &StrBytes, offset: &Versioned<Position>) -> usize {
     offset.committed().map_or(0, |position| {
         let texts = topic.len().saturating_add(position.value.metadata.len());

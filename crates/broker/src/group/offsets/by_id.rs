@@ -1,4 +1,4 @@
-//! What a commit is told of topics that it names by id, or by name: its answer names them in the same way.
+//! Answers of a commit name topics as the request does: by id or by name.
 
 use wire::messages::offset_commit_request::OffsetCommitRequestTopic;
 use wire::messages::offset_commit_response::{
@@ -9,8 +9,9 @@ use wire::types::ErrorCode;
 /// The first version of `OffsetCommit` that names topics by id.
 pub(crate) const COMMIT_BY_ID: i16 = 10;
 
-/// What to say of a partition that is not there: from the version on that names topics by id, an id without a topic is
-/// that.
+/// Returns the error for an unknown partition.
+///
+/// In versions that name topics by id, it is `UnknownTopicId` for an id without a topic.
 pub(crate) fn unknown_to(version: i16, topic: &OffsetCommitRequestTopic) -> ErrorCode {
     if version >= COMMIT_BY_ID && topic.name.is_empty() {
         ErrorCode::UnknownTopicId
@@ -19,7 +20,7 @@ pub(crate) fn unknown_to(version: i16, topic: &OffsetCommitRequestTopic) -> Erro
     }
 }
 
-/// The answer for a topic, named as it was asked for.
+/// Returns the answer for a topic, named as in the request.
 pub(crate) fn commit_answer(
     topic: &OffsetCommitRequestTopic,
     partitions: Vec<OffsetCommitResponsePartition>,

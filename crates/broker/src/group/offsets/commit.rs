@@ -1,10 +1,12 @@
-//! Commits: what a request asks for is looked through in pieces, then decided in one.
+//! Commits of offsets: a request is checked in pieces, then decided without a pause.
 //!
-//! A request may name 200,000 partitions. What does not depend on the group is found with rests in between ([`Readied`]):
-//! which of them there are, whose notes are too long, what the records take. The decision ([`Groups::commit`]) looks at the
-//! group once, and per partition only at what fits into one batch of the log; the answer is written with rests again
-//! ([`Readied::told`]). Invariant: what is decided on is there at that moment ([`Readied::check_again`]). Not here: who waits for whom,
-//! so that commits to a group keep their order ([`crate::handler::offset_commit`]).
+//! A request may name 200,000 partitions. The checks that do not depend on the group run with
+//! pauses ([`CheckedCommit`]): which partitions exist, whose metadata is too long, how many bytes
+//! the records take. The decision ([`Groups::commit`]) looks at the group once, and at no more
+//! partitions than fit into one batch of the log; the answer is again built with pauses
+//! ([`CheckedCommit::told`]). Invariant: every partition in a decision exists at that moment
+//! ([`CheckedCommit::check_again`]). Not here: the order of commits to a group
+//! ([`crate::handler::offset_commit`]).
 
 use wire::messages::offset_commit_request::OffsetCommitRequestPartition;
 use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
@@ -14,7 +16,7 @@ use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, TopicId};
 
 use super::{commit_answer, unknown_to};
-use crate::group::classic::State;
+use crate::group::classic::ClassicGroupState;
 use crate::group::cluster::Topics;
 use crate::group::consumer::ConsumerGroup;
 use crate::group::groups::{GROUP_BYTES, Groups, OFFSET_BYTES};
@@ -22,7 +24,8 @@ use crate::group::records::GroupRecord;
 use crate::group::{Now, owned};
 use crate::rests::{PIECE, Rests};
 
-/// True when a request, given the notes of its partitions by topic, is so long that others have their turn while it is looked through.
+/// Returns true when a request, given the metadata of its partitions by topic, is so long that it
+/// is checked with pauses.
 pub(crate) fn is_long<'a, T>(topics: impl IntoIterator<Item = T>) -> bool
 where
     T: IntoIterator<Item = &'a Option<StrBytes>>,
@@ -43,20 +46,20 @@ where
     false
 }
 
-/// Bytes of a note that are as much work as a partition.
+/// Bytes of metadata that are as much work as a partition.
 const NOTE_BYTES: usize = 1024;
 
-/// How offsets are committed.
+/// The kind of a commit.
 #[derive(Clone, Copy)]
 pub(crate) struct Commit {
-    /// Version of `OffsetCommit` whose errors the client knows.
+    /// The version of `OffsetCommit` whose errors the client knows.
     version: i16,
-    /// They count when a transaction is committed.
+    /// True when the offsets take effect only when a transaction is committed.
     transactional: bool,
 }
 
 impl Commit {
-    /// By a request of this version.
+    /// Returns the kind of a plain commit with this request version.
     pub(crate) const fn plain(version: i16) -> Self {
         Self {
             version,
@@ -64,8 +67,10 @@ impl Commit {
         }
     }
 
-    /// In a transaction: a producer from before members were named may commit whoever is in the group, and no rebalance is in the
-    /// way.
+    /// Returns the kind of a commit in a transaction.
+    ///
+    /// A producer of a version without member ids may commit even while the group has members, and
+    /// a rebalance does not prevent it.
     pub(crate) const fn in_transaction() -> Self {
         Self {
             version: 8,
@@ -74,40 +79,42 @@ impl Commit {
     }
 }
 
-/// What became of a commit.
+/// The decision on a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is taken, save for what is refused for itself.
+    /// The commit is accepted, except for partitions with an error of their own.
     Taken,
-    /// Nobody may commit so: told of every partition that there is.
+    /// The client may not commit: the error goes to every existing partition.
     Refused(ErrorCode),
-    /// What would have been taken finds no room.
+    /// There is no room for the offsets that would have been accepted.
     NoRoom(ErrorCode),
 }
 
-/// A commit that has been looked through.
-pub(crate) struct Readied {
+/// A commit that has been checked.
+pub(crate) struct CheckedCommit {
     how: Commit,
-    /// What is to be written, and where in the request it stands.
+    /// The records to write, and for each the index of its topic and of its partition in the
+    /// request.
     records: Vec<GroupRecord>,
     places: Vec<(usize, usize)>,
-    /// Some partition is there, whether or not its note is too long.
+    /// True when some partition exists, even if its metadata is too long.
     knows_some: bool,
-    /// Bytes that the records take in the log at least.
+    /// Least bytes that the records take in the log.
     log_bytes: usize,
-    /// With the errors that do not depend on the group.
+    /// The answer with the errors that do not depend on the group.
     answer: OffsetCommitResponse,
 }
 
-impl Readied {
-    /// Looks through a request, with rests. Partitions that do not exist are answered so before the group is asked.
+impl CheckedCommit {
+    /// Checks a request with pauses; partitions that do not exist get their error before the group
+    /// is checked.
     pub(crate) async fn of(
         request: &OffsetCommitRequest,
         how: Commit,
         topics: &impl Topics,
         (now_ms, note_max): (i64, usize),
     ) -> Self {
-        // One copy for all records: an id may be long, and partitions many.
+        // All records share one copy: an id may be long, and partitions many.
         let group = owned(&request.group_id);
         let mut readied = Self {
             how,
@@ -154,12 +161,12 @@ impl Readied {
         readied
     }
 
-    /// Bytes that it takes in the log at least.
+    /// Returns the least bytes that the records take in the log.
     pub(crate) fn log_bytes(&self) -> usize {
         self.log_bytes
     }
 
-    /// Looks again whether the partitions are there, after time has passed.
+    /// Checks again, after a pause, whether the partitions exist.
     pub(crate) fn check_again(&mut self, request: &OffsetCommitRequest, topics: &impl Topics) {
         let records = std::mem::take(&mut self.records);
         let places = std::mem::take(&mut self.places);
@@ -178,7 +185,7 @@ impl Readied {
         }
     }
 
-    /// The records, if they are to be written.
+    /// Returns the records if the verdict is to write them.
     pub(crate) fn taken(&mut self, verdict: Verdict) -> Vec<GroupRecord> {
         match verdict {
             Verdict::Taken => std::mem::take(&mut self.records),
@@ -186,12 +193,12 @@ impl Readied {
         }
     }
 
-    /// The records.
+    /// Returns the records.
     fn records(&self) -> &[GroupRecord] {
         &self.records
     }
 
-    /// The answer, with rests.
+    /// Builds the answer with pauses.
     pub(crate) async fn told(
         mut self,
         request: &OffsetCommitRequest,
@@ -263,11 +270,11 @@ fn value(
 }
 
 impl Groups {
-    /// Whether the group takes a commit. What it takes is [`Readied::records`].
+    /// Decides whether the group accepts a commit, whose records are [`CheckedCommit::records`].
     pub(crate) fn commit(
         &mut self,
         request: &OffsetCommitRequest,
-        readied: &Readied,
+        readied: &CheckedCommit,
         now: Now,
     ) -> Verdict {
         if !readied.knows_some {
@@ -284,7 +291,8 @@ impl Groups {
         }
     }
 
-    /// What positions take that the group does not have yet. Those that it has it may always move.
+    /// Returns the bytes of the offsets that are new to the group; changing an existing one is
+    /// always allowed.
     fn growth(&self, id: &StrBytes, records: &[GroupRecord]) -> usize {
         let known = self.recorded_group(id);
         let new = records.iter().filter(|record| match record {
@@ -296,7 +304,7 @@ impl Groups {
             _ => false,
         });
         let offsets = new.fold(0, |all: usize, record| {
-            // The group's name is there once.
+            // The group id is kept once.
             let own = record.size().saturating_sub(id.len());
             all.saturating_add(own).saturating_add(OFFSET_BYTES)
         });
@@ -307,8 +315,8 @@ impl Groups {
         }
     }
 
-    /// Who may commit: members of this generation, and anybody without a generation while nobody is
-    /// in the group.
+    /// Checks who commits: a member of the current generation, or any client without a generation
+    /// while the group has no members.
     fn check_commit(
         &mut self,
         request: &OffsetCommitRequest,
@@ -328,7 +336,7 @@ impl Groups {
                 _ => Err(ErrorCode::IllegalGeneration),
             };
         };
-        if generation < 0 && machine.state() == State::Empty {
+        if generation < 0 && machine.state() == ClassicGroupState::Empty {
             return Ok(());
         }
         if generation >= 0 || !request.member_id.is_empty() || instance.is_some() {
@@ -336,10 +344,10 @@ impl Groups {
             if generation != machine.generation() {
                 return Err(ErrorCode::IllegalGeneration);
             }
-        } else if !how.transactional && machine.state() != State::Empty {
+        } else if !how.transactional && machine.state() != ClassicGroupState::Empty {
             return Err(ErrorCode::UnknownMemberId);
         }
-        if !how.transactional && machine.state() == State::CompletingRebalance {
+        if !how.transactional && machine.state() == ClassicGroupState::CompletingRebalance {
             return Err(ErrorCode::RebalanceInProgress);
         }
         machine.touch(&request.member_id, now);
@@ -347,8 +355,10 @@ impl Groups {
     }
 }
 
-/// A member commits in its epoch, or in an older one that is not older than that in which it got
-/// the partition; anybody commits without an epoch while nobody is in the group.
+/// Checks a commit to a consumer group.
+///
+/// A member commits in its epoch, or in an older one that is not before the epoch in which it got
+/// the partition. Any client commits without an epoch while the group has no members.
 fn check_consumer_commit(
     group: &ConsumerGroup,
     request: &OffsetCommitRequest,
@@ -357,7 +367,7 @@ fn check_consumer_commit(
 ) -> Result<(), ErrorCode> {
     let epoch = request.generation_id_or_member_epoch;
     let id = &request.member_id;
-    // A producer from before members were named.
+    // A producer of a version without member ids.
     let is_nameless = id.is_empty() && request.group_instance_id.is_none();
     if epoch < 0 && (group.is_empty() || (how.transactional && is_nameless)) {
         return Ok(());

@@ -1,7 +1,8 @@
-//! Deletions of offsets: what of a request is there to be deleted is found in pieces, then decided in one.
+//! Deletions of offsets: the existing ones of a request are found in pieces, then deleted in one
+//! decision.
 //!
-//! Like commits ([`super::commit`]): the decision looks at what may go, of which no more than fits into one batch of the log,
-//! and not at all that a request names.
+//! As for commits ([`super::commit`]), the decision looks only at the offsets to delete, which fit
+//! into one batch of the log, and not at everything that a request names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +11,20 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::tombstone;
-use crate::group::classic::State;
+use crate::group::classic::ClassicGroupState;
 use crate::group::groups::{Group, Groups};
 use crate::group::owned;
 use crate::group::records::GroupRecord;
 
-/// What of a request may go.
+/// The offsets of a request that may be deleted.
 #[derive(Default)]
-pub(crate) struct Going {
+pub(crate) struct OffsetDeletion {
     // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
     offsets: BTreeMap<StrBytes, BTreeSet<i32>>,
     log_bytes: usize,
 }
 
-impl Going {
+impl OffsetDeletion {
     fn add(&mut self, group: &StrBytes, topic: &StrBytes, index: i32) {
         if !self.offsets.contains_key(topic) {
             self.offsets.insert(owned(topic), BTreeSet::new());
@@ -37,30 +38,32 @@ impl Going {
         }
     }
 
-    /// Bytes that the tombstones take in the log at least.
+    /// Returns the least bytes that the tombstones take in the log.
     pub(crate) fn log_bytes(&self) -> usize {
         self.log_bytes
     }
 }
 
 impl Groups {
-    /// Whether offsets of the group may be deleted.
+    /// Checks that offsets of the group may be deleted.
     pub(crate) fn check_delete_offsets(&self, id: &StrBytes) -> Result<(), ErrorCode> {
         let group = self.existing_group(id).ok_or(ErrorCode::GroupIdNotFound)?;
-        let holds = group.machine.state() != State::Empty && !group.machine.is_consumer();
+        let holds =
+            group.machine.state() != ClassicGroupState::Empty && !group.machine.is_consumer();
         if group.consumer().is_none() && holds {
             return Err(ErrorCode::NonEmptyGroup);
         }
         Ok(())
     }
 
-    /// Looks at a partition that is there: true when the group reads its topic, else takes note of it if it has a position.
+    /// Checks an existing partition: returns true when the group reads its topic; otherwise notes
+    /// its offset for deletion.
     pub(crate) fn find_going(
         &self,
         id: &StrBytes,
         topic: &StrBytes,
         index: i32,
-        going: &mut Going,
+        going: &mut OffsetDeletion,
     ) -> bool {
         let Some(group) = self.existing_group(id) else {
             return false;
@@ -74,11 +77,12 @@ impl Groups {
         false
     }
 
-    /// What goes of what was found. A topic that is read by now stays, and is told of.
+    /// Returns the tombstones of the offsets that were found, and the topics that the group reads
+    /// by now, whose offsets stay.
     pub(crate) fn delete_offsets(
         &self,
         request: &OffsetDeleteRequest,
-        going: &Going,
+        going: &OffsetDeletion,
     ) -> Result<(Vec<GroupRecord>, Vec<StrBytes>), ErrorCode> {
         self.check_delete_offsets(&request.group_id)?;
         let (mut records, mut read) = (Vec::new(), Vec::new());

@@ -1,8 +1,9 @@
-//! Fetches of offsets, some at a time: a request may name 200,000 partitions, and a group have as many positions.
+//! Fetches of offsets, in pieces: a request may name 200,000 partitions, and a group may have as
+//! many offsets.
 //!
-//! Each piece is of one moment, the answer is not: what a client is told of a partition was so at some time while it waited. Whether
-//! a transaction is about to move a position is found in the same moment as the position. Not here: who rests in between
-//! ([`crate::group::coordinator`]).
+//! Each piece is consistent, the answer is not: what it says of a partition was true at some time
+//! while the client waited. Whether an open transaction is about to change an offset is read at the
+//! same time as the offset. Not here: the pauses ([`crate::group::coordinator`]).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -21,53 +22,58 @@ use crate::group::groups::{Group, Groups, Position};
 use crate::group::open::OfGroup;
 use crate::group::versioned::Versioned;
 
-/// Bytes of notes that an answer may have beside those of the group, each told once.
+/// Most bytes of metadata in an answer beyond the metadata of the group, counted once.
 const REPEATED_BYTES_MAX: usize = 16 << 20;
 
-/// An answer that is being put together.
+/// An answer that is being built.
 #[derive(Default)]
-pub(crate) struct Fetched {
+pub(crate) struct OffsetFetchAnswer {
     topics: Vec<OffsetFetchResponseTopics>,
-    /// Where the request goes on: its topic, and the partition of that.
+    /// Where the request continues: the index of its topic, and of the topic's partition.
     at: (usize, usize),
-    /// The last partition that was told of, for who asks for all.
+    /// The last partition that was returned, for a request for all offsets.
     last: Option<(StrBytes, i32)>,
-    /// Bytes of the notes.
+    /// Bytes of metadata.
     note_bytes: usize,
-    /// About how many bytes of an answer the last piece has.
+    /// Approximate bytes of the answer since the last [`OffsetFetchAnswer::take_bytes`].
     piece_bytes: usize,
-    /// Some of it was on its way to the log, and may not arrive.
+    /// True when an offset in it is being appended; the append may fail.
     tells_staged: bool,
 }
 
-/// Bytes of an answer for a position beside its note, and for a topic beside its name.
+/// Bytes in an answer of an offset without its metadata, and of a topic without its name.
 const FIELDS_BYTES: usize = 32;
 
-impl Fetched {
-    /// What was found.
+impl OffsetFetchAnswer {
+    /// Returns the offsets that were found.
     pub(crate) fn into_topics(self) -> Vec<OffsetFetchResponseTopics> {
         self.topics
     }
 
-    /// About how many bytes of an answer were found since this was asked last.
+    /// Returns the approximate bytes of the answer since the last call.
     pub(crate) fn take_bytes(&mut self) -> usize {
         std::mem::take(&mut self.piece_bytes)
     }
 
-    /// True when some of it was on its way to the log.
+    /// Returns true when an offset in the answer is being appended.
     pub(crate) fn tells_staged(&self) -> bool {
         self.tells_staged
     }
 
-    /// Counts what is told of one partition.
-    fn note(&mut self, finding: Finding<'_>, offset: Option<&Versioned<Position>>, told: usize) {
+    /// Counts the answer for one partition.
+    fn note(
+        &mut self,
+        finding: OffsetLookup<'_>,
+        offset: Option<&Versioned<Position>>,
+        told: usize,
+    ) {
         self.tells_staged |= finding.latest && offset.is_some_and(Versioned::is_staged);
         self.note_bytes = self.note_bytes.saturating_add(told);
         let bytes = told.saturating_add(FIELDS_BYTES);
         self.piece_bytes = self.piece_bytes.saturating_add(bytes);
     }
 
-    /// Begins to tell of a topic.
+    /// Begins the answer for a topic.
     fn begin_topic(&mut self, answer: OffsetFetchResponseTopics) {
         let bytes = answer.name.len().saturating_add(FIELDS_BYTES);
         self.piece_bytes = self.piece_bytes.saturating_add(bytes);
@@ -75,17 +81,19 @@ impl Fetched {
     }
 }
 
-/// How positions are told.
+/// How a piece reads offsets.
 #[derive(Clone, Copy)]
-struct Finding<'a> {
+struct OffsetLookup<'a> {
     group: Option<&'a Group>,
-    /// The partitions that transactions are about to move, for who wants to know.
+    /// The partitions that open transactions are about to change, for a client that asks for stable
+    /// offsets.
     unstable: Option<&'a OfGroup>,
-    /// Also positions that are on their way to the log, for an answer that waits until they are there.
+    /// Also read offsets that are being appended, for an answer that waits until they are
+    /// committed.
     latest: bool,
 }
 
-impl Finding<'_> {
+impl OffsetLookup<'_> {
     fn position<'a>(&self, offset: &'a Versioned<Position>) -> Option<&'a OffsetCommitValue> {
         let position = if self.latest {
             offset.latest()
@@ -110,7 +118,7 @@ impl Finding<'_> {
 }
 
 impl Groups {
-    /// Whether whoever asks may.
+    /// Checks the member id and the member epoch of a request, if it has them.
     pub(crate) fn check_fetch(&self, request: &OffsetFetchRequestGroup) -> Result<(), ErrorCode> {
         match self.consumer_group(&request.group_id) {
             Ok(group) => check_consumer_fetch(group, request),
@@ -118,16 +126,19 @@ impl Groups {
         }
     }
 
-    /// Finds `count` positions more: those committed, or (`stable`) the latest, and that they are about to move. True when there may be
-    /// more. None when so much is told again and again that the answer has no bound.
+    /// Finds up to `count` more offsets: the committed ones, or with `stable` the latest ones;
+    /// returns true when there may be more.
+    ///
+    /// With `stable`, an offset that an open transaction is about to change gets an error. Returns
+    /// `None` when a request names the same partitions so often that the answer exceeds its bound.
     pub(crate) fn fetch_some(
         &self,
         request: &OffsetFetchRequestGroup,
         stable: bool,
         count: usize,
-        fetched: &mut Fetched,
+        fetched: &mut OffsetFetchAnswer,
     ) -> Option<bool> {
-        let finding = Finding {
+        let finding = OffsetLookup {
             group: self.recorded_group(&request.group_id),
             unstable: self.open.all_of(&request.group_id).filter(|_| stable),
             latest: stable,
@@ -144,9 +155,9 @@ impl Groups {
 
 fn asked_for(
     request: &OffsetFetchRequestGroup,
-    finding: Finding<'_>,
+    finding: OffsetLookup<'_>,
     count: usize,
-    told: &mut Fetched,
+    told: &mut OffsetFetchAnswer,
 ) -> bool {
     let mut left = count;
     while left > 0 {
@@ -188,7 +199,7 @@ fn asked_for(
     true
 }
 
-fn all_there_are(finding: Finding<'_>, count: usize, told: &mut Fetched) -> bool {
+fn all_there_are(finding: OffsetLookup<'_>, count: usize, told: &mut OffsetFetchAnswer) -> bool {
     let Some(group) = finding.group else {
         return false;
     };
@@ -231,7 +242,7 @@ fn all_there_are(finding: Finding<'_>, count: usize, told: &mut Fetched) -> bool
     seen == count
 }
 
-/// Whoever says which member it is, is that member, in its epoch.
+/// Checks that a request with a member id comes from that member, in its epoch.
 fn check_consumer_fetch(
     group: &ConsumerGroup,
     request: &OffsetFetchRequestGroup,

@@ -33,7 +33,7 @@ fn described(image: &Image, kind: ResourceType, name: &str) -> DescribeConfigsRe
     response.results.remove(0)
 }
 
-/// Value and source of one setting.
+/// Returns value and source of one setting.
 fn one(result: &DescribeConfigsResult, name: &str) -> (Option<String>, i8) {
     let config = result
         .configs

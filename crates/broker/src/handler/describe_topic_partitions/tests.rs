@@ -14,7 +14,7 @@ fn image() -> Image {
     image
 }
 
-/// Topics with their partitions, and where the next page begins.
+/// Topics with their partitions, and the start of the next page.
 type Page = (Vec<(String, Vec<i32>)>, Option<(String, i32)>);
 
 fn page(names: &[&str], limit: i32, from: Option<(&str, i32)>) -> Result<Page, ErrorCode> {
@@ -80,7 +80,7 @@ fn a_cursor_outside_the_request_is_refused() {
         page(&[], 10, Some(("b", -1))),
         Err(ErrorCode::InvalidRequest)
     );
-    // A cursor past the topic's end gives no partitions and does not fail.
+    // A cursor after the topic's last partition returns no partitions and no error.
     assert_eq!(
         page(&["b"], 10, Some(("b", 9))),
         Ok((vec![("b".into(), vec![])], None))

@@ -7,7 +7,11 @@ use crate::controller::startup;
 use crate::controller::tests::{apply, create, options, started};
 use crate::rests::tests::{now, rested};
 
-fn answered(image: &Image, asked: Asked<'_>, request: &MetadataRequest) -> MetadataResponse {
+fn answered(
+    image: &Image,
+    asked: MetadataQuery<'_>,
+    request: &MetadataRequest,
+) -> MetadataResponse {
     now(handle(image, asked, request))
 }
 
@@ -22,8 +26,8 @@ fn found_missing(image: &Image, request: &MetadataRequest, version: i16) -> Vec<
 
 const VERSION: i16 = 13;
 
-fn asked(version: i16) -> Asked<'static> {
-    Asked {
+fn asked(version: i16) -> MetadataQuery<'static> {
+    MetadataQuery {
         listener: "PLAINTEXT",
         cluster_id: "cluster",
         node: NodeId(1),
@@ -177,7 +181,7 @@ fn a_partition_whose_leader_is_fenced_has_none() {
     let partition = &response.topics[0].partitions[0];
     assert_eq!((partition.error_code, partition.leader_id.0), (5, -1));
     assert_eq!(partition.offline_replicas, [BrokerId(1)]);
-    let other = Asked {
+    let other = MetadataQuery {
         listener: "OTHER",
         ..asked(VERSION)
     };

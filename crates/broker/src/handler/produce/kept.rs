@@ -1,7 +1,9 @@
-//! Topics that the coordinators keep: closed to clients, save for a tool that says what it is, as with Kafka.
+//! Topics of the coordinators: closed to clients, except to a tool that identifies itself, as in
+//! Kafka.
 //!
-//! A tool's batch is taken only if the coordinator could read each of its records: of a partition with one that it cannot
-//! read, no group and no transactional id is served any more. What the records say is the tool's business.
+//! A tool's batch is accepted only if the coordinator can decode each of its records: the
+//! coordinator cannot load a partition with a record that it cannot decode, and then serves none of
+//! its groups or transactional ids. What the records mean is the tool's responsibility.
 
 use bytes::Bytes;
 use platform::Platform;
@@ -14,34 +16,34 @@ use crate::group::records::GroupRecord;
 use crate::names::{OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal};
 use crate::transaction::is_readable;
 
-/// Who calls itself so may write where only the coordinators do.
+/// The client id that may write to the coordinators' topics.
 const ADMIN_CLIENT: &str = "__admin_client";
 
-/// What the batches of one request of a tool may take, decompressed: they are read in one piece.
+/// Maximum decompressed size of the batches of a tool's request, which are read in one piece.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// What a record counts beside its key and value.
+/// What a record counts in addition to its key and value.
 const RECORD_BYTES: usize = 64;
 
-/// What a request may still have read of its batches.
+/// The bytes of its batches that a request may still have read.
 #[derive(Debug)]
-pub(super) struct Left(usize);
+pub(super) struct ReadBudget(usize);
 
-impl Default for Left {
+impl Default for ReadBudget {
     fn default() -> Self {
         Self(REQUEST_BYTES_MAX)
     }
 }
 
-/// Whose records a topic takes.
+/// The coordinator that reads a topic's records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kept {
+pub(super) enum TopicReader {
     Open,
     Groups,
     Transactions,
 }
 
-impl Kept {
-    /// Refuses the topics that the coordinators keep, unless the client is a tool.
+impl TopicReader {
+    /// Refuses the coordinators' topics, unless the client is a tool.
     pub(super) fn of<P: Platform>(
         broker: &Broker<P>,
         topic: &TopicKey,
@@ -64,8 +66,9 @@ impl Kept {
         }
     }
 
-    /// Refuses what the coordinator could not read, and what is behind that in the request, or behind more than is read.
-    pub(super) fn check(self, batch: &Bytes, left: &mut Left) -> Result<(), ErrorCode> {
+    /// Refuses a batch that the coordinator could not decode or that exceeds the limit, and all
+    /// batches after it in the request.
+    pub(super) fn check(self, batch: &Bytes, left: &mut ReadBudget) -> Result<(), ErrorCode> {
         let can_be_read = match self {
             Self::Open => return Ok(()),
             Self::Groups => |key: &Bytes, value: Option<&Bytes>| {
@@ -73,7 +76,8 @@ impl Kept {
             },
             Self::Transactions => is_readable,
         };
-        // Nothing is left unless all of it is read: what fails has cost as much as it could.
+        // Only a batch that is read completely leaves a remainder: a failed one may have cost the
+        // maximum.
         let bytes_max = std::mem::take(&mut left.0);
         let refused = ErrorCode::InvalidRecord;
         let mut rest = bytes_max.checked_sub(batch.len()).ok_or(refused)?;

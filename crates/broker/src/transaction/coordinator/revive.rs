@@ -1,37 +1,38 @@
-//! A partition of transactional ids that failed comes back by itself.
+//! A failed partition of `__transaction_state` is loaded again without an operator.
 //!
-//! It fails when its log did on the way to the disk, or cannot be read: then nobody knows where its ids stand, and none
-//! is served. As soon as the log takes appends it is read again, from its start, later and later if that fails. Decisions
-//! that were taken before are carried out by whoever reads them. Not here: a log without room, which is waited for.
+//! A partition fails when an append has an unknown outcome or the log is unreadable: the state of
+//! its ids is then unknown, and none is served. As soon as the log accepts appends it is read again
+//! from its start, after growing pauses if that fails. The task that loads the partition carries
+//! out earlier decisions. Not here: a log without room, for which appends wait.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
 
-use super::{Phase, TransactionCoordinator, discard};
+use super::{TransactionCoordinator, TransactionSlotPhase, discard};
 
-/// How long after a failure the log is looked at, and how long at most between two looks.
+/// First and longest pause between a failure and a look at the log.
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 const LAST_LOOK: Duration = Duration::from_mins(1);
 
 impl<P: Platform> TransactionCoordinator<P> {
-    /// Serves a partition's ids no more until its log has been read again.
+    /// Stops serving the ids of a partition until its log has been read again.
     pub(super) fn fail(self: &Rc<Self>, partition: i32, incarnation: u64) {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition);
         let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
             return;
         };
-        if slot.phase == Phase::Failed {
+        if slot.phase == TransactionSlotPhase::Failed {
             return;
         }
         if self.led(partition).is_ok_and(|led| led.is_closed()) {
-            // The broker stops: nothing has failed.
-            slot.phase = Phase::Loading;
+            // The broker stops; nothing has failed.
+            slot.phase = TransactionSlotPhase::Loading;
             return;
         }
-        slot.phase = Phase::Failed;
+        slot.phase = TransactionSlotPhase::Failed;
         discard(std::mem::take(&mut slot.by_id));
         slot.failures = slot.failures.saturating_add(1);
         let failures = slot.failures;
@@ -68,7 +69,7 @@ impl<P: Platform> TransactionCoordinator<P> {
         }
     }
 
-    /// Keeps the gauge of bytes.
+    /// Updates the gauge of bytes.
     pub(super) fn count_bytes(&self) {
         let Ok(broker) = self.broker() else { return };
         let bytes = i64::try_from(self.bytes()).unwrap_or(i64::MAX);
@@ -77,11 +78,13 @@ impl<P: Platform> TransactionCoordinator<P> {
         gauge.inc_by(bytes.saturating_sub(before));
     }
 
-    /// Keeps the gauge of failed partitions.
+    /// Updates the gauge of failed partitions.
     pub(super) fn count_failed(&self) {
         let Ok(broker) = self.broker() else { return };
         let slots = self.slots.borrow();
-        let failed = slots.values().filter(|slot| slot.phase == Phase::Failed);
+        let failed = slots
+            .values()
+            .filter(|slot| slot.phase == TransactionSlotPhase::Failed);
         let failed = i64::try_from(failed.count()).unwrap_or(i64::MAX);
         let before = self.counted_failed.replace(failed);
         let gauge = &broker.metrics.failed_transaction_partitions;

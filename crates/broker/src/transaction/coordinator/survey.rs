@@ -1,18 +1,21 @@
-//! Looking at all transactional ids of a shard, some at a time: there may be a million, and others wait.
+//! Operations on all transactional ids of a shard, some at a time: there may be a million, and the
+//! shard has other work.
 
 use platform::Platform;
 use platform::task::{spawn, yield_now};
 use wire::types::ErrorCode;
 
-use super::{Change, Ids, Phase, Slot, TransactionCoordinator};
+use super::{Change, Ids, TransactionCoordinator, TransactionSlot, TransactionSlotPhase};
 use crate::transaction::machine::Transaction;
 use crate::transaction::state::Entry;
 
-/// Ids that are looked at before others have their turn.
+/// Most ids visited before other tasks have their turn.
 pub(super) const AT_ONCE: usize = 512;
 
 impl<P: Platform> TransactionCoordinator<P> {
-    /// Ids by what `see` makes of them, some at a time; the error of a slot that is not served.
+    /// Returns what `see` makes of every id, visiting some at a time.
+    ///
+    /// Fails while a partition is loading; skips partitions that failed.
     pub(crate) async fn survey<R>(
         &self,
         mut see: impl FnMut(&str, &Entry) -> Option<R>,
@@ -24,11 +27,15 @@ impl<P: Platform> TransactionCoordinator<P> {
             loop {
                 after = {
                     let slots = self.slots.borrow();
-                    if slots.values().any(|slot| slot.phase == Phase::Loading) {
+                    if slots
+                        .values()
+                        .any(|slot| slot.phase == TransactionSlotPhase::Loading)
+                    {
                         return Err(ErrorCode::CoordinatorLoadInProgress);
                     }
                     let slot = slots.get(&partition);
-                    let Some(slot) = slot.filter(|slot| slot.phase == Phase::Active) else {
+                    let Some(slot) = slot.filter(|slot| slot.phase == TransactionSlotPhase::Active)
+                    else {
                         break;
                     };
                     slot.survey_some(after.as_deref(), &mut see, &mut seen)
@@ -42,12 +49,13 @@ impl<P: Platform> TransactionCoordinator<P> {
         Ok(seen)
     }
 
-    /// The partitions that are here.
+    /// Returns the partitions on this shard.
     pub(super) fn partitions(&self) -> Vec<i32> {
         self.slots.borrow().keys().copied().collect()
     }
 
-    /// Those of some ids behind one that `see` decides on. Leaves the last of them in `after`, if there may be more.
+    /// Returns the changes that `see` makes to some ids after `after`; leaves the last id in
+    /// `after` if there may be more.
     pub(super) fn sweep_some<R>(
         &self,
         partition: i32,
@@ -56,7 +64,7 @@ impl<P: Platform> TransactionCoordinator<P> {
     ) -> Vec<(Change, R)> {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(&partition);
-        let Some(slot) = slot.filter(|slot| slot.phase == Phase::Active) else {
+        let Some(slot) = slot.filter(|slot| slot.phase == TransactionSlotPhase::Active) else {
             *after = None;
             return Vec::new();
         };
@@ -64,7 +72,7 @@ impl<P: Platform> TransactionCoordinator<P> {
     }
 }
 
-/// Forgets ids that nobody asks for any more, some at a time.
+/// Drops ids that are no longer served, some at a time.
 pub(super) fn discard(mut ids: Ids) {
     if ids.len() == 0 {
         return;
@@ -76,8 +84,8 @@ pub(super) fn discard(mut ids: Ids) {
     });
 }
 
-impl Slot {
-    /// Looks at some ids behind one. Gives the last of them, if there may be more.
+impl TransactionSlot {
+    /// Visits some ids after `after`; returns the last of them if there may be more.
     fn survey_some<R>(
         &self,
         after: Option<&str>,
@@ -94,7 +102,7 @@ impl Slot {
         last.filter(|_| count == AT_ONCE).cloned()
     }
 
-    /// As [`TransactionCoordinator::sweep_some`].
+    /// As [`TransactionCoordinator::sweep_some`], for this slot.
     fn sweep_some<R>(
         &mut self,
         partition: i32,
@@ -130,8 +138,8 @@ mod tests {
         let transaction = || Transaction::loaded(Entry::unused(ProducerId(1), 0, 0));
         let mut by_id = Ids::default();
         ids.clone().for_each(|id| by_id.insert(id, transaction()));
-        let slot = Slot {
-            phase: Phase::Active,
+        let slot = TransactionSlot {
+            phase: TransactionSlotPhase::Active,
             incarnation: 0,
             failures: 0,
             is_swept: false,
@@ -156,8 +164,8 @@ mod tests {
             let transaction = Transaction::loaded(Entry::unused(ProducerId(1), 0, 0));
             by_id.insert(format!("{number:06}"), transaction);
         }
-        let mut slot = Slot {
-            phase: Phase::Active,
+        let mut slot = TransactionSlot {
+            phase: TransactionSlotPhase::Active,
             incarnation: 0,
             failures: 0,
             is_swept: false,

@@ -1,4 +1,4 @@
-//! What producers are told, step by step; and that identities are never given twice whatever happens.
+//! Answers to producers, step by step; no identity is ever given twice.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ impl Id {
         self.stored(entry);
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> TransactionState {
         self.0.entry().state
     }
 }
@@ -112,7 +112,7 @@ fn a_producer_that_ends_its_own_transactions_keeps_its_epoch_in_version_1() {
     assert_eq!(id.end(me, false, 0), Err(InvalidTxnState));
     assert_eq!(id.add(me, 2, 0), Err(ConcurrentTransactions));
     id.complete();
-    assert_eq!(id.state(), State::CompleteCommit);
+    assert_eq!(id.state(), TransactionState::CompleteCommit);
     assert_eq!(id.end(me, true, 0), Ok(me), "sent again");
     assert_eq!(id.end(me, false, 0), Err(InvalidTxnState));
     id.add(me, 0, 0).unwrap();
@@ -165,7 +165,7 @@ fn a_successor_shuts_its_predecessor_out() {
     let old = id.begin(None).unwrap();
     id.add(old, 0, 0).unwrap();
     assert_eq!(id.begin(None), Err(ConcurrentTransactions), "aborted first");
-    assert_eq!(id.state(), State::PrepareAbort);
+    assert_eq!(id.state(), TransactionState::PrepareAbort);
     assert_eq!(id.end(old, true, 0), Err(ProducerFenced));
     assert_eq!(id.begin(None), Err(ConcurrentTransactions), "being aborted");
     id.complete();
@@ -214,9 +214,9 @@ fn when_epochs_run_out_another_producer_id_takes_over() {
         start_ms: 0,
         ..Entry::unused(ProducerId(7), TIMEOUT_MS, 0)
     };
-    let mut id = Id::at(worn(State::CompleteCommit));
+    let mut id = Id::at(worn(TransactionState::CompleteCommit));
     assert_eq!(id.begin(None), Ok((8, 0)));
-    let mut id = Id::at(worn(State::Ongoing));
+    let mut id = Id::at(worn(TransactionState::Ongoing));
     let me = (7, i16::MAX - 1);
     assert_eq!(id.end(me, true, 2), Ok((9, 0)));
     assert_eq!(
@@ -230,7 +230,7 @@ fn when_epochs_run_out_another_producer_id_takes_over() {
         (ProducerId(9), 0)
     );
     assert_eq!(id.end(me, true, 2), Ok((9, 0)), "sent again");
-    let mut id = Id::at(worn(State::Ongoing));
+    let mut id = Id::at(worn(TransactionState::Ongoing));
     assert_eq!(id.begin(None), Err(ConcurrentTransactions));
     id.complete();
     assert_eq!(id.begin(None), Ok((8, 0)));
@@ -366,7 +366,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whoever begins gets an identity that nobody had, the newest of all; a decided transaction never turns back.
+    /// Every `InitProducerId` gets a new identity, the newest of all; a decided transaction never
+    /// reverts.
     #[test]
     fn identities_are_new_and_decisions_stand(steps in steps(), worn: bool) {
         let mut id = if worn {
@@ -423,8 +424,8 @@ proptest! {
             if before.state.is_prepared() {
                 let stands = after.state == before.state || matches!(
                     (before.state, after.state),
-                    (State::PrepareCommit, State::CompleteCommit)
-                        | (State::PrepareAbort, State::CompleteAbort)
+                    (TransactionState::PrepareCommit, TransactionState::CompleteCommit)
+                        | (TransactionState::PrepareAbort, TransactionState::CompleteAbort)
                 );
                 prop_assert!(stands, "{:?} became {:?}", before.state, after.state);
             }
@@ -432,13 +433,13 @@ proptest! {
     }
 }
 
-/// Minutes by which the clock of the machine is set, while a transaction is open.
+/// The clock of the machine is set while a transaction is open.
 #[test]
 fn setting_the_clock_neither_ends_a_transaction_early_nor_keeps_it_open() {
     const HOUR_MS: i64 = 3_600_000;
     for jump_ms in [-1000 * HOUR_MS, -HOUR_MS, 0, HOUR_MS, 1000 * HOUR_MS] {
         let mut entry = Entry::unused(ProducerId(7), 60_000, 0);
-        (entry.state, entry.epoch, entry.start_ms) = (State::Ongoing, 1, 0);
+        (entry.state, entry.epoch, entry.start_ms) = (TransactionState::Ongoing, 1, 0);
         let mut open = Transaction::loaded(entry);
         assert_eq!(open.time_out(10_000, 10_000), None);
         for up_ms in (20_000..=60_000).step_by(10_000) {
@@ -456,7 +457,7 @@ fn setting_the_clock_neither_ends_a_transaction_early_nor_keeps_it_open() {
 fn a_transaction_that_began_in_the_future_has_no_more_time_than_any() {
     for start_ms in [i64::MAX, 1 << 60, -1, i64::MIN] {
         let mut entry = Entry::unused(ProducerId(7), 60_000, 0);
-        (entry.state, entry.epoch, entry.start_ms) = (State::Ongoing, 1, start_ms);
+        (entry.state, entry.epoch, entry.start_ms) = (TransactionState::Ongoing, 1, start_ms);
         let mut open = Transaction::loaded(entry);
         let now_ms = 1_700_000_000_000;
         let first = open.time_out(now_ms, 0).is_some();

@@ -1,7 +1,8 @@
-//! How a record is written out: its value on a line, a line of JSON, or after a template.
+//! The output format of a record: its value on a line, a line of JSON, or a template.
 //!
-//! Values, keys and headers are written as the bytes that they are, also to a terminal, as Kafka's own consumer does: what
-//! reads them wants them so. In JSON what a terminal would not show is escaped; it means the same.
+//! Values, keys and headers are written as raw bytes, also to a terminal, like Kafka's own consumer
+//! does, because the program that reads them needs them unchanged. In JSON, characters that a
+//! terminal does not show are escaped, without a change of meaning.
 
 use anyhow::bail;
 use rdkafka::Message;
@@ -11,12 +12,12 @@ use wire::text::escaped_json;
 use crate::show::Format;
 use crate::topic::line::Line;
 
-/// How a record is written out.
+/// The output format of a record.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// A line of JSON each.
+    /// One line of JSON for each record.
     Json,
-    /// Pieces of a template.
+    /// The pieces of a template.
     Pieces(Vec<Piece>),
 }
 
@@ -36,7 +37,7 @@ pub(super) enum Piece {
 }
 
 impl Form {
-    /// A template wins over the format.
+    /// Returns the format; a template overrides `format`.
     pub(super) fn of(format: Format, template: Option<&str>) -> anyhow::Result<Self> {
         Ok(match (template, format) {
             (Some(template), _) => Self::Pieces(pieces(template)?),
@@ -114,7 +115,7 @@ fn pieces(template: &str) -> anyhow::Result<Vec<Piece>> {
 impl Piece {
     fn write(&self, record: &BorrowedMessage<'_>, out: &mut Vec<u8>) {
         let number = |number: i64, out: &mut Vec<u8>| out.extend(number.to_string().into_bytes());
-        // As kcat: a null has length -1 and is written as nothing.
+        // As in kcat, a null has length -1 and no text.
         let length =
             |bytes: Option<&[u8]>| bytes.map_or(-1, |bytes| bytes.len().cast_signed() as i64);
         match self {

@@ -1,35 +1,38 @@
-//! When a partition gives nothing: whether that is because there is nothing, or because the broker cannot read it.
+//! Decides, when a partition returns no records, whether there are none or whether the broker
+//! cannot read it.
 //!
-//! librdkafka tries again for ever, and says nothing, when a fetch is refused for the broker's disk (`KAFKA_STORAGE_ERROR`)
-//! and the like: to its user it looks as if nothing came. So, after a while of nothing, the partitions are asked for by a
-//! fetch of our own ([`super::probe`]). A refusal is said once, and when it has lasted for the command's `--timeout` and
-//! nothing came meanwhile, the command fails. What passes by itself (a leader that moves) is librdkafka's business.
+//! librdkafka retries forever, without a message, when a fetch is refused because of the broker's
+//! disk (`KAFKA_STORAGE_ERROR`) or a similar error: to its user it looks as if there were no
+//! records. So, after a time without records, the command sends a fetch of its own to the
+//! partitions ([`super::probe`]). A refusal is reported once; when it has lasted for the command's
+//! `--timeout` without a record in between, the command fails. Transient errors (a leader that
+//! moves) are left to librdkafka.
 //!
-//! Pure: it is told the time and what the partitions said.
+//! It performs no I/O: the caller passes the time and the answers of the partitions.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::ask::Refusal;
 
-/// Nothing for so long is worth a question.
+/// Time without records after which the partitions are asked.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
-/// While nothing is wrong, questions become as rare as this.
+/// Longest pause between two looks while no error is found.
 const EVERY_MAX: Duration = Duration::from_secs(10);
 
-/// What has been seen of a reader that waits.
+/// The state of a reader that waits.
 #[derive(Debug)]
 pub(super) struct Patience {
     within: Duration,
     look_at: Instant,
     every: Duration,
     failing_since: Option<Instant>,
-    /// What each partition refused when it was asked last.
+    /// The refusal of each partition at the last look.
     refusals: BTreeMap<i32, Refusal>,
 }
 
 impl Patience {
-    /// Gives up after a refusal of `within`.
+    /// Makes a state that gives up when refusals have lasted for `within`.
     pub(super) fn new(within: Duration, now: Instant) -> Self {
         Self {
             within,
@@ -40,19 +43,21 @@ impl Patience {
         }
     }
 
-    /// A record came, or a partition's end was reached.
+    /// Records that a record came or that the end of a partition was reached.
     pub(super) fn progressed(&mut self, now: Instant) {
         self.look_at = now + FIRST_AFTER;
         self.every = FIRST_AFTER;
         self.failing_since = None;
     }
 
-    /// True when the partitions are to be asked.
+    /// Returns true if it is time to ask the partitions.
     pub(super) fn wants_to_look(&self, now: Instant) -> bool {
         now >= self.look_at
     }
 
-    /// Takes what partitions refuse; the ones that are new, to be said. The error says that it is enough.
+    /// Takes the refusals of a look, and returns the new ones, to be reported.
+    ///
+    /// The error is the refusal that ends the command.
     pub(super) fn looked(
         &mut self,
         refusals: BTreeMap<i32, Refusal>,

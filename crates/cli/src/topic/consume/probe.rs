@@ -1,4 +1,6 @@
-//! A fetch of our own, to hear what a partition says to it. The records that it brings are thrown away.
+//! Sends a fetch to learn which error a partition returns.
+//!
+//! The records in the answer are discarded.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +9,10 @@ use wire::messages::{FetchRequest, TopicName};
 
 use crate::ask::{Cluster, Refusal, check, text};
 
-/// The last version that names topics by their names.
+/// Last version that names topics by name.
 const VERSION_MAX: i16 = 12;
 
-/// What the partitions of a topic refuse to a reader at these offsets.
+/// Returns the errors of a topic's partitions for a fetch at these offsets.
 pub(super) fn refusals(
     cluster: &mut Cluster,
     topic: &str,
@@ -35,7 +37,7 @@ pub(super) fn refusals(
             }
         }
     }
-    // One without a leader librdkafka waits for.
+    // Partitions without a leader are left to librdkafka, which waits for one.
     by_leader.retain(|leader, _| *leader >= 0);
     let mut found = BTreeMap::new();
     for (leader, partitions) in by_leader {

@@ -1,4 +1,6 @@
-//! The reading itself: a consumer of librdkafka, polled until there is enough.
+//! Reads records with a consumer of librdkafka, polled until there is enough.
+//!
+//! Invariant: a group's position covers only records that were written out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write as _};
@@ -17,23 +19,23 @@ use crate::show;
 use crate::stop::Stop;
 use crate::target::Chosen;
 
-/// How long to wait for a record before looking at what else there is.
+/// How long a poll waits for a record before other conditions are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// What is written out at once, at most.
+/// Bytes that are collected before they are written out.
 const OUT_BYTES: usize = 64 << 10;
 
-/// A consumer with what it was asked to do.
+/// A consumer and the options of its command.
 pub(super) struct Reader<'a> {
     client: BaseConsumer,
     asked: &'a Consume,
     stop: Stop,
     left: Option<u64>,
-    /// Partitions that were read to their end, until more comes.
+    /// Partitions that were read to their end, until another record comes.
     ended: HashSet<i32>,
     /// Records that are not written out yet, and the newest of them in each partition.
     out: Vec<u8>,
     unwritten: HashMap<i32, i64>,
-    /// For asking why nothing comes.
+    /// The connection for asking why no records come.
     cluster: Cluster,
     patience: Patience,
 }
@@ -47,7 +49,7 @@ impl<'a> Reader<'a> {
         positions: &TopicPartitionList,
     ) -> anyhow::Result<Self> {
         let mut settings = settings(asked, target);
-        // librdkafka wants a name even where nothing is stored under it.
+        // librdkafka requires a group id, even if no position is stored.
         settings
             .set("group.id", CLIENT_ID)
             .set("enable.auto.commit", "false");
@@ -91,12 +93,12 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads until there is enough, and writes it out; then stores the group's position and leaves it.
+    /// Reads until there is enough, and writes it out; then stores the group's position.
     pub(super) fn read(mut self, form: &Form) -> anyhow::Result<()> {
         let read = self.read_all(form);
         if self.asked.group.is_some() {
             let stored = match self.client.commit_consumer_state(CommitMode::Sync) {
-                // Nothing was read since the last time.
+                // Nothing was read since the last commit.
                 Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => Ok(()),
                 stored => stored.context("storing the position"),
             };
@@ -107,7 +109,8 @@ impl<'a> Reader<'a> {
 
     fn read_all(&mut self, form: &Form) -> anyhow::Result<()> {
         while self.left != Some(0) && !self.stop.is_set() {
-            // What is at hand is written out together, and at the latest when nothing more is at hand.
+            // Records that are available are written out together, at the latest when no more are
+            // available.
             let wait = if self.out.is_empty() {
                 LOOK_EVERY
             } else {
@@ -144,7 +147,9 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Writes out; false: nobody reads any more. Only what was written out counts as read by the group.
+    /// Writes out the collected records; returns false if the reader of the output has gone.
+    ///
+    /// The group's position covers only what was written out.
     fn write(&mut self) -> anyhow::Result<bool> {
         let mut to = io::stdout().lock();
         let written = to.write_all(&self.out).and_then(|()| to.flush());
@@ -155,7 +160,7 @@ impl<'a> Reader<'a> {
         }
         for (partition, offset) in self.unwritten.drain() {
             if self.asked.group.is_some() {
-                // A partition that went to another member meanwhile is that one's.
+                // This fails for a partition that another member has now.
                 let _ = self
                     .client
                     .store_offset(&self.asked.topic, partition, offset);
@@ -164,12 +169,12 @@ impl<'a> Reader<'a> {
         Ok(true)
     }
 
-    /// Nothing is at hand: asks, now and then, whether something is wrong.
+    /// Asks the partitions, from time to time, why no records come.
     fn look(&mut self) -> anyhow::Result<()> {
         if !self.patience.wants_to_look(Instant::now()) {
             return Ok(());
         }
-        // What cannot be asked librdkafka complains of.
+        // If they cannot be asked, librdkafka reports the error.
         let refusals = self.refusals().unwrap_or_default();
         match self.patience.looked(refusals, Instant::now()) {
             Ok(new) => {
@@ -188,7 +193,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What the partitions that were not read to their end say to a fetch.
+    /// Asks the partitions that were not read to their end which error a fetch returns.
     fn refusals(&mut self) -> anyhow::Result<BTreeMap<i32, Refusal>> {
         let mut offsets = BTreeMap::new();
         let mut unknown = false;
@@ -240,7 +245,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the client gets over by itself is said; anything else ends the command.
+/// Reports an error that librdkafka recovers from; any other error ends the command.
 fn fail(error: KafkaError) -> anyhow::Result<()> {
     match error.rdkafka_error_code() {
         Some(
@@ -266,7 +271,7 @@ fn settings(asked: &Consume, target: &Chosen) -> ClientConfig {
         Position::End => "latest",
         _ => "earliest",
     };
-    // Who ends at the end wants to be told at once that this is it.
+    // With `--exit` the end of a partition should be reported soon.
     let wait_ms = if asked.exit { "20" } else { "500" };
     let mut settings = ClientConfig::new();
     settings

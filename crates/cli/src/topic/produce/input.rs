@@ -1,4 +1,7 @@
-//! Records from a stream: a line each, a JSON object per line as `topic consume` writes it, or everything as one.
+//! Records from a stream: one for each line, one for each line of JSON in the format of
+//! `topic consume`, or the whole stream as one record.
+//!
+//! It does not send records (`sender.rs`).
 
 use std::io::BufRead;
 
@@ -7,14 +10,15 @@ use clap::ValueEnum;
 
 use crate::topic::line::Line;
 
-/// How a stream is read.
+/// The format of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(super) enum Input {
     /// Each line is a record.
     Lines,
-    /// Each line is a record as `topic consume --format json` writes it; topic and offset in it are ignored.
+    /// Each line is a record as `topic consume --format json` writes it; topic and offset in it are
+    /// ignored.
     Json,
-    /// Everything is one record.
+    /// The whole input is one record.
     Whole,
 }
 
@@ -28,7 +32,7 @@ pub(super) struct Record {
     pub(super) timestamp: Option<i64>,
 }
 
-/// Reads everything, record by record.
+/// Reads the whole stream, record by record.
 pub(super) fn read(
     mut from: impl BufRead,
     input: Input,
@@ -56,7 +60,7 @@ pub(super) fn read(
     Ok(())
 }
 
-/// A record from a line: key and value where a delimiter is between them.
+/// Makes a record from a line: key and value if a delimiter is between them.
 pub(super) fn line(text: &[u8], delimiter: Option<&str>) -> Record {
     let delimiter = delimiter.unwrap_or_default().as_bytes();
     let at = text

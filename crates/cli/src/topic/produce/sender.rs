@@ -1,4 +1,6 @@
-//! Sending: records go into librdkafka's queue, reports come back, in order of arrival.
+//! Sends records through librdkafka's queue, and reads the delivery reports.
+//!
+//! The reports come in the order of their arrival.
 
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};
@@ -21,14 +23,14 @@ use crate::target::Chosen;
 /// How long to wait for room in the queue before trying again.
 const ROOM_WITHIN: Duration = Duration::from_millis(100);
 
-/// What became of a record.
+/// The outcome of a record.
 struct Report {
     partition: i32,
     offset: i64,
     error: Option<KafkaError>,
 }
 
-/// Where librdkafka reports to.
+/// Receives librdkafka's delivery reports.
 struct Reports(mpsc::Sender<Report>);
 
 impl ClientContext for Reports {}
@@ -41,7 +43,7 @@ impl ProducerContext for Reports {
             Ok(message) => (message, None),
             Err((error, message)) => (message, Some(error.clone())),
         };
-        // Without a receiver the command is over.
+        // The send fails if the command has ended.
         let _ = self.0.send(Report {
             partition: message.partition(),
             offset: message.offset(),
@@ -50,7 +52,7 @@ impl ProducerContext for Reports {
     }
 }
 
-/// Writes records and says what became of them.
+/// Writes records and reports their outcomes.
 pub(super) struct Sender<'a> {
     client: BaseProducer<Reports, NoCustomPartitioner>,
     reports: Receiver<Report>,
@@ -81,7 +83,7 @@ impl<'a> Sender<'a> {
         })
     }
 
-    /// Puts a record into the queue, waiting for room.
+    /// Puts a record into the queue, and waits for room.
     pub(super) fn send(&mut self, record: &Record) -> anyhow::Result<()> {
         let mut wanted = BaseRecord::<[u8], [u8]>::to(&self.asked.topic);
         if let Some(key) = &record.key {
@@ -121,9 +123,10 @@ impl<'a> Sender<'a> {
         self.drain()
     }
 
-    /// Waits for what is under way; failure when a record was not written.
+    /// Waits for the records under way; returns a failure if one was not written.
     pub(super) fn finish(mut self) -> anyhow::Result<ExitCode> {
-        // Every record has its own limit, which begins when it is queued: a moment more lets it be reported.
+        // Each record has a timeout of its own, which begins when it is queued; the extra time lets
+        // it be reported.
         let flushed = self.client.flush(self.within + Duration::from_secs(5));
         self.drain()?;
         flushed.context("waiting for acknowledgements")?;
@@ -160,7 +163,7 @@ impl<'a> Sender<'a> {
         if self.asked.quiet {
             return Ok(());
         }
-        // Without acknowledgements nobody knows the offset.
+        // Without acknowledgements the offset is unknown.
         let offset = (offset >= 0).then_some(offset);
         match self.format {
             Format::Json => {

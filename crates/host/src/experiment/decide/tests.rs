@@ -12,7 +12,7 @@ fn figure(pairs: Vec<(f64, f64)>) -> Figure {
     }
 }
 
-/// Pairs of a host whose noise is so large, and whose test arm drops so many times as much.
+/// Pairs with `noise`, in which the test arm drops `times` as many as the control arm.
 fn pairs(random: &mut Random, count: usize, noise: f64, times: f64) -> Vec<(f64, f64)> {
     let mut draw = |mean: f64| mean * (random.normal() * noise).exp();
     (0..count)

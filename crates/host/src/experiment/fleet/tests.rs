@@ -1,4 +1,5 @@
-//! Sample data from a seeded model: the figures that an operator of 20,000 servers published come out of the arithmetic.
+//! Sample data from a seeded model reproduces the figures that an operator of 20,000 servers
+//! published.
 
 use super::*;
 use crate::statistics::random::Random;

@@ -1,9 +1,9 @@
-//! Experiments on made-up hosts.
+//! Experiments on simulated hosts.
 
 use super::*;
 use crate::statistics::random::Random;
 
-/// A host that drops so much in each arm, and remembers what was done to it.
+/// A host with given drops in each arm, which records what was done to it.
 struct Made {
     random: Random,
     control: f64,

@@ -1,8 +1,9 @@
-//! A directory in which only its owner can have anything done.
+//! Checks that only its owner can make a directory's content take effect.
 //!
-//! What a journal says is written to the kernel by the superuser: who can write a journal, or put a link in the place of one, can
-//! set every knob and have files of others cut. So the directory and all above it have to belong to this user or to the
-//! superuser, and be writable by nobody else.
+//! The superuser writes the values of a journal to the kernel: a user who can write a journal, or
+//! put a link in its place, could set every knob and truncate files of others. So the directory and
+//! all its parents must belong to this user or to the superuser, and must not be writable by
+//! others.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -11,10 +12,10 @@ use std::path::Path;
 use anyhow::Context as _;
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// In such a directory others can make files, and move none that are not theirs.
+/// In such a directory others can create files, but only move their own.
 const STICKY: u32 = 0o1000;
 
-/// Makes the directory if it is not there, synced; refuses one in which others can write.
+/// Creates the directory, synced, if missing; refuses one that others can write to.
 pub(super) fn dir(dir: &Path) -> anyhow::Result<()> {
     make(dir).with_context(|| format!("making {}", dir.display()))?;
     let user = rustix::process::geteuid().as_raw();
@@ -31,7 +32,7 @@ pub(super) fn dir(dir: &Path) -> anyhow::Result<()> {
             "{shown} belongs to user {owner}, who could have this program write anything: --state names a directory of user {user}"
         );
         if facts.is_symlink() {
-            // It is its owner's; where it leads is looked at as well.
+            // The link belongs to its owner; its target is checked as well.
             anyhow::ensure!(depth > 0, "{shown} is a link, and has to be a directory");
             self::dir(&std::fs::canonicalize(above)?)?;
             continue;
@@ -97,7 +98,7 @@ mod tests {
         symlink(&real, &link).unwrap();
         let refused = dir(&link).unwrap_err().to_string();
         assert!(refused.contains("is a link"), "{refused}");
-        // Above it, links of the owner are how hosts are set up.
+        // In parent directories, links of the owner are a usual setup.
         dir(&link.join("state")).unwrap();
         let file = top.path().join("file");
         std::fs::write(&file, "").unwrap();

@@ -1,4 +1,4 @@
-//! Charts of an answer, drawn with the same leaf as the reports of measurements.
+//! Charts of an answer, drawn with the same crate as the reports of measurements.
 
 use page::bars::{Bar, Bars, Group};
 use page::chart::{Chart, Line, Point, XAxis, YAxis};
@@ -9,13 +9,13 @@ use crate::answer::{Chosen, Plan};
 use crate::quantity::significant;
 use crate::sensitivity::PriceSweep;
 
-/// Thousands of dollars.
+/// Factor from dollars to thousands of dollars.
 const THOUSAND: f64 = 1e-3;
 
-/// What is used beyond this is drawn as this.
+/// Largest share in percent that is drawn; larger ones are drawn as this.
 const SHARE_MAX: f64 = 150.0;
 
-/// All charts.
+/// Returns all charts.
 pub(super) fn section(plan: &Plan, chosen: &Chosen) -> String {
     let mut markup = String::from("<section id=\"charts\"><h2>At a glance</h2>\n");
     markup.push_str(&panels(2));
@@ -165,7 +165,7 @@ fn fill(chosen: &Chosen) -> Option<String> {
     })
 }
 
-/// One line for each mix of the envelope.
+/// Returns a chart with one line for each mix of the envelope.
 fn envelope(price: &PriceSweep) -> String {
     let mut steps: Vec<(f64, String)> = Vec::new();
     let mut lines = Vec::new();

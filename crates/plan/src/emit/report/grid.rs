@@ -1,4 +1,5 @@
-//! Peak by retention, computed before: a table, in which two sliders look answers up when there is a script.
+//! The grid of peak by retention, precomputed: a table, in which two sliders look up answers if the
+//! page runs its script.
 
 use std::fmt::Write as _;
 

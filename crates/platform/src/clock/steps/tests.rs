@@ -1,4 +1,4 @@
-//! Steps of the wall clock, by hand and by stories of random jumps.
+//! Steps of the wall clock, by hand and with random jumps.
 
 use super::super::Reading;
 use super::*;
@@ -8,7 +8,7 @@ const DAY: i64 = 24 * HOUR;
 const WALL: i64 = 1_767_225_600_000;
 const SETTINGS: StepSettings = StepSettings::DEFAULT;
 
-/// A small generator of numbers: each seed another story.
+/// A small random generator; each seed gives another sequence of jumps.
 struct Numbers(u64);
 
 impl Numbers {
@@ -34,21 +34,27 @@ fn reading(steps: &Steps, mono_ms: i64, wall_ms: i64) -> Reading {
 fn a_step_is_not_believed_before_the_clock_has_run_steadily_for_a_hold() {
     for by in [2 * HOUR, 30 * DAY, -2 * HOUR, -400 * DAY] {
         let mut steps = Steps::trusting(0, WALL);
-        assert_eq!(steps.observe(HOUR, WALL + HOUR, SETTINGS), Seen::Steady);
+        assert_eq!(
+            steps.observe(HOUR, WALL + HOUR, SETTINGS),
+            ClockObservation::Steady
+        );
         assert_eq!(
             steps.observe(2 * HOUR, WALL + 2 * HOUR + by, SETTINGS),
-            Seen::Stepped(by)
+            ClockObservation::Stepped(by)
         );
         let late = 2 * HOUR + DAY - 1;
-        assert_eq!(steps.observe(late, WALL + late + by, SETTINGS), Seen::Held);
+        assert_eq!(
+            steps.observe(late, WALL + late + by, SETTINGS),
+            ClockObservation::Held
+        );
         assert_eq!(steps.left_ms(late, SETTINGS), 1);
         assert_eq!(
             steps.observe(late + 1, WALL + late + 1 + by, SETTINGS),
-            Seen::Followed(by)
+            ClockObservation::Followed(by)
         );
         assert_eq!(
             steps.observe(late + 2, WALL + late + 2 + by, SETTINGS),
-            Seen::Steady
+            ClockObservation::Steady
         );
     }
 }
@@ -58,28 +64,37 @@ fn a_clock_that_comes_back_was_never_believed() {
     let mut steps = Steps::trusting(0, WALL);
     assert_eq!(
         steps.observe(10, WALL + 10 - DAY, SETTINGS),
-        Seen::Stepped(-DAY)
+        ClockObservation::Stepped(-DAY)
     );
-    assert_eq!(steps.observe(20, WALL + 20, SETTINGS), Seen::Returned);
+    assert_eq!(
+        steps.observe(20, WALL + 20, SETTINGS),
+        ClockObservation::Returned
+    );
     assert!(!steps.is_held());
-    assert_eq!(steps.observe(30, WALL + 30, SETTINGS), Seen::Steady);
+    assert_eq!(
+        steps.observe(30, WALL + 30, SETTINGS),
+        ClockObservation::Steady
+    );
 }
 
 #[test]
 fn a_step_under_the_threshold_is_none_and_many_of_them_are_one() {
     let mut steps = Steps::trusting(0, WALL);
-    assert_eq!(steps.observe(10, WALL + 10 + HOUR, SETTINGS), Seen::Steady);
+    assert_eq!(
+        steps.observe(10, WALL + 10 + HOUR, SETTINGS),
+        ClockObservation::Steady
+    );
     assert_eq!(
         steps.observe(20, WALL + 20 + 2 * HOUR, SETTINGS),
-        Seen::Stepped(2 * HOUR)
+        ClockObservation::Stepped(2 * HOUR)
     );
-    // What a clock drifts in days is believed.
+    // The normal drift of a clock over days is trusted.
     let mut steps = Steps::trusting(0, WALL);
     for day in 1..100 {
         let at = day * DAY;
         assert_eq!(
             steps.observe(at, WALL + at + day * HOUR / 2, SETTINGS),
-            Seen::Steady
+            ClockObservation::Steady
         );
     }
 }
@@ -89,7 +104,7 @@ fn an_operator_has_a_step_followed_at_once() {
     let mut steps = Steps::trusting(0, WALL);
     assert_eq!(
         steps.observe(10, WALL + 30 * DAY, SETTINGS),
-        Seen::Stepped(30 * DAY - 10)
+        ClockObservation::Stepped(30 * DAY - 10)
     );
     let at_once = StepSettings {
         hold_ms: 0,
@@ -97,9 +112,12 @@ fn an_operator_has_a_step_followed_at_once() {
     };
     assert_eq!(
         steps.observe(20, WALL + 30 * DAY, at_once),
-        Seen::Followed(30 * DAY - 20)
+        ClockObservation::Followed(30 * DAY - 20)
     );
-    assert_eq!(steps.observe(30, WALL + 30 * DAY, SETTINGS), Seen::Steady);
+    assert_eq!(
+        steps.observe(30, WALL + 30 * DAY, SETTINGS),
+        ClockObservation::Steady
+    );
 }
 
 #[test]
@@ -112,10 +130,13 @@ fn a_start_far_ahead_of_the_last_mark_is_a_step_and_one_after_a_short_stop_is_no
     for gap in [DAY + 1, 3650 * DAY, -HOUR - 1, -3650 * DAY] {
         let mut steps = start(WALL + gap);
         assert_eq!(steps.line_ms(), WALL, "{gap}");
-        assert_eq!(steps.observe(1, WALL + gap + 1, SETTINGS), Seen::Held);
+        assert_eq!(
+            steps.observe(1, WALL + gap + 1, SETTINGS),
+            ClockObservation::Held
+        );
         assert_eq!(
             steps.observe(DAY, WALL + gap + DAY, SETTINGS),
-            Seen::Followed(gap)
+            ClockObservation::Followed(gap)
         );
     }
 }
@@ -131,10 +152,10 @@ fn a_restart_neither_ends_a_hold_nor_begins_it_anew() {
     assert_eq!(steps.line_ms() + 7, WALL + 21 * HOUR);
     let end = 7 + 4 * HOUR;
     let seen = steps.observe(end - 1, mark.wall_ms + 5 * HOUR - 1, SETTINGS);
-    assert_eq!(seen, Seen::Held);
+    assert_eq!(seen, ClockObservation::Held);
     let seen = steps.observe(end, mark.wall_ms + 5 * HOUR, SETTINGS);
-    assert_eq!(seen, Seen::Followed(30 * DAY));
-    // Set right while nobody was there.
+    assert_eq!(seen, ClockObservation::Followed(30 * DAY));
+    // The clock was set right while the broker was not running.
     assert!(!Steps::resuming(mark, 0, WALL + 22 * HOUR, SETTINGS).is_held());
 }
 
@@ -144,7 +165,7 @@ fn nothing_is_older_than_the_time_that_has_passed_while_a_step_is_held() {
         let mut numbers = Numbers(seed);
         let (mut mono, mut jumped) = (0, 0);
         let mut steps = Steps::trusting(0, WALL);
-        // Dated by a clock that was never set.
+        // Dates of a clock that was never set.
         let mut dated = Vec::new();
         let mut last_step = 0;
         for _ in 0..200 {
@@ -163,7 +184,7 @@ fn nothing_is_older_than_the_time_that_has_passed_while_a_step_is_held() {
             );
             let after = reading(&steps, mono, wall);
             if held && steps.line_ms() == WALL {
-                // Also between the step and the look that notices it.
+                // Also between the step and the observation that detects it.
                 for now in [before, after] {
                     for at in &dated {
                         let age = now.age_ms(WALL + at);

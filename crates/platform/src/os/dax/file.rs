@@ -1,14 +1,14 @@
-//! A mapped file: which bytes go where, and what has to be durable before they count.
+//! A mapped file: where bytes are written, and what must be durable before they count.
 //!
-//! A store into the mapping is durable only if the file system knows the block and the length, and
-//! the disk does too. So stores go below `ready`, up to where blocks and length were made durable;
-//! what is behind it is written through the descriptor and synced, the block that straddles it too.
-//! Room that is reserved ([`MappedFile::allocate`], which storage does ahead of its appends) is
-//! zeroed and synced first, so that appends are stores and nothing else.
-//! Invariants: `ready` never passes the file's length; whoever changes bytes or cuts the file detaches
-//! the readers of that part first; the last block that was written may be written again, so readers
-//! get a copy of it. Writes behind `ready`, reservations and cuts take turns.
-//! Emulated, nothing is synced.
+//! A store into the mapping is durable only if the file system has made the block and the length
+//! durable. So stores go only below `ready`, the end of the durable blocks and length. Bytes behind
+//! `ready`, including the block that straddles it, are written through the descriptor and synced.
+//! Reserved room ([`MappedFile::allocate`], which storage calls ahead of its appends) is zeroed and
+//! synced first, so that appends are only stores.
+//! Invariants: `ready` never exceeds the file's length; code that changes bytes or truncates the
+//! file first detaches the readers of that part; the last written block may be written again, so
+//! readers get a copy of it. Writes behind `ready`, reservations and truncations exclude one
+//! another. When emulated, nothing is synced.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -32,33 +32,33 @@ use crate::os::threads::run;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// Bytes stored before other tasks of the shard have their turn.
+/// Bytes stored before the task yields to others of the shard.
 const TURN_BYTES: usize = 256 << 10;
 
-/// The least that a mapping for appends covers; addresses cost nothing.
+/// Minimum length of a mapping for appends; addresses cost nothing.
 const MAPPED_BYTES_MIN: usize = 64 << 20;
 
-/// A file of the medium, whoever has it open.
+/// A file of the medium, shared by all handles.
 pub(super) struct Inode {
     file: Arc<OwnedFd>,
     writable: bool,
     emulated: bool,
     mapping: RefCell<Option<Arc<Mapping>>>,
-    /// Mappings of before that readers still have slices of.
+    /// Earlier mappings of which readers still have slices.
     retired: RefCell<Vec<Weak<Mapping>>>,
-    /// Stores may go below this, a multiple of the block size.
+    /// Stores may go below this position, a multiple of the block size.
     ready: Cell<u64>,
-    /// What the file was like before we came is durable.
+    /// True when the state of the file from before the first change is durable.
     settled: Cell<bool>,
-    /// What is behind may be written again: no slices of it.
+    /// Bytes from here on may be written again, so there are no slices of them.
     rewritten_from: Cell<u64>,
-    /// The file is being cut to this, and is not read behind it.
+    /// Reads end here while the file is being truncated to it.
     limit: Cell<u64>,
-    /// The length has changed since the last sync.
+    /// True when the length has changed since the last sync.
     unsynced: Cell<bool>,
-    /// Held by who writes behind `ready`, reserves or cuts.
+    /// Held by writes behind `ready`, reservations and truncations.
     growing: Semaphore,
-    /// Held by who writes at all.
+    /// Held by every write.
     writing: Semaphore,
 }
 
@@ -84,9 +84,9 @@ impl Inode {
         self.writable
     }
 
-    /// Bytes that there are to read.
+    /// Returns the length of the file.
     fn len(&self) -> io::Result<u64> {
-        // The inode of an open file is in memory: no need for a thread.
+        // The inode of an open file is in memory, so this needs no thread.
         let facts = rustix::fs::fstat(&*self.file)?;
         Ok(u64::try_from(facts.st_size).unwrap_or(0))
     }
@@ -95,7 +95,7 @@ impl Inode {
         self.growing.acquire().await.map_err(io::Error::other)
     }
 
-    /// A call on the descriptor that may block.
+    /// Runs a blocking call on the descriptor.
     async fn call<T: Send + 'static>(
         &self,
         call: impl FnOnce(&OwnedFd) -> io::Result<T> + Send + 'static,
@@ -104,7 +104,7 @@ impl Inode {
         run(move || call(&file)).await
     }
 
-    /// A mapping of at least the first `end` bytes.
+    /// Returns a mapping of at least the first `end` bytes.
     fn mapping_upto(&self, end: u64) -> io::Result<Arc<Mapping>> {
         let needed = usize::try_from(end).map_err(io::Error::other)?;
         if let Some(mapping) = self.mapping.borrow().as_ref()
@@ -131,7 +131,9 @@ impl Inode {
         Ok(mapping)
     }
 
-    /// The next use of the file gets a new mapping; the present one stays with its readers.
+    /// Retires the current mapping, so that the next use of the file creates a new one.
+    ///
+    /// Its readers keep it.
     fn retire(&self) {
         let mut retired = self.retired.borrow_mut();
         let is_read = |mapping: &Arc<Mapping>| mapping.slices_end() > 0;
@@ -140,7 +142,7 @@ impl Inode {
         retired.extend(present.filter(is_read).as_ref().map(Arc::downgrade));
     }
 
-    /// Gives those who read behind `position` a copy: the file is about to change there.
+    /// Gives readers of bytes behind `position` a copy, because the file is about to change there.
     fn detach_readers(&self, position: u64) -> io::Result<()> {
         for mapping in self.retired.borrow().iter().filter_map(Weak::upgrade) {
             if mapping.slices_end() > position {
@@ -151,15 +153,16 @@ impl Inode {
         if let Some(present) = present
             && present.slices_end() > position
         {
-            // Retired first: also when detaching fails half-way.
+            // Retired first, also for the case that detaching fails half-way.
             self.retire();
             present.detach(position)?;
         }
         Ok(())
     }
 
-    /// Before the first change: the blocks are there, and they and the length are durable. Who wrote
-    /// them may have been killed before that.
+    /// Makes the existing blocks and length durable before the first change.
+    ///
+    /// The process that wrote them may have been killed before its sync.
     async fn settle(&self) -> io::Result<()> {
         if self.settled.get() {
             return Ok(());
@@ -178,12 +181,12 @@ impl Inode {
             .await?;
         self.ready.set(len - len % BLOCK);
         self.settled.set(true);
-        // What was mapped for reading alone is too short for what comes.
+        // A read-only mapping is too short for the coming writes.
         self.retire();
         Ok(())
     }
 
-    /// Stores what lies below `ready`; gives back where it stopped, with what remains.
+    /// Stores the part below `ready`; returns where it stopped and the remaining parts.
     async fn store(&self, position: u64, parts: Vec<Bytes>) -> io::Result<(u64, Vec<Bytes>)> {
         let mut at = position;
         let mut rest = Vec::new();
@@ -191,7 +194,7 @@ impl Inode {
         for mut part in parts {
             while !part.is_empty() && at < self.ready.get() && rest.is_empty() {
                 let room = usize::try_from(self.ready.get() - at).unwrap_or(usize::MAX);
-                // Bounded: the least of them.
+                // Bounded: the minimum with `part.len()`.
                 let piece = part.split_to(part.len().min(room).min(TURN_BYTES));
                 let mapping = self.mapping_upto(at + piece.len() as u64)?;
                 mapping.store(offset(at)?, &piece)?;
@@ -226,7 +229,7 @@ impl Inode {
         let (at, rest) = self.store(position, parts).await?;
         if !rest.is_empty() {
             let _turn = self.may_grow().await?;
-            // There may be room now that was not there before.
+            // A reservation may have made room meanwhile.
             let (at, rest) = self.store(at, rest).await?;
             self.append(at, rest).await?;
         }
@@ -234,7 +237,7 @@ impl Inode {
         Ok(())
     }
 
-    /// Writes through the descriptor what lies behind `ready`, durably.
+    /// Durably writes the part behind `ready` through the descriptor.
     async fn append(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
         let durable = !self.emulated;
         let end = self
@@ -269,8 +272,8 @@ impl Inode {
                     rustix::fs::ftruncate(file, len)?;
                 }
                 if reserved && durable {
-                    // Blocks that were only reserved cost each first store a transaction of the
-                    // file system's.
+                    // A block that is only reserved costs a file system transaction at its first
+                    // store.
                     zero(file, before.next_multiple_of(BLOCK), len)?;
                 }
                 if durable {
@@ -321,7 +324,7 @@ impl Inode {
         Ok(())
     }
 
-    /// What there is of `len` bytes at `position`.
+    /// Returns the part of `len` bytes at `position` that exists.
     fn range(&self, position: u64, len: usize) -> io::Result<Range<u64>> {
         let end = self.len()?.min(self.limit.get());
         Ok(position..position.saturating_add(len as u64).min(end).max(position))
@@ -422,8 +425,9 @@ impl MappedFile {
     }
 }
 
-/// Reserves blocks for the first `len` bytes, and makes the file at least as long; false where the
-/// file system has no such call.
+/// Reserves blocks for the first `len` bytes and extends the file to at least that length.
+///
+/// Returns false where the file system has no such call.
 fn reserve(file: &OwnedFd, len: u64) -> io::Result<bool> {
     loop {
         match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, len) {
@@ -456,7 +460,7 @@ fn write_all(file: &OwnedFd, mut position: u64, mut bytes: &[u8]) -> io::Result<
                 position += count as u64;
             }
             Err(Errno::INTR) => {}
-            // The bytes came from a mapping and went bad.
+            // The bytes came from a mapping whose medium failed.
             Err(Errno::FAULT) => return Err(media_error()),
             Err(error) => return Err(error.into()),
         }

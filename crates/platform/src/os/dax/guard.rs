@@ -1,17 +1,17 @@
-//! Access to mapped files that survives a fault: a bad block, or a page that is not there, is an
-//! error of the copy that met it and not the end of the process.
+//! Access to mapped files that survives a fault: a bad block, or a missing page, is an error of the
+//! copy that hit it, and does not end the process.
 //!
-//! Linux tells of such a page by SIGBUS in the thread that touched it. Two answers:
-//! - In the routines here, which are written in assembly and consist of known instructions, the
-//!   handler goes on at their error exit. All stores to mappings, and the look at a range before it
-//!   is handed out, are done by them; no compiled code can be in between, so nothing is assumed of
-//!   the bytes that did not come.
-//! - Anywhere else, code reads a slice that was sound when it was handed out and went bad since. The
-//!   handler puts a page of zeros in the place of the bad one and marks the mapping (see
-//!   [`super::table`]); the checksum of whoever is reading finds it out.
+//! Linux reports such a page by SIGBUS in the thread that touched it. The handler has two
+//! responses:
+//! - In the routines here, which are assembly with known instructions, it continues at their error
+//!   exit. They do all stores to mappings, and check a range before it is handed out; no compiled
+//!   code runs in between, so nothing is assumed about the bytes that were not read.
+//! - Anywhere else, code reads a slice that was valid when it was handed out and has failed since.
+//!   The handler replaces the bad page by a page of zeros and marks the mapping (see
+//!   [`super::table`]); the reader's checksum detects it.
 //!
-//! A SIGBUS that is not about one of our mappings goes to the handler that was there before.
-//! Invariant: the handler allocates nothing, locks nothing and calls nothing but `mmap`.
+//! A SIGBUS that does not concern one of our mappings goes to the previous handler. Invariant: the
+//! handler allocates nothing, locks nothing and calls nothing but `mmap`.
 #![allow(unsafe_code, reason = "a signal handler, and assembly")]
 
 use std::ffi::{c_int, c_void};
@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 
 use super::table;
 
-/// Bytes of a cache line: what one store past the cache fills, and what tears at most.
+/// Bytes of a cache line: the unit of a streaming store, and the largest unit that can tear.
 pub(super) const LINE_BYTES: usize = 64;
 
 std::arch::global_asm!(
@@ -31,7 +31,7 @@ std::arch::global_asm!(
     ".globl forebay_guarded_begin, forebay_guarded_end, forebay_guarded_fault",
     ".globl forebay_guarded_store, forebay_guarded_load, forebay_guarded_probe",
     "forebay_guarded_begin:",
-    // (to, from, lines): past the cache, in whole lines, fenced.
+    // (to, from, lines): stores around the cache, in whole lines, with a fence.
     "forebay_guarded_store:",
     "test rdx, rdx",
     "jz 3f",
@@ -58,7 +58,7 @@ std::arch::global_asm!(
     "rep movsb",
     "xor eax, eax",
     "ret",
-    // (from, bytes): one byte of each line. The last one may be in a line that was looked at.
+    // (from, bytes): reads one byte of each line. The last one may be in a line already read.
     "forebay_guarded_probe:",
     "test rsi, rsi",
     "jz 5f",
@@ -73,7 +73,8 @@ std::arch::global_asm!(
     "xor eax, eax",
     "ret",
     "forebay_guarded_end:",
-    // Where the handler sends a fault of the above; they keep nothing on the stack.
+    // The handler continues here after a fault in the routines above, which keep nothing on the
+    // stack.
     "forebay_guarded_fault:",
     "sfence",
     "mov eax, 1",
@@ -90,35 +91,37 @@ unsafe extern "C" {
     fn forebay_guarded_probe(from: *const u8, bytes: usize) -> c_int;
 }
 
-/// Copies `len` bytes into a mapping past the processor's cache; when it returns they are on the
-/// medium, if that is persistent memory. After an error some of them may be.
+/// Copies `len` bytes into a mapping, around the processor's cache.
+///
+/// When it returns, the bytes are on the medium, if that is persistent memory. After an error some
+/// of them may be.
 ///
 /// # Safety
-/// `from` is valid for reads of `len` bytes. `to` is the start of a cache line in a mapping of ours
-/// that is not unmapped meanwhile, `len` whole cache lines fit into it, and nobody has a reference
-/// to those bytes.
+/// `from` is valid for reads of `len` bytes. `to` is the start of a cache line in one of our
+/// mappings that is not unmapped meanwhile, `len` is a multiple of the cache line and fits into it,
+/// and there are no references to those bytes.
 pub(super) unsafe fn store(to: *mut u8, from: *const u8, len: usize) -> io::Result<()> {
     debug_assert!(to.addr().is_multiple_of(LINE_BYTES) && len.is_multiple_of(LINE_BYTES));
-    // SAFETY: it stores to these bytes and nowhere else; a fault makes it return 1.
+    // SAFETY: it stores only to these bytes; a fault makes it return 1.
     outcome(unsafe { forebay_guarded_store(to, from, len / LINE_BYTES) })
 }
 
 /// Copies `len` bytes out of a mapping.
 ///
 /// # Safety
-/// `to` is valid for writes of `len` bytes, `from` points to as many in a mapping of ours that is
-/// not unmapped meanwhile.
+/// `to` is valid for writes of `len` bytes, and `from` points to `len` bytes in one of our mappings
+/// that is not unmapped meanwhile.
 pub(super) unsafe fn load(to: *mut u8, from: *const u8, len: usize) -> io::Result<()> {
-    // SAFETY: as above; what was not copied after a fault is as it was.
+    // SAFETY: as above; bytes not copied after a fault are unchanged.
     outcome(unsafe { forebay_guarded_load(to, from, len) })
 }
 
-/// Reads each cache line of a range of a mapping, and says whether all could be read.
+/// Reads each cache line of a range of a mapping; fails when one cannot be read.
 ///
 /// # Safety
-/// The range lies in a mapping of ours that is not unmapped meanwhile.
+/// The range lies in one of our mappings that is not unmapped meanwhile.
 pub(super) unsafe fn probe(from: *const u8, len: usize) -> io::Result<()> {
-    // SAFETY: it only reads, and forgets what it has read.
+    // SAFETY: it only reads, and discards the result.
     outcome(unsafe { forebay_guarded_probe(from, len) })
 }
 
@@ -129,31 +132,31 @@ fn outcome(returned: c_int) -> io::Result<()> {
     Err(media_error())
 }
 
-/// What the kernel says of a bad block to who reads it through a descriptor.
+/// Returns the kernel's error for reading a bad block through a descriptor.
 pub(super) fn media_error() -> io::Error {
     io::Error::from(rustix::io::Errno::IO)
 }
 
-/// The handler that was there before ours.
+/// The handler that was installed before ours.
 static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Installs the handler, once in the life of the process.
+/// Installs the handler, once per process.
 pub(super) fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: a `sigaction` is plain numbers, for which zeros are values.
+        // SAFETY: a `sigaction` consists of plain numbers, for which zeros are valid.
         let (mut ours, mut before): (libc::sigaction, libc::sigaction) =
             unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
         let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = on_sigbus;
         ours.sa_sigaction = handler as usize;
         ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-        // SAFETY: reads the present action into a place of ours.
+        // SAFETY: reads the current action into a local variable.
         if unsafe { libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) } != 0 {
             return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
         }
-        // Before ours can run.
+        // Set before our handler can run.
         let _ = PREVIOUS.set(before);
-        // SAFETY: the handler keeps to what is allowed in one (see there).
+        // SAFETY: the handler does only what a signal handler may (see there).
         if unsafe { libc::sigaction(libc::SIGBUS, &raw const ours, std::ptr::null_mut()) } != 0 {
             return Err(io::Error::last_os_error().raw_os_error().unwrap_or(0));
         }
@@ -163,8 +166,8 @@ pub(super) fn install() -> io::Result<()> {
 }
 
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel hands us both, valid until we return; `si_addr` is set for every SIGBUS
-    // that has a code above 0, and read only then.
+    // SAFETY: the kernel passes both pointers, valid until the return; `si_addr` is set for every
+    // SIGBUS with a code above 0, and read only then.
     let (code, address) = unsafe {
         let code = (*info).si_code;
         let from_kernel = code > 0;
@@ -176,12 +179,12 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
         (code, address.addr())
     };
     if code == libc::BUS_MCEERR_AO {
-        // Bad memory that nobody has touched: told again to who does.
+        // Bad memory that has not been accessed; an access reports it again.
         return;
     }
     let context_of = context.cast::<libc::ucontext_t>();
-    // SAFETY: the context of the interrupted thread, which is ours until we return. The register
-    // is changed only when it points into the routines above, whose exit it then is.
+    // SAFETY: the context of the interrupted thread is exclusively ours until the return. The
+    // register is changed only when it points into the routines above, whose exit it then gets.
     let recovered = code > 0
         && unsafe {
             let rip = &mut (*context_of).uc_mcontext.gregs[libc::REG_RIP as usize];
@@ -202,7 +205,7 @@ fn address_of(symbol: &'static u8) -> u64 {
     std::ptr::from_ref(symbol).addr() as u64
 }
 
-/// Not ours: the handler that was there before, or the default, which ends the process.
+/// Passes a foreign signal to the previous handler, or to the default, which ends the process.
 fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let previous = PREVIOUS.get();
     match previous.map(|previous| (previous.sa_sigaction, previous.sa_flags)) {
@@ -219,7 +222,7 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
             }
         }
         _ => {
-            // SAFETY: allowed in handlers. The instruction is tried again and ends the process.
+            // SAFETY: allowed in handlers. The instruction then faults again and ends the process.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }

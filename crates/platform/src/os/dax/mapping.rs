@@ -1,11 +1,11 @@
-//! A file in memory: a shared mapping, the slices that readers have of it, and stores into it.
+//! A file in memory: a shared mapping, the readers' slices of it, and stores into it.
 //!
-//! Invariants: memory of a mapping is touched by the routines of [`super::guard`], and by whoever
-//! has a slice; a slice lies within what the file was long when it was made, and keeps the mapping.
-//! Bytes under a slice never change: who would change or cut them calls [`Mapping::detach`] first,
-//! which gives the readers a private copy at the same addresses. So a slice is `&[u8]` to bytes that
-//! are never written again, however the file goes on. The exception is the medium itself going bad
-//! under a reader, see [`super::guard`].
+//! Invariants: only the routines of [`super::guard`] and the holders of slices access the memory of
+//! a mapping; a slice lies within the length of the file at its creation, and keeps the mapping
+//! alive. Bytes under a slice never change: code that changes or truncates them first calls
+//! [`Mapping::detach`], which gives the readers a private copy at the same addresses. So a slice is
+//! a `&[u8]` of bytes that are never written again, whatever happens to the file. The exception is
+//! a medium that fails under a reader, see [`super::guard`].
 #![allow(unsafe_code, reason = "mapped memory")]
 
 use std::io;
@@ -22,27 +22,30 @@ use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags};
 use super::guard;
 use super::table::{PAGE_BYTES, Registration};
 
-/// The first `len` bytes of a file, present or not.
+/// A mapping of the first `len` bytes of a file, present or not.
 pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
     registration: Registration,
-    /// Slices that live.
+    /// Number of live slices.
     slices: AtomicUsize,
-    /// No slice that lives ends behind this.
+    /// No live slice ends behind this.
     slices_end: AtomicU64,
-    /// From here on readers have a copy, and it is not the file any more.
+    /// From here on readers have a copy, which is no longer the file.
     detached_from: AtomicU64,
 }
 
-// SAFETY: the memory is the mapping's own until it drops; who may touch it when is said above, and
-// the counters are atomic.
+// SAFETY: the mapping owns the memory until it drops; the invariants above define who may access
+// it, and the counters are atomic.
 unsafe impl Send for Mapping {}
 // SAFETY: the same.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps a file. The part behind its end takes addresses only, and is there once the file is.
+    /// Maps a file.
+    ///
+    /// The part behind the end of the file takes only addresses, and becomes usable as the file
+    /// grows.
     pub(super) fn new(file: &OwnedFd, len: usize, writable: bool, sync: bool) -> io::Result<Self> {
         let len = len.max(1).next_multiple_of(PAGE_BYTES);
         let flags = if sync {
@@ -55,7 +58,7 @@ impl Mapping {
         } else {
             ProtFlags::READ
         };
-        // SAFETY: a mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a mapping at an address that the kernel chooses touches no memory of ours.
         let start = unsafe { rustix::mm::mmap(null_mut(), len, prot, flags, file, 0)? };
         let Some(start) = NonNull::new(start.cast::<u8>()) else {
             return Err(io::Error::other("mapped at address zero"));
@@ -70,52 +73,55 @@ impl Mapping {
                 detached_from: AtomicU64::new(u64::MAX),
             }),
             Err(error) => {
-                // SAFETY: mapped above, and nobody knows of it.
+                // SAFETY: mapped above, and not shared yet.
                 let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
                 Err(error)
             }
         }
     }
 
-    /// Bytes mapped.
+    /// Returns the mapped length in bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether something in it could not be read and is zeros now: it is of no more use, except to
-    /// those who have slices.
+    /// Returns true when a part of it could not be read and is now zeros.
+    ///
+    /// Only the holders of slices may still use the mapping.
     pub(super) fn is_damaged(&self) -> bool {
         self.registration.is_damaged()
     }
 
-    /// Stores `bytes`, whole cache lines, at `position`; durable when it returns, on the right
-    /// medium. The caller has seen to it that no slice is there (see [`Mapping::detach`]).
+    /// Stores `bytes`, whole cache lines, at `position`; on persistent memory they are durable when
+    /// it returns.
+    ///
+    /// The caller ensures that no slice is there (see [`Mapping::detach`]).
     pub(super) fn store(&self, position: usize, bytes: &[u8]) -> io::Result<()> {
         assert!(
             position <= self.len && bytes.len() <= self.len - position,
             "store beside"
         );
         debug_assert!(self.slices_end() <= position as u64, "store under a reader");
-        // SAFETY: within the mapping, which `&self` keeps; position and length are whole blocks
-        // (the file's callers); no slice is there, and nobody else has references.
+        // SAFETY: within the mapping, which `&self` keeps alive; position and length are whole
+        // blocks (the file's callers ensure it); there are no slices and no other references there.
         unsafe {
             let to = self.start.as_ptr().add(position);
             guard::store(to, bytes.as_ptr(), bytes.len())?;
         }
-        // A page that was replaced meanwhile has swallowed what was stored to it.
+        // A page that was replaced meanwhile has lost the bytes stored to it.
         if self.is_damaged() {
             return Err(guard::media_error());
         }
         Ok(())
     }
 
-    /// Copies bytes out into `target`.
+    /// Copies bytes into `target`.
     pub(super) fn load(&self, position: usize, target: &mut [u8]) -> io::Result<()> {
         assert!(
             position <= self.len && target.len() <= self.len - position,
             "load beside"
         );
-        // SAFETY: within the mapping, which `&self` keeps.
+        // SAFETY: within the mapping, which `&self` keeps alive.
         unsafe {
             let from = self.start.as_ptr().add(position);
             guard::load(target.as_mut_ptr(), from, target.len())?;
@@ -126,7 +132,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// A range without a copy, once every line of it was seen to be readable.
+    /// Returns a range without a copy, after checking that every line of it is readable.
     pub(super) fn slice(self: &Arc<Self>, range: Range<usize>) -> io::Result<Bytes> {
         assert!(
             range.start <= range.end && range.end <= self.len,
@@ -135,9 +141,9 @@ impl Mapping {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        // Counted first: from here on nobody stores there.
+        // Counted first: from now on nothing is stored there.
         let slice = Slice::of(self, range);
-        // SAFETY: within the mapping, which the slice keeps.
+        // SAFETY: within the mapping, which the slice keeps alive.
         unsafe { guard::probe(slice.start(), slice.len)? };
         if self.is_damaged() {
             return Err(guard::media_error());
@@ -145,7 +151,7 @@ impl Mapping {
         Ok(Bytes::from_owner(slice))
     }
 
-    /// Up to where there may be slices of the file itself; 0 when there are none.
+    /// Returns the end of the slices of the file itself; 0 without slices.
     pub(super) fn slices_end(&self) -> u64 {
         if self.slices.load(Ordering::Acquire) == 0 {
             return 0;
@@ -154,8 +160,10 @@ impl Mapping {
         end.min(self.detached_from.load(Ordering::Relaxed))
     }
 
-    /// Gives the readers of what is behind `position` a copy of it, at the addresses they know, so
-    /// that the file can change there. What follows in this mapping is not the file any more.
+    /// Gives the readers behind `position` a copy at the same addresses, so that the file can
+    /// change there.
+    ///
+    /// The rest of this mapping is then no longer the file.
     pub(super) fn detach(&self, position: u64) -> io::Result<()> {
         let end = usize::try_from(self.slices_end())
             .unwrap_or(self.len)
@@ -163,7 +171,7 @@ impl Mapping {
         let position = usize::try_from(position).unwrap_or(self.len);
         let from = position - position % PAGE_BYTES;
         let to = end.next_multiple_of(PAGE_BYTES);
-        // From the end, so that what is detached is always all that follows.
+        // From the end, so that the detached part always extends to the end.
         for at in (from..to).step_by(DETACH_BYTES).rev() {
             self.detach_range(at, to.min(at + DETACH_BYTES))?;
             self.detached_from.store(at as u64, Ordering::Relaxed);
@@ -175,21 +183,22 @@ impl Mapping {
         let len = to - from;
         let copy = Anonymous::new(len)?;
         for page in (0..len).step_by(PAGE_BYTES) {
-            // SAFETY: a page of the copy, which is ours alone, and one of the mapping.
+            // SAFETY: a page of the copy, which is exclusively ours, and one of the mapping.
             let copied = unsafe {
                 let target = copy.start.as_ptr().add(page);
                 guard::load(target, self.start.as_ptr().add(from + page), PAGE_BYTES)
             };
             if copied.is_err() {
-                // As the handler would do it: readers find zeros, and the mapping is marked.
+                // Like the handler: readers find zeros, and the mapping is marked.
                 self.registration.set_damaged();
             }
         }
         copy.replace(self.start.as_ptr().wrapping_add(from))
     }
 
-    /// Has the pages of a range there before they are stored to. Only saves time, so a failure is
-    /// nobody's error.
+    /// Makes the pages of a range present before stores to them.
+    ///
+    /// Only saves time, so a failure is ignored.
     pub(super) fn populate(&self, range: Range<usize>) {
         let from = range.start - range.start % PAGE_BYTES;
         let to = range.end.min(self.len);
@@ -206,14 +215,14 @@ const DETACH_BYTES: usize = 4 << 20;
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` at this length, detached pages included; every slice has kept
-        // the mapping, so there is none.
+        // SAFETY: mapped in `new` with this length, detached pages included; every slice keeps the
+        // mapping alive, so there are none.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "cannot unmap a file");
     }
 }
 
-/// A range that somebody reads.
+/// A range that a reader holds.
 struct Slice {
     mapping: Arc<Mapping>,
     position: usize,
@@ -222,7 +231,7 @@ struct Slice {
 
 impl Slice {
     fn of(mapping: &Arc<Mapping>, range: Range<usize>) -> Self {
-        // Made by the shard that owns the file, and only there; dropped anywhere.
+        // Only the shard that owns the file creates slices; any thread drops them.
         let end = range.end as u64;
         if mapping.slices.load(Ordering::Acquire) == 0 {
             mapping.slices_end.store(end, Ordering::Relaxed);
@@ -244,8 +253,8 @@ impl Slice {
 
 impl AsRef<[u8]> for Slice {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: within the mapping, which the slice keeps; every line of it could be read when
-        // the slice was made, and nobody writes there while it lives.
+        // SAFETY: within the mapping, which the slice keeps alive; every line was readable when the
+        // slice was created, and nothing writes there while it lives.
         unsafe { slice::from_raw_parts(self.start(), self.len) }
     }
 }
@@ -265,7 +274,7 @@ struct Anonymous {
 impl Anonymous {
     fn new(len: usize) -> io::Result<Self> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: memory at an address of the kernel's choice.
+        // SAFETY: new memory at an address that the kernel chooses.
         let start =
             unsafe { rustix::mm::mmap_anonymous(null_mut(), len, prot, MapFlags::PRIVATE)? };
         let start = NonNull::new(start.cast::<u8>());
@@ -273,11 +282,12 @@ impl Anonymous {
         Ok(Self { start, len })
     }
 
-    /// Puts it in the place of as many pages of a mapping, in one step: who reads there finds the
-    /// old page or this one.
+    /// Replaces the same number of pages of a mapping by this memory.
+    ///
+    /// The change is atomic: a reader finds the old page or this one.
     fn replace(self, at: *mut u8) -> io::Result<()> {
-        // SAFETY: the pages at `at` belong to the caller's mapping and hold the same bytes, so a
-        // reader of theirs notices nothing; this memory is nobody else's and goes there as it is.
+        // SAFETY: the pages at `at` belong to the caller's mapping and hold the same bytes, so
+        // their readers see no change; this memory has no other user and moves there unchanged.
         unsafe {
             let flags = MremapFlags::MAYMOVE;
             let start = self.start.as_ptr().cast();

@@ -1,8 +1,10 @@
-//! All mappings of the process, as the signal handler can look at them: a fixed table of atomics.
+//! All mappings of the process in a form that the signal handler can read: a fixed table of
+//! atomics.
 //!
-//! Invariants: a slot is written by who takes or frees it, under a lock that the handler does not
-//! know; its sequence is odd meanwhile, and the handler believes only a slot whose sequence was even
-//! and the same before and after. A mapping that somebody touches is alive, so its slot stands still.
+//! Invariants: only the owner of a slot writes it, under a lock that the handler does not take. The
+//! slot's sequence is odd during a write, and the handler trusts a slot only if its sequence was
+//! even and the same before and after the read. A mapping that is being accessed is alive, so its
+//! slot does not change. Not here: the handler (`os/dax/guard.rs`).
 #![allow(unsafe_code, reason = "replaces pages under readers")]
 
 use std::io;
@@ -11,21 +13,21 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Mappings at a time: as many as the kernel lets a process have, by default.
+/// Maximum number of mappings: the kernel's default limit per process.
 const MAPPINGS_MAX: usize = 65_536;
 
-/// The kernel's smallest page.
+/// The smallest page of the kernel.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-struct Slot {
+struct MappingSlot {
     sequence: AtomicU64,
     start: AtomicUsize,
     len: AtomicUsize,
     damaged: AtomicBool,
 }
 
-static SLOTS: [Slot; MAPPINGS_MAX] = [const {
-    Slot {
+static SLOTS: [MappingSlot; MAPPINGS_MAX] = [const {
+    MappingSlot {
         sequence: AtomicU64::new(0),
         start: AtomicUsize::new(0),
         len: AtomicUsize::new(0),
@@ -33,18 +35,18 @@ static SLOTS: [Slot; MAPPINGS_MAX] = [const {
     }
 }; MAPPINGS_MAX];
 
-/// Slots that were ever used; the handler looks no further.
+/// Number of slots ever used; the handler reads no further.
 static USED: AtomicUsize = AtomicUsize::new(0);
 
 static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
-/// A mapping's place in the table, free again when it drops.
+/// The slot of a mapping in the table; dropping it frees the slot.
 pub(super) struct Registration {
     slot: usize,
 }
 
 impl Registration {
-    /// Makes a mapping known to the handler.
+    /// Registers a mapping for the handler.
     pub(super) fn of(start: usize, len: usize) -> io::Result<Self> {
         let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
         let slot = match free.pop() {
@@ -62,12 +64,12 @@ impl Registration {
         Ok(Self { slot })
     }
 
-    /// Whether a page of it was replaced by zeros.
+    /// Returns true when a page of the mapping was replaced by zeros.
     pub(super) fn is_damaged(&self) -> bool {
         SLOTS[self.slot].damaged.load(Ordering::SeqCst)
     }
 
-    /// Notes that a page of it was replaced by zeros.
+    /// Records that a page of the mapping was replaced by zeros.
     pub(super) fn set_damaged(&self) {
         SLOTS[self.slot].damaged.store(true, Ordering::SeqCst);
     }
@@ -81,7 +83,7 @@ impl Drop for Registration {
     }
 }
 
-impl Slot {
+impl MappingSlot {
     fn set(&self, start: usize, len: usize) {
         self.sequence.fetch_add(1, Ordering::AcqRel);
         fence(Ordering::SeqCst);
@@ -101,20 +103,21 @@ impl Slot {
     }
 }
 
-/// Puts zeros in the place of the page at `address`; false when it is in no mapping of ours. Called
-/// by the signal handler: no locks, no memory.
+/// Replaces the page at `address` by zeros; returns false when it is in none of our mappings.
+///
+/// The signal handler calls this: no locks, no allocation.
 pub(super) fn replace_page(address: usize) -> bool {
     let used = USED.load(Ordering::Acquire).min(MAPPINGS_MAX);
     let Some(slot) = SLOTS[..used].iter().find(|slot| slot.holds(address)) else {
         return false;
     };
-    // First: who stores to the new page by mistake sees it afterwards.
+    // Set first, so that code that stores to the new page by mistake sees it afterwards.
     slot.damaged.store(true, Ordering::SeqCst);
     let page = address - address % PAGE_BYTES;
     let flags = MapFlags::PRIVATE | MapFlags::FIXED;
     let prot = ProtFlags::READ | ProtFlags::WRITE;
     let at = std::ptr::with_exposed_provenance_mut(page);
-    // SAFETY: the page belongs to a mapping of ours, which is alive because somebody touches it,
-    // and holds nothing that could be lost: it cannot be read. The call goes straight to the kernel.
+    // SAFETY: the page belongs to one of our mappings, which is alive because it is being accessed,
+    // and holds nothing that can be lost: it is unreadable. The call goes directly to the kernel.
     unsafe { rustix::mm::mmap_anonymous(at, PAGE_BYTES, prot, flags) }.is_ok()
 }

@@ -1,6 +1,6 @@
-//! Processors for which the routines of `guard.rs` are not written: the medium is refused.
+//! The replacement for `guard.rs` on processors without its routines: the medium is refused.
 //!
-//! Invariant: nothing is mapped, so nothing here but `install` is ever called.
+//! Invariant: nothing is mapped, so only `install` is ever called. Not here: emulation.
 #![allow(unsafe_code, reason = "has the signatures of the real ones")]
 
 use std::io;

@@ -1,7 +1,8 @@
-//! Requests under way: what they own, who waits, what came of them.
+//! Requests in flight: what they own, their waiters and their results.
 //!
-//! States of a slot: waiting -> completed -> taken; or waiting -> abandoned -> gone with the
-//! completion. Invariant: what a request owns leaves its slot only after the completion.
+//! States of a slot: waiting -> completed -> taken; or waiting -> abandoned -> free with the
+//! completion. Invariant: what a request owns leaves its slot only after the completion. Not here:
+//! the ring.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::buf::AlignedBuf;
 use crate::os::lanes::Places;
 use crate::os::turns::Turn;
 
-/// Everything the kernel may touch on behalf of a request.
-pub(super) struct Kept {
+/// Everything that the kernel may access for a request.
+pub(super) struct RequestResources {
     _file: Arc<OwnedFd>,
     parts: Vec<Bytes>,
     vector: Box<[Part]>,
@@ -30,7 +31,7 @@ pub(super) struct Part {
     len: usize,
 }
 
-impl Kept {
+impl RequestResources {
     pub(super) fn file(file: &Arc<OwnedFd>, places: Places) -> Self {
         Self {
             _places: places,
@@ -66,7 +67,7 @@ impl Kept {
         }
     }
 
-    /// The parts as the kernel wants them; valid as long as this is.
+    /// Returns the parts as the kernel expects them; valid as long as `self`.
     pub(super) fn vector(&self) -> (*const Part, u32) {
         debug_assert_eq!(self.parts.len(), self.vector.len());
         let count = u32::try_from(self.vector.len()).unwrap_or(u32::MAX);
@@ -78,7 +79,7 @@ impl Kept {
     }
 }
 
-/// Names a slot.
+/// Identifies a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Key(usize);
 
@@ -92,25 +93,33 @@ impl Key {
     }
 }
 
-enum Slot {
+enum RequestSlot {
     Free,
-    Waiting { kept: Kept, waker: Option<Waker> },
-    Abandoned { _kept: Kept },
-    Completed { result: i32, kept: Kept },
+    Waiting {
+        kept: RequestResources,
+        waker: Option<Waker>,
+    },
+    Abandoned {
+        _kept: RequestResources,
+    },
+    Completed {
+        result: i32,
+        kept: RequestResources,
+    },
 }
 
-/// All slots; freed ones are used again.
+/// All slots; free ones are reused.
 #[derive(Default)]
 pub(super) struct Slots {
-    slots: Vec<Slot>,
+    slots: Vec<RequestSlot>,
     free: Vec<usize>,
 }
 
-/// What a completion leaves to be done outside of all borrows.
+/// Work after a completion that must run outside of all borrows.
 #[derive(Default)]
 pub(super) struct LeftOver {
     waker: Option<Waker>,
-    abandoned: Option<Slot>,
+    abandoned: Option<RequestSlot>,
 }
 
 impl LeftOver {
@@ -123,8 +132,8 @@ impl LeftOver {
 }
 
 impl Slots {
-    pub(super) fn insert(&mut self, kept: Kept) -> Key {
-        let slot = Slot::Waiting { kept, waker: None };
+    pub(super) fn insert(&mut self, kept: RequestResources) -> Key {
+        let slot = RequestSlot::Waiting { kept, waker: None };
         if let Some(index) = self.free.pop() {
             self.slots[index] = slot;
             return Key(index);
@@ -133,27 +142,27 @@ impl Slots {
         Key(self.slots.len() - 1)
     }
 
-    fn take(&mut self, key: Key) -> Slot {
+    fn take(&mut self, key: Key) -> RequestSlot {
         self.free.push(key.0);
-        std::mem::replace(&mut self.slots[key.0], Slot::Free)
+        std::mem::replace(&mut self.slots[key.0], RequestSlot::Free)
     }
 
-    pub(super) fn poll(&mut self, key: Key, by: &Waker) -> Poll<(i32, Kept)> {
-        if let Slot::Waiting { waker, .. } = &mut self.slots[key.0] {
+    pub(super) fn poll(&mut self, key: Key, by: &Waker) -> Poll<(i32, RequestResources)> {
+        if let RequestSlot::Waiting { waker, .. } = &mut self.slots[key.0] {
             *waker = Some(by.clone());
             return Poll::Pending;
         }
         match self.take(key) {
-            Slot::Completed { result, kept } => Poll::Ready((result, kept)),
+            RequestSlot::Completed { result, kept } => Poll::Ready((result, kept)),
             _ => unreachable!("only who waits polls"),
         }
     }
 
-    /// Nobody waits any more.
+    /// Marks that the waiter of a request is gone.
     pub(super) fn abandon(&mut self, key: Key) -> LeftOver {
-        match std::mem::replace(&mut self.slots[key.0], Slot::Free) {
-            Slot::Waiting { kept, .. } => {
-                self.slots[key.0] = Slot::Abandoned { _kept: kept };
+        match std::mem::replace(&mut self.slots[key.0], RequestSlot::Free) {
+            RequestSlot::Waiting { kept, .. } => {
+                self.slots[key.0] = RequestSlot::Abandoned { _kept: kept };
                 LeftOver::default()
             }
             unwanted => {
@@ -167,22 +176,24 @@ impl Slots {
     }
 
     pub(super) fn complete(&mut self, key: Key, result: i32) -> LeftOver {
-        match std::mem::replace(&mut self.slots[key.0], Slot::Free) {
-            Slot::Waiting { kept, waker } => {
-                self.slots[key.0] = Slot::Completed { result, kept };
+        match std::mem::replace(&mut self.slots[key.0], RequestSlot::Free) {
+            RequestSlot::Waiting { kept, waker } => {
+                self.slots[key.0] = RequestSlot::Completed { result, kept };
                 LeftOver {
                     waker,
                     abandoned: None,
                 }
             }
-            abandoned @ Slot::Abandoned { .. } => {
+            abandoned @ RequestSlot::Abandoned { .. } => {
                 self.free.push(key.0);
                 LeftOver {
                     waker: None,
                     abandoned: Some(abandoned),
                 }
             }
-            Slot::Free | Slot::Completed { .. } => unreachable!("one completion per request"),
+            RequestSlot::Free | RequestSlot::Completed { .. } => {
+                unreachable!("one completion per request")
+            }
         }
     }
 }

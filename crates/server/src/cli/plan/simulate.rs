@@ -1,31 +1,31 @@
-//! The bursts of an answer by the policy of tiers itself, beside the closed form.
+//! Simulates the bursts of an answer with the policy of tiers, beside the closed form.
 
 use std::fmt::Write as _;
 
 use ::plan::answer::{BurstAnswer, Chosen, Plan};
 use ::plan::mix::TierAnswer;
 use ::plan::quantity::{Seconds, significant};
-use storage::tier::fluid::{Cut, Fluid};
+use storage::tier::fluid::{Fluid, LogLayout};
 use storage::tier::policy::{PolicySettings, decide};
 
-/// A burst or a gap that lasts longer than this is not waited for.
+/// Longest burst or gap that is simulated.
 const SECONDS_MAX: f64 = 20_000.0;
 
-/// Segments of a tier are not simulated one by one beyond so many.
+/// Largest number of segments of a tier that are simulated one by one.
 const SEGMENTS_MAX: f64 = 400.0;
 
-/// What is simulated: one broker of an answer.
+/// One broker of an answer, to be simulated.
 struct Broker<'a> {
     burst: &'a BurstAnswer,
     fast: &'a TierAnswer,
     threshold: f64,
     segment: f64,
-    /// Megabytes a second into it, with copies.
+    /// Megabytes per second into the broker, with copies.
     peak: f64,
     base: f64,
 }
 
-/// What came of it.
+/// The result of the simulation.
 struct Simulated {
     lasted: f64,
     spilled: bool,
@@ -55,7 +55,7 @@ impl<'a> Broker<'a> {
         })
     }
 
-    /// The policy in balance at the threshold.
+    /// Returns the policy in balance at the threshold.
     fn settled(&self) -> anyhow::Result<Fluid> {
         let settings = PolicySettings {
             threshold: Some(self.threshold),
@@ -64,7 +64,7 @@ impl<'a> Broker<'a> {
             residency_ms: 1000,
             ..PolicySettings::DEFAULTS
         };
-        let cut = Cut {
+        let cut = LogLayout {
             logs: 4,
             segment_bytes: whole(self.segment),
         };
@@ -105,7 +105,8 @@ impl<'a> Broker<'a> {
     }
 }
 
-/// What the closed form and the policy say of one broker's burst and gap, and how full the first tier is meanwhile.
+/// Compares the closed form with the policy for one broker's burst and gap, and for how full the
+/// first tier gets.
 pub(super) fn beside(plan: &Plan) -> anyhow::Result<String> {
     let Some(chosen) = &plan.chosen else {
         return Ok(String::new());
@@ -145,7 +146,7 @@ pub(super) fn beside(plan: &Plan) -> anyhow::Result<String> {
     ];
     let mut text =
         "\nThe policy of tiers itself, on one broker     planned         simulated\n".to_owned();
-    // Writing to a text cannot fail.
+    // Writing to a `String` cannot fail.
     for (what, planned, seen) in rows {
         let _ = writeln!(text, "  {what:<42}  {planned:<14}  {seen}");
     }

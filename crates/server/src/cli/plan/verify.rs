@@ -1,4 +1,5 @@
-//! `forebay plan --verify`: runs the experiment of a plan through the bench, and compares.
+//! `forebay plan --verify`: runs the experiment of a plan through the bench, and compares the
+//! results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use anyhow::{Context as _, bail};
 use bench::outcome::{Outcome, Run};
 use bench::{report, runner};
 
-/// How a plan is to be proven.
+/// How to prove a plan.
 pub(super) struct Wanted<'a> {
     /// The part of rates and capacities.
     pub(super) scale: f64,
@@ -26,7 +27,7 @@ pub(super) struct Wanted<'a> {
     pub(super) binary: Option<&'a Path>,
 }
 
-/// Runs it; the code is a success when the plan holds.
+/// Runs the experiment; the code is a success when the plan holds.
 pub(super) fn run(
     wanted: &Wanted<'_>,
     plan: &Plan,
@@ -43,7 +44,7 @@ pub(super) fn run(
     );
     fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
     let results = fresh(&out)?;
-    // Beside the results: what is in them is the bench's.
+    // Beside the results directory, whose contents belong to the bench.
     let file = results.with_extension("toml");
     super::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
     let ended = runner::run(&arguments(wanted, &file, &results)?)?;
@@ -65,7 +66,7 @@ pub(super) fn run(
     })
 }
 
-/// A directory for results: they are never written over.
+/// Returns a new directory for results, which are never overwritten.
 fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
     (1..1000)
         .map(|number| out.join(format!("measured-{number}")))
@@ -73,7 +74,7 @@ fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
         .context("there are a thousand results already")
 }
 
-/// The arguments of `forebay bench run`, as if they had been typed.
+/// Returns the arguments of `forebay bench run`, as on a command line.
 fn arguments(wanted: &Wanted<'_>, file: &Path, results: &Path) -> anyhow::Result<runner::RunArgs> {
     let mut words = vec![
         "run".into(),

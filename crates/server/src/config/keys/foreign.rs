@@ -1,7 +1,8 @@
-//! Kafka's keys that mean nothing here, by the reason why. They are warned about, never refused.
+//! Kafka's keys that have no meaning here, grouped by the reason. They cause a warning, never an
+//! error.
 //!
-//! Names only: their values are not looked at. A key moves from here to the table when something
-//! honours it.
+//! Only names: their values are not checked. A key moves from here to the table when the broker
+//! implements it.
 
 use super::find;
 
@@ -154,8 +155,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Why a key of Kafka that is not in the table has no effect; `None` when Kafka has no such key
-/// either.
+/// Returns why a key of Kafka that is not in the table has no effect; `None` if Kafka has no such
+/// key.
 pub fn why_without_effect(name: &str) -> Option<&'static str> {
     if let Some(of_listener) = name.strip_prefix("listener.name.") {
         let (_, setting) = of_listener.split_once('.')?;

@@ -1,4 +1,4 @@
-//! Settings of the node itself and of topics whose creator left something open.
+//! Settings of the node itself, and of topics whose creator left something open.
 
 use super::Key;
 

@@ -1,5 +1,7 @@
-//! Settings of how usage is measured against quotas, and of what clients may push of their metrics. The
-//! quotas and subscriptions themselves are metadata.
+//! Settings of how usage is measured against quotas, and of how large a push of client metrics may
+//! be.
+//!
+//! The quotas and subscriptions themselves are metadata.
 
 use super::Key;
 

@@ -1,4 +1,4 @@
-//! The table agrees with itself.
+//! The table is consistent.
 
 use std::collections::HashSet;
 

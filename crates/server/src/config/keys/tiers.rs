@@ -1,7 +1,8 @@
-//! Settings of tiers: what there is, where, how much of it, and when segments move.
+//! Settings of tiers: their names, paths and capacities, and when segments move.
 //!
-//! `storage.tier.<name>.*` are families of keys, one member for each name in `storage.tiers`. The second half are the
-//! names that the two generations of Pafka had for the same; `resolved/tiers.rs` gives them their meaning.
+//! `storage.tier.<name>.*` are families of keys, one member for each name in `storage.tiers`. The
+//! second half are the names of the two generations of Pafka for the same settings;
+//! `resolved/tiers.rs` maps them.
 
 use broker::options::ConfigKind;
 

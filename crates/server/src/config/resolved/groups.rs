@@ -1,7 +1,7 @@
-//! What the group coordinator is told, and what the values must be to one another.
+//! Options of the group coordinator, and the rules between their values.
 
 use broker::group::assignor::Assignor;
-use broker::group::consumer::{Bounded, ConsumerOptions, MigrationPolicy};
+use broker::group::consumer::{BoundedValue, ConsumerOptions, MigrationPolicy};
 use broker::options::GroupOptions;
 
 use super::super::problem::Problem;
@@ -34,7 +34,7 @@ const ASSIGNMENT: Keys = Keys {
     max: "group.consumer.max.assignment.interval.ms",
 };
 
-/// Notes values that cannot hold together.
+/// Reports values that contradict each other.
 pub(super) fn check(values: &Values, problems: &mut Vec<Problem>) {
     for keys in [SESSION, HEARTBEAT, ASSIGNMENT] {
         for (low, high) in [
@@ -63,10 +63,13 @@ pub(super) fn check(values: &Values, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Bytes of groups that even a small machine has room for.
+/// Least bytes for groups, on a small machine too.
 const STATE_BYTES_LEAST: usize = 64 << 20;
 
-/// `memory` and `shards` are those of the machine: what groups keep may take an eighth of it, each shard its part.
+/// Returns the options of the group coordinator.
+///
+/// `memory` and `shards` are those of the machine: the state of groups may take an eighth of the
+/// memory, divided among the shards.
 pub(super) fn options(values: &Values, memory: usize, shards: usize) -> GroupOptions {
     let wait = |name| milliseconds(values.int(name));
     let protocols = values.list("group.coordinator.rebalance.protocols");
@@ -88,7 +91,7 @@ pub(super) fn options(values: &Values, memory: usize, shards: usize) -> GroupOpt
 }
 
 fn consumer_options(values: &Values) -> ConsumerOptions {
-    let bounded = |keys: Keys| Bounded {
+    let bounded = |keys: Keys| BoundedValue {
         value: narrow(values, keys.value),
         min: narrow(values, keys.min),
         max: narrow(values, keys.max),

@@ -1,6 +1,6 @@
-//! Which listeners are opened and what clients are told of them.
+//! Which listeners are opened, and the addresses that clients get for them.
 //!
-//! A listener of controllers is not opened: the controller is in this process. One that is opened
+//! A listener for controllers is not opened: the controller is in this process. An opened listener
 //! must be PLAINTEXT.
 
 use super::super::address::Address;
@@ -8,7 +8,7 @@ use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
 use crate::machine::Machine;
 
-/// Listeners to open, and under what address each is advertised, in the same order.
+/// Returns the listeners to open, and the advertised address of each, in the same order.
 pub(super) fn resolve(
     values: &Values,
     machine: &Machine,
@@ -37,7 +37,7 @@ pub(super) fn resolve(
     (listeners, advertised)
 }
 
-/// Warns of settings of listeners that are not there.
+/// Warns about settings of listeners that do not exist.
 pub(super) fn check_named(values: &Values, warnings: &mut Vec<Warning>) {
     let listeners = values.list("listeners");
     let listeners: Vec<_> = listeners
@@ -62,7 +62,7 @@ fn is_controllers(values: &Values, name: &str) -> bool {
         .any(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// Reads a list of addresses; each name may be there once.
+/// Reads a list of addresses, in which each name may occur once.
 fn addresses(values: &Values, key: &str, problems: &mut Vec<Problem>) -> Vec<Address> {
     let mut read: Vec<Address> = Vec::new();
     for text in values.list(key) {

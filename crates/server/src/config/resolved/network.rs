@@ -11,7 +11,7 @@ use super::super::values::Values;
 use super::{milliseconds, size, windows};
 use crate::machine::Machine;
 
-/// Least memory of answers, unless it is set.
+/// Least memory of responses, unless it is set.
 const ANSWERS_BYTES_MIN: usize = 64 << 20;
 
 /// Sockets, connections, request memory.
@@ -25,15 +25,15 @@ pub struct NetworkSettings {
     pub request_bytes_max: usize,
     /// Memory of all requests together. At least `request_bytes_max`.
     pub queued_bytes_max: usize,
-    /// Memory of all answers together.
+    /// Memory of all responses together.
     pub answers_bytes_max: usize,
     /// Connections waiting to be accepted.
     pub backlog: i32,
-    /// Who may connect, until the metadata says otherwise.
+    /// Limits on connections, until the metadata changes them.
     pub connections: ConnectionLimits,
-    /// Idle connections are closed after this; `None` never.
+    /// Time after which an idle connection is closed; `None` never.
     pub idle_max: Option<Duration>,
-    /// Requests and responses under way must make progress within this.
+    /// Requests and responses in progress must make progress within this time.
     pub stall_max: Duration,
 }
 

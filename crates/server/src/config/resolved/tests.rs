@@ -27,7 +27,7 @@ pub(super) fn settings(text: &str) -> Settings {
         .settings
 }
 
-/// The text of the one problem that `text` has.
+/// Checks that `text` has exactly this problem.
 pub(super) fn check_refused(text: &str, expect: &str) {
     let problems = resolve(text).expect_err(text);
     let said: Vec<_> = problems.iter().map(ToString::to_string).collect();

@@ -1,7 +1,9 @@
-//! Tiers from settings: ours by name, or those of either generation of Pafka, as one description.
+//! Tiers from settings, as one description: from our names, or from those of either generation of
+//! Pafka.
 //!
-//! Invariant: names and paths are unique, no path lies in another, every key of a tier belongs to a tier there is. It
-//! does not: look at the directories (what is there, what is mounted); that is found out when they are opened.
+//! Invariant: names and paths are unique, no path lies in another, and every key of a tier belongs
+//! to an existing tier. This module does not look at the directories (whether they exist or are
+//! mounted); opening them finds that out.
 
 use std::path::{Path, PathBuf};
 
@@ -20,11 +22,12 @@ pub struct TierSettings {
     pub tiers: Vec<TierOptions>,
     /// When segments move.
     pub policy: PolicySettings,
-    /// `log.pmem.pool.ratio` and `log.segment.bytes`: files made in advance, where the first tier is dax.
+    /// `log.pmem.pool.ratio` and `log.segment.bytes`: files made in advance, where the first tier
+    /// is dax.
     pub pool: PoolOptions,
 }
 
-/// The tiers that are set; `None`: plain log directories.
+/// Returns the tiers that are set; `None` for plain log directories.
 pub(super) fn resolve(values: &Values, problems: &mut Vec<Problem>) -> Option<TierSettings> {
     let names = values.list("storage.tiers");
     check_members(values, &names, problems);
@@ -102,7 +105,7 @@ fn our_tier(values: &Values, name: &str, problems: &mut Vec<Problem>) -> TierOpt
     }
 }
 
-/// Pafka's settings, both generations.
+/// Returns the tiers of Pafka's settings, both generations.
 fn of_channel_type(values: &Values, problems: &mut Vec<Problem>) -> Option<Vec<TierOptions>> {
     let given = |key: &str| values.is_given(key);
     match values.text("log.channel.type")? {
@@ -176,7 +179,7 @@ fn whole(dirs: &[&str]) -> Vec<PathOptions> {
     dirs.iter().map(path).collect()
 }
 
-/// Directories with the capacities under `key`: one for all, or one for each.
+/// Returns directories with the capacities under `key`: one for all, or one for each.
 fn paths(
     values: &Values,
     dirs: &[&str],
@@ -204,7 +207,7 @@ fn paths(
     paths
 }
 
-/// `whole`, `-1`, `80%`, `1234`, `10GB`, `10GiB`.
+/// Parses a capacity: `whole`, `-1`, `80%`, `1234`, `10GB`, `10GiB`.
 fn capacity(text: &str) -> Option<Capacity> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),
@@ -231,7 +234,7 @@ fn capacity(text: &str) -> Option<Capacity> {
     (bytes > 0).then_some(Capacity::Bytes(bytes))
 }
 
-/// Keys of tiers that are not in the list, most likely misspelt.
+/// Reports keys of tiers that `storage.tiers` does not name, most likely misspelt.
 fn check_members(values: &Values, names: &[&str], problems: &mut Vec<Problem>) {
     for (name, _) in values.given() {
         let Some(member) = keys::member_of(name) else {
@@ -270,7 +273,7 @@ fn check_paths(values: &Values, tiers: &[TierOptions], problems: &mut Vec<Proble
     }
 }
 
-/// The key that gave a tier its paths.
+/// Returns the key that gave a tier its paths.
 fn path_key(values: &Values, tier: &str, tiers: &[TierOptions]) -> String {
     let is_first = tiers.first().is_some_and(|first| &*first.name == tier);
     let by_name = format!("storage.tier.{tier}.paths");

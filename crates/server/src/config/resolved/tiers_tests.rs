@@ -17,13 +17,12 @@ fn two(text: &str) -> String {
     format!("{TWO}{text}")
 }
 
-/// `text`, after two tiers.
+/// Checks `text` after the settings of two tiers.
 fn check_refused_of_two(text: &str, expect: &str) {
     check_refused(&two(text), &format!("server.properties:4: {expect}"));
 }
 
-/// Name, medium, and paths with their capacities.
-/// Name, medium and paths of a tier.
+/// Name, medium, and paths with their capacities, of a tier.
 type Described = (String, Medium, Vec<(PathBuf, Capacity)>);
 
 fn described(settings: &TierSettings) -> Vec<Described> {

@@ -1,4 +1,4 @@
-//! Who gets memory, and who waits.
+//! Which frames get memory, and which wait.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -11,7 +11,7 @@ fn account(budget: &Budget, last: u8) -> Rc<Account> {
     budget.account(IpAddr::from([10, 0, 0, last]))
 }
 
-/// What the future says, polled once.
+/// Polls the future once.
 fn poll_once(waiting: &mut Waiting) -> Option<Taken> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
@@ -45,7 +45,7 @@ fn one_address_leaves_half_to_the_others() {
     let mut held: Vec<Taken> = Vec::new();
     held.extend(std::iter::from_fn(|| greedy.try_take(MIB)));
     held.extend(std::iter::from_fn(|| greedy.try_take(1000)));
-    // Small frames may go by what is free for large ones, too, but only by the address's half.
+    // Small frames may also use free memory of the large part, but only within the address's half.
     assert!(
         budget.used_bytes() <= 32 * MIB + 1000,
         "{}",

@@ -1,4 +1,4 @@
-//! Frames off a real socket, with a peer that takes its time.
+//! Frames from a real socket, with a slow peer.
 
 use std::future::poll_fn;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::budget::Budget;
 use super::*;
 
-/// Longer than what is read ahead, shorter than what sockets hold.
+/// Longer than the read-ahead, shorter than what sockets hold.
 const FRAME_BYTES: usize = 200_000;
 
 fn run(scenario: impl AsyncFnOnce(FrameReader, TcpStream, std::net::TcpStream)) {
@@ -30,7 +30,7 @@ fn account(bytes_max: usize) -> Rc<Account> {
     Budget::new(bytes_max, 1 << 20).account(Ipv4Addr::LOCALHOST.into())
 }
 
-/// The first `sent` bytes of a frame, its length included.
+/// Returns the first `sent` bytes of a frame, including its length.
 fn beginning(sent: usize) -> Vec<u8> {
     let mut bytes = i32::try_from(FRAME_BYTES).unwrap().to_be_bytes().to_vec();
     bytes.resize(sent, 7);
@@ -79,7 +79,7 @@ fn what_has_come_does_not_become_less_when_a_frame_waits_for_memory() {
         }
         let account = budget.account(Ipv4Addr::LOCALHOST.into());
         let mut reader = FrameReader::new(account, Buffers::new(1 << 20), 1 << 20);
-        // As much as the socket holds of one that is not read.
+        // As much as the socket holds while it is not read.
         let len = 100_000_i32;
         let all = PREFIX_BYTES + usize::try_from(len).unwrap();
         client.write_all(&i32::to_be_bytes(len)).unwrap();
@@ -216,7 +216,7 @@ fn others_have_their_turn_within_a_frame_that_comes_as_fast_as_it_is_read() {
         while reader.come_bytes(&socket) < (FRAME_BYTES + PREFIX_BYTES) as u64 {
             tokio::task::yield_now().await;
         }
-        // As after so many bytes.
+        // As after this many bytes.
         reader.since_turn = TURN_BYTES;
         let read_before = reader.read_bytes;
         let look = poll_fn(|cx| Poll::Ready(reader.poll_frame(cx, &socket).is_pending()));

@@ -1,9 +1,11 @@
-//! `SipHash`-2-4 with 128 bits of output: how the offset map knows a key without keeping it.
+//! `SipHash`-2-4 with 128 bits of output: how the offset map identifies a key without storing it.
 //!
-//! Two keys of the same hash would be taken for one, and the older record of the pair deleted, so the hash has to be
-//! one for which nobody can find such a pair: it is keyed with a secret that is drawn anew for each compaction, and by
-//! chance 100 million keys collide with a probability below 10^-22. (Kafka uses MD5 here, for which pairs can be made.)
-//! Ours rather than a crate's because it is forty lines that never change; checked against the authors' vectors.
+//! Two keys with the same hash would be taken for one, and the older record of the pair deleted, so
+//! it must be infeasible to construct such a pair: the hash is keyed with a secret that is drawn
+//! for each compaction, and by chance 100 million keys collide with a probability below 10^-22.
+//! (Kafka uses MD5 here, for which pairs can be made.)
+//! It is implemented here rather than in a crate because it is forty lines that never change;
+//! checked against the authors' vectors.
 
 /// A secret under which keys are hashed.
 #[derive(Clone, Copy, Debug)]
@@ -11,11 +13,11 @@ pub(super) struct KeyHash {
     pub(super) secret: [u64; 2],
 }
 
-struct State {
+struct SipHashState {
     v: [u64; 4],
 }
 
-impl State {
+impl SipHashState {
     fn round(&mut self) {
         let [mut a, mut b, mut c, mut d] = self.v;
         a = a.wrapping_add(b);
@@ -47,10 +49,10 @@ impl State {
 }
 
 impl KeyHash {
-    /// The hash of a key.
+    /// Returns the hash of a key.
     pub(super) fn of(&self, key: &[u8]) -> [u64; 2] {
         let [k0, k1] = self.secret;
-        let mut state = State {
+        let mut state = SipHashState {
             v: [
                 k0 ^ 0x736f_6d65_7073_6575,
                 k1 ^ 0x646f_7261_6e64_6f6d ^ 0xee,

@@ -1,35 +1,38 @@
 //! The newest offset of every key in a range of the log, in memory of a fixed size.
 //!
-//! Open addressing over slots of 24 bytes: the key's hash and its offset. It is filled once, front to back, and then
-//! asked; nothing is ever removed. When it is full the range ends there and the rest is for the next round.
+//! Open addressing over slots of 24 bytes: the key's hash and its offset. The map is filled once,
+//! front to back, and then only read; nothing is ever removed. When it is full, the range ends
+//! there and the rest is for the next round.
 //! Invariant: memory is that of the slots, whatever the keys.
 
 use wire::types::Offset;
 
 use super::key_hash::KeyHash;
 
-/// Bytes of a slot: as many words as follow.
+/// Bytes of a slot of `SLOT_WORDS` words.
 pub(super) const SLOT_BYTES: usize = 24;
-/// Two of the hash, and the offset plus one: 0 in a slot that is free.
+/// Two words of the hash, and the offset plus one, which is 0 in a free slot.
 const SLOT_WORDS: usize = 3;
 
 /// Keys and their newest offsets.
 pub(super) struct OffsetMap {
-    /// One allocation of zeroes, which the system gives page by page as they are touched.
+    /// One allocation of zeros, whose pages the system provides when they are touched.
     words: Vec<u64>,
     hash: KeyHash,
     keys: usize,
     keys_max: usize,
-    /// Everything up to here is in the map.
+    /// Everything up to this offset is in the map.
     latest: Offset,
 }
 
-/// No room for another key.
+/// The error when there is no room for another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Full;
 
 impl OffsetMap {
-    /// A map of at most `bytes_max` bytes of which `load_factor` is used, and no larger than `keys_wanted` need.
+    /// Makes a map of at most `bytes_max` bytes, no larger than `keys_wanted` need.
+    ///
+    /// At most `load_factor` of its slots are used.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -79,7 +82,7 @@ impl OffsetMap {
         Ok(())
     }
 
-    /// The newest offset of `key`.
+    /// Returns the newest offset of `key`.
     pub(super) fn newest(&self, key: &[u8]) -> Option<Offset> {
         let slot = self.slot_of(self.hash.of(key));
         // 0: the slot is free.
@@ -87,32 +90,32 @@ impl OffsetMap {
         i64::try_from(at).ok().map(Offset)
     }
 
-    /// Everything up to `offset` is in the map now.
+    /// Notes that everything up to `offset` is in the map.
     pub(super) fn cover(&mut self, offset: Offset) {
         self.latest = self.latest.max(offset);
     }
 
-    /// Everything up to here is in the map.
+    /// Returns the offset up to which everything is in the map.
     pub(super) fn latest(&self) -> Offset {
         self.latest
     }
 
-    /// Part of its memory that is used.
+    /// Returns the part of its memory that is used.
     #[allow(clippy::cast_precision_loss, reason = "a share")]
     pub(super) fn utilization(&self) -> f64 {
         self.keys as f64 / (self.words.len() / SLOT_WORDS).max(1) as f64
     }
 
-    /// Bytes of its slots.
+    /// Returns the bytes of its slots.
     pub(super) fn bytes(&self) -> usize {
         self.words.len() * 8
     }
 
-    /// The words of the slot that has the hash, or of the free one where it belongs.
+    /// Returns the first word of the slot that has the hash, or of the free one where it belongs.
     fn slot_of(&self, hash: [u64; 2]) -> usize {
         let slots = self.words.len() / SLOT_WORDS;
         let [first, second] = hash;
-        // The upper half of the product is below the number of slots, whatever that is.
+        // The upper half of the product is below the number of slots, for any number of slots.
         let start = (u128::from(first) * slots as u128) >> 64;
         let mut slot = usize::try_from(start).expect("it is below the number of slots");
         loop {

@@ -1,8 +1,8 @@
-//! The segment that a round is making: its data file as it grows, and its indexes.
+//! The segment that a round makes: its data file as it grows, and its indexes.
 //!
-//! The file is written from its front in blocks of one buffer, under a name that both we and Kafka remove at a start.
-//! As long as all that was added is the front of an existing segment, nothing is written at all: a segment that
-//! loses nothing stays where it is.
+//! The file is written from its front in blocks of one buffer, under a name that both this broker
+//! and Kafka remove at a start. As long as all that was added is the front of an existing segment,
+//! nothing is written: a segment that loses nothing stays where it is.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -21,11 +21,11 @@ use super::pace::Pace;
 use crate::error::{Error, Result};
 use crate::num::index;
 use crate::segment::naming::{Role, cleaned_path};
-use crate::segment::{File, Loaded, Segment};
+use crate::segment::{File, LoadedIndexes, Segment};
 
-/// A segment in the making.
+/// A segment that is being made.
 pub(super) struct Output<P: Platform> {
-    /// That of the first segment it is made of.
+    /// The folder of the first segment it is made of.
     folder: Rc<Path>,
     pub(super) base: Offset,
     indexes: Indexes,
@@ -33,24 +33,24 @@ pub(super) struct Output<P: Platform> {
     size: u64,
     /// The offset after the last batch.
     next: Offset,
-    /// The segment of which all that was added so far is the front.
+    /// The segment whose front equals all that was added so far.
     same_as: Option<Rc<Segment<P>>>,
     writer: Option<Writer<P>>,
     buffer_bytes: usize,
 }
 
-/// What was made.
-pub(super) struct Made {
+/// A segment that was made.
+pub(super) struct CompactedSegment {
     pub(super) folder: Rc<Path>,
     pub(super) base: Offset,
     pub(super) size: u64,
     /// The offset after its last batch.
     pub(super) next: Offset,
-    pub(super) loaded: Loaded,
+    pub(super) loaded: LoadedIndexes,
 }
 
 impl<P: Platform> Output<P> {
-    /// Nothing yet of what is made of `segments`.
+    /// Starts an empty output for what is made of `segments`.
     pub(super) fn new(log: &Log<P>, segments: &[Rc<Segment<P>>], buffer_bytes: usize) -> Self {
         let [first, ..] = segments else {
             unreachable!("a group has segments");
@@ -73,12 +73,12 @@ impl<P: Platform> Output<P> {
         }
     }
 
-    /// Bytes so far.
+    /// Returns the bytes so far.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The offset after the last batch so far.
+    /// Returns the offset after the last batch so far.
     pub(super) fn next(&self) -> Offset {
         self.next
     }
@@ -88,7 +88,7 @@ impl<P: Platform> Output<P> {
         self.aborted.append(txn);
     }
 
-    /// From here on it is no front of an existing segment: what was not written is.
+    /// Writes what was held back: from here on the output differs from the existing segment.
     pub(super) async fn differ(&mut self, log: &Log<P>, pace: &Pace<'_, P>) -> Result<()> {
         let Some(segment) = self.same_as.take() else {
             return Ok(());
@@ -141,12 +141,17 @@ impl<P: Platform> Output<P> {
         self.write(log, pace, batch).await
     }
 
-    /// Everything is durable, under names that say it is not in place; `None` when nothing was to be written.
-    pub(super) async fn finish(mut self, log: &Log<P>, pace: &Pace<'_, P>) -> Result<Option<Made>> {
+    /// Makes everything durable, under names of files not in place; `None` when nothing was to be
+    /// written.
+    pub(super) async fn finish(
+        mut self,
+        log: &Log<P>,
+        pace: &Pace<'_, P>,
+    ) -> Result<Option<CompactedSegment>> {
         if self.same_as.is_some() {
             return Ok(None);
         }
-        // An empty segment has a file, too.
+        // An empty segment also has a file.
         self.write(log, pace, &Bytes::new()).await?;
         if let Some(writer) = self.writer.take() {
             writer.finish(pace, self.size).await?;
@@ -165,12 +170,12 @@ impl<P: Platform> Output<P> {
             let written = log.store.disk().replace_file(&path, &bytes).await;
             written.map_err(Error::io("write", &path))?;
         }
-        Ok(Some(Made {
+        Ok(Some(CompactedSegment {
             folder: self.folder,
             base: self.base,
             size: self.size,
             next: self.next,
-            loaded: Loaded {
+            loaded: LoadedIndexes {
                 indexes: self.indexes,
                 aborted: self.aborted,
             },

@@ -1,9 +1,9 @@
-//! How fast a compaction goes: never for long without a yield, after the flushes of its shard, within its rate.
+//! The pace of a compaction: frequent yields, after the flushes of its shard, within its rate.
 //!
-//! It asks for one read or write at a time, of bounded size, and before each it lets the flushes that are under way
-//! finish, though not for ever: a shard that always flushes must not be one that is never compacted. What a batch takes to
-//! decompress and to compress is done on another thread where it is much: a batch of some kilobytes may be hundreds of
-//! megabytes.
+//! A round asks for one read or write of bounded size at a time. Before each it lets the flushes
+//! that are under way finish, though only for a bounded time: a shard that always flushes must
+//! still be compacted. Large batches are decompressed and compressed on another thread: a batch of
+//! some kilobytes may be hundreds of megabytes.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use platform::Platform;
 use platform::clock::Instant;
 use platform::task::{self, elsewhere};
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
-use wire::batch::retain::Opened;
+use wire::batch::retain::OpenedBatch;
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::TimestampMs;
 
@@ -21,11 +21,11 @@ use super::super::Log;
 use crate::error::{Error, Result};
 use crate::log::views::Compacting;
 
-/// Bytes of work after which others get their turn.
+/// Bytes of work after which the round yields.
 const STEP_BYTES: usize = 64 << 10;
-/// Bytes of records that are decompressed and compressed on the shard.
+/// Most bytes of records that are decompressed and compressed on the shard.
 const LITTLE_BYTES: usize = 256 << 10;
-/// How long flushes are given way to, each time, at most: so many looks, so long apart.
+/// Most waits of `GIVE_WAY_INTERVAL` for the flushes that are under way, at each step.
 const GIVE_WAY_LOOKS: usize = 4;
 const GIVE_WAY_INTERVAL: Duration = Duration::from_millis(1);
 
@@ -53,12 +53,14 @@ impl<'a, P: Platform> Pace<'a, P> {
         }
     }
 
-    /// Bytes read and written so far.
+    /// Returns the bytes read and written so far.
     pub(super) fn bytes(&self) -> (u64, u64) {
         (self.read.get(), self.written.get())
     }
 
-    /// Goes on after `read` and `written` bytes, of which each may be work beyond that; an error when the round is over.
+    /// Counts `read` and `written` bytes, and `work` bytes beyond that; yields when it is time.
+    ///
+    /// Returns an error when the round is over.
     pub(super) async fn step(&self, read: usize, written: usize, work: usize) -> Result<()> {
         self.read.set(self.read.get() + read as u64);
         self.written.set(self.written.get() + written as u64);
@@ -72,30 +74,30 @@ impl<'a, P: Platform> Pace<'a, P> {
         self.check()
     }
 
-    /// Has the records of a batch for looking at.
+    /// Opens the records of a batch.
     pub(super) async fn open(
         &self,
         batch: &Bytes,
-    ) -> Result<std::result::Result<Opened, BatchError>> {
+    ) -> Result<std::result::Result<OpenedBatch, BatchError>> {
         let is_plain =
             BatchHeader::parse(batch).is_some_and(|header| header.compression_code() == 0);
         if is_plain || batch.len() <= LITTLE_BYTES {
             let bytes_max = if is_plain { usize::MAX } else { LITTLE_BYTES };
-            match Opened::open(batch, bytes_max) {
-                // Broken or too much: that is seen when it is opened as a whole.
+            match OpenedBatch::open(batch, bytes_max) {
+                // Broken or too large: opening it as a whole shows which.
                 Err(BatchError::Decompress { .. }) => {}
                 opened => return Ok(opened),
             }
         }
         let batch = batch.clone();
-        let opened = elsewhere(move || Opened::open(&batch, DECOMPRESSED_BYTES_MAX));
+        let opened = elsewhere(move || OpenedBatch::open(&batch, DECOMPRESSED_BYTES_MAX));
         opened.await.ok_or(Error::Closed)
     }
 
-    /// The batch with those records that are kept.
+    /// Returns the batch with the kept records only.
     pub(super) async fn retain(
         &self,
-        opened: Opened,
+        opened: OpenedBatch,
         keep: Vec<bool>,
         horizon: Option<TimestampMs>,
     ) -> Result<std::result::Result<Bytes, BatchError>> {
@@ -106,7 +108,7 @@ impl<'a, P: Platform> Pace<'a, P> {
         retained.await.ok_or(Error::Closed)
     }
 
-    /// Goes on after some records of a batch were looked at, `walked` bytes since the last rest.
+    /// Yields after some records of a batch were examined, `walked` bytes since the last rest.
     pub(super) async fn walk(&self, walked: &mut usize, bytes: usize) -> Result<()> {
         *walked = walked.saturating_add(bytes);
         if *walked < STEP_BYTES {
@@ -115,7 +117,7 @@ impl<'a, P: Platform> Pace<'a, P> {
         self.step(0, 0, std::mem::take(walked)).await
     }
 
-    /// An error when the round is over.
+    /// Returns an error when the round is over.
     pub(super) fn check(&self) -> Result<()> {
         if Compacting(self.log).is_round_over(self.interruptions) {
             return Err(Error::Closed);
@@ -140,8 +142,8 @@ impl<'a, P: Platform> Pace<'a, P> {
         let now = self.log.store.clock().now();
         let ahead = due - now.duration_since(self.started).as_secs_f64();
         if ahead > 0.001 {
-            // In pieces, so that a log that is closed is not waited for.
-            // Bounded: between a thousandth and a tenth.
+            // In pieces, so that a log that is being closed need not wait.
+            // Bounded: between a thousandth and a tenth of a second.
             let ahead = Duration::from_secs_f64(ahead.min(0.1));
             self.log.store.clock().sleep(ahead).await;
         }

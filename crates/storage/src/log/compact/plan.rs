@@ -1,17 +1,18 @@
-//! What is to be compacted, decided by what is known of a log's segments: how much of it is dirty, up to where it may be
-//! compacted, whether that is due, and which segments become one.
+//! Decides what to compact from the facts about a log's segments: how much is dirty, up to where it
+//! may be compacted, whether that is due, and which segments become one.
 //!
-//! Pure; the terms are Kafka's: a log is *clean* up to where compaction has been, *dirty* from there up to what may not be
-//! compacted yet (the active segment, what is younger than the lag, what is not decided for every reader).
+//! Pure. The terms are Kafka's: a log is *clean* up to where compaction has been, and *dirty* from
+//! there up to what may not be compacted yet (the active segment, records younger than the lag,
+//! what is not decided for every reader).
 
 use std::ops::Range;
 
 use wire::types::Offset;
 
-/// No file and no offset within it goes beyond this.
+/// Largest distance of an offset from the base of its segment.
 const SEGMENT_SPAN_MAX: i64 = i32::MAX as i64;
 
-/// How a topic is to be compacted, named as Kafka's topic settings.
+/// How a topic is compacted; the names are those of Kafka's topic settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompactPolicy {
     /// `min.compaction.lag.ms`.
@@ -24,14 +25,14 @@ pub struct CompactPolicy {
     pub dirty_ratio_min_ppm: u32,
 }
 
-/// What is known of a segment.
+/// The facts about a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentFacts {
     pub(super) base: Offset,
     pub(super) next: Offset,
     pub(super) size: u64,
     pub(super) is_sealed: bool,
-    /// Its largest timestamp. Asked for only where a lag is set, as the next.
+    /// Its largest timestamp; like `first_ms`, only looked up where a lag is set.
     pub(super) largest_ms: Option<i64>,
     /// The timestamp of its first batch.
     pub(super) first_ms: Option<i64>,
@@ -40,9 +41,9 @@ pub(super) struct SegmentFacts {
 /// How dirty a log is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dirt {
-    /// It is clean below.
+    /// The log is clean below this offset.
     pub first_dirty: Offset,
-    /// From here on it may not be compacted yet.
+    /// From this offset on the log may not be compacted yet.
     pub first_uncleanable: Offset,
     /// Bytes of the segments that are clean.
     pub clean_bytes: u64,
@@ -53,7 +54,7 @@ pub struct Dirt {
 }
 
 impl Dirt {
-    /// The dirty part of what may be compacted, 0 to 1.
+    /// Returns the dirty part of what may be compacted, 0 to 1.
     #[allow(clippy::cast_precision_loss, reason = "a ratio")]
     pub fn ratio(&self) -> f64 {
         let all = self.clean_bytes.saturating_add(self.dirty_bytes);
@@ -64,7 +65,7 @@ impl Dirt {
         }
     }
 
-    /// Whether the log should be compacted now.
+    /// Returns true when the log should be compacted now.
     pub fn is_due(&self, policy: &CompactPolicy) -> bool {
         let is_dirty = self.dirty_bytes > 0 && self.first_dirty < self.first_uncleanable;
         let is_too_dirty = self.ratio() > f64::from(policy.dirty_ratio_min_ppm) / 1e6;
@@ -72,13 +73,13 @@ impl Dirt {
     }
 }
 
-/// The end of what any compaction may touch: what is not sealed, and what is not decided for every reader.
+/// Returns the end of what any compaction may touch: sealed, and decided for every reader.
 pub(super) fn undecided_from(segments: &[SegmentFacts], stable: Offset) -> Offset {
     let unsealed = segments.iter().find(|segment| !segment.is_sealed);
     unsealed.map_or(stable, |segment| segment.base.min(stable))
 }
 
-/// How dirty a log is that is clean below `first_dirty`.
+/// Returns how dirty a log is that is clean below `first_dirty`.
 pub(super) fn dirt(
     segments: &[SegmentFacts],
     first_dirty: Offset,
@@ -116,7 +117,7 @@ pub(super) fn dirt(
     }
 }
 
-/// Bounds of a segment that is made of others, in bytes.
+/// The bounds of a segment that is made of others, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
     pub(super) segment: u64,
@@ -125,7 +126,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// True when segments of so many bytes in all can be one, with its indexes.
+    /// Returns true when segments of `bytes` in all fit one segment with its indexes.
     fn fit(&self, bytes: u64) -> bool {
         // The larger of the two indexes has 12 bytes for each interval.
         let entries = bytes / u64::from(self.index_interval).max(100);
@@ -133,7 +134,7 @@ impl Limits {
     }
 }
 
-/// Which neighbours among the segments below `end` become one segment each.
+/// Returns which neighbours among the segments below `end` become one segment each.
 pub(super) fn groups(segments: &[SegmentFacts], end: Offset, limits: Limits) -> Vec<Range<usize>> {
     let count = segments
         .iter()
@@ -145,7 +146,8 @@ pub(super) fn groups(segments: &[SegmentFacts], end: Offset, limits: Limits) -> 
         let together = groups.last_mut().filter(|group| {
             let base = segments[group.start].base;
             let span = segment.next.since(base) - 1;
-            // Without batches, an end that is far away is no offset that an index would have to name.
+            // An empty segment has no offset that an index would have to name, however far away its
+            // end is.
             limits.fit(bytes.saturating_add(segment.size))
                 && (segment.size == 0 || span <= SEGMENT_SPAN_MAX)
         });
@@ -171,7 +173,9 @@ mod tests {
         dirty_ratio_min_ppm: 500_000,
     };
 
-    /// Segments of 100 offsets each of these sizes; the last one is active. Timestamps equal offsets.
+    /// Returns segments of 100 offsets each with these sizes, of which the last one is active.
+    ///
+    /// Timestamps equal offsets.
     fn segments(sizes: &[u64]) -> Vec<SegmentFacts> {
         let bases = (0..).map(|at| at * 100);
         let mut segments: Vec<_> = bases

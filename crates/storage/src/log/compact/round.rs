@@ -1,4 +1,8 @@
 //! One round of compaction, from the plan to the last segment in place.
+//!
+//! It fills the offset map, judges each batch, and writes what is left, one group of segments after
+//! the other.
+//! It does not: decide which segments become one (`plan.rs`), or give names (`swap.rs`).
 
 use std::rc::Rc;
 
@@ -13,10 +17,10 @@ use super::offset_map::OffsetMap;
 use super::output::Output;
 use super::pace::Pace;
 use super::plan::{self, Limits};
-use super::survival::{self, Left, Producers, Survival, Unjudged};
+use super::survival::{self, BatchRemainder, Producers, Survival, SurvivalError};
 use super::transactions::Transactions;
 use super::walk::Walk;
-use super::{CompactOptions, CompactPolicy, Compacted, Dirt};
+use super::{CompactOptions, CompactPolicy, CompactionRound, Dirt};
 use crate::error::{Error, Result};
 use crate::log::views::{Compacting, LogReader, LogTiers, Swapping};
 use crate::segment::naming::Role;
@@ -24,27 +28,27 @@ use crate::segment::{POSITION_MAX, Segment};
 
 /// Least and most bytes of one read or write.
 const BUFFER_BYTES: (usize, usize) = (16 << 10, 4 << 20);
-/// No position in a segment is beyond this.
+/// Largest segment: an index cannot hold a larger position.
 const SEGMENT_BYTES_MAX: u64 = POSITION_MAX;
 
-/// Why a batch has a header.
+/// Why a header can be parsed: the batch was encoded here.
 const WRITTEN_HERE: &str = "it was written here";
 
 type Segments<P> = [Rc<Segment<P>>];
 
-/// What one group of segments became, in bytes.
-struct Replaced {
+/// The bytes of one group of segments, before and after.
+struct ReplacedBytes {
     before: u64,
     after: u64,
 }
 
 impl<P: Platform> Compacting<'_, P> {
-    /// One round; an error when it cannot be finished, of whatever it was in the way.
+    /// Runs one round; returns an error, whatever its cause, when the round cannot be finished.
     pub(super) async fn round(
         self,
         policy: &CompactPolicy,
         options: &CompactOptions,
-    ) -> Result<Option<Compacted>> {
+    ) -> Result<Option<CompactionRound>> {
         let pace = Pace::new(self.0, options.bytes_per_second_max);
         Swapping(self.0).sweep_unfinished().await?;
         let now = self.store.clock().reading();
@@ -74,7 +78,7 @@ impl<P: Platform> Compacting<'_, P> {
         };
         let groups = plan::groups(&facts, end, limits);
         let first = segments.first().map_or(end, |first| first.base);
-        // Also those past the end of the round that lie in a segment which is written anew: its index names them.
+        // Those past the end of the round in a rewritten segment too: its index names them.
         let last = groups.last().and_then(|group| segments.get(group.end - 1));
         let below = last.map_or(end, |last| last.next());
         let aborted = self.aborted_transactions(first, below).await?;
@@ -99,7 +103,7 @@ impl<P: Platform> Compacting<'_, P> {
         }
         self.compaction.got_to(end, is_whole);
         let (bytes_read, bytes_written) = pace.bytes();
-        Ok(Some(Compacted {
+        Ok(Some(CompactionRound {
             from: dirt.first_dirty,
             to: end,
             bytes_before,
@@ -111,9 +115,12 @@ impl<P: Platform> Compacting<'_, P> {
         }))
     }
 
-    /// The segments after the last that cannot be read or replaced; true if that is all of them. What lies before it can
-    /// be left alone: the rest is compacted as ever, only that nothing goes that says what of it is deleted, and the
-    /// next round begins where this one did.
+    /// Returns the segments after the last one that cannot be read or replaced; true if that is
+    /// all.
+    ///
+    /// The segments before are skipped. The rest is compacted as usual, except that tombstones and
+    /// markers stay, which may concern records in the skipped part, and the next round begins where
+    /// this one did.
     pub(super) fn compactable(self) -> (Vec<Rc<Segment<P>>>, bool) {
         let segments = self.segments.all();
         let stays = |segment: &Rc<Segment<P>>| {
@@ -123,7 +130,9 @@ impl<P: Platform> Compacting<'_, P> {
         (segments.range(from..).cloned().collect(), from == 0)
     }
 
-    /// Whether a round over a part is worth its while: as any is, counted from where the last one ended.
+    /// Returns true when a round over a part is due.
+    ///
+    /// The rule is that of any round, counted from where the last one ended.
     fn is_part_due(
         self,
         facts: &[plan::SegmentFacts],
@@ -132,7 +141,7 @@ impl<P: Platform> Compacting<'_, P> {
     ) -> bool {
         let readable_from = facts.first().map_or(self.offsets.end(), |first| first.base);
         if readable_from > self.first_dirty() {
-            // What is dirty and cannot be read may hold the newest record of a key.
+            // The unreadable dirty part may hold the newest record of a key.
             return false;
         }
         let Some(end) = self.compaction.part_end.get() else {
@@ -142,7 +151,7 @@ impl<P: Platform> Compacting<'_, P> {
         dirt.is_due(policy)
     }
 
-    /// The newest offset of each key of the dirty part, as far as there is room.
+    /// Returns the newest offset of each key of the dirty part, as far as there is room.
     async fn newest(
         self,
         segments: &Segments<P>,
@@ -188,20 +197,20 @@ impl<P: Platform> Compacting<'_, P> {
                     Err(_full) => return Ok(map),
                 }
             }
-            // Gaps at its end have no records to miss.
+            // A gap at the end of a segment has no records.
             map.cover(segment.next().min(below).plus(-1));
         }
         Ok(map)
     }
 
-    /// Writes neighbours anew as one, and puts it in their place.
+    /// Rewrites neighbours as one, and puts it in their place.
     async fn compact_group(
         self,
         group: &Segments<P>,
         survival: &mut Survival<'_>,
         buffer_bytes: usize,
         pace: &Pace<'_, P>,
-    ) -> Result<Replaced> {
+    ) -> Result<ReplacedBytes> {
         let before: u64 = group
             .iter()
             .map(|segment| segment.size())
@@ -226,9 +235,9 @@ impl<P: Platform> Compacting<'_, P> {
                 }
                 let room = room_for_longer(output.size(), left_to_read);
                 match fitting(judged.left, batch.len(), room) {
-                    Left::Nothing => output.differ(self.0, pace).await?,
-                    Left::Same => output.add(self.0, pace, &header, &batch).await?,
-                    Left::Less(batch) => {
+                    BatchRemainder::Nothing => output.differ(self.0, pace).await?,
+                    BatchRemainder::Same => output.add(self.0, pace, &header, &batch).await?,
+                    BatchRemainder::Less(batch) => {
                         output.differ(self.0, pace).await?;
                         let header = BatchHeader::parse(&batch).expect(WRITTEN_HERE);
                         output.add(self.0, pace, &header, &batch).await?;
@@ -241,8 +250,9 @@ impl<P: Platform> Compacting<'_, P> {
             && group.len() > 1
             && output.next() <= base
         {
-            // A start that finishes the swap knows by the last offset which old segments it stands for: all, or
-            // a record of one that stays could come back without the tombstone in the next.
+            // A start that finishes the swap learns from the last offset which old segments the
+            // file replaces. It must be all of them: from one that stays, a record could come back
+            // without the tombstone in the next one.
             let batch = emptied(&header).map_err(|_| Error::Invalid {
                 reason: "an empty batch is longer than any",
             })?;
@@ -252,34 +262,38 @@ impl<P: Platform> Compacting<'_, P> {
         }
         let Some(made) = output.finish(self.0, pace).await? else {
             let after = before;
-            return Ok(Replaced { before, after });
+            return Ok(ReplacedBytes { before, after });
         };
         pace.check()?;
         let after = made.size;
         Swapping(self.0).put_in_place(group, made, pace).await?;
-        Ok(Replaced { before, after })
+        Ok(ReplacedBytes { before, after })
     }
 }
 
-/// A batch that has become longer (a horizon makes timestamps longer) stays as it is where a segment would outgrow what
-/// an index can say.
-fn fitting(left: Left, bytes: usize, room: u64) -> Left {
+/// Keeps a batch as it is where its longer form would make the segment outgrow its index.
+///
+/// A delete horizon makes timestamps longer.
+fn fitting(left: BatchRemainder, bytes: usize, room: u64) -> BatchRemainder {
     match left {
-        Left::Less(less) if less.len() > bytes && less.len() as u64 > room => Left::Same,
+        BatchRemainder::Less(less) if less.len() > bytes && less.len() as u64 > room => {
+            BatchRemainder::Same
+        }
         left => left,
     }
 }
 
-/// How much longer batches may become, when so much is written and so much is left to write. A file that came from
-/// elsewhere may be longer than a segment of ours: there is no room then.
+/// Returns by how much batches may grow, given the bytes written and the bytes left.
+///
+/// A file that came from elsewhere may be longer than a segment of ours: there is no room then.
 fn room_for_longer(written: u64, left: u64) -> u64 {
     SEGMENT_BYTES_MAX.saturating_sub(written.saturating_add(left))
 }
 
-fn why_not<F: DiskFile>(why: Unjudged, walk: &Walk<'_, F>) -> Error {
+fn why_not<F: DiskFile>(why: SurvivalError, walk: &Walk<'_, F>) -> Error {
     match why {
-        Unjudged::Damaged(error) => walk.damage(unreadable(&error)),
-        Unjudged::Over(error) => error,
+        SurvivalError::Damaged(error) => walk.damage(unreadable(&error)),
+        SurvivalError::Over(error) => error,
     }
 }
 

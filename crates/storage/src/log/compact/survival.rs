@@ -1,10 +1,11 @@
 //! What is left of a batch: the rule of compaction, one batch at a time, front to back.
 //!
-//! A record stays when no later one has its key, save that a tombstone stays no longer than its delete horizon, which the
-//! first compaction that meets it sets; records past the offset map stay as they are. Records of aborted transactions go.
-//! A marker whose transaction has left nothing gets a horizon, too, and goes after it. A batch that loses all of its records
-//! stays, without them, while it is the last of a producer that is known, whose sequence it holds, and at the end of
-//! what can be compacted, so that a reader near the end is told of an offset to go on from.
+//! A record stays when no later one has its key, except that a tombstone stays no longer than its
+//! delete horizon, which the first compaction that meets it sets; records past the offset map stay
+//! as they are. Records of aborted transactions go. A marker whose transaction has no records left
+//! also gets a horizon, and goes after it. A batch that loses all of its records stays, without
+//! them, while it is the last of a known producer, whose sequence it holds, and at the end of what
+//! can be compacted, so that a reader near the end gets an offset to continue from.
 //! Bytes in, bytes out, at the pace of the round.
 
 use std::collections::BTreeMap;
@@ -26,46 +27,46 @@ use crate::log::txn_index::AbortedTxn;
 
 /// What becomes of a batch.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Left {
+pub(super) enum BatchRemainder {
     /// Nothing.
     Nothing,
     /// It stays as it is.
     Same,
-    /// This instead.
+    /// This batch replaces it.
     Less(Bytes),
 }
 
-/// What is left of a batch, and what has to be said of it.
+/// What is left of a batch, and what has to be noted with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Judged {
-    pub(super) left: Left,
-    /// An aborted transaction that it ends, which readers have to be told of.
+pub(super) struct BatchVerdict {
+    pub(super) left: BatchRemainder,
+    /// The aborted transaction that it ends, which readers have to know of.
     pub(super) aborted: Option<AbortedTxn>,
-    /// Bytes that were looked at since the last rest.
+    /// Bytes examined since the last rest.
     pub(super) work_bytes: usize,
 }
 
 /// Why a batch is not judged.
-pub(super) enum Unjudged {
+pub(super) enum SurvivalError {
     /// It cannot be read.
     Damaged(BatchError),
     /// The round is over.
     Over(Error),
 }
 
-impl From<BatchError> for Unjudged {
+impl From<BatchError> for SurvivalError {
     fn from(error: BatchError) -> Self {
         Self::Damaged(error)
     }
 }
 
-impl From<Error> for Unjudged {
+impl From<Error> for SurvivalError {
     fn from(error: Error) -> Self {
         Self::Over(error)
     }
 }
 
-/// The last batch of each producer that is known.
+/// The last batch of each known producer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Producers(BTreeMap<ProducerId, (Option<Offset>, i16)>);
 
@@ -78,7 +79,8 @@ impl Producers {
         Self(known.iter().map(last).collect())
     }
 
-    /// True when the batch holds what is known of its producer: its last sequence, or the epoch of its last marker.
+    /// Returns true when the batch has its producer's last sequence, or the epoch of its last
+    /// marker.
     fn need(&self, header: &BatchHeader) -> bool {
         match self.0.get(&header.producer_id) {
             Some((Some(offset), _)) => header.last_offset() == *offset,
@@ -97,7 +99,7 @@ pub(super) struct Survival<'a> {
     pub(super) end: Offset,
     pub(super) now: Reading,
     pub(super) delete_retention_ms: i64,
-    /// Tombstones and markers may go: all that they speak of is here.
+    /// Tombstones and markers may go: all records that they concern are in the round.
     pub(super) removals: bool,
 }
 
@@ -108,7 +110,7 @@ impl Survival<'_> {
         pace: &Pace<'_, P>,
         header: &BatchHeader,
         batch: &Bytes,
-    ) -> Result<Judged, Unjudged> {
+    ) -> Result<BatchVerdict, SurvivalError> {
         if header.is_control() {
             self.judge_control(pace, header, batch).await
         } else {
@@ -121,25 +123,25 @@ impl Survival<'_> {
         pace: &Pace<'_, P>,
         header: &BatchHeader,
         batch: &Bytes,
-    ) -> Result<Judged, Unjudged> {
+    ) -> Result<BatchVerdict, SurvivalError> {
         let met = self.transactions.meet_control(header, marker_of(batch));
         let is_spent = met.is_spent && self.removals;
         let beyond = header.base_offset > self.map.latest();
         let horizon = header.delete_horizon();
         let left = if beyond || !is_spent {
-            Left::Same
+            BatchRemainder::Same
         } else if header.record_count == 0 {
             self.emptied(header)?
         } else if horizon.is_none() {
             let opened = pace.open(batch).await??;
             let keep = opened.keep_all();
-            Left::Less(pace.retain(opened, keep, Some(self.horizon())).await??)
+            BatchRemainder::Less(pace.retain(opened, keep, Some(self.horizon())).await??)
         } else if self.is_past(horizon) {
             self.emptied(header)?
         } else {
-            Left::Same
+            BatchRemainder::Same
         };
-        Ok(Judged {
+        Ok(BatchVerdict {
             left,
             aborted: met.ended.filter(|_| beyond || !is_spent),
             work_bytes: batch.len(),
@@ -151,15 +153,15 @@ impl Survival<'_> {
         pace: &Pace<'_, P>,
         header: &BatchHeader,
         batch: &Bytes,
-    ) -> Result<Judged, Unjudged> {
+    ) -> Result<BatchVerdict, SurvivalError> {
         let is_aborted = self.transactions.meet_records(header);
-        let judged = |left, work_bytes| Judged {
+        let judged = |left, work_bytes| BatchVerdict {
             left,
             aborted: None,
             work_bytes,
         };
         if header.base_offset > self.map.latest() {
-            return Ok(judged(Left::Same, 0));
+            return Ok(judged(BatchRemainder::Same, 0));
         }
         if is_aborted || header.record_count == 0 {
             return Ok(judged(self.emptied(header)?, 0));
@@ -182,7 +184,7 @@ impl Survival<'_> {
             kept += usize::from(stays);
             has_tombstones |= stays && !record.has_value;
         }
-        // All of the batch has to be compacted when its tombstones begin to count their time.
+        // All of the batch has to be compacted when the time of its tombstones begins.
         let sets_horizon = has_tombstones
             && header.delete_horizon().is_none()
             && header.last_offset() <= self.map.latest();
@@ -190,23 +192,23 @@ impl Survival<'_> {
         let left = if kept == 0 {
             self.emptied(header)?
         } else if kept == keep.len() && horizon.is_none() {
-            Left::Same
+            BatchRemainder::Same
         } else {
-            Left::Less(pace.retain(opened, keep, horizon).await??)
+            BatchRemainder::Less(pace.retain(opened, keep, horizon).await??)
         };
         Ok(judged(left, walked))
     }
 
-    /// What is left of a batch without its records.
-    fn emptied(&self, header: &BatchHeader) -> Result<Left, BatchError> {
+    /// Returns what is left of a batch without its records.
+    fn emptied(&self, header: &BatchHeader) -> Result<BatchRemainder, BatchError> {
         let is_last_of_producer = header.producer_id.0 >= 0 && self.producers.need(header);
         if !is_last_of_producer && header.next_offset() != self.end {
-            return Ok(Left::Nothing);
+            return Ok(BatchRemainder::Nothing);
         }
         if header.record_count == 0 {
-            return Ok(Left::Same);
+            return Ok(BatchRemainder::Same);
         }
-        emptied(header).map(Left::Less)
+        emptied(header).map(BatchRemainder::Less)
     }
 
     fn horizon(&self) -> TimestampMs {
@@ -219,8 +221,10 @@ impl Survival<'_> {
     }
 }
 
-/// Notes the records of a batch from `from` on in the map; the bytes that were looked at since the last rest, or [`Full`] when the map
-/// is, with all up to some record of the batch in it.
+/// Notes the records of a batch from `from` on in the map; returns the bytes examined since the
+/// last rest.
+///
+/// Returns [`Full`] when the map is full; then it has everything up to some record of the batch.
 pub(super) async fn note<P: Platform>(
     pace: &Pace<'_, P>,
     map: &mut OffsetMap,
@@ -228,7 +232,7 @@ pub(super) async fn note<P: Platform>(
     from: Offset,
     header: &BatchHeader,
     batch: &Bytes,
-) -> Result<Result<usize, Full>, Unjudged> {
+) -> Result<Result<usize, Full>, SurvivalError> {
     let mut walked = 0;
     if header.is_control() {
         transactions.meet_control(header, marker_of(batch));
@@ -253,7 +257,7 @@ pub(super) async fn note<P: Platform>(
 mod tests {
     use super::*;
     use wire::batch::builder::BatchBuilder;
-    use wire::batch::retain::Opened;
+    use wire::batch::retain::OpenedBatch;
     use wire::types::LeaderEpoch;
 
     #[test]
@@ -264,7 +268,7 @@ mod tests {
         let count = wire::batch::HEADER_BYTES - 4;
         batch[count..count + 4].copy_from_slice(&i32::MAX.to_be_bytes());
         let batch = Bytes::from(batch);
-        let opened = Opened::open(&batch, 1 << 20).unwrap();
+        let opened = OpenedBatch::open(&batch, 1 << 20).unwrap();
         let header = BatchHeader::parse(&batch).unwrap();
         assert_eq!(header.record_count, i32::MAX);
         let keep = opened.keep_all();

@@ -1,15 +1,16 @@
-//! Putting a segment in the place of those it was made of, so that whenever the power goes, the log is either of the two.
+//! Replaces segments by the one made of them, so that after a power loss at any moment the log is
+//! either the old or the new.
 //!
-//! Kafka's protocol, with a sync of the folder where Kafka leaves it to the file system:
-//! `.cleaned` (made, durable) -> `.swap`: from here on a start finishes it -> the old segments `.deleted` -> the final
-//! name, the data file last. A start that finds a `.cleaned` removes it, and any `.swap` from that offset on, because
-//! then nothing old has gone yet.
-//! Invariants: no other `.cleaned` is there when a segment goes; the old segments of a group are durably gone before the
-//! new one has its name, so that no two hold the same offset.
-//! A failure before the first old file goes is undone. Want of room after it is waited out for some seconds. What lasts, and
-//! any other failure, is final for the log where it happens at home; where it happens on another path, that path is out
-//! of use: what it does not let go of it owes, and a segment that it does not give its name to is offline until a start
-//! finishes it.
+//! Kafka's protocol, with a sync of the folder where Kafka leaves it to the file system: `.cleaned`
+//! (made, durable) -> `.swap`: from here on a start finishes it -> the old segments `.deleted` ->
+//! the final name, the data file last. A start that finds a `.cleaned` removes it, and any `.swap`
+//! from that offset on, because then no old file has gone yet.
+//! Invariants: no other `.cleaned` exists when a segment goes; the old segments of a group are
+//! durably gone before the new one has its name, so that no two hold the same offset.
+//! A failure before the first old file goes is undone. A lack of room after it is waited out for
+//! some seconds. A lasting one, and any other failure, is final for the log if it happens at home.
+//! On another path it takes that path out of use: the path owes what it does not release, and a
+//! segment that it does not name is offline until a start finishes it.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,10 +20,10 @@ use platform::disk::Disk;
 use wire::types::Offset;
 
 use super::super::files::remove;
-use super::super::open::notes::Owing;
-use super::output::Made;
+use super::super::open::notes::Debt;
+use super::output::CompactedSegment;
 use super::pace::Pace;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::views::{
     Debts, Flushing, LogCondition, LogFolders, LogReader, LogTiers, PathFailure, Rebuilding,
@@ -33,7 +34,7 @@ use crate::segment::naming::{
     CLEANED, Name, Role, SWAP, classify, cleaned_path, file_path, swap_path,
 };
 
-/// A segment's files, the data file last: while it has not its name, the start finishes the others, too.
+/// A segment's files, the data file last: until it has its name, a start finishes the others, too.
 const ROLES: [Role; 4] = [
     Role::OffsetIndex,
     Role::TimeIndex,
@@ -41,12 +42,15 @@ const ROLES: [Role; 4] = [
     Role::Log,
 ];
 
-/// How often a change of names is tried that finds no room: for ten seconds. Nothing else can be done with the log
-/// meanwhile but to append and to read.
+/// How often a rename that finds no room is tried: for ten seconds.
+///
+/// Meanwhile the log can only append and read.
 const TRIES_WITHOUT_ROOM: usize = 40;
 
 impl<P: Platform> Swapping<'_, P> {
-    /// Does what cannot stay undone here: names change although there is no room for it just now, as soon as there is some.
+    /// Repeats a rename that must not stay undone, for as long as there is no room for it.
+    ///
+    /// It gives up after `TRIES_WITHOUT_ROOM` attempts.
     pub(in crate::log) async fn insist<T>(
         self,
         mut attempt: impl AsyncFnMut() -> Result<T>,
@@ -54,7 +58,8 @@ impl<P: Platform> Swapping<'_, P> {
         for _ in 1..TRIES_WITHOUT_ROOM {
             match attempt().await {
                 Err(error)
-                    if error.kind() == Kind::Full && !LogCondition(self.0).is_beyond_repair() =>
+                    if error.kind() == FailureKind::Full
+                        && !LogCondition(self.0).is_beyond_repair() =>
                 {
                     self.store.clock().sleep(SHORTAGE_RETRY_INTERVAL).await;
                 }
@@ -64,14 +69,16 @@ impl<P: Platform> Swapping<'_, P> {
         attempt().await
     }
 
-    /// True when a start is to give a segment its name: nothing else is left of the records in it.
+    /// Returns true when a segment is offline until a start names it: its records have no other
+    /// file.
     fn is_unfinished(self, folder: &Rc<Path>, base: Offset) -> bool {
         let segments = self.segments.all();
         let mut there = segments.iter();
         there.any(|at| at.base == base && at.folder == *folder && at.offline().is_some())
     }
 
-    /// Removes what a compaction could not name of a segment that goes: a start would finish it, and bring it back.
+    /// Removes the `.swap` files of a segment that goes: a start would finish them and bring it
+    /// back.
     pub(in crate::log) async fn remove_swap(self, segment: &Segment<P>) -> Result<()> {
         if self.is_unfinished(&segment.folder, segment.base) {
             for role in ROLES.into_iter().rev() {
@@ -82,8 +89,10 @@ impl<P: Platform> Swapping<'_, P> {
         Ok(())
     }
 
-    /// Removes what rounds that came to nothing have left. Never of a log that failed, or of a segment without its name: a `.swap`
-    /// of it may be all that is left of the segments it was made of.
+    /// Removes what rounds without a result have left.
+    ///
+    /// It must not run on a failed log, and skips segments without their name: a `.swap` may be all
+    /// that is left of the segments it was made of.
     pub(super) async fn sweep_unfinished(self) -> Result<()> {
         let mut swept = false;
         let folders = LogFolders(self.0).folders().into_iter();
@@ -114,14 +123,14 @@ impl<P: Platform> Swapping<'_, P> {
     pub(super) async fn put_in_place(
         self,
         old: &[Rc<Segment<P>>],
-        made: Made,
+        made: CompactedSegment,
         pace: &Pace<'_, P>,
     ) -> Result<()> {
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
         pace.check()?;
         if self.run_of(old).is_none() {
-            // Retention was faster.
+            // Retention has deleted some of them.
             return Err(Error::Closed);
         }
         let next = old.last().map(|last| last.next());
@@ -142,7 +151,7 @@ impl<P: Platform> Swapping<'_, P> {
                 return Err(error);
             }
             Err(error) => {
-                // Its path failed before anything old had gone.
+                // Its path failed before any old file had gone.
                 PathFailure(self.0).fail_path(&error);
                 self.give_up(old, &made, &error).await;
                 return Err(error);
@@ -155,7 +164,7 @@ impl<P: Platform> Swapping<'_, P> {
                 if !self.is_home(&made.folder)
                     && (PathFailure(self.0).fail_path(&error) || error.is_exhausted()) =>
             {
-                // A start with the path finishes it.
+                // A start that can read the path finishes it.
                 (Vec::new(), Some(error))
             }
             Err(error) => {
@@ -168,9 +177,10 @@ impl<P: Platform> Swapping<'_, P> {
         unfinished.map_or(Ok(()), Err)
     }
 
-    /// Has it noted whether what was made has an index of aborted transactions. What is noted too little before the swap is
-    /// found by the indexes that are there.
-    async fn note_compacted(self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
+    /// Notes whether what was made has an index of aborted transactions.
+    ///
+    /// If the note lacks one, a start finds it by the index file.
+    async fn note_compacted(self, old: &[Rc<Segment<P>>], made: &CompactedSegment) -> Result<()> {
         let before = Rebuilding(self.0).noted_aborted();
         let mut noted = before.clone();
         noted.retain(|base| !old.iter().any(|segment| segment.base == *base));
@@ -183,9 +193,11 @@ impl<P: Platform> Swapping<'_, P> {
         Rebuilding(self.0).write_noted(&noted).await
     }
 
-    /// Nothing old has gone: the log stays as it was, and what was made goes, or is owed by a path that does not let it.
-    async fn give_up(self, old: &[Rc<Segment<P>>], made: &Made, error: &Error) {
-        // After a failed sync at home nobody knows what is there; a start finds out.
+    /// Gives up while no old file has gone: the log stays as it was.
+    ///
+    /// What was made is removed, or is owed by a path that does not release it.
+    async fn give_up(self, old: &[Rc<Segment<P>>], made: &CompactedSegment, error: &Error) {
+        // After a failed sync at home the content of the folder is not known; a start finds out.
         if !LogCondition(self.0).is_beyond_repair() {
             let at_home = self.is_home(&made.folder);
             let failed = LogTiers(self.0).is_on_failed_path(&made.folder);
@@ -195,10 +207,10 @@ impl<P: Platform> Swapping<'_, P> {
             } else if !swept {
                 PathFailure(self.0).fail_path(error);
                 let owed = Debts(self.0)
-                    .owe(Owing::Unmade, made.base, &made.folder)
+                    .owe(Debt::Unmade, made.base, &made.folder)
                     .await;
                 if let Err(error) = owed {
-                    // Home does not take it.
+                    // The debt cannot be noted at home.
                     self.fail(&error);
                 }
             }
@@ -208,9 +220,11 @@ impl<P: Platform> Swapping<'_, P> {
         }
     }
 
-    /// Takes the names from the segment in whose place and folder the new one comes, so that a folder which takes no
-    /// changes any more is found before anything has gone.
-    async fn unname_first(self, old: &[Rc<Segment<P>>], made: &Made) -> Result<()> {
+    /// Takes the names from the segment whose base and folder the new one gets, if it is not at
+    /// home.
+    ///
+    /// So a folder that takes no more changes is found before anything else has gone.
+    async fn unname_first(self, old: &[Rc<Segment<P>>], made: &CompactedSegment) -> Result<()> {
         let Some(first) = old.first().filter(|_| !self.is_home(&made.folder)) else {
             return Ok(());
         };
@@ -223,7 +237,7 @@ impl<P: Platform> Swapping<'_, P> {
         }
     }
 
-    /// Where `old` is in the log, if all of it still is, one after the other and sealed.
+    /// Returns where `old` is in the log, if all of it is still there, in sequence and sealed.
     fn run_of(self, old: &[Rc<Segment<P>>]) -> Option<usize> {
         let segments = self.segments.all();
         let first = old.first()?;
@@ -237,7 +251,8 @@ impl<P: Platform> Swapping<'_, P> {
         (same.count() == old.len() && at + old.len() < segments.len()).then_some(at)
     }
 
-    /// Whoever reads the old segments keeps on with their files and indexes, which lose their names.
+    /// Loads and opens the old segments: their readers keep the files and indexes that lose their
+    /// names.
     async fn hold_open(self, old: &[Rc<Segment<P>>]) -> Result<()> {
         for segment in old {
             segment.lend_names();
@@ -274,7 +289,8 @@ impl<P: Platform> Swapping<'_, P> {
         })
     }
 
-    /// Takes the names from the old segments and gives theirs to the new one; what is to be removed.
+    /// Takes the names from the old segments and gives theirs to the new one; returns the files to
+    /// be removed.
     async fn change_names(
         self,
         old: &[Rc<Segment<P>>],
@@ -322,7 +338,7 @@ impl<P: Platform> Swapping<'_, P> {
 
     async fn rename_if_there(self, role: Role, from: &Path, to: &Path) -> Result<()> {
         match self.store.disk().rename(from, to).await {
-            // Without aborted transactions there is no index of them.
+            // A segment without aborted transactions has no index of them.
             Err(error)
                 if error.kind() == std::io::ErrorKind::NotFound && role == Role::TxnIndex =>
             {
@@ -332,14 +348,14 @@ impl<P: Platform> Swapping<'_, P> {
         }
     }
 
-    /// The same for those who read from now on.
-    fn replace(self, old: &[Rc<Segment<P>>], made: Made, unfinished: Option<&Error>) {
+    /// Replaces the old segments in the list, for reads from now on.
+    fn replace(self, old: &[Rc<Segment<P>>], made: CompactedSegment, unfinished: Option<&Error>) {
         assert!(
             old.iter().all(|segment| segment.are_names_lent()),
             "their names were lent"
         );
         let charge = self.store.charge(&made.folder, made.size);
-        let Made {
+        let CompactedSegment {
             folder,
             base,
             size,

@@ -1,39 +1,41 @@
-//! Which transactions a compaction has met, front to back: whose records were aborted and go, and which markers have
-//! nothing left before them.
+//! The transactions that a compaction has met, front to back: whose records were aborted and go,
+//! and which markers have no records left before them.
 //!
-//! A marker may go only after a compaction that met no batch of its transaction any more; until then readers need it,
-//! and the transaction's entry in the index of aborted ones with it. Pure: told of each batch once, in order.
+//! A marker may go only after a compaction that met no batch of its transaction; until then readers
+//! need it, and with it the transaction's entry in the index of aborted ones. Pure: it is shown
+//! each batch once, in order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::batch::BatchHeader;
 use wire::types::ProducerId;
 
-use crate::log::producer_state::{EndMarker, Outcome};
+use crate::log::producer_state::{EndMarker, TransactionOutcome};
 use crate::log::txn_index::AbortedTxn;
 
 /// The transactions met so far.
 #[derive(Debug, Default)]
 pub(super) struct Transactions {
-    /// Aborted ones that have not begun yet, the last one first.
+    /// Aborted transactions that have not begun yet, the next one last.
     ahead: Vec<AbortedTxn>,
-    /// Aborted ones that have begun and not ended, and whether a batch of theirs was met.
+    /// Aborted transactions that have begun and not ended, and whether one of their batches was
+    /// met.
     aborted: BTreeMap<ProducerId, (AbortedTxn, bool)>,
     /// Producers with a batch of a transaction that was not aborted and has not ended.
     committed: BTreeSet<ProducerId>,
 }
 
-/// What a control batch is to readers.
+/// What a control batch means to readers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Met {
-    /// Nothing of its transaction was met: it is kept for the time being only.
+pub(super) struct MarkerMeaning {
+    /// No batch of its transaction was met: it is kept only until its delete horizon.
     pub(super) is_spent: bool,
     /// The aborted transaction that it ends.
     pub(super) ended: Option<AbortedTxn>,
 }
 
 impl Transactions {
-    /// `aborted` has all aborted transactions that have records in the range to come.
+    /// Takes all aborted transactions that have records in the range to come.
     pub(super) fn new(mut aborted: Vec<AbortedTxn>) -> Self {
         aborted.sort_by_key(|txn| std::cmp::Reverse((txn.first_offset, txn.last_offset)));
         aborted.dedup();
@@ -43,7 +45,7 @@ impl Transactions {
         }
     }
 
-    /// Meets a batch of records; true when its transaction was aborted.
+    /// Notes a batch of records; returns true when its transaction was aborted.
     pub(super) fn meet_records(&mut self, header: &BatchHeader) -> bool {
         self.begin(header);
         if !header.is_transactional() {
@@ -57,19 +59,24 @@ impl Transactions {
         false
     }
 
-    /// Meets a control batch; `marker` when its record is the end of a transaction.
-    pub(super) fn meet_control(&mut self, header: &BatchHeader, marker: Option<EndMarker>) -> Met {
+    /// Notes a control batch; `marker` is set when its record ends a transaction.
+    pub(super) fn meet_control(
+        &mut self,
+        header: &BatchHeader,
+        marker: Option<EndMarker>,
+    ) -> MarkerMeaning {
         self.begin(header);
         let (is_spent, ended) = match marker.map(|marker| marker.outcome) {
-            Some(Outcome::Abort) => match self.aborted.remove(&header.producer_id) {
+            Some(TransactionOutcome::Abort) => match self.aborted.remove(&header.producer_id) {
                 Some((txn, met)) => (!met, Some(txn)),
                 None => (true, None),
             },
-            Some(Outcome::Commit) => (!self.committed.remove(&header.producer_id), None),
-            // Without records, its transaction went before; other control records are nobody's to delete.
+            Some(TransactionOutcome::Commit) => (!self.committed.remove(&header.producer_id), None),
+            // An empty control batch is left of a transaction that went before; other control
+            // records are never deleted.
             None => (header.record_count == 0, None),
         };
-        Met { is_spent, ended }
+        MarkerMeaning { is_spent, ended }
     }
 
     fn begin(&mut self, header: &BatchHeader) {
@@ -115,7 +122,7 @@ mod tests {
         }
     }
 
-    const fn end(outcome: Outcome) -> EndMarker {
+    const fn end(outcome: TransactionOutcome) -> EndMarker {
         EndMarker {
             outcome,
             coordinator_epoch: 0,
@@ -126,11 +133,11 @@ mod tests {
     fn records_of_aborted_transactions_are_told_from_others_of_the_same_producer() {
         let mut met = Transactions::new(vec![aborted(1, 10, 12), aborted(1, 20, 22)]);
         assert!(!met.meet_records(&batch(1, 5)));
-        let marker = met.meet_control(&batch(1, 6), Some(end(Outcome::Commit)));
+        let marker = met.meet_control(&batch(1, 6), Some(end(TransactionOutcome::Commit)));
         assert_eq!((marker.is_spent, marker.ended), (false, None));
         assert!(met.meet_records(&batch(1, 10)));
         assert!(!met.meet_records(&batch(2, 11)));
-        let marker = met.meet_control(&batch(1, 12), Some(end(Outcome::Abort)));
+        let marker = met.meet_control(&batch(1, 12), Some(end(TransactionOutcome::Abort)));
         assert_eq!(
             (marker.is_spent, marker.ended),
             (false, Some(aborted(1, 10, 12)))
@@ -143,11 +150,11 @@ mod tests {
     fn a_marker_with_nothing_before_it_is_spent() {
         let mut met = Transactions::new(vec![aborted(1, 10, 12)]);
         assert!(
-            met.meet_control(&batch(1, 12), Some(end(Outcome::Abort)))
+            met.meet_control(&batch(1, 12), Some(end(TransactionOutcome::Abort)))
                 .is_spent
         );
         assert!(
-            met.meet_control(&batch(2, 13), Some(end(Outcome::Commit)))
+            met.meet_control(&batch(2, 13), Some(end(TransactionOutcome::Commit)))
                 .is_spent
         );
         assert!(!met.meet_control(&batch(2, 14), None).is_spent);

@@ -1,7 +1,7 @@
-//! Reading the batches of a sealed segment, each checked before anything is done with it.
+//! Reads the batches of a sealed segment, each checked before anything is done with it.
 //!
-//! Compaction writes a log anew, so it must not take over damage: format, order, length and CRC are those that recovery
-//! asks for, and the first that is wrong ends the walk with the place of it.
+//! Compaction rewrites a log, so it must not copy damage: it asks for the same format, order,
+//! length and CRC as recovery, and the first violation ends the walk with its position.
 
 use bytes::Bytes;
 use platform::disk::DiskFile;
@@ -10,7 +10,7 @@ use wire::batch::{self, BatchHeader};
 use wire::types::{LeaderEpoch, Offset};
 
 use crate::error::{Error, Result};
-use crate::segment::scan::{Expected, NO_BATCH, Scan};
+use crate::segment::scan::{ExpectedBatch, NO_BATCH, Scan};
 use crate::segment::stamps::WRONG_OFFSET;
 
 /// A walk over one segment.
@@ -18,14 +18,16 @@ pub(super) struct Walk<'a, F> {
     path: PathBuf,
     size: u64,
     scan: Scan<'a, F>,
-    expected: Expected,
-    /// Where the segment ends.
+    expected: ExpectedBatch,
+    /// The offset at which the segment ends.
     next: Offset,
 }
 
 impl<'a, F: DiskFile> Walk<'a, F> {
-    /// From `position`, the start of a batch, in the data file `path` of a segment that begins at `base` and ends
-    /// before `next`: a base offset is under no CRC, and one that has rotted upwards would hide what follows for good.
+    /// Starts at `position`, the start of a batch, in the data file `path`.
+    ///
+    /// The segment begins at `base` and ends before `next`. No CRC covers a base offset: one that
+    /// has rotted upwards would hide everything that follows.
     pub(super) fn new(
         file: &'a F,
         path: PathBuf,
@@ -33,7 +35,7 @@ impl<'a, F: DiskFile> Walk<'a, F> {
         (base, next): (Offset, Offset),
         window_bytes: usize,
     ) -> Self {
-        let expected = Expected {
+        let expected = ExpectedBatch {
             offset: base,
             gaps: true,
             epoch: LeaderEpoch(i32::MIN),
@@ -47,7 +49,7 @@ impl<'a, F: DiskFile> Walk<'a, F> {
         }
     }
 
-    /// The next batch, whole.
+    /// Returns the next batch, whole.
     pub(super) async fn next(&mut self) -> Result<Option<(BatchHeader, Bytes)>> {
         if self.scan.position() >= self.size {
             return Ok(None);
@@ -73,7 +75,7 @@ impl<'a, F: DiskFile> Walk<'a, F> {
         Ok(Some((header, batch)))
     }
 
-    /// What is wrong here.
+    /// Returns the error for damage at the current position.
     pub(super) fn damage(&self, reason: &'static str) -> Error {
         Error::Corrupt {
             path: self.path.clone(),

@@ -1,9 +1,11 @@
-//! Logs that nobody writes to hold no descriptor.
+//! Closes the files of idle logs: a log that takes no appends holds no descriptor.
 //!
-//! Every second the files of active segments are looked at. One that was not written to for a while is closed, the
-//! longest idle first where there are more than the bound; it is opened again by whoever needs it. Invariants: a file
-//! with bytes that are not durable is never closed; what was prepared for the next segment goes with it.
-//! It does not: touch sealed segments (`Store::note_loaded` bounds those), or mapped files, which are memory.
+//! Every second it looks at the files of active segments. A file that was not written to for a
+//! while is closed, the longest idle first where there are more than the bound; its next user opens
+//! it again. Invariants: a file with bytes that are not durable is never closed; the file prepared
+//! for the next segment goes with it.
+//! It does not: touch sealed segments (`Store::note_loaded` bounds those), or mapped files, which
+//! are memory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,10 +19,10 @@ use crate::log::views::{Flushing, LogCondition, Upkeeping};
 use crate::num::gauge;
 use crate::store::Store;
 
-/// Looks without an append after which a file is closed.
+/// Number of looks without an append after which a file is closed.
 const IDLE_LOOKS: u32 = 30;
 
-/// The same while the machine is short of descriptors.
+/// That number while the machine is short of descriptors.
 const SHORTAGE_LOOKS: u32 = 3;
 
 /// How long a log has been idle, in looks.
@@ -40,7 +42,7 @@ impl Default for Idle {
 }
 
 impl Idle {
-    /// Looks again; says for how many looks nothing was appended.
+    /// Looks again; returns for how many looks nothing was appended.
     fn look(&self, end: Offset) -> u32 {
         let looks = if self.end.replace(end) == end {
             self.looks.get().saturating_add(1)
@@ -53,7 +55,7 @@ impl Idle {
 }
 
 impl<P: Platform> Flushing<'_, P> {
-    /// For how many looks nothing was appended, if there is a file to be closed.
+    /// Returns for how many looks nothing was appended, if there is a file to be closed.
     fn idle_looks(self) -> Option<u32> {
         let looks = self.flush.idle.look(self.log_end_offset());
         let active = self.segments.active();
@@ -61,8 +63,9 @@ impl<P: Platform> Flushing<'_, P> {
         (active.open_file().is_some() && !mapped).then_some(looks)
     }
 
-    /// Closes the file of the active segment if all of it is durable and nobody is at it; else sees to it that it can be
-    /// closed later. True when it was closed.
+    /// Closes the file of the active segment if it is durable and unused; returns true if it did.
+    ///
+    /// Otherwise it starts what lets the file be closed later.
     fn close_idle_file(self) -> bool {
         let active = self.segments.active();
         let at_rest =
@@ -90,7 +93,7 @@ fn at_rest_but_prepared<P: Platform>(log: &Log<P>) -> bool {
 }
 
 impl<P: Platform> Store<P> {
-    /// Looks which logs are idle, and closes their files. Once a second.
+    /// Closes the files of idle logs; runs once a second.
     pub(crate) fn close_idle_files(&self) {
         let mut open: Vec<(u32, Rc<Log<P>>)> = self
             .logs()
@@ -114,7 +117,7 @@ impl<P: Platform> Store<P> {
         self.shared.metrics.open_files.inc_by(open - before);
     }
 
-    /// Lets go of files that nobody needs now: the machine is short of descriptors.
+    /// Closes files that are not needed now, because the machine is short of descriptors.
     pub(crate) fn close_unused_files(&self) {
         for log in self.logs() {
             let active = log.segments.active();

@@ -1,8 +1,9 @@
-//! Names of files that are not durable yet: which folders have to be synced before what follows counts.
+//! File names that are not durable yet: which folders have to be synced before what follows counts.
 //!
-//! A folder is synced by one caller at a time; who comes meanwhile waits, and finds that the sync was enough for it, or
-//! makes another. Invariants: a change counts as durable only after a sync that began after it; a folder whose sync
-//! failed is not synced again by this log. It does not: know files, or decide what has to be named.
+//! One caller at a time syncs a folder; a caller that comes meanwhile waits, and finds that the
+//! sync was enough for it, or makes another. Invariants: a change counts as durable only after a
+//! sync that began after it; this log does not sync a folder again whose sync failed. It does not:
+//! know files, or decide which have to be named.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -15,7 +16,7 @@ use platform::sync::Semaphore;
 use crate::error::{Error, Result};
 use crate::log::views::{Flushing, PathFailure};
 
-/// One folder's changes, counted.
+/// The counted changes of one folder.
 #[derive(Debug)]
 struct Changes {
     /// `None` is home.
@@ -24,11 +25,11 @@ struct Changes {
     durable: u64,
 }
 
-/// What has been renamed, made and removed in a log's folders.
+/// The renames, creations and removals in a log's folders.
 #[derive(Debug)]
 pub(crate) struct Names {
     changes: RefCell<Vec<Changes>>,
-    /// Whoever holds it syncs.
+    /// The holder syncs.
     turn: Semaphore,
 }
 
@@ -42,7 +43,7 @@ impl Default for Names {
 }
 
 impl Names {
-    /// A folder has changed, home if none is named, and must be synced before what follows counts.
+    /// Notes a change in a folder (`None` is home) that must be synced before what follows counts.
     pub(crate) fn note(&self, folder: Option<&Rc<Path>>) {
         let mut all = self.changes.borrow_mut();
         let known = all.iter_mut().find(|known| known.folder.as_ref() == folder);
@@ -57,7 +58,7 @@ impl Names {
         });
     }
 
-    /// A folder to be synced, and up to which change that would count.
+    /// Returns a folder to be synced, and up to which change that sync would count.
     fn next(&self) -> Option<(Option<Rc<Path>>, u64)> {
         let all = self.changes.borrow();
         let due = all.iter().find(|changes| changes.durable < changes.made);
@@ -74,15 +75,17 @@ impl Names {
         }
     }
 
-    /// True when there is nothing to be synced.
+    /// Returns true when there is nothing to be synced.
     pub(crate) fn are_durable(&self) -> bool {
         self.next().is_none()
     }
 }
 
 impl<P: Platform> Flushing<'_, P> {
-    /// Makes the names of new files durable. A failure latches the log, unless nothing that is still being written lies
-    /// in that folder: then it is its path's alone.
+    /// Makes the names of new files durable.
+    ///
+    /// A failure latches the log, unless no segment that is still being written lies in that
+    /// folder: then it concerns only the folder's path.
     pub(crate) async fn sync_names(self) -> Result<()> {
         let names = &self.flush.names;
         if names.are_durable() && names.turn.available_permits() > 0 {

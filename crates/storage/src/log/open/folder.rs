@@ -1,7 +1,8 @@
-//! What a log's folders hold: at home and, with tiers, in the folder of the same name on other paths.
+//! What a log's folders hold: at home and, with tiers, in the folder of the same name on other
+//! paths.
 //!
 //! `open/gather.rs` finds it out. Here are the result, and whose a folder on another path is.
-//! Files that nobody here has made are named in a warning and left alone.
+//! Files that this broker did not make are named in a warning and left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -13,46 +14,47 @@ use platform::disk::{Disk, Entry};
 use wire::types::{Offset, TopicId, TopicPartition, Uuid};
 
 use super::malformed;
-use super::notes::{Owed, Place};
+use super::notes::{DebtList, NotedPlace};
 use crate::checkpoint::partition_metadata;
 use crate::error::{Error, Result};
 use crate::segment::naming::{self, Name};
 use crate::store::Store;
 
-/// A seal writes the indexes so soon after it has cut the data file; a move writes them anew.
+/// Longest time from the cut of a data file to its indexes in a seal; a move writes them later.
 const SEAL_MS_MAX: i64 = 2_000;
 
-/// What there is of a log.
+/// What was found of a log.
 pub(in crate::log) struct Folder {
-    /// Its home.
+    /// The log's home.
     pub(in crate::log) path: Rc<Path>,
-    /// Each data file by base offset.
+    /// The data files by base offset.
     pub(in crate::log) logs: BTreeMap<Offset, DataFile>,
-    /// Producer snapshots; they are at home.
+    /// Producer snapshots, which are at home.
     pub(in crate::log) snapshots: Vec<Offset>,
-    /// Segments that are on a path which is not there, and where.
-    pub(in crate::log) absent: BTreeMap<Offset, Place>,
-    /// Folders with copies of them that do not count.
+    /// Segments on a path that is absent, and where.
+    pub(in crate::log) absent: BTreeMap<Offset, NotedPlace>,
+    /// Folders with copies of absent segments that do not count.
     pub(in crate::log) shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
-    /// What directories that are not there, or could not, owe.
-    pub(in crate::log) owed: BTreeMap<Offset, Owed>,
-    /// Those of which that could not be written.
+    /// What directories owe that are absent or could not pay.
+    pub(in crate::log) owed: BTreeMap<Offset, DebtList>,
+    /// The debts among these that could not be written.
     pub(in crate::log) unwritten: BTreeSet<Offset>,
-    /// There is a note of segments with an index of aborted transactions: which it names.
+    /// Whether there is a note of segments with an index of aborted transactions, and which it
+    /// names.
     pub(in crate::log) is_noted: bool,
     pub(in crate::log) noted: BTreeSet<Offset>,
-    /// Those, and those that such an index was found of.
+    /// The noted segments, and those for which such an index was found.
     pub(in crate::log) aborted: BTreeSet<Offset>,
     /// All folders that were read, with or without segments.
     pub(in crate::log) read: Vec<Rc<Path>>,
-    /// Something was set aside in one of them, before this start.
+    /// A file was set aside in one of them, before this start.
     pub(in crate::log) has_asides: bool,
-    /// What was set aside of segments elsewhere, by their base offsets.
+    /// Files of segments that were set aside elsewhere, by base offset.
     pub(in crate::log) asides: Vec<(Offset, PathBuf)>,
 }
 
 impl Folder {
-    /// Where its segments begin, of those that are not there, too.
+    /// Returns the base offsets of its segments, absent ones included.
     pub(in crate::log) fn bases(&self) -> Vec<Offset> {
         let mut bases: Vec<_> = self
             .logs
@@ -64,7 +66,7 @@ impl Folder {
         bases
     }
 
-    /// Home, and the others that have segments.
+    /// Returns home, and the other folders that have segments.
     pub(in crate::log) fn folders(&self) -> Vec<Rc<Path>> {
         let mut folders = vec![Rc::clone(&self.path)];
         for data in self.logs.values() {
@@ -75,8 +77,9 @@ impl Folder {
         folders
     }
 
-    /// Bytes of what was set aside in the folders, of which those elsewhere are noted. What cannot be listed now counts for
-    /// nothing.
+    /// Returns the bytes of what was set aside in the folders, and notes the files elsewhere.
+    ///
+    /// A folder that cannot be listed now counts as empty.
     pub(in crate::log) async fn count_asides<D: Disk>(&mut self, disk: &D) -> i64 {
         let mut bytes = 0_u64;
         for folder in &self.read {
@@ -102,14 +105,16 @@ impl Folder {
 pub(in crate::log) struct DataFile {
     pub(in crate::log) folder: Rc<Path>,
     pub(in crate::log) len: u64,
-    /// When it was last written to; a copy of it keeps that time.
+    /// When it was last written to; a copy keeps that time.
     pub(in crate::log) modified_ms: Option<i64>,
-    /// When its offset index was written: with its last batches, or when it came here.
+    /// When its offset index was written: with its last batches, or when the file came to this
+    /// folder.
     pub(in crate::log) indexed_ms: Option<i64>,
 }
 
 impl DataFile {
-    /// When it was sealed and when it came to its folder, as far as the times of its files tell.
+    /// Returns when it was sealed and when it came to its folder, as far as the times of its files
+    /// show.
     pub(in crate::log) fn ages(&self, now_ms: i64) -> (i64, i64) {
         let sealed_ms = self.modified_ms.map_or(now_ms, |ms| ms.min(now_ms));
         let indexed_ms = self.indexed_ms.map_or(sealed_ms, |ms| ms.min(now_ms));
@@ -119,50 +124,53 @@ impl DataFile {
     }
 }
 
-/// What there is in the place of a log's folder on another path.
+/// What is in the place of a log's folder on another path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::log) enum Claimed {
-    /// Its folder: it names the topic.
+pub(in crate::log) enum FolderClaim {
+    /// The log's folder: it names the topic.
     Ours,
-    /// Nothing any more: it was another topic's of the same name, and is out of the way now.
+    /// Nothing any more: it was the folder of another topic of the same name, and has been renamed.
     Nothing,
-    /// The log was at home there, and has moved: what is in it does not count, and all of it goes.
+    /// A former home of the log, which has moved: nothing in it counts, and all of it goes.
     OldHome,
 }
 
-/// Sees to it that a folder on another path names the topic, from now on if it names none, and is no log's home.
+/// Checks that a folder on another path names the topic, and is no log's home.
+///
+/// A folder that names no topic names this one from now on.
 pub(in crate::log) async fn claim<P: Platform>(
     store: &Store<P>,
     folder: &Path,
     partition: &TopicPartition,
     topic_id: TopicId,
-) -> Result<Claimed> {
+) -> Result<FolderClaim> {
     let disk = store.disk();
     let path = folder.join(partition_metadata::PART_FILE);
     let mut found = named_in(disk, &path).await?;
     if found.is_none() {
-        // A path of the fastest tier is a log directory: what is there may be a home, and of another topic.
+        // A path of the fastest tier is a log directory: the folder may be a home, also of another
+        // topic.
         found = named_in(disk, &folder.join(partition_metadata::FILE)).await?;
         if found == Some(topic_id) {
-            return Ok(Claimed::OldHome);
+            return Ok(FolderClaim::OldHome);
         }
     }
     let Some(found) = found else {
         let bytes = partition_metadata::encode(topic_id);
         let written = disk.replace_file(&path, &bytes).await;
         written.map_err(Error::io("write", &path))?;
-        return Ok(Claimed::Ours);
+        return Ok(FolderClaim::Ours);
     };
     if found == topic_id {
-        return Ok(Claimed::Ours);
+        return Ok(FolderClaim::Ours);
     }
     let aside = set_aside(store, folder, partition).await?;
     tracing::warn!(folder = %folder.display(), topic_id = %found, aside = %aside.display(),
         "segments of a topic that is no more have been set aside");
-    Ok(Claimed::Nothing)
+    Ok(FolderClaim::Nothing)
 }
 
-/// The topic that a file names; `None`: there is no such file.
+/// Returns the topic that a file names; `None` when there is no such file.
 async fn named_in<D: Disk>(disk: &D, path: &Path) -> Result<Option<TopicId>> {
     match disk.read_file(path).await {
         Ok(bytes) => Ok(Some(
@@ -173,7 +181,9 @@ async fn named_in<D: Disk>(disk: &D, path: &Path) -> Result<Option<TopicId>> {
     }
 }
 
-/// True for a folder on another path that is not the topic's, or may not be: nobody knows whose one is that cannot say so.
+/// Returns true for a folder on another path that is another topic's, or may be.
+///
+/// The owner of a folder is unknown when the file that names it cannot be read.
 pub(in crate::log) async fn is_of_other<D: Disk>(
     disk: &D,
     folder: &Path,
@@ -193,7 +203,7 @@ pub(in crate::log) async fn is_of_other<D: Disk>(
     false
 }
 
-/// Renames a folder that is in the way, as Kafka names strays. Nothing of it is lost.
+/// Renames a folder that is in the way, as Kafka names stray folders; nothing of it is lost.
 async fn set_aside<P: Platform>(
     store: &Store<P>,
     folder: &Path,

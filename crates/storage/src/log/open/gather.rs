@@ -1,13 +1,16 @@
-//! Gathering what there is of a log in its folders, with what was unfinished finished or removed.
+//! Gathers what there is of a log in its folders, and finishes or removes what was unfinished.
 //!
-//! In this order: what directories owe is paid; what a compaction was making is removed or put in place; of several
-//! copies the note at home says which counts; the notes are brought up to date.
-//! Invariants: a note goes only when its segment was found, or its directory was read and has it not; what does not
-//! count any more and cannot be removed is owed, durably, before anything depends on it; of copies that nobody noted the
-//! one with the most good batches stays, the younger of equals, the faster of those, and the others are set aside: home may be a backup,
-//! whose successor knows better. What nobody noted and begins within another segment is of a log that went on without
-//! it: it is set aside, too. Where a note says that a segment is, and it is there under that other name only, it counts again.
-//! Paths that do not answer are waited for, but not by a topic that was made in this life (`open/gather/listing.rs`).
+//! In this order: directories pay what they owe; what a compaction was making is removed or put in
+//! place; of several copies the note at home says which counts; the notes are brought up to date.
+//! Invariants: a note goes only when its segment was found, or its directory was read and does not
+//! have it. What no longer counts and cannot be removed is owed, durably, before anything depends
+//! on its absence. Of copies without a note, the one with the most good batches stays, of equals
+//! the younger, of those the faster; the others are set aside, because home may be a backup, and a
+//! later home may know better. A segment without a note that begins within another one is of a log
+//! that continued without it: it is set aside, too. Where a note names a segment that only exists
+//! set aside, it counts again.
+//! Paths that do not answer are waited for, except by a topic that was created since the broker
+//! started (`open/gather/listing.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -19,8 +22,8 @@ use platform::Platform;
 use platform::disk::{Disk, is_not_now};
 use wire::types::{Offset, TopicId, TopicPartition};
 
-use super::folder::{Claimed, DataFile, Folder, claim};
-use super::notes::{self, Notes, Owing, Place};
+use super::folder::{DataFile, Folder, FolderClaim, claim};
+use super::notes::{self, Debt, NotedPlace, Notes};
 use super::part::Part;
 use crate::checkpoint::meta_properties;
 use crate::error::{Error, Result};
@@ -37,38 +40,38 @@ mod swaps;
 mod twins;
 
 use copies::{after_base, sound_end_of};
-use listing::Listed;
+use listing::FolderListing;
 
 /// What is known so far.
 struct Gathering<'a, P: Platform> {
     store: &'a Store<P>,
     home: Rc<Path>,
-    /// Home first, then the paths that were read, the faster first.
+    /// Home first, then the paths that were read, the faster ones first.
     parts: Vec<Part>,
     /// Paths that were read, whether they have a folder of the log or not.
     read: Vec<Arc<TierPath>>,
     notes: Notes,
-    /// Notes that have their id in their name.
+    /// Base offsets whose note has its id in its name.
     named: Vec<Offset>,
-    /// Segments whose move to or from where the note says that they are was not ended.
+    /// Segments with an unfinished move to or from the directory that the note names.
     moving: Vec<Offset>,
-    absent: BTreeMap<Offset, Place>,
-    /// Folders with copies that do not count, of segments that are absent.
+    absent: BTreeMap<Offset, NotedPlace>,
+    /// Folders with copies of absent segments that do not count.
     shadows: BTreeMap<Offset, Vec<Rc<Path>>>,
-    /// What is owed of these could not be written.
+    /// Base offsets whose debts could not be written.
     unwritten: BTreeSet<Offset>,
 }
 
 /// Where a noted segment should be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Noted {
+enum NotedLocation {
     /// In this part.
     In(usize),
     /// On a path that was read and has no folder of the log.
     Nowhere,
     /// On a path that was not read.
     Unread,
-    /// In a directory that only an older version's note names, by a path that nobody knows.
+    /// In a directory that only an older version's note names, by an unknown path.
     Unsure,
 }
 
@@ -130,7 +133,8 @@ impl<P: Platform> Gathering<'_, P> {
     async fn read_notes(&mut self) -> Result<()> {
         let disk = self.store.disk();
         let (mut away, owed) = (self.parts[0].away.clone(), self.parts[0].owed.clone());
-        // One with its id in its name was written because the other could not be: it comes last and counts.
+        // A note with its id in its name was written because the other could not be: it comes last
+        // and counts.
         away.sort_by_key(|(_, id)| id.is_some());
         for (base, id) in away {
             let place = notes::read_away(disk, &self.home, base, id).await?;
@@ -146,7 +150,7 @@ impl<P: Platform> Gathering<'_, P> {
                 self.moving.push(base);
             }
             let owed = notes::owed_beside(away, owed);
-            // A note that was to go with it.
+            // The note should have gone together with this copy.
             if away.is_some_and(|place| notes::owes_copy(&owed, place)) {
                 self.remove_note(base).await?;
             }
@@ -155,23 +159,23 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// Reads the log's folder on a path, which was listed; one that cannot be read takes no more part.
+    /// Reads the log's folder on a path from its listing; a path that cannot be read is not used.
     async fn read_path(
         &mut self,
         path: &Arc<TierPath>,
-        (folder, listed): Listed,
+        (folder, listed): FolderListing,
         (partition, topic_id): (&TopicPartition, TopicId),
     ) -> Result<()> {
         let disk = self.store.disk();
         match listed {
             Ok(entries) => match claim(self.store, &folder, partition, topic_id).await {
-                Ok(Claimed::Ours) => {
+                Ok(FolderClaim::Ours) => {
                     let part = Part::tidy(disk, folder, Some(Arc::clone(path)), entries).await?;
                     self.parts.push(part);
                     self.read.push(Arc::clone(path));
                 }
-                Ok(Claimed::Nothing) => self.read.push(Arc::clone(path)),
-                Ok(Claimed::OldHome) => {
+                Ok(FolderClaim::Nothing) => self.read.push(Arc::clone(path)),
+                Ok(FolderClaim::OldHome) => {
                     tracing::info!(folder = %folder.display(), "the log is at home elsewhere: this folder of it is left alone");
                 }
                 Err(error @ Error::Corrupt { .. }) => {
@@ -181,8 +185,9 @@ impl<P: Platform> Gathering<'_, P> {
                 Err(error) if error.is_exhausted() => return Err(error),
                 Err(error) => fail(path, &error.to_string()),
             },
-            // Folders outlive their last segment, so one that is not there means that the path is not what it was; or, where
-            // the path's own file is still there, that somebody took this folder.
+            // A folder outlives its last segment, so a missing one means that the path is not what
+            // it was or, where the path's own file is still there, that the folder was removed from
+            // outside.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let mut noted = self.notes.away.values();
                 if !noted.any(|place| place.is(path, self.tiers())) {
@@ -201,8 +206,8 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// The part on the path that a note names.
-    fn noted(&self, place: &Place) -> Noted {
+    /// Returns the part on the path that a note names.
+    fn noted(&self, place: &NotedPlace) -> NotedLocation {
         let tiers = self.tiers();
         let is_it = |path: &Arc<TierPath>| place.is(path, tiers);
         let part = self
@@ -210,17 +215,17 @@ impl<P: Platform> Gathering<'_, P> {
             .iter()
             .position(|part| !part.is_lost && part.path.as_ref().is_some_and(is_it));
         if let Some(at) = part {
-            Noted::In(at)
+            NotedLocation::In(at)
         } else if self
             .read
             .iter()
             .any(|path| is_it(path) && path.failed().is_none())
         {
-            Noted::Nowhere
+            NotedLocation::Nowhere
         } else if place.id(tiers).is_some() || self.known_paths().iter().any(is_it) {
-            Noted::Unread
+            NotedLocation::Unread
         } else {
-            Noted::Unsure
+            NotedLocation::Unsure
         }
     }
 
@@ -228,7 +233,8 @@ impl<P: Platform> Gathering<'_, P> {
         self.store.paths_away_from(&self.home)
     }
 
-    /// The folder that a failure is about, or else that in which something was tried, is not used; home must be.
+    /// Stops using the folder that a failure is about, or else the one that was tried; home is
+    /// required.
     fn lose_failed(&mut self, tried: usize, error: &Error) -> Result<()> {
         let path = error.path();
         let is_in = |part: &Part| path.is_some_and(|path| path.starts_with(part.folder()));
@@ -237,7 +243,7 @@ impl<P: Platform> Gathering<'_, P> {
         self.lose(at.unwrap_or(tried), error)
     }
 
-    /// A folder that could not be brought in order is not used, nor is its path; home must be.
+    /// Stops using a folder that could not be brought in order, and its path; home is required.
     fn lose(&mut self, at: usize, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
         let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
@@ -245,10 +251,11 @@ impl<P: Platform> Gathering<'_, P> {
         };
         fail(path, &error.to_string());
         part.is_lost = true;
-        let place = Place::of(path);
+        let place = NotedPlace::of(path);
         let lost = std::mem::take(&mut part.logs);
         for base in lost.into_keys() {
-            // What it owes did not count before, either; and nobody said of a copy that it counts because it is there.
+            // A copy that is owed did not count before, either; and a copy does not count merely
+            // because it exists.
             let counts_elsewhere = || self.parts.iter().any(|part| self.may_count(part, base));
             if !self.is_owed(base, &place) && !counts_elsewhere() {
                 self.notes.away.entry(base).or_insert(place.clone());
@@ -257,19 +264,19 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// True when the copy of a segment in a place is owed.
-    fn is_owed(&self, base: Offset, place: &Place) -> bool {
+    /// Returns true when a place owes its copy of a segment.
+    fn is_owed(&self, base: Offset, place: &NotedPlace) -> bool {
         let owed = self.notes.owed.get(&base);
         owed.is_some_and(|owed| notes::owes_copy(owed, place))
     }
 
-    /// True when a part has a copy of a segment that it does not owe.
+    /// Returns true when a part has a copy of a segment that it does not owe.
     fn may_count(&self, part: &Part, base: Offset) -> bool {
-        let place = part.path.as_deref().map(Place::of);
+        let place = part.path.as_deref().map(NotedPlace::of);
         part.logs.contains_key(&base) && !place.is_some_and(|place| self.is_owed(base, &place))
     }
 
-    /// A segment of a folder does not count any more and could not be removed from it.
+    /// Notes that a folder owes a segment that no longer counts and could not be removed.
     async fn owe(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
         let Some(path) = part.path.clone().filter(|_| !error.is_exhausted()) else {
@@ -277,8 +284,9 @@ impl<P: Platform> Gathering<'_, P> {
         };
         fail(&path, &error.to_string());
         part.forget(base);
-        match self.note_owed(base, Place::of(&path)).await {
-            // The note that rules it out is there. It is written before that goes, and a start needs no room.
+        match self.note_owed(base, NotedPlace::of(&path)).await {
+            // The note that rules the copy out exists. The debt is written before that note goes,
+            // and a start must not need room.
             Err(Error::Full { .. }) if self.notes.away.contains_key(&base) => {
                 self.unwritten.insert(base);
                 Ok(())
@@ -287,9 +295,9 @@ impl<P: Platform> Gathering<'_, P> {
         }
     }
 
-    async fn note_owed(&mut self, base: Offset, place: Place) -> Result<()> {
+    async fn note_owed(&mut self, base: Offset, place: NotedPlace) -> Result<()> {
         let owed = self.notes.owed.entry(base).or_default();
-        let owing = (Owing::Copy, place);
+        let owing = (Debt::Copy, place);
         if !owed.contains(&owing) {
             owed.push(owing);
         }
@@ -304,7 +312,7 @@ impl<P: Platform> Gathering<'_, P> {
         notes::remove_away(disk, &self.home, base, id).await
     }
 
-    /// The parts that have a segment.
+    /// Returns the parts that have a segment.
     fn holders(&self, base: Offset) -> Vec<usize> {
         let parts = self.parts.iter().enumerate();
         parts
@@ -333,8 +341,8 @@ impl<P: Platform> Gathering<'_, P> {
             let holders = self.holders(base);
             let noted = self.notes.away.get(&base).map(|place| self.noted(place));
             let (kept, is_sure) = match noted {
-                Some(Noted::In(at)) if holders.contains(&at) => (at, true),
-                Some(Noted::Unread) => {
+                Some(NotedLocation::In(at)) if holders.contains(&at) => (at, true),
+                Some(NotedLocation::Unread) => {
                     self.shadow(base, &holders);
                     return Ok(());
                 }
@@ -342,7 +350,8 @@ impl<P: Platform> Gathering<'_, P> {
                     Ok(Some(at)) => (at, false),
                     Ok(None) => return Ok(()),
                     Err(error) => {
-                        // What lies on a path that fails is absent, and the rest of the log is served.
+                        // Segments on a path that fails are absent, and the rest of the log is
+                        // served.
                         self.lose_failed(0, &error)?;
                         continue;
                     }
@@ -356,7 +365,8 @@ impl<P: Platform> Gathering<'_, P> {
         }
     }
 
-    /// What is owed and could not be paid does not count, though nobody knows where the right one is.
+    /// Leaves out copies that are owed and could not be paid, even if the right one's place is
+    /// unknown.
     fn shadow_owed(&mut self, base: Offset) {
         let holders = self.holders(base).into_iter();
         let owing: Vec<_> = holders
@@ -365,7 +375,7 @@ impl<P: Platform> Gathering<'_, P> {
         self.shadow(base, &owing);
     }
 
-    /// Takes a copy out of the log: one that a note rules out goes, any other is set aside.
+    /// Takes a copy out of the log: a copy that a note rules out goes, any other is set aside.
     async fn drop_copy(
         &mut self,
         base: Offset,
@@ -399,7 +409,9 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// What cannot be removed or set aside now does not take part; the next start meets it again. At home it must be possible.
+    /// Leaves out a segment that cannot be removed or set aside now; the next start meets it again.
+    ///
+    /// At home the change must succeed.
     fn leave_out(&mut self, at: usize, base: Offset, error: &Error) -> Result<()> {
         let part = &mut self.parts[at];
         let Some(path) = part.path.as_ref().filter(|_| !error.is_exhausted()) else {
@@ -410,7 +422,7 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// The note says that the segment is on a path that is not there: what else there is of it does not count.
+    /// Leaves out all copies of a segment whose note names a path that is absent.
     fn shadow(&mut self, base: Offset, holders: &[usize]) {
         for &at in holders {
             let part = &mut self.parts[at];
@@ -423,13 +435,14 @@ impl<P: Platform> Gathering<'_, P> {
         }
     }
 
-    /// Brings the notes up to date with what was found; what is noted and was not read is absent.
+    /// Brings the notes up to date with what was found; a noted segment that was not read is
+    /// absent.
     async fn settle_notes(&mut self) -> Result<()> {
         for (base, place) in self.notes.away.clone() {
             let noted = self.noted(&place);
             let holder = self.holders(base).first().copied();
             if let Some(path) = holder.and_then(|at| self.parts[at].path.clone()) {
-                let found = Place::of(&path);
+                let found = NotedPlace::of(&path);
                 if found != place || self.named.contains(&base) {
                     self.write_note(base, &found).await?;
                 }
@@ -438,9 +451,9 @@ impl<P: Platform> Gathering<'_, P> {
             let is_complete = self.tiers().is_some_and(TierTable::is_complete);
             // A path by another name may be the one that an old note means.
             let is_sure = place.id(self.tiers()).is_some() || is_complete;
-            let lacks = matches!(noted, Noted::In(_) | Noted::Nowhere) && is_sure;
+            let lacks = matches!(noted, NotedLocation::In(_) | NotedLocation::Nowhere) && is_sure;
             if lacks && let Some(other) = self.other_end(base) {
-                // Of a move that was not ended: there it is, if anywhere.
+                // Its move was not finished: it is at the other end, if anywhere.
                 self.write_note(base, &other).await?;
                 self.absent.insert(base, other);
                 continue;
@@ -449,9 +462,10 @@ impl<P: Platform> Gathering<'_, P> {
                 tracing::warn!(base = base.0, %place,
                     "the note of a segment is removed: the directory that it names was read, and has no such segment");
             }
-            // Without it, what is owed would be taken for all that is left of a segment that was deleted.
+            // Without the note, the copies that are owed would be taken for the rest of a segment
+            // that was deleted.
             let is_nowhere =
-                noted == Noted::Unsure && is_complete && !self.shadows.contains_key(&base);
+                noted == NotedLocation::Unsure && is_complete && !self.shadows.contains_key(&base);
             if holder.is_some() || lacks || is_nowhere {
                 self.remove_note(base).await?;
             } else {
@@ -464,7 +478,7 @@ impl<P: Platform> Gathering<'_, P> {
             let Some(path) = &part.path else { continue };
             let bases = part.logs.keys().copied();
             let bases = bases.filter(|base| !self.notes.away.contains_key(base));
-            unnoted.extend(bases.map(|base| (base, Place::of(path))));
+            unnoted.extend(bases.map(|base| (base, NotedPlace::of(path))));
         }
         for (base, place) in unnoted {
             self.write_note(base, &place).await?;
@@ -472,22 +486,22 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// The end of a move that could not be read, and which the note does not name.
-    fn other_end(&mut self, base: Offset) -> Option<Place> {
+    /// Takes the end of a move that could not be read, and which the note does not name.
+    fn other_end(&mut self, base: Offset) -> Option<NotedPlace> {
         let owed = self.notes.owed.get_mut(&base)?;
-        let at = owed.iter().position(|(owing, _)| *owing == Owing::Moving)?;
+        let at = owed.iter().position(|(owing, _)| *owing == Debt::Moving)?;
         Some(owed.remove(at).1)
     }
 
-    async fn write_note(&self, base: Offset, place: &Place) -> Result<()> {
+    async fn write_note(&self, base: Offset, place: &NotedPlace) -> Result<()> {
         match self.replace_note(base, place).await {
-            // What is there is found without it.
+            // A segment that is there is found without its note.
             Err(Error::Full { .. }) => Ok(()),
             written => written,
         }
     }
 
-    async fn replace_note(&self, base: Offset, place: &Place) -> Result<()> {
+    async fn replace_note(&self, base: Offset, place: &NotedPlace) -> Result<()> {
         let noted = self.notes.away.get(&base).and_then(|place| place.id);
         let paths = self.known_paths();
         let ids: Vec<_> = paths.iter().filter_map(|path| path.identity()).collect();
@@ -497,7 +511,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 
     fn tell_of_absent(&self, partition: &TopicPartition) {
-        let mut places: Vec<&Place> = Vec::new();
+        let mut places: Vec<&NotedPlace> = Vec::new();
         for place in self.absent.values() {
             if !places.contains(&place) {
                 places.push(place);
@@ -554,7 +568,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 }
 
-/// True when the directory of a path has the file that says which it is.
+/// Returns true when the directory of a path has the file that identifies it.
 async fn is_itself<D: Disk>(disk: &D, path: &TierPath) -> bool {
     let file = path.dir().join(meta_properties::FILE);
     disk.read_file(&file)

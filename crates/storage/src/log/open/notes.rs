@@ -1,13 +1,17 @@
-//! The notes at home that say where a log's other segments are, and what was to be removed elsewhere and could not be.
+//! The notes at home: where a log's other segments are, and what was to be removed elsewhere and
+//! could not be.
 //!
-//! `<base>.away` names the directory that a segment is in: while it is there it decides, of several copies and of none.
-//! `<base>.owed` names directories with files that must not count any more: a copy that could not be taken away, or
-//! what a compaction was making; a directory pays before it is used. What is owed wins over what is noted. Of a segment
-//! that is being moved both directories are named, too: there the note wins, and the one that it does not name owes its
-//! copy. So the note is where a move happens, all at once. Older versions pass over such a line.
-//! Invariants: a directory is known by its id; the path is for people, and for notes of older versions, which had no
-//! more. Home is in neither file. A note whose text makes no sense names a directory that nobody knows.
-//! With no room for a text, a note is an empty file with the id in its name.
+//! `<base>.away` (the note) names the directory that a segment is in: while it exists it decides
+//! which copy counts, whether there are several or none. `<base>.owed` (the debts) names
+//! directories with files that must not count any more: a copy that could not be removed, or what a
+//! compaction was making. A directory pays, by removing them, before it is used. A debt wins over
+//! the note. For a segment that is being moved both directories are named, too: there the note
+//! wins, and the directory that it does not name owes its copy. So a move takes effect at one
+//! moment, with the note. Older versions skip such a line.
+//! Invariants: a directory is known by its id; the path is for people, and for notes of older
+//! versions, which had only a path. Home is in neither file. A note with invalid text names an
+//! unknown directory.
+//! Without room for a text, a note is an empty file with the id in its name.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -22,43 +26,43 @@ use crate::segment::naming::{away_path, away_to_path, owed_path};
 use crate::tier::{TierPath, TierTable};
 
 const VERSION: &str = "version: 1";
-/// No longer note was ever written: a few lines, each with a path.
+/// Longest note that is read: a few lines, each with a path.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Stands for the id of a directory that has none.
 const NO_ID: &str = "-";
 
-/// A directory, as notes name it.
+/// A directory as a note names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::log) struct Place {
-    /// Its identity; `None` in notes of older versions.
+pub(in crate::log) struct NotedPlace {
+    /// Its id; `None` in notes of older versions.
     pub(in crate::log) id: Option<Uuid>,
-    /// Where it was then.
+    /// Its path when the note was written.
     pub(in crate::log) dir: PathBuf,
 }
 
-/// What must not count any more in a directory.
+/// What must no longer count in a directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::log) enum Owing {
+pub(in crate::log) enum Debt {
     /// The files of a segment.
     Copy,
-    /// The same, but for the directory that the note names.
+    /// The files of a segment, unless the note names this directory.
     Moving,
     /// What a compaction was making.
     Unmade,
 }
 
-/// What is owed of one base offset.
-pub(in crate::log) type Owed = Vec<(Owing, Place)>;
+/// The debts of one base offset.
+pub(in crate::log) type DebtList = Vec<(Debt, NotedPlace)>;
 
 /// All notes of a log.
 #[derive(Default, Debug)]
 pub(in crate::log) struct Notes {
-    pub(in crate::log) away: BTreeMap<Offset, Place>,
-    pub(in crate::log) owed: BTreeMap<Offset, Owed>,
+    pub(in crate::log) away: BTreeMap<Offset, NotedPlace>,
+    pub(in crate::log) owed: BTreeMap<Offset, DebtList>,
 }
 
-impl Place {
-    /// The place that a path of the table is.
+impl NotedPlace {
+    /// Returns the place of a path of the table.
     pub(in crate::log) fn of(path: &TierPath) -> Self {
         Self {
             id: path.identity(),
@@ -66,7 +70,7 @@ impl Place {
         }
     }
 
-    /// A directory that nobody knows.
+    /// Returns the place of an unknown directory.
     fn unknown(text: &str) -> Self {
         Self {
             id: None,
@@ -74,12 +78,14 @@ impl Place {
         }
     }
 
-    /// Its identity, also where only its path was noted.
+    /// Returns its id, also where only its path was noted.
     pub(in crate::log) fn id(&self, tiers: Option<&TierTable>) -> Option<Uuid> {
         self.id.or_else(|| tiers?.known_id(&self.dir))
     }
 
-    /// True when it is this path. By name only where one of them has no identity.
+    /// Returns true when it is this path.
+    ///
+    /// The directories are compared only where one of them has no id.
     pub(in crate::log) fn is(&self, path: &TierPath, tiers: Option<&TierTable>) -> bool {
         match (self.id(tiers), path.identity()) {
             (Some(id), Some(found)) => id == found,
@@ -87,7 +93,9 @@ impl Place {
         }
     }
 
-    /// True when two notes name the same directory, wherever it was. By name only where one of them has no identity.
+    /// Returns true when two notes name the same directory, wherever it was.
+    ///
+    /// The paths are compared only where one of them has no id.
     fn is_same(&self, other: &Self) -> bool {
         match (self.id, other.id) {
             (Some(one), Some(other)) => one == other,
@@ -112,7 +120,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for NotedPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.id {
             Some(id) => write!(
@@ -126,22 +134,22 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Reads the note `name` of a segment that is away.
+/// Reads the note of a segment that is away; `in_name` is the id in the note's name.
 pub(super) async fn read_away<D: Disk>(
     disk: &D,
     home: &Path,
     base: Offset,
     in_name: Option<Uuid>,
-) -> Result<Place> {
+) -> Result<NotedPlace> {
     if in_name.is_some() {
-        return Ok(Place {
+        return Ok(NotedPlace {
             id: in_name,
             dir: PathBuf::new(),
         });
     }
     let file = away_path(home, base);
     let text = match disk.read_file_within(&file, FILE_BYTES_MAX).await {
-        // As with one whose text makes no sense: what there is of the segment says where it is.
+        // As for an invalid text: the files of the segment say where it is.
         Err(error) if is_unreadable(&error) => {
             tracing::error!(file = %file.display(), %error, "a note of where a segment is cannot be one");
             String::new()
@@ -151,32 +159,32 @@ pub(super) async fn read_away<D: Disk>(
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
     if first == VERSION {
-        return Ok(Place::parse(lines.next().unwrap_or_default()));
+        return Ok(NotedPlace::parse(lines.next().unwrap_or_default()));
     }
-    // Older versions wrote the path alone.
-    Ok(Place::unknown(first.trim_end()))
+    // Older versions wrote only the path.
+    Ok(NotedPlace::unknown(first.trim_end()))
 }
 
-/// Reads what is owed of a base offset. A line that makes no sense is named and forgotten.
-pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> Result<Owed> {
+/// Reads the debts of a base offset; an invalid line is logged and dropped.
+pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> Result<DebtList> {
     let file = owed_path(home, base);
     let read = disk.read_file_within(&file, FILE_BYTES_MAX).await;
     let bytes = read.map_err(Error::io("read", &file));
     let bytes = bytes.inspect_err(|error| {
         if !error.is_exhausted() {
-            // Without it, what was deleted could count again.
+            // Without the file, what was deleted could count again.
             tracing::error!(file = %file.display(), %error,
                 "nobody knows what does not count of a segment, and the log stays offline. Put the file back from a backup; or see \
                  that of the files of this base offset only those are left, in all directories, that are to count, and remove it");
         }
     });
     let text = text_of(&bytes?);
-    let mut owed = Owed::new();
+    let mut owed = DebtList::new();
     for line in text.lines().skip_while(|line| *line == VERSION) {
         match line.split_once(' ') {
-            Some(("copy", place)) => owed.push((Owing::Copy, Place::parse(place))),
-            Some(("moving", place)) => owed.push((Owing::Moving, Place::parse(place))),
-            Some(("unmade", place)) => owed.push((Owing::Unmade, Place::parse(place))),
+            Some(("copy", place)) => owed.push((Debt::Copy, NotedPlace::parse(place))),
+            Some(("moving", place)) => owed.push((Debt::Moving, NotedPlace::parse(place))),
+            Some(("unmade", place)) => owed.push((Debt::Unmade, NotedPlace::parse(place))),
             _ => {
                 tracing::warn!(file = %file.display(), line, "not something that a directory owes");
             }
@@ -185,15 +193,15 @@ pub(super) async fn read_owed<D: Disk>(disk: &D, home: &Path, base: Offset) -> R
     Ok(owed)
 }
 
-/// What is owed where a note names `noted`, or none does.
-pub(super) fn owed_beside(noted: Option<&Place>, read: Owed) -> Owed {
-    let mut owed = Owed::new();
+/// Returns the debts that apply where a note names `noted`, or where there is none.
+pub(super) fn owed_beside(noted: Option<&NotedPlace>, read: DebtList) -> DebtList {
+    let mut owed = DebtList::new();
     for (owing, place) in read {
         let is_noted = noted.is_some_and(|noted| noted.is_same(&place));
         let owing = match owing {
-            Owing::Moving if is_noted => continue,
+            Debt::Moving if is_noted => continue,
             // Nothing says which end counts: the segment was deleted.
-            Owing::Moving if noted.is_none() => Owing::Copy,
+            Debt::Moving if noted.is_none() => Debt::Copy,
             owing => owing,
         };
         if !owed.contains(&(owing, place.clone())) {
@@ -203,15 +211,17 @@ pub(super) fn owed_beside(noted: Option<&Place>, read: Owed) -> Owed {
     owed
 }
 
-/// True when the copy in a place is owed.
-pub(super) fn owes_copy(owed: &Owed, place: &Place) -> bool {
-    let is_copy = |(owing, other): &(Owing, Place)| *owing != Owing::Unmade && place.is_same(other);
+/// Returns true when a place owes its copy.
+pub(super) fn owes_copy(owed: &DebtList, place: &NotedPlace) -> bool {
+    let is_copy =
+        |(owing, other): &(Debt, NotedPlace)| *owing != Debt::Unmade && place.is_same(other);
     owed.iter().any(is_copy)
 }
 
-/// True when a place is one end of a move that was not ended.
-pub(super) fn is_end_of_move(owed: &Owed, place: &Place) -> bool {
-    let is_end = |(owing, other): &(Owing, Place)| *owing == Owing::Moving && place.is_same(other);
+/// Returns true when a place is one end of an unfinished move.
+pub(super) fn is_end_of_move(owed: &DebtList, place: &NotedPlace) -> bool {
+    let is_end =
+        |(owing, other): &(Debt, NotedPlace)| *owing == Debt::Moving && place.is_same(other);
     owed.iter().any(is_end)
 }
 
@@ -219,13 +229,15 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Notes at home that the segment at `base` is in `place`; durable when it returns. Of `others`, which are ids of
-/// directories, no note by name is left: one of an earlier place would count.
+/// Notes at home that the segment at `base` is in `place`; durable when it returns.
+///
+/// It removes the notes by name for the directory ids in `others`: a note of an earlier place would
+/// count.
 pub(in crate::log) async fn write_away<D: Disk>(
     disk: &D,
     home: &Path,
     base: Offset,
-    place: &Place,
+    place: &NotedPlace,
     others: &[Uuid],
 ) -> Result<()> {
     let note = away_path(home, base);
@@ -239,11 +251,13 @@ pub(in crate::log) async fn write_away<D: Disk>(
         written?;
         None
     };
-    // Not before the new note is durable: there is one at every moment.
+    // Only after the new note is durable: a note exists at every moment.
     remove_names(disk, home, base, others, in_name).await
 }
 
-/// Removes the notes by name of the segment at `base` in these directories, but `kept`; durable when it returns.
+/// Removes the notes by name of the segment at `base` for these directories, except `kept`.
+///
+/// Durable when it returns.
 pub(in crate::log) async fn remove_names<D: Disk>(
     disk: &D,
     home: &Path,
@@ -279,8 +293,9 @@ async fn write_name<D: Disk>(disk: &D, home: &Path, base: Offset, id: Uuid) -> R
     sync(disk, home).await
 }
 
-/// Removes the notes that the segment at `base` is away, also one with `id` in its name. That goes last, and counts until
-/// then: a text beside it is of an earlier place.
+/// Removes the notes that the segment at `base` is away, also the one with `id` in its name.
+///
+/// That one goes last, and counts until then: a text beside it is of an earlier place.
 pub(in crate::log) async fn remove_away<D: Disk>(
     disk: &D,
     home: &Path,
@@ -303,12 +318,13 @@ pub(in crate::log) async fn remove_away<D: Disk>(
     Ok(())
 }
 
-/// Writes what is owed of a base offset; nothing more: the file goes. Durable when it returns.
+/// Writes the debts of a base offset, or removes the file when there are none; durable when it
+/// returns.
 pub(in crate::log) async fn write_owed<D: Disk>(
     disk: &D,
     home: &Path,
     base: Offset,
-    owed: &Owed,
+    owed: &DebtList,
 ) -> Result<()> {
     let file = owed_path(home, base);
     if owed.is_empty() {
@@ -318,9 +334,9 @@ pub(in crate::log) async fn write_owed<D: Disk>(
     let mut text = format!("{VERSION}\n");
     for (owing, place) in owed {
         let word = match owing {
-            Owing::Copy => "copy",
-            Owing::Moving => "moving",
-            Owing::Unmade => "unmade",
+            Debt::Copy => "copy",
+            Debt::Moving => "moving",
+            Debt::Unmade => "unmade",
         };
         text.extend([word, " ", &place.line(), "\n"]);
     }
@@ -339,44 +355,44 @@ mod tests {
 
     #[test]
     fn a_place_is_read_as_it_was_written() {
-        let known = Place {
+        let known = NotedPlace {
             id: Some(Uuid::from_u128(7)),
             dir: "/mnt/a disk".into(),
         };
-        let unknown = Place::unknown("/mnt/a disk");
+        let unknown = NotedPlace::unknown("/mnt/a disk");
         for place in [known, unknown] {
-            assert_eq!(Place::parse(&place.line()), place);
+            assert_eq!(NotedPlace::parse(&place.line()), place);
         }
         for nonsense in ["", "x", "!! /a"] {
-            assert_eq!(Place::parse(nonsense).id, None, "{nonsense}");
+            assert_eq!(NotedPlace::parse(nonsense).id, None, "{nonsense}");
         }
     }
     #[test]
     fn of_a_move_only_the_end_owes_its_copy_that_no_note_names() {
-        let place = |id: u128, dir: &str| Place {
+        let place = |id: u128, dir: &str| NotedPlace {
             id: Some(Uuid::from_u128(id)),
             dir: dir.into(),
         };
         let (from, to) = (place(1, "/a"), place(2, "/b"));
         let moving = vec![
-            (Owing::Moving, from.clone()),
-            (Owing::Unmade, from.clone()),
-            (Owing::Moving, to.clone()),
-            (Owing::Copy, to.clone()),
+            (Debt::Moving, from.clone()),
+            (Debt::Unmade, from.clone()),
+            (Debt::Moving, to.clone()),
+            (Debt::Copy, to.clone()),
         ];
-        let copy = |place: &Place| (Owing::Copy, place.clone());
-        let end = |place: &Place| (Owing::Moving, place.clone());
-        let unmade = (Owing::Unmade, from.clone());
-        let owed = |noted: Option<&Place>| owed_beside(noted, moving.clone());
+        let copy = |place: &NotedPlace| (Debt::Copy, place.clone());
+        let end = |place: &NotedPlace| (Debt::Moving, place.clone());
+        let unmade = (Debt::Unmade, from.clone());
+        let owed = |noted: Option<&NotedPlace>| owed_beside(noted, moving.clone());
         assert_eq!(owed(None), [copy(&from), unmade.clone(), copy(&to)]);
         assert_eq!(owed(Some(&from)), [unmade.clone(), end(&to), copy(&to)]);
-        // What was owed for certain stays so. The directory has moved, or the note has no room for where it was.
+        // A certain debt stays. The directory has moved, or the note has no room for its path.
         for dir in ["/c", ""] {
             let noted = place(2, dir);
             assert_eq!(owed(Some(&noted)), [end(&from), unmade.clone(), copy(&to)]);
             assert!(owes_copy(&owed(Some(&noted)), &noted));
         }
-        let moving = vec![(Owing::Moving, from), (Owing::Moving, to)];
+        let moving = vec![(Debt::Moving, from), (Debt::Moving, to)];
         let noted = place(2, "");
         assert_eq!(owed_beside(Some(&noted), moving), [end(&place(1, "/a"))]);
     }

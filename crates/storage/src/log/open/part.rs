@@ -1,7 +1,7 @@
 //! One of a log's folders as it was found: at home, or the folder of the same name on another path.
 //!
-//! Invariant: what cannot be changed at home is an error; what cannot be changed elsewhere takes that path out of use,
-//! and no log with it.
+//! Invariant: what cannot be changed at home is an error; what cannot be changed elsewhere takes
+//! that path out of use, and no log with it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::error::{Error, Result};
 use crate::segment::naming::{self, Name, Role, aside_path, file_path};
 use crate::tier::TierPath;
 
-/// A base offset and a file of it.
+/// A base offset and the role of a file of it.
 pub(super) type File = (Offset, Role);
 
 /// A data file that was set aside.
 #[derive(Clone, Debug)]
-pub(super) struct Aside {
+pub(super) struct AsideFile {
     pub(super) name: String,
     pub(super) len: u64,
     pub(super) modified_ms: i64,
@@ -31,30 +31,30 @@ pub(super) struct Aside {
 /// One of the folders.
 pub(super) struct Part {
     pub(super) folder: Rc<Path>,
-    /// The path that it is on; `None`: it is home.
+    /// The path that it is on; `None` for home.
     pub(super) path: Option<Arc<TierPath>>,
     pub(super) logs: BTreeMap<Offset, u64>,
     pub(super) snapshots: Vec<Offset>,
     pub(super) indexes: Vec<File>,
     /// Segments with an index of aborted transactions.
     pub(super) aborted: Vec<Offset>,
-    /// There is a note of them.
+    /// There is a note of those segments.
     pub(super) notes_aborted: bool,
     pub(super) swaps: Vec<(Offset, Role, u64)>,
     /// When each file was last written to.
     pub(super) times: BTreeMap<File, i64>,
-    /// Notes, at home.
+    /// Notes of where segments are; only at home.
     pub(super) away: Vec<(Offset, Option<Uuid>)>,
     pub(super) owed: Vec<Offset>,
-    /// The first offset that a compaction had not finished.
+    /// The lowest base offset of an unfinished compaction.
     pub(super) cleaned_from: Option<Offset>,
-    /// Copies that are there and do not count, because the right one is on a path that is not there.
+    /// Copies that do not count because the right one is on an absent path.
     pub(super) shadowed: Vec<Offset>,
     /// Segments that were set aside.
-    pub(super) asides: BTreeMap<Offset, Vec<Aside>>,
-    /// Segments or other files.
+    pub(super) asides: BTreeMap<Offset, Vec<AsideFile>>,
+    /// A file of a segment, or any other, was set aside.
     pub(super) has_asides: bool,
-    /// It could not be brought in order: nothing of it is used.
+    /// The folder could not be brought in order: nothing of it is used.
     pub(super) is_lost: bool,
 }
 
@@ -63,12 +63,12 @@ impl Part {
         &self.folder
     }
 
-    /// How long the data file of a segment is that it holds.
+    /// Returns the length of the data file of a segment that the folder has.
     pub(super) fn len_of(&self, base: Offset) -> u64 {
         *self.logs.get(&base).expect("only a holder is asked")
     }
 
-    /// Sorts the names in a folder, and removes what is on its way out or unfinished.
+    /// Sorts the names in a folder, and removes what is being deleted or unfinished.
     pub(super) async fn tidy<D: Disk>(
         disk: &D,
         folder: Rc<Path>,
@@ -134,7 +134,7 @@ impl Part {
     fn note_aside(&mut self, entry: &Entry) {
         self.has_asides = true;
         if let Some(base) = naming::aside_base(&entry.name) {
-            self.asides.entry(base).or_default().push(Aside {
+            self.asides.entry(base).or_default().push(AsideFile {
                 name: entry.name.clone(),
                 len: entry.len,
                 modified_ms: entry.modified_ms,
@@ -142,7 +142,9 @@ impl Part {
         }
     }
 
-    /// A failure at home is one; one elsewhere takes that path out of use, and what it was about waits.
+    /// Returns a failure at home; a failure elsewhere takes that path out of use.
+    ///
+    /// The work on that path then waits.
     pub(super) fn tolerate(&self, result: Result<()>) -> Result<()> {
         let (Err(error), Some(path)) = (&result, &self.path) else {
             return result;
@@ -166,7 +168,7 @@ impl Part {
         Ok(())
     }
 
-    /// The segments in a range of which there is any file.
+    /// Returns the base offsets in a range of which there is any file.
     pub(super) fn bases_in(&self, base: Offset, next: Offset) -> Vec<Offset> {
         let is_old = |at: &Offset| *at == base || (base..next.max(base)).contains(at);
         let indexes = self.indexes.iter().map(|(base, _)| base);
@@ -182,8 +184,10 @@ impl Part {
         bases
     }
 
-    /// Removes a segment, data first, and its indexes also where the data has gone already: an old index of aborted
-    /// transactions would hide records of the new data. Durable when it returns.
+    /// Removes a segment, data first, and its indexes even if the data has already gone.
+    ///
+    /// An old index of aborted transactions would hide records of the new data. Durable when it
+    /// returns.
     pub(super) async fn remove_segment<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
         if self.logs.contains_key(&base) {
             remove(disk, &file_path(self.folder(), base, Role::Log)).await?;
@@ -197,7 +201,9 @@ impl Part {
         self.sync(disk).await
     }
 
-    /// Gives a segment's data a name that nothing reads, and none has yet, and removes its indexes. Durable when it returns.
+    /// Renames a segment's data to an unused name that nothing reads, and removes its indexes.
+    ///
+    /// Durable when it returns.
     pub(super) async fn set_aside<D: Disk>(
         &mut self,
         disk: &D,
@@ -218,13 +224,13 @@ impl Part {
         self.remove_segment(disk, base).await
     }
 
-    /// It does not count any more, whether it is there or not.
+    /// Drops a segment that no longer counts, whether its files are there or not.
     pub(super) fn forget(&mut self, base: Offset) {
         self.logs.remove(&base);
         self.indexes.retain(|index| index.0 != base);
     }
 
-    /// Removes what a compaction was making of `base`.
+    /// Removes what a compaction was making for `base`.
     pub(super) async fn remove_unmade<D: Disk>(&mut self, disk: &D, base: Offset) -> Result<()> {
         for (of, role, _) in self.swaps.extract_if(.., |swap| swap.0 == base) {
             remove(disk, &naming::swap_path(&self.folder, of, role)).await?;

@@ -1,4 +1,7 @@
-//! One producer: its epoch, its last batches, its open transaction; and the rules a batch of it has to meet.
+//! One producer: its epoch, its last batches, its open transaction; and the rules that its batches
+//! have to meet.
+//!
+//! Invariant: the remembered batches are those of its current epoch.
 
 use std::collections::VecDeque;
 
@@ -10,7 +13,7 @@ use super::error::ProducerError;
 use super::marker::EndMarker;
 use super::snapshot::ProducerSnapshot;
 
-/// How many batches of a producer are remembered; a client has at most that many in flight.
+/// How many batches of a producer are remembered; a client has at most this many in flight.
 pub const BATCHES_KEPT_MAX: usize = 5;
 
 const NO_EPOCH: i16 = -1;
@@ -30,12 +33,12 @@ pub struct AppendedBatch {
 }
 
 impl AppendedBatch {
-    /// Offset of its first record.
+    /// Returns the offset of its first record.
     pub fn base_offset(&self) -> Offset {
         self.last_offset.plus(-i64::from(self.offset_delta))
     }
 
-    /// Sequence of its first record.
+    /// Returns the sequence of its first record.
     pub fn base_sequence(&self) -> i32 {
         sequence_plus(self.last_sequence, self.offset_delta.wrapping_neg())
     }
@@ -97,7 +100,7 @@ impl Producer {
         }
     }
 
-    /// The remembered batch that has exactly the epoch and sequences of `header`.
+    /// Returns the remembered batch that has exactly the epoch and sequences of `header`.
     pub(super) fn duplicate_of(&self, header: &BatchHeader) -> Option<AppendedBatch> {
         if header.producer_epoch != self.epoch {
             return None;
@@ -122,8 +125,10 @@ impl Producer {
         Ok(())
     }
 
-    /// A new epoch begins with 0, the same one goes on where it was (from `i32::MAX` to 0). A producer without an
-    /// epoch may begin anywhere: its earlier batches may have been deleted.
+    /// Checks that the batch's sequence follows the last one.
+    ///
+    /// A new epoch begins with 0, the same one continues where it was (from `i32::MAX` to 0). A
+    /// producer without an epoch may begin anywhere: its earlier batches may have been deleted.
     pub(super) fn check_sequence(&self, header: &BatchHeader) -> Result<(), ProducerError> {
         if self.epoch == NO_EPOCH {
             return Ok(());
@@ -168,7 +173,7 @@ impl Producer {
         Ok(())
     }
 
-    /// True when the batch opens a transaction.
+    /// Notes a batch; returns true when it opens a transaction.
     pub(super) fn append(&mut self, header: &BatchHeader) -> bool {
         self.enter_epoch(header.producer_epoch);
         if self.batches.len() == BATCHES_KEPT_MAX {
@@ -189,7 +194,7 @@ impl Producer {
         opens
     }
 
-    /// Returns where the transaction began, when one was open.
+    /// Notes a marker; returns where the transaction began, when one was open.
     pub(super) fn end_transaction(
         &mut self,
         header: &BatchHeader,
@@ -197,8 +202,8 @@ impl Producer {
     ) -> Option<Offset> {
         self.enter_epoch(header.producer_epoch);
         self.coordinator_epoch = marker.coordinator_epoch;
-        // The largest timestamp is that of the only record, also where compaction has put a delete horizon into the
-        // base timestamp.
+        // The largest timestamp is that of the only record, also where compaction has put a delete
+        // horizon into the base timestamp.
         self.last_timestamp = header.max_timestamp;
         self.transaction_start.take()
     }
@@ -211,12 +216,12 @@ impl Producer {
         self.transaction_start
     }
 
-    /// True when a transaction of exactly this epoch is open.
+    /// Returns true when a transaction of exactly this epoch is open.
     pub(super) fn is_in_transaction(&self, epoch: i16) -> bool {
         self.transaction_start.is_some() && self.epoch == epoch
     }
 
-    /// Offset of its last record, -1 when only a marker is known.
+    /// Returns the offset of its last record, -1 when only a marker is known.
     pub(super) fn last_offset(&self) -> Offset {
         self.batches
             .back()

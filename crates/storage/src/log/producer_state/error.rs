@@ -1,16 +1,19 @@
 //! Why a producer's batch is refused, and the code that its client gets.
+//!
+//! It does not: judge batches (`entry.rs`).
 
 use thiserror::Error;
 use wire::types::{ErrorCode, ProducerId};
 
-/// A batch that must not be appended.
+/// Why a batch must not be appended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum ProducerError {
-    /// The batch does not follow the last one of its producer: something in between is missing, or it is an old one
-    /// that is not remembered any more.
+    /// The batch does not follow the last one of its producer.
+    ///
+    /// Something in between is missing, or it is an old batch that is not remembered any more.
     #[error("producer {}: sequence {found} does not follow {last}", .producer_id.0)]
     OutOfOrderSequence {
-        /// Whose batch.
+        /// The producer of the batch.
         producer_id: ProducerId,
         /// Its first sequence.
         found: i32,
@@ -20,7 +23,7 @@ pub enum ProducerError {
     /// A newer instance of the producer has written already.
     #[error("producer {}: epoch {found} is older than {current}", .producer_id.0)]
     InvalidEpoch {
-        /// Whose batch.
+        /// The producer of the batch.
         producer_id: ProducerId,
         /// Its epoch.
         found: i16,
@@ -30,13 +33,13 @@ pub enum ProducerError {
     /// A batch outside of a transaction while the producer has one open.
     #[error("producer {}: not transactional while a transaction is open", .producer_id.0)]
     InvalidTxnState {
-        /// Whose batch.
+        /// The producer of the batch.
         producer_id: ProducerId,
     },
     /// A marker from a transaction coordinator that has been replaced.
     #[error("producer {}: coordinator epoch {found} is older than {current}", .producer_id.0)]
     CoordinatorFenced {
-        /// Whose transaction.
+        /// The producer of the transaction.
         producer_id: ProducerId,
         /// The marker's coordinator epoch.
         found: i32,
@@ -46,7 +49,7 @@ pub enum ProducerError {
 }
 
 impl ProducerError {
-    /// The protocol's code.
+    /// Returns the protocol's code.
     pub fn error_code(&self) -> ErrorCode {
         match self {
             Self::OutOfOrderSequence { .. } => ErrorCode::OutOfOrderSequenceNumber,

@@ -1,14 +1,16 @@
-//! Producer snapshot files, `<offset, 20 digits>.snapshot`: the producers of a log as of that offset.
+//! Producer snapshot files, `<offset, 20 digits>.snapshot`: the producers of a log as of that
+//! offset.
 //!
-//! Version 1: version (i16), CRC-32C of everything after it (u32), number of producers (i32), 46 bytes a producer;
-//! all big endian, see `docs/formats/producer-snapshot.md`. A file that does not parse is worthless, not fatal: state
-//! is then rebuilt from an older snapshot and the log. Only the last batch of each producer is kept.
+//! Version 1: version (i16), CRC-32C of everything after it (u32), number of producers (i32), 46
+//! bytes a producer; all big endian, see `docs/formats/producer-snapshot.md`. A file that does not
+//! parse is useless, not fatal: the state is then rebuilt from an older snapshot and the log. Only
+//! the last batch of each producer is kept.
 
 use thiserror::Error;
 use wire::crc;
 use wire::types::{Offset, ProducerId, TimestampMs};
 
-/// A longer file is not read: it is no snapshot that helps anybody.
+/// Longest file that is read; a longer one is no useful snapshot.
 pub const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const VERSION: i16 = 1;
@@ -18,7 +20,7 @@ const ENTRY_BYTES: usize = 46;
 /// One producer in a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ProducerSnapshot {
-    /// Who.
+    /// The producer.
     pub producer_id: ProducerId,
     /// Its newest epoch.
     pub epoch: i16,
@@ -28,9 +30,9 @@ pub struct ProducerSnapshot {
     pub last_offset: Offset,
     /// Last minus first offset of its last batch, 0 without one.
     pub offset_delta: i32,
-    /// When it last wrote, or had a transaction ended.
+    /// When it last wrote, or when its last transaction ended.
     pub last_timestamp: TimestampMs,
-    /// Epoch of the coordinator that last ended a transaction of it, -1 for none.
+    /// Epoch of the coordinator that last ended one of its transactions, -1 for none.
     pub coordinator_epoch: i32,
     /// First offset of its open transaction; -1 on disk for none.
     pub transaction_start: Option<Offset>,
@@ -39,26 +41,27 @@ pub struct ProducerSnapshot {
 /// Why the bytes of a file are not a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum SnapshotError {
-    /// Written by something else, or by a later Kafka.
+    /// The file was written by other software, or by a later Kafka.
     #[error("version {0} is not known")]
     Version(i16),
     /// The bytes are not those that were written.
     #[error("CRC {computed:#010x} is not the stored {stored:#010x}")]
     Crc {
-        /// What the file says.
+        /// The CRC in the file.
         stored: u32,
-        /// What its bytes give.
+        /// The CRC of its bytes.
         computed: u32,
     },
-    /// It tells of records that are not before it: it was taken of another log, or of a longer one.
+    /// The snapshot has records that are not before its offset: it was taken of another log, or of
+    /// a longer one.
     #[error("producer {} wrote at offset {offset}, where a snapshot of this name does not reach", .producer.0)]
     Beyond {
         /// The producer.
         producer: ProducerId,
-        /// What it wrote last, or first in its open transaction.
+        /// Offset of its last record, or of the first in its open transaction.
         offset: Offset,
     },
-    /// Shorter or longer than its number of producers says.
+    /// The file is shorter or longer than its number of producers says.
     #[error("{bytes} bytes do not hold the number of producers in the header")]
     Length {
         /// Length of the file.
@@ -66,10 +69,11 @@ pub enum SnapshotError {
     },
 }
 
-/// The bytes of a snapshot file.
+/// Returns the bytes of a snapshot file.
 pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     let mut entries = Vec::with_capacity(4 + producers.len() * ENTRY_BYTES);
-    // With a transaction open there may be more than `PRODUCERS_MAX`, but not so many: they would not fit in memory.
+    // Open transactions may raise the number above `PRODUCERS_MAX`, but memory ends long before an
+    // i32 does.
     let count = i32::try_from(producers.len()).expect("an i32 can count the producers");
     entries.extend_from_slice(&count.to_be_bytes());
     for p in producers {
@@ -94,7 +98,7 @@ pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
     bytes
 }
 
-/// How long a snapshot of so many producers is.
+/// Returns the bytes of the entries of `producers` producers, without the header.
 pub fn encoded_bytes(producers: usize) -> u64 {
     (producers as u64).saturating_mul(ENTRY_BYTES as u64)
 }

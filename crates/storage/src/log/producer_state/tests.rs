@@ -1,4 +1,7 @@
-//! What a producer is told: the rules of sequences, epochs and transactions, and that state survives a snapshot.
+//! Tests of the producer state.
+//!
+//! They cover the rules of sequences, epochs and transactions, and that the state survives a
+//! snapshot.
 
 use wire::types::LeaderEpoch;
 
@@ -49,7 +52,7 @@ fn header(id: i64, at: Offset, batch: Batch) -> BatchHeader {
     }
 }
 
-/// A partition that appends what it may.
+/// A partition that appends every batch it may.
 struct Partition(ProducerStates);
 
 impl Partition {
@@ -62,7 +65,7 @@ impl Partition {
             .check(&header(id, self.0.end(), batch), Origin::Client)
     }
 
-    /// "new", the offsets of a duplicate, or the error's code.
+    /// Returns "new", the offsets of a duplicate, or the error's code.
     fn produce(&mut self, id: i64, batch: Batch) -> String {
         match self.check(id, batch) {
             Ok(ProducerCheck::New) => {
@@ -76,7 +79,7 @@ impl Partition {
         }
     }
 
-    fn end(&mut self, id: i64, epoch: i16, outcome: Outcome) -> Option<AbortedTxn> {
+    fn end(&mut self, id: i64, epoch: i16, outcome: TransactionOutcome) -> Option<AbortedTxn> {
         let marker = EndMarker {
             outcome,
             coordinator_epoch: 0,
@@ -205,7 +208,7 @@ fn readers_wait_before_the_oldest_open_transaction() {
     assert_eq!(partition.0.first_unstable_offset(), Some(Offset(10)));
     assert_eq!(partition.produce(1, batch(0, 10, 1)), "InvalidTxnState");
 
-    assert_eq!(partition.end(1, 0, Outcome::Commit), None);
+    assert_eq!(partition.end(1, 0, TransactionOutcome::Commit), None);
     assert_eq!(partition.0.first_open_offset(), Some(Offset(15)));
     assert_eq!(
         partition.0.first_unstable_offset(),
@@ -221,7 +224,7 @@ fn readers_wait_before_the_oldest_open_transaction() {
     partition.0.advance_high_watermark(Offset(26));
     assert_eq!(partition.0.first_unstable_offset(), Some(Offset(15)));
 
-    let aborted = partition.end(2, 0, Outcome::Abort);
+    let aborted = partition.end(2, 0, TransactionOutcome::Abort);
     let expect = AbortedTxn {
         producer_id: ProducerId(2),
         first_offset: Offset(15),
@@ -230,7 +233,7 @@ fn readers_wait_before_the_oldest_open_transaction() {
     };
     assert_eq!(aborted, Some(expect));
     assert_eq!(
-        partition.end(2, 0, Outcome::Abort),
+        partition.end(2, 0, TransactionOutcome::Abort),
         None,
         "a transaction without records here"
     );
@@ -248,7 +251,7 @@ fn an_aborted_transaction_is_stable_up_to_the_next_open_one() {
     let mut partition = Partition::new();
     partition.produce(1, txn(0, 0, 5));
     partition.produce(2, txn(0, 0, 5));
-    let aborted = partition.end(1, 0, Outcome::Abort);
+    let aborted = partition.end(1, 0, TransactionOutcome::Abort);
     assert_eq!(aborted.map(|txn| txn.last_stable_offset), Some(Offset(5)));
 }
 
@@ -256,7 +259,7 @@ fn an_aborted_transaction_is_stable_up_to_the_next_open_one() {
 fn a_marker_that_raises_the_epoch_begins_sequences_anew() {
     let mut partition = Partition::new();
     partition.produce(1, txn(0, 0, 5));
-    partition.end(1, 1, Outcome::Commit);
+    partition.end(1, 1, TransactionOutcome::Commit);
     assert_eq!(partition.produce(1, txn(0, 5, 1)), "InvalidProducerEpoch");
     assert_eq!(
         partition.produce(1, txn(1, 5, 1)),
@@ -269,10 +272,10 @@ fn a_marker_that_raises_the_epoch_begins_sequences_anew() {
 fn a_replaced_coordinator_cannot_end_a_transaction() {
     let mut partition = Partition::new();
     partition.produce(1, txn(0, 0, 5));
-    partition.end(1, 0, Outcome::Commit);
+    partition.end(1, 0, TransactionOutcome::Commit);
     let marker = |coordinator_epoch| {
         let marker = EndMarker {
-            outcome: Outcome::Commit,
+            outcome: TransactionOutcome::Commit,
             coordinator_epoch,
         };
         let header = header(1, partition.0.end(), txn(0, -1, 1));
@@ -311,7 +314,7 @@ fn a_snapshot_keeps_the_last_batch_and_the_open_transaction() {
     }
     partition.produce(2, txn(0, 0, 5));
     partition.produce(3, txn(0, 0, 5));
-    partition.end(3, 1, Outcome::Commit);
+    partition.end(3, 1, TransactionOutcome::Commit);
     let bytes = snapshot::encode(&partition.0.snapshot());
     let read = snapshot::parse(&bytes).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(read, partition.0.snapshot());

@@ -1,6 +1,7 @@
 //! The transactions of one partition that readers at `read_committed` still have to wait for.
 //!
-//! Open: no marker yet. Decided: the marker is written, but the high watermark has not passed it. Both by first offset.
+//! Open: no marker yet. Decided: the marker is written, but the high watermark has not passed it.
+//! Both are by first offset.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,8 @@ use wire::types::{Offset, ProducerId};
 /// Open and decided transactions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Transactions {
-    // Bounded: one for each producer, `producer_state::PRODUCERS_MAX`, and ids that a coordinator knows.
+    // Bounded: one for each producer, `producer_state::PRODUCERS_MAX`, and ids that a coordinator
+    // knows.
     open: BTreeMap<Offset, ProducerId>,
     /// First offset to the offset of the marker.
     // Bounded: `forget_decided_below` the high watermark, which follows what is written.

@@ -1,8 +1,9 @@
 //! A sequential reader's way through the blocks that are read ahead of it.
 //!
-//! A reader is sequential when it comes back where it stopped, when it begins with a segment, or when the bytes
-//! it asks for are in blocks already, because others read them. Its window doubles with each read. Whatever blocks cannot
-//! serve (damage, batches too large, no memory, a failed read) the caller reads from the file, as for any other reader.
+//! A reader is sequential when it comes back where it stopped, when it begins with a segment, or
+//! when the bytes it asks for are already in blocks, because others read them. Its window doubles
+//! with each read. What blocks cannot serve (damage, batches too large, no memory, a failed read)
+//! the caller reads from the file, as for any other reader.
 
 use std::rc::Rc;
 
@@ -12,26 +13,27 @@ use platform::disk::{Disk, Medium};
 use wire::types::Offset;
 
 use super::cursor::Cursor;
-use super::resident::Wanted;
+use super::resident::ReadRange;
 use crate::log::views::LogReader;
 use crate::num::index;
 use crate::segment::Segment;
-use crate::segment::blocks::{Limits, Run, Taken};
+use crate::segment::blocks::{Limits, Run, TakeOutcome};
 
-/// How often a reader waits for blocks before it reads for itself; blocks may be let go while it waits.
+/// How often a reader waits for blocks before it reads from the file; blocks may be evicted
+/// meanwhile.
 const WAITS_MAX: usize = 16;
 
-/// Where a reader is.
+/// The place of a reader.
 pub(super) struct Reader<'a, P: Platform> {
     pub(super) segment: &'a Rc<Segment<P>>,
     /// Position at or before the batch.
     pub(super) position: u64,
-    /// Its last read ended exactly there.
+    /// Where its last read ended, if that is exactly this position.
     pub(super) cursor: Option<Cursor>,
 }
 
 impl<P: Platform> Reader<'_, P> {
-    /// Where exactly the batch that holds `from` begins, if the reader is a sequential one.
+    /// Returns where exactly the batch that holds `from` begins, if the reader is sequential.
     fn batch_position(&self, from: Offset) -> Option<u64> {
         if self.cursor.is_some() {
             return Some(self.position);
@@ -50,10 +52,10 @@ impl<P: Platform> LogReader<'_, P> {
         }
     }
 
-    /// What is wanted, from blocks; `None` when the reader has to read from the file.
+    /// Returns what is wanted from blocks; `None` when the reader has to read from the file.
     pub(super) async fn read_blocks(
         self,
-        wanted: Wanted,
+        wanted: ReadRange,
         reader: &Reader<'_, P>,
     ) -> Option<Vec<Bytes>> {
         let store = &self.store;
@@ -85,7 +87,7 @@ impl<P: Platform> LogReader<'_, P> {
                 blocks.take(position, wanted.from, limits, now)
             };
             let lacks = match taken {
-                Taken::Run(run) => {
+                TakeOutcome::Run(run) => {
                     let metrics = &store.shared.metrics;
                     if waited == 0 {
                         metrics.cache_hits.inc();
@@ -94,9 +96,9 @@ impl<P: Platform> LogReader<'_, P> {
                     }
                     return Some(self.note_run(run, reader, position));
                 }
-                Taken::Nothing => return Some(Vec::new()),
-                Taken::Refused => return None,
-                Taken::Lacks(lacks) => lacks,
+                TakeOutcome::Nothing => return Some(Vec::new()),
+                TakeOutcome::Refused => return None,
+                TakeOutcome::Lacks(lacks) => lacks,
             };
             waited += 1;
             if waited > WAITS_MAX {
@@ -116,7 +118,7 @@ impl<P: Platform> LogReader<'_, P> {
         }
     }
 
-    /// Takes note of what a reader was given, and reads on ahead of it.
+    /// Notes what a reader was given, and reads on ahead of it.
     fn note_run(self, run: Run, reader: &Reader<'_, P>, position: u64) -> Vec<Bytes> {
         let store = &self.store;
         let ahead = &store.shared.read_ahead;
@@ -147,8 +149,9 @@ impl<P: Platform> LogReader<'_, P> {
         run.slices
     }
 
-    /// A reader was given `bytes` at `position` from the disk. If they are so near to the log's end that a larger cache
-    /// would have had them, it grows.
+    /// Notes that a reader was given `bytes` at `position` from the disk.
+    ///
+    /// If a larger cache would have had them, so near to the log's end, the cache grows.
     pub(super) fn note_missed(self, segment: &Segment<P>, position: u64, bytes: u64) {
         let memory = &self.store.shared.memory;
         let most = memory.cache_bytes_max() as u64;

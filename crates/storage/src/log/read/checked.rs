@@ -1,54 +1,57 @@
-//! Judging bytes that come from a disk: only whole batches with the right header and CRC are served.
+//! Judges bytes that come from a disk: only whole batches with the right header and CRC are served.
+//!
+//! Damage in the first batch is an error; damage in a later one ends what is served.
 
 use bytes::Bytes;
 use platform::Platform;
 use wire::batch::{self, BatchHeader};
 use wire::types::Offset;
 
-use super::resident::Wanted;
+use super::resident::ReadRange;
 use crate::error::{Error, Result};
 use crate::segment::Segment;
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH};
 use crate::segment::stamps::{
-    Epochs, FileEnd, Place, WRONG_EPOCH, WRONG_OFFSET, base_offset_of, place_of,
+    BatchPlace, Epochs, FileEnd, WRONG_EPOCH, WRONG_OFFSET, base_offset_of, place_of,
 };
 
-/// Size of the batch that `bytes` begin with.
+/// Returns the size of the batch that `bytes` begin with.
 pub(super) fn first_size(bytes: &[u8]) -> Option<usize> {
     BatchHeader::parse(bytes).map(|header| header.size_bytes)
 }
 
-/// Where bytes come from, and what is known of the batches in them.
+/// The origin of bytes, and what is known of the batches in them.
 pub(super) struct Source<'a, P: Platform> {
     pub(super) segment: &'a Segment<P>,
     pub(super) position: u64,
-    /// The offset before which the first batch cannot begin.
+    /// The first batch cannot begin before this offset.
     pub(super) lowest: Offset,
     pub(super) end: FileEnd,
     pub(super) epochs: Epochs<'a>,
 }
 
 /// How far bytes have been judged.
-pub(super) struct Checked {
-    /// Bytes of whole, undamaged batches that are wanted, and the offset after them.
+pub(super) struct CheckedExtent {
+    /// Bytes of the whole, undamaged batches that are wanted, and the offset after them.
     len: usize,
     next: Offset,
-    /// The offset before which the next batch cannot begin.
+    /// The next batch cannot begin before this offset.
     lowest: Offset,
 }
 
-/// Where judging has come to.
+/// The result of a step.
 pub(super) enum Step {
-    /// It goes on after a rest.
+    /// Judging continues after a rest.
     Rest,
-    /// How many of the bytes are taken, and the offset after them; `None` when the first batch is not wanted.
+    /// How many of the bytes are taken, and the offset after them; `None` when the first batch is
+    /// not wanted.
     Done(Option<(usize, Offset)>),
 }
 
-impl Checked {
-    /// Nothing is judged yet; the first batch cannot begin before `lowest`.
-    pub(super) fn new(wanted: Wanted, lowest: Offset) -> Self {
+impl CheckedExtent {
+    /// Begins with nothing judged; the first batch cannot begin before `lowest`.
+    pub(super) fn new(wanted: ReadRange, lowest: Offset) -> Self {
         Self {
             len: 0,
             next: wanted.from,
@@ -56,12 +59,13 @@ impl Checked {
         }
     }
 
-    /// Judges batches, about `work_max` bytes of them. Damage in the first batch is an error, damage in a later one ends
-    /// what is taken.
+    /// Judges batches, about `work_max` bytes of them.
+    ///
+    /// Damage in the first batch is an error, damage in a later one ends what is taken.
     pub(super) fn go_on<P: Platform>(
         &mut self,
         bytes: &Bytes,
-        wanted: Wanted,
+        wanted: ReadRange,
         source: &mut Source<'_, P>,
         work_max: usize,
     ) -> Result<Step> {
@@ -76,14 +80,14 @@ impl Checked {
     }
 }
 
-/// Takes one more batch, or says what is taken in all.
+/// Takes one more batch, or returns what is taken in all.
 fn take_checked<P: Platform>(
     bytes: &Bytes,
-    wanted: Wanted,
+    wanted: ReadRange,
     source: &mut Source<'_, P>,
-    checked: &mut Checked,
+    checked: &mut CheckedExtent,
 ) -> Result<Step> {
-    let Checked { len, next, .. } = *checked;
+    let CheckedExtent { len, next, .. } = *checked;
     // Bounded: `len` is what was taken of them.
     let rest = &bytes[len..];
     let damage = match BatchHeader::parse(rest) {
@@ -122,16 +126,16 @@ fn take_checked<P: Platform>(
     }
 }
 
-/// What a batch is found to be.
+/// The verdict on a batch.
 enum Verdict {
     Sound,
     Damaged(&'static str),
-    /// It is judged when what follows it has been read, too.
+    /// The batch is judged when what follows it has been read, too.
     Later,
 }
 
 impl<P: Platform> Source<'_, P> {
-    /// Judges a whole batch, `len` bytes after the first one, in which `from` or something after it is expected.
+    /// Judges a whole batch, `len` bytes after the first one, which is to end past `from`.
     fn judge(
         &mut self,
         header: &BatchHeader,
@@ -152,10 +156,10 @@ impl<P: Platform> Source<'_, P> {
             end.unwrap_or_else(|| base_offset_of(behind))
         };
         match place_of(header, self.lowest, following) {
-            Place::Right => {}
-            Place::Unsure if len > 0 => return Verdict::Later,
-            Place::Unsure if header.next_offset() <= self.end.bound => {}
-            Place::Wrong | Place::Unsure => return Verdict::Damaged(WRONG_OFFSET),
+            BatchPlace::Right => {}
+            BatchPlace::Unsure if len > 0 => return Verdict::Later,
+            BatchPlace::Unsure if header.next_offset() <= self.end.bound => {}
+            BatchPlace::Wrong | BatchPlace::Unsure => return Verdict::Damaged(WRONG_OFFSET),
         }
         if batch::crc_of(batch) != header.crc {
             Verdict::Damaged("the CRC is wrong")

@@ -1,9 +1,11 @@
-//! When what looks like damage may be what readers go by: an index, or the leader epochs.
+//! Finds out whether what looks like damage comes from a wrong index or wrong leader epochs.
 //!
-//! The batches are asked, once, in a task of its own: it reads a whole segment, which takes longer than many a reader waits,
-//! and would begin anew with each. Who comes meanwhile waits for what is found.
-//! Invariants: only what the batches say is final; a disk that fails says nothing about them, and is asked again later. The
-//! task ends with the log, and changes nothing of a segment that was cut, or whose names are another's by then.
+//! The batches decide. They are read once, in a task of its own: it reads a whole segment, which
+//! takes longer than many readers wait, and would start again with each. Readers that come
+//! meanwhile wait for its result.
+//! Invariants: only what the batches say is final; a disk failure says nothing about them, and the
+//! disk is asked again later. The task ends with the log, and changes nothing of a segment that was
+//! truncated, or whose names belong to another one.
 
 use std::pin::pin;
 use std::rc::Rc;
@@ -18,14 +20,17 @@ use crate::log::views::{LogReader, Rebuilding};
 use crate::segment::naming::Role;
 use crate::segment::scan::NO_BATCH;
 use crate::segment::stamps::WRONG_EPOCH;
-use crate::segment::{Segment, Tried, load};
+use crate::segment::{CheckOutcome, Segment, load};
 
-/// How long a disk that failed is not asked again: what is asked is the whole of a segment.
+/// How long a failed disk is not asked again: each time it reads the whole of a segment.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl<P: Platform> LogReader<'_, P> {
-    /// True when what looks like damage may be an index or the leader epochs, which have been corrected, if not for this
-    /// reader then for another since there were so many `corrections`. An error where that cannot be found out now.
+    /// Returns true when the damage may come from an index or epochs that have been corrected
+    /// since.
+    ///
+    /// The correction may have been made for another reader, since `corrections` was read. It
+    /// returns an error where the cause cannot be found now.
     pub(in crate::log) async fn was_misled(
         self,
         segment: &Rc<Segment<P>>,
@@ -52,14 +57,14 @@ impl<P: Platform> LogReader<'_, P> {
                     .until_closed(LogReader(&log).correct(&segment, index))
                     .await
             };
-            // It goes on when the reader has gone.
+            // The task continues when the reader has gone.
             let corrected = task::spawn(correcting).await;
             corrected.unwrap_or(Err(Error::Closed))?;
         }
         Ok(is_corrected())
     }
 
-    /// Does something that is not to outlive the log.
+    /// Runs `work` for as long as the log is not closed.
     async fn until_closed<T>(self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let mut closed = pin!(self.readers.closed.notified());
         if self.is_closed() {
@@ -91,8 +96,10 @@ impl<P: Platform> LogReader<'_, P> {
         Ok(())
     }
 
-    /// Builds the indexes of a sealed segment anew, once, because they may be what is wrong; says whether it has tried. Where
-    /// it is the batches that are wrong, a walk over them may still find the one that is wanted.
+    /// Rebuilds the indexes of a sealed segment, once, because they may be wrong.
+    ///
+    /// Returns whether it has tried. Where the batches are wrong, a walk over them may still find
+    /// the one that is wanted.
     async fn reindex(self, segment: &Rc<Segment<P>>) -> Result<bool> {
         let now = self.store.clock().now();
         let is_its = segment.is_sealed() && !segment.are_names_lent();
@@ -102,7 +109,7 @@ impl<P: Platform> LogReader<'_, P> {
         let cuts = segment.cuts();
         let rebuilt = Rebuilding(self.0).rebuilt(segment).await;
         if segment.cuts() != cuts {
-            // It is another now, and its index, too.
+            // The segment was truncated meanwhile, and its index with it.
             return Ok(true);
         }
         let path = segment.path(Role::OffsetIndex);
@@ -110,13 +117,13 @@ impl<P: Platform> LogReader<'_, P> {
             Ok(loaded) => {
                 tracing::warn!(file = %path.display(), "an index pointed between batches and was built anew");
                 segment.replace_indexes(loaded);
-                segment.reindexed.set(Tried::ForNow);
+                segment.reindexed.set(CheckOutcome::ForNow);
                 self.store.note_loaded(segment);
                 self.save_index_soon(segment);
                 Ok(true)
             }
             Err(Error::Corrupt { .. }) => {
-                segment.reindexed.set(Tried::ForGood);
+                segment.reindexed.set(CheckOutcome::ForGood);
                 Ok(true)
             }
             Err(error) => {
@@ -127,16 +134,17 @@ impl<P: Platform> LogReader<'_, P> {
         }
     }
 
-    /// What is to be said of something that a disk has refused.
-    pub(super) fn refused(self, error: &Error) -> Tried {
+    /// Returns what to remember of an attempt that a disk has refused.
+    pub(super) fn refused(self, error: &Error) -> CheckOutcome {
         if error.is_exhausted() {
-            return Tried::Not;
+            return CheckOutcome::Not;
         }
         let until = self.store.clock().after(RETRY_INTERVAL);
-        Tried::Refused(until, error.clone())
+        CheckOutcome::Refused(until, error.clone())
     }
 
-    /// No reader waits for it: the names may be in other hands for long.
+    /// Saves the indexes in the background: their names may be in use for long, and no reader waits
+    /// for that.
     fn save_index_soon(self, segment: &Rc<Segment<P>>) {
         let Some(log) = self.me() else { return };
         let segment = Rc::clone(segment);
@@ -149,11 +157,11 @@ impl<P: Platform> LogReader<'_, P> {
                 && !segment.are_names_lent()
                 && !log.is_closed()
                 && log.segments.place_of(&segment).is_some();
-            let Some(saved) = load::Saved::of(&segment).filter(|_| is_its) else {
+            let Some(saved) = load::SavedIndexes::of(&segment).filter(|_| is_its) else {
                 return;
             };
             match load::save(log.store.disk(), &segment, &saved).await {
-                Ok(()) => segment.reindexed.set(Tried::ForGood),
+                Ok(()) => segment.reindexed.set(CheckOutcome::ForGood),
                 Err(error) => {
                     let path = segment.path(Role::OffsetIndex);
                     tracing::warn!(file = %path.display(), %error, "the new index is kept in memory only");

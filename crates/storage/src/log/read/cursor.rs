@@ -1,4 +1,7 @@
 //! Where sequential readers of a log will come back, and how far ahead of each it is worth reading.
+//!
+//! Invariant: at most `CURSORS_MAX` readers are remembered; the oldest is dropped first.
+//! It does not: read ahead (`ahead.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -6,33 +9,33 @@ use std::collections::VecDeque;
 use platform::sync::Notify;
 use wire::types::Offset;
 
-/// Readers whose position is remembered, for each log.
+/// Readers of a log whose position is remembered.
 const CURSORS_MAX: usize = 64;
 
 /// Where sequential readers will come back.
 #[derive(Default)]
 pub(in crate::log) struct Readers {
-    /// The most recent last.
+    /// The most recent one is last.
     // Bounded: `CURSORS_MAX`.
     cursors: RefCell<VecDeque<Cursor>>,
-    /// Grows when positions lose their meaning.
+    /// Grows when positions become invalid.
     pub(super) generation: Cell<u64>,
-    /// Grows when what readers go by (indexes, leader epochs) was corrected.
+    /// Grows when an index or the leader epochs were corrected.
     pub(in crate::log) corrections: Cell<u64>,
-    /// Ends what is being found out for them.
+    /// Ends the corrections under way.
     pub(in crate::log) closed: Notify,
 }
 
-/// A reader, at the moment after it has read something.
+/// A reader right after it has read something.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {
     /// The offset after what was read.
     pub(super) next: Offset,
     /// Base offset of the segment.
     pub(super) base: Offset,
-    /// Position in it.
+    /// Position in the segment.
     pub(super) position: u64,
-    /// Bytes to be read ahead; grows while the reader reads on.
+    /// Bytes to be read ahead; it grows while the reader reads on.
     pub(super) window: u64,
 }
 
@@ -42,7 +45,9 @@ impl Readers {
         self.generation.set(self.generation.get() + 1);
     }
 
-    /// The reader that comes back at `next`, in the segment that begins at `base`: also if that is where the one before ended.
+    /// Takes the reader that comes back at `next`, in the segment that begins at `base`.
+    ///
+    /// That includes one that has read the segment before to its end.
     pub(super) fn take(&self, next: Offset, base: Offset) -> Option<Cursor> {
         let mut cursors = self.cursors.borrow_mut();
         let at = cursors

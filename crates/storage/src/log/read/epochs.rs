@@ -1,10 +1,12 @@
-//! When a batch and the log's epochs contradict each other: which of them is wrong.
+//! Decides which is wrong when a batch and the log's leader epochs contradict each other.
 //!
-//! Both are without a checksum: the epoch of a batch, and `leader-epoch-checkpoint`, which is a hint. The other batches of the
-//! segment decide. Their epochs do not fall; one that stands alone among others, or falls, is damage. Where they agree among
-//! themselves against what was known, that was wrong, and gives way for this segment. Where an epoch would begin one batch
-//! earlier or later than known, both may be wrong: a difference of one bit is rot of the batch, unless the batch beyond the
-//! segment says the same and is not what was known of it either.
+//! Neither has a checksum: the epoch of a batch, and `leader-epoch-checkpoint`, which is a hint.
+//! The other batches of the segment decide. Their epochs do not fall; one that stands alone among
+//! others, or falls, is damage. Where the batches agree with each other against what was known, the
+//! known epochs were wrong, and are replaced for this segment. Where an epoch would begin one batch
+//! earlier or later than known, either may be wrong: a difference of one bit is rot of the batch,
+//! unless the batch beyond the segment has the same epoch, and differs from what was known of it,
+//! too.
 
 use std::rc::Rc;
 
@@ -17,33 +19,34 @@ use crate::error::{Error, Result};
 use crate::log::epoch_cache::EpochStart;
 use crate::log::views::{Flushing, LogReader};
 use crate::segment::naming::Role;
-use crate::segment::scan::{Expected, Scan};
-use crate::segment::{Segment, Tried};
+use crate::segment::scan::{ExpectedBatch, Scan};
+use crate::segment::{CheckOutcome, Segment};
 
-/// No sound segment has so many epochs.
+/// Most epochs of a sound segment.
 const RUNS_MAX: usize = 1 << 16;
 
-/// Batches one after the other with one epoch.
+/// Consecutive batches with one epoch.
 struct Run {
     start: EpochStart,
     batches: usize,
-    /// Of how many of them something else was known.
+    /// How many of them differ from what was known.
     differing: usize,
-    /// What was known differs in one bit.
+    /// A known epoch differs from theirs in one bit.
     one_bit: bool,
 }
 
-/// What the batch next to a segment says itself.
+/// The epoch of the batch next to a segment, from the batch itself.
 #[derive(Clone, Copy)]
 struct Neighbour {
     epoch: LeaderEpoch,
-    /// Something else was known of it.
+    /// Another epoch was known of it.
     differs: bool,
 }
 
 impl<P: Platform> LogReader<'_, P> {
-    /// Asks the batches of a segment for their epochs, once; says whether what was known of them was wrong, and is not any
-    /// more.
+    /// Reads the epochs of a segment's batches, once; returns true when the known ones were wrong.
+    ///
+    /// They are then replaced.
     pub(super) async fn relearn_epochs(self, segment: &Rc<Segment<P>>) -> Result<bool> {
         let now = self.store.clock().now();
         if segment.are_names_lent() || !segment.epochs_asked.may_try(now)? {
@@ -60,17 +63,17 @@ impl<P: Platform> LogReader<'_, P> {
             }
         };
         if generation != self.readers.generation.get() {
-            // The log was cut meanwhile.
+            // The log was truncated meanwhile.
             return Ok(true);
         }
-        segment.epochs_asked.set(Tried::ForGood);
+        segment.epochs_asked.set(CheckOutcome::ForGood);
         let Some((runs, walked)) = agreed else {
             return Ok(false);
         };
         tracing::warn!(file = %path.display(), "the batches know other leader epochs than the file, which are used");
         let found: Vec<_> = runs.iter().map(|run| run.start).collect();
         let mut epochs = self.epochs.borrow_mut();
-        // What is in memory only was not asked; its epochs are right.
+        // Batches that are only in memory were not read; their epochs are right.
         let below = segment.next();
         let below = if segment.is_sealed() { below } else { walked };
         epochs.replace_between(segment.base, below, &found);
@@ -80,8 +83,9 @@ impl<P: Platform> LogReader<'_, P> {
         Ok(true)
     }
 
-    /// The epochs of a segment's batches, and the offset after them, where they agree among themselves or with the batches
-    /// around, which are asked where it takes them.
+    /// Returns the epochs of a segment's batches, and the offset after them, where they agree.
+    ///
+    /// They agree with each other or with the batches around, which are read only where necessary.
     async fn agreed_runs(self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
         let Some((runs, walked)) = self.runs_of(segment).await? else {
             return Ok(None);
@@ -96,14 +100,16 @@ impl<P: Platform> LogReader<'_, P> {
         Ok(Some((runs, walked)))
     }
 
-    /// The epochs of a segment's batches as far as they are in its file, and the offset after them; `None` when one is
-    /// damaged.
+    /// Returns the epochs of a segment's batches as far as they are in its file, and the offset
+    /// after them.
+    ///
+    /// Returns `None` when a batch is damaged.
     async fn runs_of(self, segment: &Rc<Segment<P>>) -> Result<Option<(Vec<Run>, Offset)>> {
         let file = segment.file(self.store.disk()).await?;
         let path = segment.path(Role::Log);
         let end = segment.written();
         let mut scan = Scan::new(&file, 0, end, WALK_BYTES);
-        let mut expected = Expected {
+        let mut expected = ExpectedBatch {
             offset: segment.base,
             gaps: true,
             epoch: LeaderEpoch(i32::MIN),
@@ -143,7 +149,7 @@ impl<P: Platform> LogReader<'_, P> {
         Ok(Some((runs, expected.offset)))
     }
 
-    /// The batch that holds an offset; `None` where there is none, or a damaged one.
+    /// Returns the batch that holds an offset; `None` where there is none, or a damaged one.
     async fn neighbour_at(self, offset: Option<i64>) -> Result<Option<Neighbour>> {
         let Some(offset) = offset.map(Offset) else {
             return Ok(None);
@@ -186,7 +192,9 @@ impl<P: Platform> LogReader<'_, P> {
     }
 }
 
-/// True when each epoch that was not known of its batches is that of at least two, or goes on in the segments around.
+/// Returns true when each epoch that was not known of its batches is confirmed.
+///
+/// It is confirmed by a second batch, or because it continues in the segments around.
 fn agree(runs: &[Run], before: Option<Neighbour>, after: Option<Neighbour>) -> bool {
     let differing: usize = runs
         .iter()

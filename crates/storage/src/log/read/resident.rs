@@ -1,4 +1,6 @@
-//! Finding batches by offset in a segment, and taking them from memory when they are there.
+//! Finds batches by offset in a segment, and takes them from memory when they are there.
+//!
+//! It does not: read files.
 
 use bytes::Bytes;
 use platform::Platform;
@@ -7,9 +9,9 @@ use wire::types::Offset;
 use super::walk::Floor;
 use crate::segment::Segment;
 
-/// What is wanted.
+/// What a read wants.
 #[derive(Clone, Copy)]
-pub(super) struct Wanted {
+pub(super) struct ReadRange {
     pub(super) from: Offset,
     pub(super) below: Offset,
     pub(super) bytes_max: usize,
@@ -19,21 +21,23 @@ pub(super) struct Wanted {
 /// What was found in memory.
 pub(super) enum Resident {
     Slices(Vec<Bytes>),
-    /// Nothing that is wanted.
+    /// No batch that is wanted.
     Nothing,
-    /// Nothing before the end of the segment.
+    /// No batch before the end of the segment.
     Beyond,
-    /// It is not in memory any more, so it is in the file now.
+    /// It is no longer in memory, so it is in the file now.
     Gone,
 }
 
 impl<P: Platform> Segment<P> {
-    /// Position at or before the batch that holds `offset`; `None` when the indexes have to be loaded first.
+    /// Returns a position at or before the batch that holds `offset`.
+    ///
+    /// Returns `None` when the indexes have to be loaded first.
     pub(crate) fn floor(&self, offset: Offset) -> Option<u64> {
         self.floor_entry(offset).map(|floor| floor.position)
     }
 
-    /// The same with the offset that the index names there.
+    /// Returns that position, with the offset that the index names there.
     pub(crate) fn floor_entry(&self, offset: Offset) -> Option<Floor> {
         if offset <= self.base {
             return Some(Floor {
@@ -49,7 +53,7 @@ impl<P: Platform> Segment<P> {
         })
     }
 
-    /// A guess at the position of `offset`, exact where the batches are resident.
+    /// Estimates the position of `offset`; exact where the batches are resident.
     pub(super) fn estimate(&self, offset: Offset) -> u64 {
         if offset <= self.base {
             return 0;
@@ -73,7 +77,8 @@ impl<P: Platform> Segment<P> {
         position
     }
 
-    /// A guess at where the batches below `offset` end, not too low, and exact where they are resident.
+    /// Estimates where the batches below `offset` end; not too low, and exact where they are
+    /// resident.
     pub(super) fn estimate_end(&self, offset: Offset) -> u64 {
         let position = self.estimate(offset);
         if position >= self.tail().resident_from() {
@@ -88,8 +93,8 @@ impl<P: Platform> Segment<P> {
         end.max(position)
     }
 
-    /// The wanted batches, all of which are resident from `position`, the start of one, on.
-    pub(super) fn slice_resident(&self, mut position: u64, wanted: Wanted) -> Resident {
+    /// Returns the wanted batches, all of which are resident from `position`, the start of one, on.
+    pub(super) fn slice_resident(&self, mut position: u64, wanted: ReadRange) -> Resident {
         let first = loop {
             match self.resident_header(position) {
                 Some(header) if header.next_offset() > wanted.from => break header,
@@ -115,7 +120,9 @@ impl<P: Platform> Segment<P> {
         slices.map_or(Resident::Gone, Resident::Slices)
     }
 
-    /// End of the last batch that ends at or before `limit` and below the offset, walking from `end`, the end of one.
+    /// Returns the end of the last batch that ends at or before `limit` and below the offset.
+    ///
+    /// It walks from `end`, the end of a batch.
     fn boundary(&self, mut end: u64, limit: u64, below: Offset) -> u64 {
         if let Some(loaded) = self.loaded().as_ref() {
             let offsets = &loaded.indexes.offsets;

@@ -1,8 +1,10 @@
-//! The way from a position that an index knows to the batch that holds an offset, over headers only.
+//! The walk from a position that an index knows to the batch that holds an offset, over headers
+//! only.
 //!
-//! A base offset that has rotted must not lead past the batch that is looked for: it would be left out without a word. So
-//! offsets must rise; a batch behind a gap must end before the next one begins; and the index's own entry must be met.
-//! It does not: check CRCs or epochs. Who takes the batch does.
+//! A base offset that has rotted must not lead past the wanted batch, which would be left out
+//! without an error. So offsets must rise; a batch behind a gap must end before the next one
+//! begins; and the index's own entry must be met.
+//! It does not: check CRCs or epochs; the caller that takes the batch does.
 
 use platform::Platform;
 use wire::batch::BatchHeader;
@@ -12,15 +14,16 @@ use super::WALK_BYTES;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
-use crate::segment::stamps::{FileEnd, Place, WRONG_OFFSET, place_of};
+use crate::segment::stamps::{BatchPlace, FileEnd, WRONG_OFFSET, place_of};
 use crate::segment::{File, Segment};
 
 /// Where a walk begins.
 #[derive(Clone, Copy)]
 pub(crate) struct Floor {
-    /// The start of a batch, at or before the one that is looked for.
+    /// The start of a batch at or before the wanted one.
     pub(crate) position: u64,
-    /// The last offset of a batch there, as the index has it; past the start it is that of the batch itself.
+    /// The last offset of that batch, as the index has it; at position 0 the base offset of the
+    /// segment.
     pub(crate) offset: Offset,
 }
 
@@ -29,12 +32,13 @@ pub(crate) struct Floor {
 pub(in crate::log) struct Batch {
     /// Where it begins.
     pub(in crate::log) position: u64,
-    /// The offset before which it cannot begin.
+    /// The batch cannot begin before this offset.
     pub(in crate::log) lowest: Offset,
 }
 
-/// The batch that holds `offset` or is the first one after it, walking from an entry of the index; `None` when there is
-/// none before the end.
+/// Returns the batch that holds `offset`, or the first one after it, from an entry of the index on.
+///
+/// Returns `None` when there is none before the end.
 pub(in crate::log) async fn walk_to<P: Platform>(
     segment: &Segment<P>,
     file: &File<P>,
@@ -63,7 +67,7 @@ pub(in crate::log) async fn walk_to<P: Platform>(
         if std::mem::take(&mut is_first) {
             match header.last_offset().cmp(&from.offset) {
                 std::cmp::Ordering::Equal => lowest = header.base_offset,
-                // Older indexes may name the last batch of a few; none names one before.
+                // Older indexes may name the last of a few batches; none names one before.
                 std::cmp::Ordering::Less => {}
                 std::cmp::Ordering::Greater if !may_reindex => {}
                 std::cmp::Ordering::Greater => return Err(corrupt(position, NO_BATCH)),
@@ -75,7 +79,7 @@ pub(in crate::log) async fn walk_to<P: Platform>(
         } else {
             None
         };
-        let is_wrong = place_of(&header, lowest, || following) == Place::Wrong;
+        let is_wrong = place_of(&header, lowest, || following) == BatchPlace::Wrong;
         let is_past = header.next_offset() > offset;
         if is_wrong && is_past && following.is_none_or(|following| following > offset) {
             return Err(corrupt(position, WRONG_OFFSET));
@@ -83,7 +87,7 @@ pub(in crate::log) async fn walk_to<P: Platform>(
         if is_wrong {
             damaged.get_or_insert(position);
         } else if is_past {
-            // Whoever is missing may be the damaged one, or the one that the index knows of.
+            // The missing batch may be the damaged one, or the one that the index names.
             let is_missing = header.base_offset > offset;
             let unmet = from.position > 0 && (lowest..header.base_offset).contains(&from.offset);
             return match damaged {
@@ -102,12 +106,12 @@ pub(in crate::log) async fn walk_to<P: Platform>(
     }
 }
 
-/// True for what a batch of ours can say of itself.
+/// Returns true when a batch of ours can have this header.
 pub(in crate::log) fn is_possible(header: &BatchHeader) -> bool {
     header.magic == MAGIC && header.last_offset_delta >= 0
 }
 
-/// The base offset of the batch after the one where `scan` is, or where the segment ends.
+/// Returns the base offset of the batch after the one where `scan` is, or where the segment ends.
 pub(in crate::log) async fn following<F: platform::disk::DiskFile>(
     scan: &mut Scan<'_, F>,
     header: &BatchHeader,

@@ -1,12 +1,14 @@
 //! What becomes of the bytes behind the last good batch of a log that was not left cleanly.
 //!
-//! A process that ends while it writes leaves the beginnings of batches that nobody was told of: they go. Two things say
-//! that it is more than that: the log ends below its recovery point, where everything was durable; or there is a whole batch
-//! behind the bytes that are none. Then all of it is kept beside the log, as `<base>.log.from-<position>.<time>.aside`.
-//! Invariants: the bytes are durable under that name before they are cut off the log. They take no more room than they
-//! took, but both are there for a moment: without room the log is opened later. A metadata log that has whole batches there
-//! is not cut at all, and refused.
-//! The work is bounded: the rest of one file is read once, and CRCs are computed over [`CRC_BYTES_MAX`]; in doubt all is kept.
+//! A process that ends while it writes leaves the beginnings of batches that were never
+//! acknowledged: these are dropped. Two signs show that it is more than that: the log ends below
+//! its recovery point, where everything was durable; or there is a whole batch behind the invalid
+//! bytes. Then all of it is kept beside the log, as `<base>.log.from-<position>.<time>.aside`.
+//! Invariants: the bytes are durable under that name before they are cut off the log. They take no
+//! more room than before, but both exist for a moment: without room the log is opened later. A
+//! metadata log that has whole batches there is not truncated, but refused.
+//! The work is bounded: the rest of one file is read once, and CRCs are computed over
+//! [`CRC_BYTES_MAX`]; in doubt all is kept.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -25,11 +27,13 @@ use crate::segment::naming::Role;
 use crate::segment::scan::{Scan, may_be_batch};
 use crate::segment::{File, Segment};
 
-/// Over so many bytes CRCs are computed while a whole batch is looked for.
+/// Most bytes over which CRCs are computed in the search for a whole batch.
 const CRC_BYTES_MAX: u64 = 64 << 20;
 
 impl<P: Platform> Recovery<'_, P> {
-    /// Keeps the bytes in `rest`, behind a log that ends with `end`, if they are worth it; under which name.
+    /// Keeps the bytes in `rest`, behind a log that ends with `end`, if they are worth it.
+    ///
+    /// Returns the name under which it keeps them.
     pub(super) async fn keep(
         &self,
         segment: &Segment<P>,
@@ -54,7 +58,7 @@ impl<P: Platform> Recovery<'_, P> {
         let part = path.with_file_name(format!("{name}.from-{}", rest.start));
         let aside = free_aside(self.store.disk(), &part, self.now_ms).await?;
         match self.copy(file, rest, &aside).await {
-            // One batch that nobody can read is not worth a start.
+            // One unreadable batch is no reason to refuse a start.
             Err(error @ Error::Full { .. }) if self.is_metadata() => {
                 tracing::error!(file = %path.display(), %error, "there is no room to keep a damaged batch");
                 return Ok(None);
@@ -65,7 +69,7 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(Some(aside))
     }
 
-    /// Copies a part of a file to a new one. It is durable when it returns.
+    /// Copies a part of a file to a new one; durable when it returns.
     async fn copy(&self, file: &File<P>, part: Range<u64>, to: &Path) -> Result<()> {
         let disk = self.store.disk();
         let mut unfinished = to.as_os_str().to_owned();
@@ -74,7 +78,7 @@ impl<P: Platform> Recovery<'_, P> {
         remove(disk, &unfinished).await?;
         let written = write_copy(disk, file, part, &unfinished).await;
         if let Err(error) = written {
-            // Room that somebody else may need.
+            // Others may need the room.
             let _ = remove(disk, &unfinished).await;
             return Err(error);
         }
@@ -108,7 +112,7 @@ async fn write_copy<D: Disk>(disk: &D, file: &D::File, part: Range<u64>, to: &Pa
     copy.sync().await.map_err(Error::file_sync(to))
 }
 
-/// Reads into `bytes`; what the disk does not give stays zero.
+/// Reads into `bytes`; what the disk does not return stays zero.
 async fn read_what_can_be<F: DiskFile>(file: &F, from: u64, bytes: &mut [u8]) {
     let whole = file.read_at(from, bytes.len()).await;
     if let Ok(read) = whole {
@@ -127,9 +131,10 @@ async fn read_what_can_be<F: DiskFile>(file: &F, from: u64, bytes: &mut [u8]) {
     }
 }
 
-/// True when somewhere in a part of a file there is a whole batch with offsets from `end` on; also when that would take too
-/// long to find out, or when it cannot be read; or when it begins with a message of an older format, which a write never
-/// leaves.
+/// Returns true when a part of a file has a whole batch with offsets from `end` on.
+///
+/// It also returns true when the search would take too long, when the part cannot be read, or when
+/// it begins with a message of an older format, which a write never leaves.
 pub(super) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, end: Offset) -> bool {
     let mut scan = Scan::new(file, part.start, part.end, BLOCK_BYTES);
     if scan.is_older_format(end).await.unwrap_or(true) {

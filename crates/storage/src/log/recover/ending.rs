@@ -1,4 +1,7 @@
-//! How a recovery leaves the files: cut to the batches that were found good, durably, with nothing after the log's end.
+//! How a recovery leaves the files: cut to the batches that were found good, durably, with nothing
+//! after the log's end.
+//!
+//! It does not: find that end (`recover.rs`).
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -11,26 +14,28 @@ use wire::types::Offset;
 
 use super::super::files::{remove, set_aside};
 use super::super::open::folder::DataFile;
-use super::super::open::notes::{self, Place};
+use super::super::open::notes::{self, NotedPlace};
 use super::super::truncate::last_block;
 use super::cut_off::has_batch_behind;
-use super::{Checked, Recovery, VERIFY_BYTES};
+use super::{CheckedSegment, Recovery, VERIFY_BYTES};
 use crate::error::{Error, Result};
 use crate::num::index;
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
-use crate::segment::{File, Loaded, Segment, load};
+use crate::segment::{File, LoadedIndexes, Segment, load};
 
-/// So many zeros are kept behind what is set aside.
+/// Most zeros that are kept behind what is set aside.
 const PADDING_KEPT_BYTES: u64 = 1 << 20;
 
-/// The end of the last bytes in `from..len` that are not zeros; what was reserved and not written is.
+/// Returns the end of the last bytes in `from..len` that are not zeros.
+///
+/// Room that was reserved and not written is zeros.
 async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<Option<u64>> {
     let mut last = None;
     let mut at = from;
     while at < len {
         let wanted = index(len - at).min(VERIFY_BYTES);
-        // What cannot be read is no reason not to start: it goes.
+        // Unreadable bytes are no reason to refuse a start: they count as records, and are cut off.
         let Ok(bytes) = file.read_at(at, wanted).await else {
             return Ok(Some(len));
         };
@@ -45,14 +50,17 @@ async fn last_of_records<F: DiskFile>(file: &F, from: u64, len: u64) -> Result<O
     Ok(last)
 }
 
-/// True for the refusal of a file system that takes no changes.
+/// Returns true for the error of a file system that takes no changes.
 fn is_read_only(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.kind() == ErrorKind::ReadOnlyFilesystem)
 }
 
 impl<P: Platform> Recovery<'_, P> {
-    /// The file of a segment that is to be looked at: for reading only, and as sealed, where its path takes no changes. That
-    /// is enough if it turns out to be whole, and is not the last.
+    /// Returns the file of a segment to be checked, for reading only where its path takes no
+    /// changes.
+    ///
+    /// The segment then counts as sealed. That is enough if it turns out to be whole, and is not
+    /// the last.
     pub(super) async fn file_of(&self, segment: &Segment<P>) -> Result<File<P>> {
         match segment.file(self.store.disk()).await {
             Err(error) if is_read_only(&error) && segment.folder != self.folder.path => {
@@ -63,7 +71,7 @@ impl<P: Platform> Recovery<'_, P> {
         }
     }
 
-    /// Refuses what is to be cut or to grow and can be read only.
+    /// Refuses a segment that has to be truncated or to grow and can only be read.
     pub(super) async fn open_to_write(&self, segment: &Segment<P>) -> Result<()> {
         if segment.is_sealed() {
             segment.reopen();
@@ -76,8 +84,8 @@ impl<P: Platform> Recovery<'_, P> {
     pub(super) async fn settle(
         &self,
         segment: &Segment<P>,
-        loaded: Loaded,
-        checked: &Checked,
+        loaded: LoadedIndexes,
+        checked: &CheckedSegment,
     ) -> Result<()> {
         let len = segment.size();
         segment.settle(checked.size, checked.expected.offset, loaded);
@@ -87,7 +95,7 @@ impl<P: Platform> Recovery<'_, P> {
         let path = segment.path(Role::Log);
         let file = segment.file(self.store.disk()).await?;
         if segment.is_sealed() {
-            // Its file system takes no changes: what was read there stays.
+            // Its file system takes no changes: the file stays as it was read.
             return Ok(());
         }
         if !checked.whole {
@@ -97,7 +105,8 @@ impl<P: Platform> Recovery<'_, P> {
                 .truncated_bytes
                 .inc_by(len - checked.size);
             if let Some(last) = last_of_records(&file, checked.size, len).await? {
-                // What was reserved and not written is zeros; but a batch may end with zeros, too.
+                // Room that was reserved and not written is zeros; but a batch may end with zeros,
+                // too.
                 let rest = checked.size..len.min(last.saturating_add(PADDING_KEPT_BYTES));
                 let bytes = last.saturating_sub(checked.size);
                 let aside = self.keep(segment, &file, rest, checked.expected.offset);
@@ -117,13 +126,13 @@ impl<P: Platform> Recovery<'_, P> {
                 .await
                 .map_err(Error::io("cut", &path))?;
         }
-        // Behind the cut, which makes room: a start that ends between the two is made again.
+        // After the truncation, which makes room: a start that ends between the two is repeated.
         self.settle_aborted(segment, len).await?;
-        // What a killed process had written is there, but it is durable only now.
+        // What a killed process had written is there, but only this makes it durable.
         file.sync().await.map_err(Error::file_sync(&path))
     }
 
-    /// The index of aborted transactions tells of none past the segment's end.
+    /// Removes the transactions past the segment's end from the index of aborted ones.
     async fn settle_aborted(&self, segment: &Segment<P>, len_before: u64) -> Result<()> {
         if !segment.notes_aborted() || segment.is_sealed() {
             return Ok(());
@@ -131,8 +140,10 @@ impl<P: Platform> Recovery<'_, P> {
         load::settle_aborted(self.store.disk(), segment, len_before).await
     }
 
-    /// Removes segments that cannot follow what was found. The note of one that is away goes before its name does: a start
-    /// that finds the note and what was set aside takes it back.
+    /// Removes segments that cannot follow what was found.
+    ///
+    /// The note of a segment that is away goes before the segment's name does: a start that finds
+    /// the note and a file that was set aside takes the file back.
     pub(super) async fn discard(&self, bases: &[Offset]) -> Result<()> {
         let disk = self.store.disk();
         self.refuse_absent(bases)?;
@@ -164,13 +175,13 @@ impl<P: Platform> Recovery<'_, P> {
         }
         let disk = self.store.disk();
         let path = self.store.tiers().and_then(|tiers| tiers.holding(folder));
-        let id = path.and_then(|path| Place::of(path).id);
+        let id = path.and_then(|path| NotedPlace::of(path).id);
         notes::remove_away(disk, home, base, id).await?;
         let synced = disk.sync_dir(home).await;
         synced.map_err(Error::dir_sync(home))
     }
 
-    /// Segments of the metadata log that hold batches go only when somebody says so.
+    /// Refuses to remove segments of the metadata log that hold batches; an operator may do it.
     async fn refuse_batches(&self, bases: &[Offset]) -> Result<()> {
         for &base in bases {
             let folder = &self.data_of(base).folder;
@@ -186,13 +197,13 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// The data file of a segment that is not absent.
+    /// Returns the data file of a segment that is not absent.
     fn data_of(&self, base: Offset) -> &DataFile {
         let data = self.folder.logs.get(&base);
         data.expect("what is discarded was refused, or has a file")
     }
 
-    /// True when there is a batch whose CRC is right in a data file.
+    /// Returns true when a data file has a batch whose CRC is right.
     async fn has_batches(&self, base: Offset, path: &Path) -> Result<bool> {
         let len = self.data_of(base).len;
         let file = match self.store.disk().open(path, Open::Read).await {
@@ -203,7 +214,8 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(has_batch_behind(&file, 0..len, base).await)
     }
 
-    /// Reads what appends to the last segment need: its last partial block, and the time of its first batch.
+    /// Reads what appends to the last segment need: its last partial block, and the time of its
+    /// first batch.
     pub(super) async fn prepare_active(&self, segments: &VecDeque<Rc<Segment<P>>>) -> Result<()> {
         let disk = self.store.disk();
         if !self.clean {

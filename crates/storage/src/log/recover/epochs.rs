@@ -1,8 +1,9 @@
-//! Leader epochs of a log that is being opened: batches decide, the file of epochs is a hint.
+//! Leader epochs of a log that is being opened: the batches decide, the file of epochs is a hint.
 //!
-//! The file knows epochs in which nothing was written, so it is kept as long as no batch contradicts it. Where one does,
-//! or where it knows nothing of a log that has records, the epochs are taken from the batches: one header of each segment,
-//! and all headers of those within which the epoch changes. Epochs do not fall, so that is enough.
+//! The file has epochs in which nothing was written, so it is kept as long as no batch contradicts
+//! it. Where one does, or where the file has nothing of a log that has records, the epochs are
+//! taken from the batches: one header of each segment, and all headers of those within which the
+//! epoch changes. Epochs do not fall, so that is enough.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -24,7 +25,7 @@ use crate::segment::scan::{MAGIC, Scan};
 const WINDOW_BYTES: usize = 64 << 10;
 
 impl<P: Platform> Recovery<'_, P> {
-    /// Holds a batch that belongs to the log against the epochs as they are known.
+    /// Compares a batch that belongs to the log with the known epochs.
     pub(super) fn note_epoch(&mut self, header: &BatchHeader) {
         let found = header.leader_epoch;
         let is_first_checked = self.met_epoch.replace(found).is_none();
@@ -34,19 +35,19 @@ impl<P: Platform> Recovery<'_, P> {
             return;
         }
         let differs = match (known, self.epochs.entries().first()) {
-            // Below the log start nothing is known any more.
+            // Nothing is known below the log start any more.
             (None, Some(first)) if found <= first.epoch => return,
             (None, Some(_)) => true,
             (None, None) => is_first_checked && self.folder.bases().first() != Some(&base),
-            // A process that was killed may not have saved its last epoch, which begins with a batch that was not
-            // durable.
+            // A process that was killed may not have saved its last epoch, which begins with a
+            // batch that was not durable.
             (Some(known), _) => known > found || is_first_checked || self.clean,
         };
         self.epochs_differ |= differs;
         self.epochs.assign(found, base);
     }
 
-    /// Takes the epochs from the batches if the file is contradicted by them.
+    /// Takes the epochs from the batches if these contradict the file.
     pub(super) async fn settle_epochs(
         &mut self,
         segments: &VecDeque<Rc<Segment<P>>>,
@@ -108,14 +109,14 @@ impl<P: Platform> Recovery<'_, P> {
     }
 }
 
-/// A log of many segments must not hold a descriptor for each.
+/// Closes the file of a sealed segment: a log of many segments must not hold a descriptor for each.
 fn close_again<P: Platform>(segment: &Segment<P>) {
     if segment.is_sealed() {
         segment.close_file();
     }
 }
 
-/// The epoch begins with this batch, if it is another than the one before.
+/// Notes the epoch of a batch, if it is above the one before.
 fn note(epochs: &mut EpochCache, header: &BatchHeader) {
     if epochs
         .latest()

@@ -1,4 +1,7 @@
-//! Producers as of where a recovery begins to check: the newest snapshot that is not past it, and the batches after.
+//! Producers as of where a recovery begins to check: the newest snapshot that is not past it, and
+//! the batches after.
+//!
+//! A damaged snapshot is skipped; it does not end the recovery.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,10 +19,11 @@ use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
 use crate::segment::stamps::FileEnd;
-use crate::segment::{File, Loaded, Segment};
+use crate::segment::{File, LoadedIndexes, Segment};
 
 impl<P: Platform> Recovery<'_, P> {
-    /// Restores the producers as of the start of what is to be checked (or later, where that is trusted).
+    /// Restores the producers as of the start of what is to be checked (or later, where that is
+    /// trusted).
     pub(super) async fn restore_producers(
         &mut self,
         sealed: &VecDeque<Rc<Segment<P>>>,
@@ -28,7 +32,7 @@ impl<P: Platform> Recovery<'_, P> {
         snapshot_max: Offset,
     ) -> Result<()> {
         self.begin_with_snapshot(snapshot_max).await?;
-        // What lies between the snapshot and the start is trusted, so its headers are enough.
+        // Between the snapshot and the start everything is trusted, so headers are enough.
         let there = sealed.iter().filter(|segment| !segment.is_absent());
         for segment in there.chain([opened]) {
             let is_opened = Rc::ptr_eq(segment, opened);
@@ -49,13 +53,13 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// What the snapshot at `offset` says; `None` when it is damaged.
+    /// Returns what the snapshot at `offset` holds; `None` when it is damaged.
     async fn snapshot_at(&self, offset: Offset) -> Result<Option<Vec<ProducerSnapshot>>> {
         let path = file_path(&self.folder.path, offset, Role::Snapshot);
         let disk = self.store.disk();
         let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
             Ok(bytes) => bytes,
-            // No snapshot is empty.
+            // An empty file is no snapshot.
             Err(error) if is_unreadable(&error) => Vec::new(),
             Err(error) => return Err(Error::io("read", &path)(error)),
         };
@@ -68,8 +72,10 @@ impl<P: Platform> Recovery<'_, P> {
         }
     }
 
-    /// From where on the batches are all there, of those below what is opened first: those before it were deleted, or are on a
-    /// path that is not there.
+    /// Returns the offset from which all batches are there, of those below the first one that is
+    /// read.
+    ///
+    /// Those before it were deleted, or are on an absent path.
     fn replayable_from(&self) -> Offset {
         let bases = self.folder.bases();
         let is_absent = |base: &Offset| self.folder.absent.contains_key(base);
@@ -80,7 +86,7 @@ impl<P: Platform> Recovery<'_, P> {
             .expect("a log that is recovered has segments")
     }
 
-    /// The producers as the newest snapshot that can be read, and is not past `max`, has them.
+    /// Takes the producers of the newest snapshot that can be read and is not past `max`.
     async fn begin_with_snapshot(&mut self, max: Offset) -> Result<()> {
         let from = self.replayable_from();
         let mut offsets = self.folder.snapshots.clone();
@@ -94,7 +100,7 @@ impl<P: Platform> Recovery<'_, P> {
         for offset in offsets.into_iter().rev() {
             if let Some(producers) = self.snapshot_at(offset).await? {
                 self.producers = ProducerStates::restore(offset, &producers, now, expiration_ms);
-                // That it has no producers is an answer, too.
+                // A snapshot without producers is valid, too.
                 if offset >= from {
                     return Ok(());
                 }
@@ -104,7 +110,7 @@ impl<P: Platform> Recovery<'_, P> {
         if from == Offset::ZERO {
             return Ok(());
         }
-        // Of those whose batches cannot be replayed, a later snapshot tells what they had written.
+        // A later snapshot has the last writes of producers whose batches cannot be replayed.
         for offset in later {
             if let Some(producers) = self.snapshot_at(offset).await? {
                 let producers: Vec<_> = producers.iter().filter_map(|p| as_of(from, p)).collect();
@@ -121,8 +127,9 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(())
     }
 
-    /// The producers as of the end of the log, where what was known of them was of a longer one. False: that is not what
-    /// a clean stop leaves.
+    /// Restores the producers as of the end of the log, after a snapshot of a longer one.
+    ///
+    /// Returns false when that is not what a clean stop leaves.
     pub(super) async fn restore_below(
         &mut self,
         segments: &VecDeque<Rc<Segment<P>>>,
@@ -143,7 +150,7 @@ impl<P: Platform> Recovery<'_, P> {
         Ok(true)
     }
 
-    /// Shows the producers the first `size` bytes of a segment, in which the offsets before `next` lie.
+    /// Shows the producers the first `size` bytes of a segment, with the offsets before `next`.
     async fn replay_headers(
         &mut self,
         segment: &Segment<P>,
@@ -171,7 +178,7 @@ impl<P: Platform> Recovery<'_, P> {
         &mut self,
         scan: &mut Scan<'_, File<P>>,
         header: &BatchHeader,
-        loaded: &mut Loaded,
+        loaded: &mut LoadedIndexes,
         path: &Path,
     ) -> Result<()> {
         let shown = show(scan, header, &mut self.producers).await;
@@ -182,12 +189,12 @@ impl<P: Platform> Recovery<'_, P> {
     }
 }
 
-/// What a later snapshot tells of a producer as of `from`; the batches from there on tell the rest.
+/// Returns a producer as of `from`, from a later snapshot; the batches from there on have the rest.
 fn as_of(from: Offset, later: &ProducerSnapshot) -> Option<ProducerSnapshot> {
     if later.last_offset < from {
         return Some(*later);
     }
-    // Its transaction was open then. Its last batch was another.
+    // Its transaction was open then; its last batch was another one.
     let start = later.transaction_start.filter(|start| *start < from)?;
     Some(ProducerSnapshot {
         last_sequence: -1,

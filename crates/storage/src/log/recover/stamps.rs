@@ -1,7 +1,8 @@
-//! Base offset and leader epoch of a batch that is being recovered: no CRC covers them, so the batch after it is asked, too.
+//! Base offset and leader epoch of a batch in recovery: no CRC covers them, so the next batch is
+//! used to check them.
 //!
-//! A batch may begin behind a gap, and in a newer epoch. If the one after it fits only without that, a bit of it has rotted:
-//! the log ends before it, not behind it with a wrong record as its last.
+//! A batch may begin behind a gap, and in a newer epoch. If the one after it fits only without
+//! that, a bit of it has rotted: the log ends before it, not behind it with a wrong last record.
 
 use platform::Platform;
 use platform::disk::DiskFile;
@@ -11,15 +12,18 @@ use wire::types::Offset;
 use super::Recovery;
 use crate::error::{Error, Result};
 use crate::segment::naming::Role;
-use crate::segment::scan::{Expected, MAGIC, Scan};
+use crate::segment::scan::{ExpectedBatch, MAGIC, Scan};
 
 impl<P: Platform> Recovery<'_, P> {
-    /// True when a whole batch with a right CRC behind this one, which is where `scan` is, contradicts its offset or epoch.
+    /// Returns true when the next whole batch with a right CRC contradicts this one's offset or
+    /// epoch.
+    ///
+    /// This batch is the one where `scan` is.
     pub(super) async fn is_out_of_line<F: DiskFile>(
         &self,
         scan: &mut Scan<'_, F>,
         header: &BatchHeader,
-        expected: Expected,
+        expected: ExpectedBatch,
         next_segment: Option<Offset>,
     ) -> Result<bool> {
         let io = |error| Error::io("read", &self.folder.path)(error);

@@ -1,26 +1,28 @@
-//! What may be given up, the oldest first; what cannot yet be is looked at again later.
+//! A queue of entries that may be evicted, the oldest first; entries that cannot be evicted yet are
+//! tried again later.
 //!
-//! Invariant: what nothing came of is not looked at once more before something has been written or given up. So however
-//! many ask for room while nothing can be given up, all of them together look at each entry once.
+//! Invariant: an entry whose eviction failed is not tried again before something was written or
+//! evicted. While nothing can be evicted, all callers that ask for room together try each entry
+//! once.
 
 use std::collections::VecDeque;
 
-/// What came of a look at an entry.
+/// The result of trying to evict an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// It was given up.
+    /// The entry was evicted.
     GivenUp,
-    /// It is no more.
+    /// The entry no longer exists.
     Gone,
-    /// It cannot be given up before it is written.
+    /// The entry cannot be evicted before it is written.
     Stays,
 }
 
-/// The entries.
+/// The entries, with the number of failed tries in a row.
 #[derive(Debug)]
 pub(super) struct Queue<T> {
     entries: VecDeque<T>,
-    /// Looks in a row that nothing came of.
+    /// Failed tries in a row.
     vain: usize,
 }
 
@@ -38,12 +40,12 @@ impl<T> Queue<T> {
         self.entries.extend(entries);
     }
 
-    /// Something was written: what could not be given up may be worth another look.
+    /// Notes that something was written, so that failed entries are worth another try.
     pub(super) fn note_written(&mut self) {
         self.vain = 0;
     }
 
-    /// Looks at the next entry. False when it is no use before something is written.
+    /// Tries the next entry; returns false when no try can succeed before something is written.
     pub(super) fn look(&mut self, look: impl FnOnce(&T) -> Look) -> bool {
         if self.vain >= self.entries.len() {
             return false;

@@ -1,7 +1,9 @@
-//! What moves now: what is pressing, what was asked for, what is above its level, what may come up; in this order.
+//! Decides the moves, in this order: reserves and drains, asked, pinned, above the high level,
+//! promotions.
 //!
-//! Each move that is decided counts at once as leaving and arriving, so that the next is decided on what will be. There
-//! are never more than free slots: what does not get one is decided anew when one is free.
+//! Each decided move counts at once as leaving and arriving, so that the next decision uses the
+//! resulting fill. There are never more moves than free slots; a segment without a slot is decided
+//! on again when a slot is free.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +12,10 @@ use super::paths::{choose_for_sealed, choose_path};
 use super::place::{NewSegment, place};
 use super::reason::MoveReason;
 use super::settings::PolicySettings;
-use super::view::{PathState, PathView, Place, SegmentId, SegmentView, TierView, View};
+use super::view::{PathState, PathView, SegmentId, SegmentView, TierPlace, TierView, View};
 use super::{Decision, Move};
 
-/// Decides for one shard.
+/// Decides the moves and rolls of one shard.
 pub fn decide(view: &View, settings: &PolicySettings) -> Decision {
     let mut plan = Plan {
         view,
@@ -50,7 +52,7 @@ pub fn decide(view: &View, settings: &PolicySettings) -> Decision {
 struct Plan<'v> {
     view: &'v View,
     settings: &'v PolicySettings,
-    /// As they will be after `moves`.
+    /// The tiers as they will be after `moves`.
     tiers: Vec<TierView>,
     moves: Vec<Move>,
 }
@@ -64,7 +66,7 @@ impl<'v> Plan<'v> {
         self.moves.len() < self.view.free_slots
     }
 
-    /// The segments that may be moved and satisfy `wanted`, sealed longest first.
+    /// Returns the movable segments that satisfy `wanted`, sealed longest ago first.
     fn oldest(&self, wanted: impl Fn(&SegmentView) -> bool) -> Vec<&'v SegmentView> {
         let taken: BTreeSet<SegmentId> = self.moves.iter().map(|m| m.segment).collect();
         let segments = self.view.segments.iter();
@@ -78,12 +80,12 @@ impl<'v> Plan<'v> {
         found
     }
 
-    fn is_readable(&self, place: Place) -> bool {
+    fn is_readable(&self, place: TierPlace) -> bool {
         let path = self.view.path(place);
         path.is_some_and(|path| path.state != PathState::Failed)
     }
 
-    fn begin(&mut self, segment: &SegmentView, to: Place, reason: MoveReason) {
+    fn begin(&mut self, segment: &SegmentView, to: TierPlace, reason: MoveReason) {
         let from = segment.place;
         let leaving = &mut self.tiers[from.tier].paths[from.path].leaving_bytes;
         *leaving = leaving.saturating_add(segment.bytes);
@@ -97,22 +99,27 @@ impl<'v> Plan<'v> {
         });
     }
 
-    /// A path for a sealed segment on the first of `tiers` that has room beside its reserve.
-    fn room(&self, segment: &SegmentView, tiers: impl IntoIterator<Item = usize>) -> Option<Place> {
+    /// Returns a path for a sealed segment on the first of `tiers` that has room beside its
+    /// reserve.
+    fn room(
+        &self,
+        segment: &SegmentView,
+        tiers: impl IntoIterator<Item = usize>,
+    ) -> Option<TierPlace> {
         let open = segment.open_to(&self.tiers);
         tiers.into_iter().find_map(|tier| {
             let path = choose_for_sealed(open.get(tier)?, segment.bytes, self.settings)?;
-            Some(Place { tier, path })
+            Some(TierPlace { tier, path })
         })
     }
 
-    /// The next slower tier for a segment that its topic may be on and that has room.
-    fn room_below(&self, segment: &SegmentView) -> Option<Place> {
+    /// Returns a path on the next slower tier that has room and is allowed for the segment's topic.
+    fn room_below(&self, segment: &SegmentView) -> Option<TierPlace> {
         let slower = segment.place.tier + 1..self.tiers.len();
         self.room(segment, slower.filter(|tier| segment.may_be_on(*tier)))
     }
 
-    /// Sealed segments in the reserve go, hot and young ones too, but the others before them.
+    /// Moves sealed segments out of the reserve, even hot and recently moved ones, but those last.
     fn clear_reserve(&mut self, tier: usize) {
         if !self.levels(tier).is_hard() {
             return;
@@ -131,7 +138,8 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Above its level a tier gives up what was sealed longest, but what is read and what has just come.
+    /// Demotes the oldest segments of a tier above its level, except those that are read or have
+    /// just arrived.
     fn lower(&mut self, tier: usize) {
         if self.levels(tier).excess_bytes() == 0 {
             return;
@@ -156,7 +164,8 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Below its lower level a tier takes what was sealed last on the slower ones, while it is not filling up.
+    /// Promotes the newest segments of slower tiers to a tier below its low level, while it is not
+    /// filling up.
     fn raise(&mut self, tier: usize) {
         let levels = self.levels(tier);
         if levels.settled_bytes >= levels.low_bytes || levels.pressure > 0.0 {
@@ -167,7 +176,7 @@ impl<'v> Plan<'v> {
             let levels = self.levels(tier);
             let after = levels.settled_bytes.saturating_add(segment.bytes);
             let has_room = levels.settled_bytes < levels.low_bytes && after <= levels.middle_bytes;
-            // An older one in its place would turn the order round.
+            // Taking an older segment instead would break the order.
             if !self.has_slot() || !has_room || levels.pressure > 0.0 {
                 return;
             }
@@ -176,7 +185,7 @@ impl<'v> Plan<'v> {
             }
             let Some(to) = self.room(segment, [tier]) else {
                 if segment.passed_over.is_some() {
-                    // Those of other logs may go there.
+                    // Segments of other logs may still fit.
                     continue;
                 }
                 return;
@@ -185,7 +194,8 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// What stands on a path that is drained goes to another path of its tier, else down, else up.
+    /// Moves segments on draining paths to another path of the tier, else to a slower tier, else to
+    /// a faster one.
     fn drain(&mut self) {
         let draining = |segment: &SegmentView| {
             let path = self.view.path(segment.place);
@@ -199,7 +209,7 @@ impl<'v> Plan<'v> {
             let order = (tier..self.tiers.len()).chain((0..tier).rev());
             let (allowed, others): (Vec<_>, Vec<_>) =
                 order.partition(|tier| segment.may_be_on(*tier));
-            // A tier faster than the topic may be on may be less durable: never there.
+            // Never to a tier faster than the topic allows, because it may be less durable.
             let others = others.into_iter().filter(|tier| *tier > segment.tier_min);
             if let Some(to) = self.room(segment, allowed.into_iter().chain(others)) {
                 self.begin(segment, to, MoveReason::Drained);
@@ -223,7 +233,7 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// What is on a tier its topic may not be on goes to the nearest that it may.
+    /// Moves a segment on a tier that its topic does not allow to the nearest allowed tier.
     fn pinned(&mut self) {
         for segment in self.oldest(|segment| !segment.may_be_on(segment.place.tier)) {
             if !self.has_slot() {
@@ -243,7 +253,7 @@ impl<'v> Plan<'v> {
         }
     }
 
-    /// Active segments that had better go on elsewhere.
+    /// Returns active segments that should continue on another path.
     fn rolls(&self) -> Vec<SegmentId> {
         let actives = self.view.segments.iter();
         let active = actives.filter(|segment| segment.sealed_ms.is_none() && !segment.moving);
@@ -267,7 +277,8 @@ impl<'v> Plan<'v> {
         match self.view.path(segment.place).map(|path| path.state) {
             Some(PathState::Draining) => true,
             Some(PathState::Open | PathState::Cordoned) => {
-                // Not before the tier is out of its reserve: a roll that spills again gained nothing.
+                // Not before the tier is out of its reserve, because the next segment would spill
+                // again.
                 better.tier < segment.place.tier
                     && segment.bytes > 0
                     && !self.levels(better.tier).is_hard()
@@ -293,8 +304,10 @@ impl<'v> Plan<'v> {
     }
 }
 
-/// The whole rate, save for moves that nobody waits for while data comes in: those get half, and early ones more the
-/// nearer the tier is to full.
+/// Returns the rate of all moves.
+///
+/// It is the full rate when no records arrive or a tier is above its threshold. Otherwise it is
+/// half the rate, or more the closer a tier is to full.
 pub fn pace(tiers: &[TierView], settings: &PolicySettings) -> Option<u64> {
     let limit = settings.bytes_per_second?;
     let idle = tiers.iter().all(|tier| tier.incoming_bytes_per_second == 0);
@@ -314,7 +327,8 @@ pub fn pace(tiers: &[TierView], settings: &PolicySettings) -> Option<u64> {
     Some(super::levels::share(limit, part).max(1))
 }
 
-/// True when the fill of a tier, or a drain, may want segments moved: they had better be looked at.
+/// Returns true when the fill of a tier or a drain may require moves, so that the segments should
+/// be examined.
 pub fn presses(tiers: &[TierView], settings: &PolicySettings) -> bool {
     let holds_something = |tier: &TierView| tier.paths.iter().any(|path| path.used_bytes > 0);
     let leaves = |path: &PathView| path.state == PathState::Draining && path.used_bytes > 0;

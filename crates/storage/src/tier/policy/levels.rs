@@ -1,45 +1,47 @@
-//! The levels of a tier: where movement begins and ends, in bytes, and how pressing it is.
+//! The levels of a tier: the fill, in bytes, at which movement begins and ends, and the pressure of
+//! appends.
 //!
 //! With capacity C, threshold t, hysteresis h and reserve r:
 //!
 //! ```text
-//! hard   = C (1 - r)                 sealed segments above it must go, hot and young ones too
-//! high   = C t, at most hard         above it the oldest go down; C (t - h/2) at the nearest to full
-//! middle = C (t - h/2)               nothing comes up beyond it
-//! low    = C (t - h)                 below it the newest come up
+//! hard   = C (1 - r)           above it sealed segments must be demoted, even hot and recent ones
+//! high   = C t, at most hard   above it the oldest are demoted; C (t - h/2) under full pressure
+//! middle = C (t - h/2)         no promotion leads beyond it
+//! low    = C (t - h)           below it the newest are promoted
 //! ```
 //!
-//! Going down ends above `high - one segment`, coming up ends at or below `middle`. A segment of at most h/2 of the tier
-//! that has just gone down therefore leaves the tier above `low`: only deletions make it come up again.
+//! Demotion ends above `high - one segment`, promotion at or below `middle`. Demoting a segment of
+//! at most h/2 of the tier therefore leaves the tier above `low`: only deletions can cause its
+//! promotion.
 
 use super::settings::PolicySettings;
 use super::view::TierView;
 
-/// Levels of one tier, over its open paths.
+/// The levels of one tier, over its open paths.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Levels {
-    /// What its open paths may hold.
+    /// The capacity of its open paths.
     pub capacity_bytes: u64,
-    /// What they will hold when the moves under way are done.
+    /// What the open paths will hold when the current moves are done.
     pub settled_bytes: u64,
-    /// Above this sealed segments must go.
+    /// Above this level sealed segments must be demoted.
     pub hard_bytes: u64,
-    /// Above this the oldest go down; `None` with movement off.
+    /// Above this level the oldest segments are demoted; `None` with movement off.
     pub high_bytes: Option<u64>,
-    /// The threshold itself: between `high_bytes` and this, moves are early.
+    /// The threshold itself; moves between `high_bytes` and this are early.
     pub threshold_bytes: Option<u64>,
-    /// Nothing comes up beyond this.
+    /// No promotion leads beyond this level.
     pub middle_bytes: u64,
-    /// Below this the newest come up.
+    /// Below this level the newest segments are promoted.
     pub low_bytes: u64,
-    /// Seconds to full at the present slope; `None`: it does not fill.
+    /// Seconds until the tier is full at the current rate; `None` if it does not fill.
     pub seconds_to_full: Option<f64>,
-    /// 0: no hurry; 1: it is as good as full.
+    /// From 0, no pressure, to 1, practically full.
     pub pressure: f64,
 }
 
 impl Levels {
-    /// The levels of `tier` now.
+    /// Returns the levels of `tier` now.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a share of a tier need not be exact to the byte"
@@ -74,12 +76,12 @@ impl Levels {
         }
     }
 
-    /// True when sealed segments are in the reserve.
+    /// Returns true when sealed segments use the reserve.
     pub fn is_hard(&self) -> bool {
         self.settled_bytes > self.hard_bytes
     }
 
-    /// Bytes that ought to go down.
+    /// Returns the bytes that should be demoted.
     pub fn excess_bytes(&self) -> u64 {
         self.high_bytes
             .map_or(0, |high| self.settled_bytes.saturating_sub(high))
@@ -95,7 +97,7 @@ fn pressure(seconds_to_full: Option<f64>, horizon_ms: u64) -> f64 {
     }
 }
 
-/// That share of a number of bytes; no bound stays no bound.
+/// Returns that share of a number of bytes; an unlimited number stays unlimited.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,15 +1,15 @@
-//! Which of a tier's paths gets the next bytes: by room that will be left, and by speed. Never by count.
+//! Chooses which path of a tier gets the next bytes, by remaining room and speed, never by count.
 
 use super::levels::share;
 use super::settings::PolicySettings;
 use super::view::{PathView, TierView};
 
-/// The open path of `tier` that has room for `bytes` and is best for it; `None`: there is none.
+/// Returns the best open path of `tier` with room for `bytes`; `None` if there is none.
 pub fn choose_path(tier: &TierView, bytes: u64) -> Option<usize> {
     best(tier, |path| path.free_bytes() >= bytes)
 }
 
-/// The same, for a sealed segment: it leaves the path its reserve.
+/// Returns the same for a sealed segment, which must leave the path its reserve.
 pub(super) fn choose_for_sealed(
     tier: &TierView,
     bytes: u64,
@@ -30,13 +30,15 @@ fn best(tier: &TierView, fits: impl Fn(&PathView) -> bool) -> Option<usize> {
     let typical = typical_rate(tier);
     let fitting = tier.open_paths().filter(|(_, path)| fits(path));
     let worth = fitting.map(|(index, path)| (worth(path, typical), index));
-    // Of equals the first: the order of the setting is the operator's.
+    // Of equal paths the first wins: the order in the setting is the operator's choice.
     let better = |a: (f64, usize), b: (f64, usize)| if b.0 > a.0 { b } else { a };
     worth.reduce(better).map(|(_, index)| index)
 }
 
-/// Room that will be left when the active segments have grown, in the time that the path takes to fill it: a path that
-/// is twice as fast is worth as much as one with twice the room.
+/// Returns the room that will be left when the active segments have grown, weighted by the speed of
+/// the path.
+///
+/// A path that is twice as fast counts as much as one with twice the room.
 #[expect(
     clippy::cast_precision_loss,
     reason = "only compared with others like it"
@@ -55,7 +57,7 @@ fn worth(path: &PathView, typical: u64) -> f64 {
     }
 }
 
-/// What a path whose speed is not known is taken for: the mean of those that are.
+/// Returns the rate assumed for a path of unknown speed: the mean of the known ones.
 fn typical_rate(tier: &TierView) -> u64 {
     let rates = tier.paths.iter().map(|path| path.bytes_per_second);
     let known: Vec<u64> = rates.filter(|rate| *rate > 0).collect();

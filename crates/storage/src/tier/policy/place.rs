@@ -1,19 +1,21 @@
-//! Where a new segment goes: the fastest tier its topic may be on that has room; else the next slower one.
+//! Places a new segment: on the fastest tier that its topic allows and that has room, else on the
+//! next slower one.
 //!
-//! A new segment never goes to a faster tier than its topic's `storage.tier.min`, which may stand for durability; it
-//! goes past `storage.tier.max` when nothing else has room. Room is what can be written now: what only leaves later is
-//! made room for ahead of time (`decide`), not waited for.
+//! A new segment never goes to a faster tier than its topic's `storage.tier.min`, which may stand
+//! for durability; it goes past `storage.tier.max` when no other tier has room. Only room that can
+//! be written now counts: `decide` makes room ahead of time, so placement does not wait for it.
 
 use super::paths::choose_path;
 use super::reason::PlaceReason;
-use super::view::{PathState, Place, TierView};
+use super::view::{PathState, TierPlace, TierView};
 
-/// What is to be placed.
+/// The segment to be placed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NewSegment {
-    /// The partition's folder in the first tier: that path is taken before others of its tier.
-    pub home: Option<Place>,
-    /// Room it needs to begin with. When the path has no more, it is rolled and the next one placed.
+    /// The partition's folder in the first tier; its path is preferred to others of its tier.
+    pub home: Option<TierPlace>,
+    /// The room needed to start; when the path has no more, the segment is rolled and the next one
+    /// placed.
     pub first_bytes: u64,
     /// `storage.tier.min` of its topic.
     pub tier_min: usize,
@@ -21,25 +23,25 @@ pub struct NewSegment {
     pub tier_max: usize,
 }
 
-/// Where it goes, and why.
+/// The chosen place and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placement {
-    /// Where.
-    pub place: Place,
-    /// Why.
+    /// The place.
+    pub place: TierPlace,
+    /// The reason.
     pub reason: PlaceReason,
 }
 
-/// The place of a new segment; `None`: no tier it may be on has room.
+/// Returns the place of a new segment; `None` if no allowed tier has room.
 pub fn place(tiers: &[TierView], segment: &NewSegment) -> Option<Placement> {
     let slowest = tiers.len().checked_sub(1)?;
-    // A pin to tiers that there are no longer means the slowest.
+    // A pin to a tier that no longer exists means the slowest one.
     let (min, max) = (segment.tier_min.min(slowest), segment.tier_max.min(slowest));
     let active = |tier: &usize| !tiers[*tier].sealed_only;
     let fastest = (min..=slowest).find(active)?;
     let mut with_room = (fastest..=slowest).filter(active).filter_map(|tier| {
         let path = path_of(&tiers[tier], tier, segment)?;
-        Some(Place { tier, path })
+        Some(TierPlace { tier, path })
     });
     let place = with_room.next()?;
     let reason = match place.tier {

@@ -1,39 +1,40 @@
-//! Why a segment was placed or moves, in words for logs, metrics and `forebay tier why`.
+//! The reasons why a segment was placed or moves, in words for logs, metrics and
+//! `forebay tier why`.
 
 use std::fmt;
 
-/// Why a new segment goes where it goes.
+/// Why a new segment goes to its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlaceReason {
-    /// The fastest tier its topic may be on has room.
+    /// The fastest tier that its topic allows has room.
     Fastest,
-    /// That has none; this is the next one that has.
+    /// That tier has no room; this is the next one that has.
     Spilled,
-    /// None of the tiers up to `storage.tier.max` has room: losing or blocking would be worse.
+    /// No tier up to `storage.tier.max` has room; losing or refusing records would be worse.
     SpilledPastPin,
 }
 
 /// Why a segment moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MoveReason {
-    /// Down: sealed segments are in what is reserved for active ones.
+    /// Demoted: sealed segments use the reserve of the active ones.
     Reserve,
-    /// Its path is drained.
+    /// Its path is being drained.
     Drained,
-    /// An operator asked for it.
+    /// An operator asked for the move.
     Asked,
-    /// Down: the tier is above the threshold.
+    /// Demoted: the tier is above the threshold.
     Threshold,
-    /// Down: the tier is not above the threshold, but will soon be full.
+    /// Demoted: the tier is below the threshold, but will soon be full.
     Early,
-    /// To a tier its topic may be on.
+    /// Moved to a tier that its topic allows.
     Pinned,
-    /// Up: the tier has room, and nothing on the lower tiers is newer.
+    /// Promoted: the tier has room, and no segment on the lower tiers is newer.
     Promoted,
 }
 
 impl PlaceReason {
-    /// One word, for labels and JSON.
+    /// Returns one word, for labels and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fastest => "fastest",
@@ -44,12 +45,12 @@ impl PlaceReason {
 }
 
 impl MoveReason {
-    /// True when appends will soon want the room that it makes.
+    /// Returns true when appends will soon need the room that the move makes.
     pub fn is_urgent(self) -> bool {
         matches!(self, Self::Reserve | Self::Early)
     }
 
-    /// One word, for labels and JSON.
+    /// Returns one word, for labels and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reserve => "reserve",

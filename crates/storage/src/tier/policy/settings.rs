@@ -1,28 +1,29 @@
-//! What the policy is told by settings.
+//! The settings of the policy.
 
-/// Settings of the policy, named as `storage.migrate.*`.
+/// Settings of the policy, named after `storage.migrate.*`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PolicySettings {
-    /// `threshold`: the share of a tier above which sealed segments move down; `None` (-1) switches movement off.
+    /// `threshold`: the share of a tier above which sealed segments are demoted; `None` (-1) turns
+    /// movement off.
     pub threshold: Option<f64>,
-    /// `hysteresis`: this far below the threshold segments of lower tiers move up.
+    /// `hysteresis`: how far below the threshold a tier must be before segments are promoted to it.
     pub hysteresis: f64,
-    /// `reserve`: share of a tier that sealed segments leave to the active ones, whatever else holds.
+    /// `reserve`: the share of a tier that sealed segments always leave to the active ones.
     pub reserve: f64,
-    /// `threads`: moves at a time, over all shards. The gatherer of the view makes free slots of it.
+    /// `threads`: the concurrent moves of all shards; they determine the free slots in the view.
     pub threads: usize,
-    /// `bytes.per.second`: bound of all moves together; `None` is without.
+    /// `bytes.per.second`: the bound of all moves together; `None` means no limit.
     pub bytes_per_second: Option<u64>,
     /// `residency.ms`: a segment stays at least this long on a tier it was moved to.
     pub residency_ms: u64,
-    /// `heat.ms`: a segment read within this time does not move down.
+    /// `heat.ms`: a segment read within this time is not demoted.
     pub heat_ms: u64,
-    /// `horizon.ms`: a tier that is full within this time begins to move earlier.
+    /// `horizon.ms`: a tier that will be full within this time begins to demote earlier.
     pub horizon_ms: u64,
 }
 
 impl PolicySettings {
-    /// The embedded defaults, which `storage.migrate.*` have too.
+    /// The built-in defaults, which are also those of `storage.migrate.*`.
     pub const DEFAULTS: Self = Self {
         threshold: Some(0.5),
         hysteresis: 0.05,

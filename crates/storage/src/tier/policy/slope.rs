@@ -1,14 +1,15 @@
-//! How fast something grows: a rate from a sum that is looked at now and then.
+//! The growth rate of a sum that is observed at intervals.
 //!
-//! Quick to rise and slow to fall: a burst must be met at once, and a pause of a second is not its end.
+//! It rises at once and falls slowly: a burst needs an immediate reaction, and a pause of a second
+//! does not end it.
 
-/// Time in which what was measured loses most of its weight when the rate falls.
+/// The time in which an old measurement loses most of its weight when the rate falls.
 const MEMORY_MS: f64 = 5_000.0;
 
-/// Shorter than this nothing is measured: writes come in lumps.
+/// The shortest measured interval, because writes come in bursts.
 const MEASURE_MS: i64 = 1_000;
 
-/// A rate in bytes a second.
+/// A rate in bytes per second.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Slope {
     last: Option<(i64, u64)>,
@@ -16,7 +17,7 @@ pub struct Slope {
 }
 
 impl Slope {
-    /// Takes in that the sum was `bytes` at `now_ms`; sums only grow. Says the rate.
+    /// Observes that the sum is `bytes` at `now_ms`, and returns the rate; sums only grow.
     #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
     pub fn observe(&mut self, now_ms: i64, bytes: u64) -> u64 {
         let Some((then_ms, before)) = self.last else {
@@ -38,7 +39,7 @@ impl Slope {
         self.bytes_per_second()
     }
 
-    /// The rate as last observed.
+    /// Returns the rate of the last observation.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

@@ -1,7 +1,7 @@
 //! Why a segment stays where it is: the answer of `forebay tier why`.
 //!
-//! The first rule that keeps it, in the order in which `decide` would ask. A segment that the next decision moves is
-//! [`Stay::Next`].
+//! It is the first rule that keeps the segment, in the order of `decide`. A segment that the next
+//! decision moves is [`Stay::Next`].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,40 +11,40 @@ use super::levels::Levels;
 use super::settings::PolicySettings;
 use super::view::{PathState, SegmentId, SegmentView, View};
 
-/// Why a segment stays.
+/// The reason why a segment stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stay {
-    /// It is the one that is written to.
+    /// It is the active segment.
     Active,
-    /// It does not stay: it is being moved.
+    /// It does not stay: a move is in progress.
     Moving,
-    /// It does not stay: it is moved next.
+    /// It does not stay: it moves next.
     Next,
     /// Damage was found in it.
     Quarantined,
     /// Its path failed.
     PathFailed,
-    /// `storage.migrate.threshold` is -1.
+    /// `storage.migrate.threshold` is -1, so movement is off.
     MovementOff,
-    /// It is on the slowest tier, and the faster ones have no room for it below their lower level.
+    /// The faster tiers have no room for it below their low level.
     NoRoomAbove,
-    /// No slower tier that its topic may be on has room.
+    /// No slower tier that its topic allows has room.
     NoRoomBelow,
-    /// Its topic may be on this tier only.
+    /// Its topic allows only this tier.
     Pinned,
-    /// It was moved to this tier a short time ago; until then (wall clock, milliseconds).
+    /// It was moved to this tier recently and stays until this time (wall clock, milliseconds).
     Resident(i64),
-    /// It was read a short time ago; until then (wall clock, milliseconds).
+    /// It was read recently and stays until this time (wall clock, milliseconds).
     Hot(i64),
     /// Its tier is not above the threshold.
     BelowThreshold,
-    /// Others were sealed before it and go first.
+    /// Other segments were sealed before it and go first.
     OthersFirst,
 }
 
-/// Why each segment of the view stays, in the view's order.
+/// Returns why each segment of the view stays, in the order of the view.
 pub fn stays(view: &View, settings: &PolicySettings) -> Vec<Stay> {
-    // With slots without end, what has to wait for a slot only is not kept by a rule.
+    // With unlimited slots, a segment that only waits for a slot is not kept by a rule.
     let unhurried = View {
         free_slots: usize::MAX,
         ..view.clone()
@@ -134,7 +134,7 @@ fn why_not_down(
 }
 
 impl Stay {
-    /// One word, for JSON.
+    /// Returns one word, for JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -153,7 +153,7 @@ impl Stay {
         }
     }
 
-    /// Until when (wall clock, milliseconds), if the rule ends by itself.
+    /// Returns the time (wall clock, milliseconds) at which the rule ends by itself, if it does.
     pub fn until_ms(self) -> Option<i64> {
         match self {
             Self::Resident(until_ms) | Self::Hot(until_ms) => Some(until_ms),

@@ -1,4 +1,4 @@
-//! Single decisions. What holds over time is in `tests/tier_policy.rs`.
+//! Single decisions; `tests/tier_policy.rs` tests what holds over time.
 
 use super::*;
 
@@ -24,11 +24,11 @@ fn tier(paths: Vec<PathView>) -> TierView {
     }
 }
 
-/// A sealed segment of 10 MB that has long been where it is.
+/// A sealed segment of 10 MB that arrived long ago.
 fn sealed(id: u64, tier: usize) -> SegmentView {
     SegmentView {
         id: SegmentId(id),
-        place: Place { tier, path: 0 },
+        place: TierPlace { tier, path: 0 },
         bytes: 10 * MB,
         sealed_ms: Some(i64::try_from(id).unwrap()),
         arrived_ms: 0,
@@ -106,7 +106,7 @@ fn no_more_moves_begin_than_there_are_slots() {
     let mut view = view((1..=7).map(|id| sealed(id, 0)).collect());
     view.free_slots = 1;
     assert_eq!(moved(&view), [(1, 1, "threshold")]);
-    // It has to wait for a slot; no rule keeps it.
+    // It waits for a slot; no rule keeps it.
     assert_eq!(stays(&view, 2), Stay::Next);
 }
 
@@ -128,7 +128,8 @@ fn below_the_lower_level_the_newest_come_up_as_far_as_the_middle() {
     let mut view = view(vec![sealed(1, 0), sealed(2, 0)]);
     view.segments.extend((3..=8).map(|id| sealed(id, 1)));
     view.tiers[1].paths[0].used_bytes = 60 * MB;
-    // Low is at 30 MB, the middle at 40: one comes up, after which the tier is not below low.
+    // The low level is 30 MB, the middle 40: one segment is promoted, then the tier is no longer
+    // below the low level.
     assert_eq!(moved(&view), [(8, 0, "promoted")]);
     assert_eq!(stays(&view, 7), Stay::NoRoomAbove);
 }
@@ -148,7 +149,7 @@ fn a_segment_that_is_read_or_has_just_come_stays_unless_the_reserve_is_touched()
     assert_eq!(moved(&view), [(3, 1, "threshold"), (4, 1, "threshold")]);
     assert_eq!(stays(&view, 1), Stay::Hot(view.now_ms + 59_000));
     assert_eq!(stays(&view, 2), Stay::Resident(view.now_ms + 59_000));
-    // The calm ones go first; here there are no others.
+    // Calm segments go first; here there are none.
     view.tiers[0].paths[0].used_bytes = 96 * MB;
     for segment in &mut view.segments {
         segment.read_ms = Some(view.now_ms);
@@ -164,11 +165,11 @@ fn a_tier_that_is_soon_full_begins_earlier_and_faster() {
         bytes_per_second: Some(1000),
         ..SETTINGS
     };
-    // Full in 10 of 30 seconds.
+    // Full in 10 seconds, within the horizon of 30.
     view.tiers[0].incoming_bytes_per_second = 5 * MB;
     assert_eq!(moved(&view), [(1, 1, "early")]);
     assert_eq!(decide(&view, &limited).bytes_per_second, Some(666));
-    // It never begins below the middle of the band.
+    // Early moves never begin below the middle of the band.
     view.tiers[0].incoming_bytes_per_second = 5000 * MB;
     view.tiers[0].paths[0].used_bytes = 40 * MB;
     assert_eq!(moved(&view), []);
@@ -203,9 +204,12 @@ fn a_drained_path_is_emptied_to_its_own_tier_first() {
     view.tiers[0].paths.push(path(15, 0));
     let decided = decide(&view, &SETTINGS);
     let to: Vec<_> = decided.moves.iter().map(|m| m.to).collect();
-    let (beside, below) = (Place { tier: 0, path: 1 }, Place { tier: 1, path: 0 });
+    let (beside, below) = (
+        TierPlace { tier: 0, path: 1 },
+        TierPlace { tier: 1, path: 0 },
+    );
     assert_eq!(to, [beside, below]);
-    // The active one goes on elsewhere after a roll.
+    // The active segment continues elsewhere after a roll.
     assert_eq!(decided.rolls, [SegmentId(3)]);
 }
 
@@ -249,7 +253,7 @@ fn the_lowest_tier_may_be_an_object_store() {
     };
     view.tiers[1].paths[0].capacity_bytes = u64::MAX;
     assert_eq!(moved(&view), [(1, 1, "threshold"), (2, 1, "threshold")]);
-    // Nothing that is written to is placed there.
+    // No active segment is placed there.
     view.tiers[0].paths[0].used_bytes = 100 * MB;
     assert_eq!(place(&view.tiers, &fresh(0, 1)), None);
 }
@@ -273,7 +277,7 @@ fn a_new_segment_goes_to_the_fastest_tier_that_has_room() {
     let mut tiers = view(vec![]).tiers;
     let any = fresh(0, usize::MAX);
     assert_eq!(placed(&tiers, &any), Some((0, 0, PlaceReason::Fastest)));
-    // To the last byte: the reserve is there for it.
+    // Placed up to the last byte, because the reserve is for it.
     tiers[0].paths[0].used_bytes = 99 * MB;
     assert_eq!(placed(&tiers, &any), Some((0, 0, PlaceReason::Fastest)));
     tiers[0].paths[0].arriving_bytes = MB;
@@ -303,12 +307,12 @@ fn a_pin_bounds_where_a_new_segment_goes_above_always_below_while_there_is_room(
 fn home_is_taken_first_then_the_path_with_most_room_for_its_speed() {
     let mut tiers = vec![tier(vec![path(100, 50), path(100, 20), path(100, 30)])];
     let mut segment = fresh(0, 0);
-    segment.home = Some(Place { tier: 0, path: 0 });
+    segment.home = Some(TierPlace { tier: 0, path: 0 });
     let path_of = |tiers: &[TierView], segment| place(tiers, segment).map(|p| p.place.path);
     assert_eq!(path_of(&tiers, &segment), Some(0));
     tiers[0].paths[0].state = PathState::Cordoned;
     assert_eq!(path_of(&tiers, &segment), Some(1));
-    // What is being written will take it.
+    // Its active segments will use that room.
     tiers[0].paths[1].expected_bytes = 30 * MB;
     assert_eq!(path_of(&tiers, &segment), Some(2));
     tiers[0].paths[1].bytes_per_second = 200 * MB;

@@ -1,33 +1,36 @@
-//! What the policy is shown: tiers, their paths, and the segments of one shard, as plain values.
+//! The input of the policy: tiers, their paths, and the segments of one shard, as plain values.
 //!
-//! Tiers and paths are those of the whole process, segments those of one shard; what other shards have begun to move is
-//! in `arriving_bytes` and `leaving_bytes`, so that two shards do not clear the same excess twice.
+//! Tiers and paths are those of the whole process, segments those of one shard. The moves that
+//! other shards have begun are in `arriving_bytes` and `leaving_bytes`, so that two shards do not
+//! demote for the same excess twice.
 
 use std::borrow::Cow;
 
-/// A path of a tier, by their places in the lists.
+/// A path of a tier, by the positions in the lists.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Place {
+pub struct TierPlace {
     /// Tier: 0 is the fastest.
     pub tier: usize,
     /// Path within the tier.
     pub path: usize,
 }
 
-/// A segment, by whatever number the gatherer of the view gave it; the policy only gives it back.
+/// The id of a segment in a view.
+///
+/// The gatherer of the view chooses the number, and the policy only returns it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentId(pub u64);
 
-/// Everything that is decided on.
+/// The whole input of a decision.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
-    /// Wall clock, in milliseconds; the times of segments are by the same clock.
+    /// The wall clock, in milliseconds; the times of segments use the same clock.
     pub now_ms: i64,
     /// The tiers, fastest first.
     pub tiers: Vec<TierView>,
-    /// The segments of this shard, active ones too.
+    /// The segments of this shard, including active ones.
     pub segments: Vec<SegmentView>,
-    /// Moves that may begin now; what is under way is taken off already.
+    /// How many moves may begin now, without those in progress.
     pub free_slots: usize,
 }
 
@@ -36,75 +39,76 @@ pub struct View {
 pub struct TierView {
     /// Its paths.
     pub paths: Vec<PathView>,
-    /// Takes sealed segments only (an object store).
+    /// The tier accepts sealed segments only (an object store).
     pub sealed_only: bool,
-    /// Bytes that appends bring to it in a second (`Slope`); moves are not in it.
+    /// Bytes per second that appends bring to it (`Slope`), without moves.
     pub incoming_bytes_per_second: u64,
 }
 
 /// One path of a tier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathView {
-    /// What may be used: of the setting and of what the file system has, the lesser; `u64::MAX` is without bound.
+    /// The capacity: the lesser of the setting and the room on the file system; `u64::MAX` means no
+    /// bound.
     pub capacity_bytes: u64,
-    /// What all our files on it take.
+    /// Bytes of all Forebay's files on it.
     pub used_bytes: u64,
-    /// Bytes of the moves to it that are under way, less what `used_bytes` has of them already.
+    /// Bytes of the current moves to it, without those that `used_bytes` already includes.
     pub arriving_bytes: u64,
-    /// Bytes of the moves from it that are under way.
+    /// Bytes of the current moves from it.
     pub leaving_bytes: u64,
-    /// Bytes by which the active segments on it may still grow. For choosing between paths, it takes no room.
+    /// Bytes by which the active segments on it may still grow; used only to choose between paths.
     pub expected_bytes: u64,
-    /// Measured (or declared) bytes a second; 0 is unknown.
+    /// Measured (or declared) bytes per second; 0 if unknown.
     pub bytes_per_second: u64,
-    /// What may be done with it.
+    /// The permitted uses.
     pub state: PathState,
 }
 
-/// What may be done with a path.
+/// The permitted uses of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathState {
-    /// Everything.
+    /// All uses.
     Open,
-    /// Nothing new is placed on it, nothing moves to it; what is there stays.
+    /// No segment is placed on it or moved to it; segments there stay.
     Cordoned,
-    /// As cordoned, and it is emptied.
+    /// As cordoned, and its segments are moved away.
     Draining,
-    /// Nothing: it failed, or is gone.
+    /// No use: it failed, or is missing.
     Failed,
 }
 
 /// One segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentView {
-    /// Which.
+    /// The id.
     pub id: SegmentId,
-    /// Where.
-    pub place: Place,
+    /// The place.
+    pub place: TierPlace,
     /// Bytes of its files.
     pub bytes: u64,
-    /// When it was sealed; `None`: active, or not wholly on disk yet.
+    /// When it was sealed; `None` if it is active or not completely on disk.
     pub sealed_ms: Option<i64>,
-    /// When it came to this tier: made or moved there. After a start, the time of its file.
+    /// When it was created on or moved to this tier; after a start, the time of its file.
     pub arrived_ms: i64,
-    /// When it was last read from this tier's medium; reads from memory do not count.
+    /// When it was last read from this tier's medium, without reads from memory.
     pub read_ms: Option<i64>,
-    /// `storage.tier.min` of its topic: no faster tier than this.
+    /// `storage.tier.min` of its topic: the fastest allowed tier.
     pub tier_min: usize,
-    /// `storage.tier.max` of its topic: no slower tier than this.
+    /// `storage.tier.max` of its topic: the slowest allowed tier.
     pub tier_max: usize,
-    /// Where an operator wants it (`forebay tier move`).
+    /// The tier that an operator asked for (`forebay tier move`).
     pub asked: Option<usize>,
-    /// A move of it is under way.
+    /// A move of it is in progress.
     pub moving: bool,
-    /// It must be left alone: damage was found in it.
+    /// Damage was found in it, so it must not be moved.
     pub quarantined: bool,
-    /// A path that its log passes over.
-    pub passed_over: Option<Place>,
+    /// A path that its log skips.
+    pub passed_over: Option<TierPlace>,
 }
 
 impl TierView {
-    /// The paths that take data, with their indexes.
+    /// Returns the paths that accept data, with their indexes.
     pub(super) fn open_paths(&self) -> impl Iterator<Item = (usize, &PathView)> {
         let paths = self.paths.iter().enumerate();
         paths.filter(|(_, path)| path.state == PathState::Open)
@@ -112,13 +116,15 @@ impl TierView {
 }
 
 impl PathView {
-    /// Bytes it will hold when the moves that are under way are done.
+    /// Returns the bytes that it will hold when the current moves are done.
     pub(super) fn settled_bytes(&self) -> u64 {
         let coming = self.used_bytes.saturating_add(self.arriving_bytes);
         coming.saturating_sub(self.leaving_bytes)
     }
 
-    /// Bytes that can be written to it now: what leaves is still there, what arrives has been promised room.
+    /// Returns the bytes that can be written to it now.
+    ///
+    /// Leaving segments still use their room, and arriving ones have reserved theirs.
     pub(super) fn free_bytes(&self) -> u64 {
         let taken = self.used_bytes.saturating_add(self.arriving_bytes);
         self.capacity_bytes.saturating_sub(taken)
@@ -126,31 +132,31 @@ impl PathView {
 }
 
 impl View {
-    pub(super) fn path(&self, place: Place) -> Option<&PathView> {
+    pub(super) fn path(&self, place: TierPlace) -> Option<&PathView> {
         self.tiers.get(place.tier)?.paths.get(place.path)
     }
 
-    /// The slowest tier.
+    /// Returns the slowest tier.
     pub(super) fn last_tier(&self) -> usize {
         self.tiers.len().saturating_sub(1)
     }
 }
 
 impl SegmentView {
-    /// True when it may be moved at all.
+    /// Returns true when it may be moved.
     pub(super) fn is_movable(&self) -> bool {
         self.sealed_ms.is_some() && !self.moving && !self.quarantined
     }
 
-    /// True when its topic may be on that tier.
+    /// Returns true when its topic allows that tier.
     pub(super) fn may_be_on(&self, tier: usize) -> bool {
         (self.tier_min..=self.tier_max).contains(&tier)
     }
 
-    /// The tiers without the path that its log passes over.
+    /// Returns the tiers, with the path that its log skips marked as cordoned.
     pub(super) fn open_to<'t>(&self, tiers: &'t [TierView]) -> Cow<'t, [TierView]> {
         let mut tiers = Cow::Borrowed(tiers);
-        if let Some(Place { tier, path }) = self.passed_over
+        if let Some(TierPlace { tier, path }) = self.passed_over
             && let Some(tier) = tiers.to_mut().get_mut(tier)
             && let Some(path) = tier.paths.get_mut(path)
         {
@@ -159,7 +165,8 @@ impl SegmentView {
         tiers
     }
 
-    /// When it has been long enough on a tier that it was moved to; what was written there may leave at any time.
+    /// Returns the end of its minimum stay on a tier that it was moved to; a segment written there
+    /// may leave at any time.
     pub(super) fn resident_until_ms(&self, residency_ms: u64) -> i64 {
         let was_moved = self
             .sealed_ms
@@ -169,7 +176,7 @@ impl SegmentView {
         self.arrived_ms.saturating_add(residency_ms)
     }
 
-    /// Until when it counts as being read.
+    /// Returns until when it counts as being read.
     pub(super) fn hot_until_ms(&self, heat_ms: u64) -> Option<i64> {
         let heat_ms = i64::try_from(heat_ms).unwrap_or(i64::MAX);
         self.read_ms.map(|read_ms| read_ms.saturating_add(heat_ms))

@@ -1,8 +1,10 @@
-//! The files of the pools: found at the start, made in the background, taken by rolls, given up when room is short.
+//! The files of the pools: found at start, made in the background, taken by rolls, given up when
+//! room is short.
 //!
-//! A file is made under another name, room reserved in steps with pauses between them, and renamed when it is whole. What
-//! an earlier process has left is kept if it is whole and empty, and removed otherwise. A failure here is nobody's but
-//! the pool's: segments are then made as without it.
+//! A file is made under another name, its room is reserved in steps with pauses between them, and
+//! it is renamed when it is complete. Files of an earlier process are kept if they are complete and
+//! empty, and removed otherwise. A failure affects only the pool: segments are then created without
+//! it.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -14,20 +16,21 @@ use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use platform::task::{self, JoinHandle};
 
 use super::{Ordering, Pool, Room, Step};
-use crate::error::{Error, Kind, Result};
-use crate::log::upkeep::Prepared;
-use crate::segment::naming::{Pooled, pooled, pooled_part_path, pooled_path};
+use crate::error::{Error, FailureKind, Result};
+use crate::log::upkeep::PreparedFile;
+use crate::segment::naming::{PooledFile, pooled, pooled_part_path, pooled_path};
 use crate::store::Store;
 use crate::tier::{PathUse, TierPath};
 
-/// How often the room of a path is looked at, if nothing is taken meanwhile.
+/// How often the room of a path is checked while no file is taken.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// How long to wait after a file could not be made for another reason than room.
+/// The wait after a file could not be made for another reason than room.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 impl<P: Platform> Store<P> {
-    /// Keeps the pools of all paths filled, for all shards: asked of one of them. Files in `dirs` that are of no pool
-    /// (any more) are removed.
+    /// Keeps the pools of all paths filled, for all shards; called on one of them.
+    ///
+    /// Files in `dirs` that belong to no pool (any more) are removed.
     pub fn spawn_pools<'a>(&self, dirs: impl Iterator<Item = &'a Path>) -> Vec<JoinHandle<()>> {
         let paths = self.shared.pools.iter().flat_map(|table| table.paths());
         let pooled: Vec<_> = paths.filter(|path| path.pool().is_some()).collect();
@@ -48,26 +51,28 @@ impl<P: Platform> Store<P> {
         keepers
     }
 
-    /// Files that wait in the pool of a log directory.
+    /// Returns the number of waiting files in the pool of a log directory.
     pub fn pooled_files(&self, dir: &Path) -> u64 {
         let path = self.pooled_path(dir);
         path.and_then(|path| path.pool()).map_or(0, Pool::waiting)
     }
 
-    /// The path that holds `file`, if it has a pool.
+    /// Returns the path that holds `file`, if it has a pool.
     fn pooled_path(&self, file: &Path) -> Option<&Arc<TierPath>> {
         let table = self.shared.pools.as_ref()?;
         table.holding(file).filter(|path| path.pool().is_some())
     }
 
-    /// Gives a file of the pool of `folder`'s path the name `target`, for a segment of at most `segment_bytes`; `None` if
-    /// none waits that suits.
+    /// Renames a file of the pool of `folder`'s path to `target`, for a segment of at most
+    /// `segment_bytes`.
+    ///
+    /// Returns `None` if no suitable file is waiting.
     pub(crate) async fn take_pooled(
         &self,
         folder: &Path,
         target: &Path,
         segment_bytes: u64,
-    ) -> Result<Option<Prepared<P>>> {
+    ) -> Result<Option<PreparedFile<P>>> {
         let Some(path) = self.pooled_path(folder) else {
             return Ok(None);
         };
@@ -80,7 +85,7 @@ impl<P: Platform> Store<P> {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 renamed => renamed.map_err(Error::io("rename", &pooled))?,
             }
-            // From here on bytes are stored to it: a start must not find it in the pool.
+            // Bytes are stored to the file from here on, so a start must not find it in the pool.
             let synced = disk.sync_dir(path.dir()).await;
             synced.map_err(Error::io("sync", path.dir()))?;
             let file = disk.open(target, Open::Write).await;
@@ -88,7 +93,7 @@ impl<P: Platform> Store<P> {
             let bytes = pool.options.file_bytes;
             let reserved = file.allocate(bytes).await;
             reserved.map_err(Error::io("reserve room in", target))?;
-            return Ok(Some(Prepared {
+            return Ok(Some(PreparedFile {
                 path: target.to_owned(),
                 file,
                 bytes,
@@ -97,7 +102,8 @@ impl<P: Platform> Store<P> {
         Ok(None)
     }
 
-    /// After a write that found no room: removes a file of the pool on that path; false if there is none.
+    /// Removes a file of the pool on the path of a write that found no room; returns false if there
+    /// is none.
     pub(crate) async fn give_up_pooled(&self, error: &Error) -> bool {
         let Error::Full { path: full } = error else {
             return false;
@@ -134,7 +140,7 @@ impl<P: Platform> Store<P> {
             let pause = match (Self { shared }).turn(&path, pool).await {
                 Ok(Step::Rest) => INTERVAL,
                 Ok(_) => Duration::ZERO,
-                Err(error) if error.kind() == Kind::Full => INTERVAL,
+                Err(error) if error.kind() == FailureKind::Full => INTERVAL,
                 Err(error) => {
                     tracing::warn!(%dir, %error, "no segment file was made in advance");
                     RETRY_INTERVAL
@@ -148,7 +154,7 @@ impl<P: Platform> Store<P> {
         }
     }
 
-    /// One look at the path, and what follows from it.
+    /// Checks the path once and takes the resulting step.
     async fn turn(&self, path: &TierPath, pool: &Pool) -> Result<Step> {
         let dir = path.dir();
         let space = self.disk().space(dir).await;
@@ -159,7 +165,7 @@ impl<P: Platform> Store<P> {
         } else {
             // A single tier does not count its segments.
             path.note_space(space.free, space.total);
-            // A file system may say that more is free than there is.
+            // A file system may report more free room than it has.
             space
                 .total
                 .saturating_sub(space.free)
@@ -213,13 +219,13 @@ impl<P: Platform> Store<P> {
             reserved = bytes.min(reserved + step);
             let allocated = file.allocate(reserved).await;
             allocated.map_err(Error::io("reserve room in", path))?;
-            // Half of the time the medium is the appends' alone.
+            // Leaves the medium to appends for half of the time.
             self.clock().sleep(started.elapsed()).await;
         }
         Ok(())
     }
 
-    /// Takes what an earlier process has left in `dir` into the pool, and removes what cannot be taken.
+    /// Adds files that an earlier process left in `dir` to the pool, and removes unusable ones.
     async fn adopt(&self, dir: &Path, pool: Option<&Pool>) -> Result<()> {
         let disk = self.disk();
         let entries = disk.list(dir).await.map_err(Error::io("list", dir))?;
@@ -230,9 +236,9 @@ impl<P: Platform> Store<P> {
             };
             let path = dir.join(&entry.name);
             let is_whole = pool.is_some_and(|pool| pool.options.file_bytes == entry.len);
-            // Names are in the order of their numbers, so the one before is free by now.
+            // The names are in the order of their numbers, so the previous name is free by now.
             match found {
-                Pooled::Whole(number) if is_whole && self.is_blank(&path).await? => {
+                PooledFile::Whole(number) if is_whole && self.is_blank(&path).await? => {
                     if number != adopted {
                         let renamed = disk.rename(&path, &pooled_path(dir, adopted)).await;
                         renamed.map_err(Error::io("rename", &path))?;
@@ -251,7 +257,7 @@ impl<P: Platform> Store<P> {
         Ok(())
     }
 
-    /// True when nothing was ever stored to it: whatever a segment holds begins with a batch.
+    /// Returns true when nothing was ever stored to the file: a segment's file begins with a batch.
     async fn is_blank(&self, path: &Path) -> Result<bool> {
         let file = self.disk().open(path, Open::Read).await;
         let file = file.map_err(Error::io("open", path))?;

@@ -1,5 +1,5 @@
-//! No bytes reach an assert: batches that were changed at random, and bytes that never were one, go through all that
-//! reads, judges and rewrites batches.
+//! No bytes trigger an assertion: randomly changed batches, and arbitrary bytes, pass through all
+//! code that reads, validates and rewrites batches.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -8,20 +8,20 @@ use proptest::sample::Index;
 
 use super::super::*;
 use crate::batch::record::records_within;
-use crate::batch::retain::{Opened, emptied};
+use crate::batch::retain::{OpenedBatch, emptied};
 
 const BYTES_MAX: usize = 1 << 16;
 
-/// A change of a batch.
+/// A change to a batch.
 #[derive(Clone, Debug)]
 enum Change {
     /// A byte becomes another.
     Byte(Index, u8),
-    /// A field of the fixed part becomes an extreme.
+    /// A field of the fixed part gets an extreme value.
     Field(Index, i64),
     Cut(Index),
     Behind(Vec<u8>),
-    /// What a sender who knows the format would do: length, magic and CRC are right again.
+    /// Restores length, magic and CRC, as a sender who knows the format can.
     Repair,
 }
 
@@ -102,7 +102,7 @@ fn limits(choice: u8) -> ValidateLimits {
     }
 }
 
-/// As a producer's.
+/// Treats the bytes as a producer's.
 fn produce(bytes: &Bytes, zstd: bool, limits: &ValidateLimits) -> Result<(), TestCaseError> {
     let batch = WholeBatch::of_produced(bytes, zstd);
     let produced = match batch.and_then(|batch| validate_produced(&batch, limits)) {
@@ -112,8 +112,9 @@ fn produce(bytes: &Bytes, zstd: bool, limits: &ValidateLimits) -> Result<(), Tes
             return Ok(());
         }
     };
-    let is_sound =
-        |produced: &Produced| validate_stored(produced.batch.header(), produced.batch.bytes());
+    let is_sound = |produced: &ValidatedBatch| {
+        validate_stored(produced.batch.header(), produced.batch.bytes())
+    };
     prop_assert_eq!(is_sound(&produced), Ok(()));
     let mut stamped = produced.batch.bytes().to_vec();
     let fixed = stamped.first_chunk_mut().unwrap();
@@ -129,7 +130,7 @@ fn produce(bytes: &Bytes, zstd: bool, limits: &ValidateLimits) -> Result<(), Tes
     Ok(())
 }
 
-/// As those of a file, with any header, compacted.
+/// Treats the bytes as those of a file, with any header, and compacts them.
 fn compact(bytes: &Bytes, keep: bool, horizon: Option<TimestampMs>) -> Result<(), TestCaseError> {
     let mut rest = bytes.clone();
     while let Ok(whole) = WholeBatch::first_of(&rest) {
@@ -144,7 +145,7 @@ fn compact(bytes: &Bytes, keep: bool, horizon: Option<TimestampMs>) -> Result<()
         let empty = emptied(&header).unwrap();
         let said = BatchHeader::parse(&empty).unwrap();
         prop_assert_eq!(said.last_offset(), header.last_offset());
-        if let Ok(opened) = Opened::open(whole.bytes(), BYTES_MAX) {
+        if let Ok(opened) = OpenedBatch::open(whole.bytes(), BYTES_MAX) {
             let readable = opened.records().take_while(Result::is_ok).count();
             let kept = opened.retain(&vec![keep; readable], horizon);
             prop_assert_eq!(kept.is_ok(), opened.records().all(|record| record.is_ok()));

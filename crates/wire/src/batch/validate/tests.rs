@@ -1,4 +1,4 @@
-//! Each thing a producer can do wrong, and the code it is told.
+//! Each possible mistake of a producer, and the error code that it gets.
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -33,7 +33,7 @@ fn filled(mut builder: BatchBuilder) -> Bytes {
     builder.finish().unwrap()
 }
 
-/// Changes bytes of the header and sums anew.
+/// Changes bytes of the header and updates the CRC.
 fn with_header<const N: usize>(batch: &Bytes, at: usize, value: [u8; N]) -> Bytes {
     let mut bytes = batch.to_vec();
     bytes[at..at + N].copy_from_slice(&value);
@@ -46,8 +46,8 @@ fn resummed(mut bytes: Vec<u8>) -> Bytes {
     bytes.into()
 }
 
-/// A record set, judged as that of a partition in a request.
-fn judged(bytes: &Bytes, limits: &ValidateLimits) -> Result<Produced, BatchError> {
+/// Validates a record set like that of a partition in a request.
+fn judged(bytes: &Bytes, limits: &ValidateLimits) -> Result<ValidatedBatch, BatchError> {
     let batch = WholeBatch::of_produced(bytes, true)?;
     validate_produced(&batch, limits)
 }

@@ -1,8 +1,9 @@
-//! The messages that have a version more than their codecs, and what it brought.
+//! The messages with one version more than their codecs, and what that version adds.
 //!
-//! `ListOffsets` 11: another special timestamp. `OffsetCommit` 10 and `OffsetFetch` 10: topics by id, no longer by name.
-//! `WriteTxnMarkers` 2: the version of the transaction protocol. `DescribeLogDirs` 5: which directories are cordoned.
-//! `AddRaftVoter` 1: whether the answer waits for the change.
+//! `ListOffsets` 11: another special timestamp. `OffsetCommit` 10 and `OffsetFetch` 10: topics by
+//! id, no longer by name. `WriteTxnMarkers` 2: the version of the transaction protocol.
+//! `DescribeLogDirs` 5: which directories are cordoned. `AddRaftVoter` 1: whether the response
+//! waits for the change. Not here: the meaning of these fields (`broker`).
 
 use super::{Asks, Beyond, Newest};
 use crate::error::DecodeError;
@@ -16,7 +17,7 @@ use crate::messages::{
 use crate::protocol::{Message, Request};
 use crate::types::Uuid;
 
-/// That a message says as much as it has places for.
+/// Checks that the newest version has as many additional values as the message has places.
 fn places(said: usize, places: usize) -> Result<(), DecodeError> {
     if said == places {
         return Ok(());
@@ -26,7 +27,7 @@ fn places(said: usize, places: usize) -> Result<(), DecodeError> {
     })
 }
 
-/// Messages whose newest version has the bytes of the one before.
+/// Messages whose newest version has the same bytes as the one before.
 macro_rules! same {
     ($($message:ident),* $(,)?) => {$(
         impl Beyond for $message {
@@ -102,7 +103,7 @@ by_id!(
         .flat_map(|group| group.topics.iter_mut().flatten())
 );
 impl Beyond for DescribeLogDirsResponse {
-    /// Whether each directory is cordoned, in the order of the results; one that is not named is not.
+    /// Whether each directory is cordoned, in the order of the results; missing entries mean false.
     type More = Vec<bool>;
 
     fn shape() -> Option<Shape> {
@@ -121,7 +122,7 @@ impl Beyond for DescribeLogDirsResponse {
 }
 
 impl Beyond for WriteTxnMarkersRequest {
-    /// The version of the transaction protocol of each marker, in their order; 0 where none is named.
+    /// The transaction protocol version of each marker, in their order; missing entries mean 0.
     type More = Vec<i8>;
 
     fn shape() -> Option<Shape> {
@@ -143,7 +144,7 @@ impl Beyond for WriteTxnMarkersRequest {
 }
 
 impl Beyond for AddRaftVoterRequest {
-    /// Whether the answer waits until the change is committed.
+    /// Whether the response waits until the change is committed.
     type More = bool;
 
     fn shape() -> Option<Shape> {
@@ -160,7 +161,7 @@ impl Beyond for AddRaftVoterRequest {
     }
 }
 
-/// Requests and what answers them.
+/// Requests and their responses.
 macro_rules! asks {
     ($($request:ident: $answer:ty),* $(,)?) => {$(
         impl Asks for $request {

@@ -1,4 +1,4 @@
-//! The newest versions, byte by byte and there and back.
+//! The newest versions: their bytes, and round trips.
 
 use bytes::Bytes;
 use kafka_protocol::messages::{
@@ -27,7 +27,7 @@ fn bytes_of<T: Encodable>(message: &T, version: i16) -> Bytes {
     bytes.freeze()
 }
 
-/// Comes back as it went, and leaves what follows it alone.
+/// Checks a round trip, and that bytes after the message are left alone.
 fn check<T>(message: &Newest<T>)
 where
     T: Beyond + Encodable + Decodable + PartialEq + std::fmt::Debug,
@@ -62,7 +62,7 @@ fn a_commit_by_id_is_these_bytes() {
         b"\x02\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x03\x02m\0\0\0",
     ];
     assert_eq!(bytes_of(&request, 10), expected.concat());
-    // A name that is there besides the id is not said.
+    // A name in addition to the id is not encoded.
     let mut named = request.clone();
     named.message.topics[0].name.0 = StrBytes::from_static_str("name");
     assert_eq!(bytes_of(&named, 10), expected.concat());

@@ -12,7 +12,7 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-/// Name, and per partition index and records.
+/// The name, and the index and records of each partition.
 type TestTopic<'a> = (&'a str, Vec<(i32, Option<Bytes>)>);
 
 fn their_request(
@@ -125,7 +125,7 @@ fn one_request_names_a_hundred_thousand_parts_and_no_more() {
         body.extend_from_slice(&[0, 0]);
         ProduceRequest::decode(&body.freeze(), 12)
     };
-    // The topic is a part, too.
+    // The topic counts as a part, too.
     let most = u32::try_from(PARTS_MAX).unwrap() - 1;
     let request = named(most).unwrap();
     assert_eq!(request.topics[0].partitions.len(), PARTS_MAX - 1);

@@ -1,7 +1,8 @@
-//! The shapes of those responses that are rewritten between versions, because the generated codecs lack their newest.
+//! The shapes of the responses that are rewritten between versions because the generated codecs
+//! lack their newest version.
 //!
-//! Only the versions that are rewritten are described: fields that came and went before are those of the older of the
-//! two.
+//! Only the two rewritten versions are described: fields that changed earlier appear as in the
+//! older of the two.
 
 use super::schema::{BOOL, Field, I16, I32, I64, TEXT, field, list};
 

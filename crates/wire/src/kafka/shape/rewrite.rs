@@ -1,32 +1,34 @@
-//! A message's bytes in one version from its bytes in the version next to it, after the message's shape.
+//! Rewrites the bytes of a message between two adjacent versions, according to the message's shape.
 //!
-//! Fields that both versions have are copied. A field that only the newer has is taken into, or out of, a row of such
-//! fields; a field that only the older has is left out on the way up and empty on the way down.
-//! Invariant: what comes and goes between versions that are rewritten is of a fixed size, or text that goes; both
-//! versions are flexible. Any bytes give bytes or an error; nothing is allocated for what a length claims.
+//! Fields of both versions are copied. A field that only the newer version has moves into, or out
+//! of, a row of such fields. A field that only the older version has is dropped on the way up and
+//! written empty on the way down.
+//! Invariant: fields that differ between rewritten versions have a fixed size, or are text that the
+//! newer version dropped; both versions are flexible. Any bytes give bytes or an error; no claimed
+//! length causes an allocation.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::Shape;
-use super::schema::{Field, Kind};
+use super::schema::{Field, FieldKind};
 use crate::error::DecodeError;
 use crate::kafka::reader::Reader;
 
-/// Which way a message goes.
+/// The direction of a rewrite.
 enum Way<'a> {
-    /// To the version before, collecting what that cannot say.
+    /// To the version before; collects the fields that it lacks.
     Down(BytesMut),
-    /// To the version after, which also says this.
+    /// To the version after; inserts these additional fields.
     Up(&'a [u8]),
 }
 
-/// A message in the version before its own.
+/// A message rewritten to the version before its own.
 pub(in crate::kafka) struct Older {
-    /// The message.
+    /// The rewritten message.
     pub(in crate::kafka) body: Bytes,
-    /// The fields that are not in it, in the order in which they came.
+    /// The fields that it lacks, in their original order.
     pub(in crate::kafka) row: Bytes,
-    /// Bytes of the newer message; more may follow it.
+    /// Length of the newer message in bytes; more bytes may follow it.
     pub(in crate::kafka) read: usize,
 }
 
@@ -48,7 +50,7 @@ pub(in crate::kafka) fn older(
     })
 }
 
-/// Rewrites a message of the version before to this one, which also has the fields of the row.
+/// Rewrites a message of the version before to this one, inserting the fields of the row.
 pub(in crate::kafka) fn newer(
     shape: &Shape,
     version: i16,
@@ -104,17 +106,17 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    /// A field of both versions.
+    /// Copies a field of both versions.
     fn kept(&mut self, field: &'static Field) -> Result<(), DecodeError> {
         let start = self.reader.position();
         match field.kind {
-            Kind::List(fields) => {
+            FieldKind::List(fields) => {
                 // Null has no elements.
                 let count = self.reader.count(field.name, 1)?.unwrap_or(0);
                 self.copy(start);
                 (0..count).try_for_each(|_| self.structure(field.name, fields))
             }
-            Kind::Each(element) => {
+            FieldKind::Each(element) => {
                 // Null has no elements.
                 let count = self.reader.count(field.name, 1)?.unwrap_or(0);
                 (0..count).try_for_each(|_| self.pass(field.name, *element))?;
@@ -129,15 +131,15 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// A field that the newer version no longer has.
+    /// Drops a field that the newer version no longer has, or writes it empty.
     fn gone(&mut self, field: &'static Field) -> Result<(), DecodeError> {
         match (&self.way, field.kind) {
             (Way::Up(_), kind) => self.pass(field.name, kind),
-            (Way::Down(_), Kind::Fixed(bytes)) => {
+            (Way::Down(_), FieldKind::Fixed(bytes)) => {
                 self.out.put_bytes(0, bytes);
                 Ok(())
             }
-            // No text, of length 0.
+            // An empty string: length 0 in compact form.
             (Way::Down(_), _) => {
                 self.out.put_u8(1);
                 Ok(())
@@ -145,10 +147,10 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// A field that only the newer version has.
+    /// Moves a field that only the newer version has, out of the message or into it.
     fn come(&mut self, field: &'static Field) -> Result<(), DecodeError> {
         let start = self.reader.position();
-        let Kind::Fixed(bytes) = field.kind else {
+        let FieldKind::Fixed(bytes) = field.kind else {
             return self.pass(field.name, field.kind);
         };
         match &mut self.way {
@@ -171,15 +173,15 @@ impl<'a> Rewrite<'a> {
         Ok(())
     }
 
-    fn pass(&mut self, name: &'static str, kind: Kind) -> Result<(), DecodeError> {
+    fn pass(&mut self, name: &'static str, kind: FieldKind) -> Result<(), DecodeError> {
         match kind {
-            Kind::Fixed(bytes) => self.reader.pass(bytes, name),
-            Kind::Text => self.reader.pass_string(name),
+            FieldKind::Fixed(bytes) => self.reader.pass(bytes, name),
+            FieldKind::Text => self.reader.pass_string(name),
             _ => self.reader.pass_bytes(name),
         }
     }
 
-    /// Copies what was read since.
+    /// Copies the bytes read since `start`.
     fn copy(&mut self, start: usize) {
         self.out
             .put_slice(&self.bytes.slice(start..self.reader.position()));

@@ -1,46 +1,48 @@
-//! The words in which shapes are written: a field has a name, a kind, and the versions that have
-//! it. Open to tests that make requests of any shape; nobody else outside looks at it.
+//! The language of shapes: a field has a name, a kind, and the versions that have it.
+//!
+//! Public only for tests that build requests of any shape. Not here: the shapes
+//! (`kafka/shape/table.rs`).
 
-/// What lies at a field.
+/// The kind of a field's value.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// So many bytes.
+pub enum FieldKind {
+    /// A value of this many bytes.
     Fixed(usize),
     /// A string, possibly null.
     Text,
     /// Bytes, possibly null.
     Blob,
-    /// An array of something simple, possibly null.
-    Each(&'static Kind),
+    /// An array of simple values, possibly null.
+    Each(&'static FieldKind),
     /// An array of structures, possibly null.
     List(&'static [Field]),
     /// A byte that is 1 when a structure follows.
     Optional(&'static [Field]),
 }
 
-pub(super) const BOOL: Kind = Kind::Fixed(1);
-pub(super) const I8: Kind = Kind::Fixed(1);
-pub(super) const I16: Kind = Kind::Fixed(2);
-pub(super) const I32: Kind = Kind::Fixed(4);
-pub(super) const I64: Kind = Kind::Fixed(8);
-pub(super) const F64: Kind = Kind::Fixed(8);
-pub(super) const ID: Kind = Kind::Fixed(16);
-pub(super) const TEXT: Kind = Kind::Text;
-pub(super) const BLOB: Kind = Kind::Blob;
+pub(super) const BOOL: FieldKind = FieldKind::Fixed(1);
+pub(super) const I8: FieldKind = FieldKind::Fixed(1);
+pub(super) const I16: FieldKind = FieldKind::Fixed(2);
+pub(super) const I32: FieldKind = FieldKind::Fixed(4);
+pub(super) const I64: FieldKind = FieldKind::Fixed(8);
+pub(super) const F64: FieldKind = FieldKind::Fixed(8);
+pub(super) const ID: FieldKind = FieldKind::Fixed(16);
+pub(super) const TEXT: FieldKind = FieldKind::Text;
+pub(super) const BLOB: FieldKind = FieldKind::Blob;
 
 /// One field of a structure.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// As Kafka's message formats have it, with underscores.
+    /// The name as in Kafka's message formats, with underscores.
     pub name: &'static str,
-    /// What lies there.
-    pub kind: Kind,
+    /// The kind of its value.
+    pub kind: FieldKind,
     since: i16,
     until: i16,
 }
 
-/// A field of every version.
-pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
+/// Returns a field of every version.
+pub(super) const fn field(name: &'static str, kind: FieldKind) -> Field {
     Field {
         name,
         kind,
@@ -49,42 +51,44 @@ pub(super) const fn field(name: &'static str, kind: Kind) -> Field {
     }
 }
 
-/// An array of something simple.
-pub(super) const fn each(name: &'static str, kind: &'static Kind) -> Field {
-    field(name, Kind::Each(kind))
+/// Returns an array of simple values.
+pub(super) const fn each(name: &'static str, kind: &'static FieldKind) -> Field {
+    field(name, FieldKind::Each(kind))
 }
 
-/// An array of structures.
+/// Returns an array of structures.
 pub(super) const fn list(name: &'static str, fields: &'static [Field]) -> Field {
-    field(name, Kind::List(fields))
+    field(name, FieldKind::List(fields))
 }
 
-/// A structure that may be missing.
+/// Returns an optional structure.
 pub(super) const fn optional(name: &'static str, fields: &'static [Field]) -> Field {
-    field(name, Kind::Optional(fields))
+    field(name, FieldKind::Optional(fields))
 }
 
 impl Field {
-    /// The first version that has it.
+    /// Sets the first version that has the field.
     pub(super) const fn since(mut self, version: i16) -> Self {
         self.since = version;
         self
     }
 
-    /// The last version that has it.
+    /// Sets the last version that has the field.
     pub(super) const fn until(mut self, version: i16) -> Self {
         self.until = version;
         self
     }
 
-    /// True when this version has it.
+    /// Returns true when this version has the field.
     pub const fn is_in(&self, version: i16) -> bool {
         self.since <= version && version <= self.until
     }
 }
 
-/// Bytes that a decoded structure takes, without what its arrays hold. An upper bound: alignment
-/// rounds every number up to eight, and every structure has a map for unknown tagged fields.
+/// Returns an upper bound of the size of a decoded structure, without the contents of its arrays.
+///
+/// Alignment rounds every number up to eight bytes, and every structure has a map for unknown
+/// tagged fields.
 pub(super) fn struct_bytes(fields: &[Field]) -> usize {
     const MAP_BYTES: usize = 24;
     MAP_BYTES
@@ -94,19 +98,19 @@ pub(super) fn struct_bytes(fields: &[Field]) -> usize {
             .sum::<usize>() // Bounded: fields of one structure.
 }
 
-fn value_bytes(kind: Kind) -> usize {
+fn value_bytes(kind: FieldKind) -> usize {
     match kind {
-        Kind::Fixed(bytes) => bytes.max(8),
-        Kind::Text | Kind::Blob => 32,
-        Kind::Each(_) | Kind::List(_) => 24,
-        Kind::Optional(fields) => 8 + struct_bytes(fields),
+        FieldKind::Fixed(bytes) => bytes.max(8),
+        FieldKind::Text | FieldKind::Blob => 32,
+        FieldKind::Each(_) | FieldKind::List(_) => 24,
+        FieldKind::Optional(fields) => 8 + struct_bytes(fields),
     }
 }
 
-/// Bytes that one element of an array of simple things takes.
-pub(super) fn element_bytes(kind: Kind) -> usize {
+/// Returns the size of one element of an array of simple values.
+pub(super) fn element_bytes(kind: FieldKind) -> usize {
     match kind {
-        Kind::Fixed(bytes) => bytes,
+        FieldKind::Fixed(bytes) => bytes,
         other => value_bytes(other),
     }
 }

@@ -1,11 +1,11 @@
 //! The shapes of the requests that the generated codecs decode: fields in order, with their
 //! versions.
 //!
-//! Facts of the protocol, one constant per request, in the order of the keys; those about who a client
-//! is and what it may do are in [`security`], those about the cluster itself in [`cluster`]. Produce and Fetch
-//! have codecs of their own. None of these requests has a tagged field that is known in the
-//! versions served. Fields of versions that are not served are there because the decoded structures
-//! have room for them.
+//! Facts of the protocol, one constant per request, in the order of the keys. Requests about
+//! authentication and ACLs are in [`security`], requests about the cluster itself in [`cluster`].
+//! Produce and Fetch have their own codecs. None of these requests has a known tagged field in the
+//! served versions. Fields of unserved versions are listed because the decoded structures have room
+//! for them.
 
 use super::schema::{
     BLOB, BOOL, F64, Field, I8, I16, I32, I64, ID, TEXT, each, field, list, optional,
@@ -16,7 +16,7 @@ mod cluster;
 mod records;
 mod security;
 
-/// The shape of a request, `None` for Produce and Fetch.
+/// Returns the shape of a request; `None` for Produce and Fetch.
 pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
     Some(match api {
         Api::Produce | Api::Fetch => return None,
@@ -83,7 +83,7 @@ pub(super) const fn of(api: Api) -> Option<&'static [Field]> {
     })
 }
 
-/// The shape of a request that carries or reads records; the codecs of those two do not read it.
+/// Returns the shape of Produce or Fetch, which their codecs do not use.
 pub(super) const fn with_records(api: Api) -> &'static [Field] {
     match api {
         Api::Produce => records::PRODUCE,

@@ -75,7 +75,7 @@ macro_rules! dispatch {
     };
 }
 
-/// Every API with a shape, in every version.
+/// Returns every API with a shape, in every version.
 fn shaped() -> impl Iterator<Item = (Api, i16, &'static [Field])> {
     Api::ALL
         .iter()
@@ -83,7 +83,7 @@ fn shaped() -> impl Iterator<Item = (Api, i16, &'static [Field])> {
         .flat_map(|(api, shape)| api.versions().map(move |version| (api, version, shape)))
 }
 
-/// Makes bytes of a shape.
+/// Builds bytes of a shape.
 struct Maker<'a> {
     rng: &'a mut TestRng,
     version: i16,
@@ -122,31 +122,31 @@ impl Maker<'_> {
         }
     }
 
-    fn value(&mut self, kind: Kind) {
+    fn value(&mut self, kind: FieldKind) {
         match kind {
-            // 1 is what every number, flag and id can be.
-            Kind::Fixed(bytes) => {
+            // 1 is valid for every number, flag and id.
+            FieldKind::Fixed(bytes) => {
                 self.out.put_bytes(0, bytes - 1);
                 self.out.put_u8(1);
             }
-            Kind::Text | Kind::Blob => {
+            FieldKind::Text | FieldKind::Blob => {
                 let length = self.below(200);
-                self.length(length, matches!(kind, Kind::Blob));
+                self.length(length, matches!(kind, FieldKind::Blob));
                 self.out.put_bytes(b'x', length as usize);
             }
-            Kind::Optional(fields) => {
+            FieldKind::Optional(fields) => {
                 let present = self.below(2) == 1;
                 self.out.put_i8(if present { 1 } else { -1 });
                 if present {
                     self.structure(fields);
                 }
             }
-            Kind::Each(element) => {
+            FieldKind::Each(element) => {
                 let count = self.below(4);
                 self.length(count, true);
                 (0..count).for_each(|_| self.value(*element));
             }
-            Kind::List(fields) => {
+            FieldKind::List(fields) => {
                 let count = self.below(4);
                 self.length(count, true);
                 (0..count).for_each(|_| self.structure(fields));
@@ -215,7 +215,7 @@ fn default_requests_of_the_generated_codec_pass_and_so_do_bytes_after_them() {
     for (api, version, _) in shaped() {
         let body = dispatch!(api, default_body(version)).unwrap();
         let bytes = decoded_bytes(api, version, &body).unwrap();
-        // Clients do that (librdkafka with Metadata 13), and Kafka takes no notice.
+        // Clients send extra bytes (librdkafka with Metadata 13), and Kafka ignores them.
         let longer = Bytes::from([&body[..], &[0, 0, 0]].concat());
         assert_eq!(
             decoded_bytes(api, version, &longer),
@@ -284,7 +284,7 @@ fn memory_is_bounded_by_the_caller() {
     );
 }
 
-/// The shape of the structures in the array at this path.
+/// Returns the shape of the structures in the array at this path.
 fn structure_at(api: Api, path: &[&str]) -> &'static [Field] {
     path.iter().fold(table::of(api).unwrap(), |fields, name| {
         match fields
@@ -293,7 +293,7 @@ fn structure_at(api: Api, path: &[&str]) -> &'static [Field] {
             .unwrap()
             .kind
         {
-            Kind::List(inner) | Kind::Optional(inner) => inner,
+            FieldKind::List(inner) | FieldKind::Optional(inner) => inner,
             other => panic!("{name} is {other:?}"),
         }
     })

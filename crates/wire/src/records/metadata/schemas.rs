@@ -1,5 +1,7 @@
-//! The schemas of the metadata records, as in Kafka 4.3 (`metadata.version` 30). Every version is
-//! compact.
+//! The schemas of the metadata records, as in Kafka 4.3 (`metadata.version` 30).
+//!
+//! Invariant: every version has the compact form. Not here: framing, and which version is written
+//! (`records/metadata.rs`).
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -7,7 +9,7 @@ use uuid::Uuid;
 use crate::records::schema::schema;
 
 schema! {
-    /// A broker started. It stays fenced until it is known to serve.
+    /// A broker started. It stays fenced until it serves.
     RegisterBrokerRecord, versions 0..=4, flexible 0.. {
         /// The broker.
         broker_id: i32 = 0, in 0..=4;
@@ -17,19 +19,20 @@ schema! {
         incarnation_id: Uuid = Uuid::nil(), in 0..=4;
         /// Offset of the registration in the metadata log.
         broker_epoch: i64 = 0, in 0..=4;
-        /// Where it listens.
+        /// The endpoints where it listens.
         end_points: Vec<EndpointEntry> = Vec::new(), in 0..=4;
-        /// Feature levels that it can do.
+        /// Feature levels that it supports.
         features: Vec<FeatureEntry> = Vec::new(), in 0..=4;
         /// Its rack.
         rack: Option<String> = None, in 0..=4;
         /// True until it serves.
         fenced: bool = true, in 0..=4;
-        /// True while it shuts down in order.
+        /// True during a controlled shutdown.
         in_controlled_shutdown: bool = false, in 1..=4;
-        /// Ids of its log directories that are usable.
+        /// Ids of its usable log directories.
         log_dirs: Vec<Uuid> = Vec::new(), in 3..=4, tag 0;
-        /// Ids of its log directories that take no new partitions; null before it said so.
+        /// Ids of its log directories that take no new partitions; null before the broker reported
+        /// them.
         cordoned_log_dirs: Option<Vec<Uuid>> = None, in 4..=4, tag 1;
     }
 
@@ -55,7 +58,7 @@ schema! {
         max_supported_version: i16 = 0, in 0..=4;
     }
 
-    /// A broker was removed for good.
+    /// A broker was removed permanently.
     UnregisterBrokerRecord, versions 0..=0, flexible 0.. {
         /// The broker.
         broker_id: i32 = 0, in 0..=0;
@@ -81,15 +84,15 @@ schema! {
         replicas: Vec<i32> = Vec::new(), in 0..=2;
         /// In-sync replicas.
         isr: Vec<i32> = Vec::new(), in 0..=2;
-        /// Replicas on their way out.
+        /// Replicas being removed.
         removing_replicas: Vec<i32> = Vec::new(), in 0..=2;
-        /// Replicas on their way in.
+        /// Replicas being added.
         adding_replicas: Vec<i32> = Vec::new(), in 0..=2;
-        /// The leader; -1 when there is none.
+        /// The leader; -1 for none.
         leader: i32 = -1, in 0..=2;
-        /// Version of the leadership.
+        /// The leader epoch.
         leader_epoch: i32 = -1, in 0..=2;
-        /// Version of everything here.
+        /// The partition epoch: version of the whole record.
         partition_epoch: i32 = -1, in 0..=2;
         /// Log directory of each replica.
         directories: Vec<Uuid> = Vec::new(), in 1..=2;
@@ -113,7 +116,7 @@ schema! {
         value: Option<String> = None, in 0..=0;
     }
 
-    /// What changed of a partition; what did not is absent.
+    /// The changed fields of a partition; unchanged fields are absent.
     PartitionChangeRecord, versions 0..=2, flexible 0.. {
         /// Index within the topic.
         partition_id: i32 = -1, in 0..=2;
@@ -121,13 +124,13 @@ schema! {
         topic_id: Uuid = Uuid::nil(), in 0..=2;
         /// New in-sync replicas.
         isr: Option<Vec<i32>> = None, in 0..=2, tag 0;
-        /// New leader, -1 none, -2 unchanged. Any presence raises the leader epoch.
+        /// New leader, -1 none, -2 unchanged. Any leader present raises the leader epoch.
         leader: i32 = -2, in 0..=2, tag 1;
         /// New replicas.
         replicas: Option<Vec<i32>> = None, in 0..=2, tag 2;
-        /// New replicas on their way out.
+        /// New replicas being removed.
         removing_replicas: Option<Vec<i32>> = None, in 0..=2, tag 3;
-        /// New replicas on their way in.
+        /// New replicas being added.
         adding_replicas: Option<Vec<i32>> = None, in 0..=2, tag 4;
         /// New recovery state, -1 unchanged.
         leader_recovery_state: i8 = -1, in 0..=2, tag 5;
@@ -147,7 +150,7 @@ schema! {
         epoch: i64 = 0, in 0..=0;
     }
 
-    /// A broker serves.
+    /// A broker began to serve.
     UnfenceBrokerRecord, versions 0..=0, flexible 0.. {
         /// The broker.
         id: i32 = 0, in 0..=0;
@@ -155,7 +158,7 @@ schema! {
         epoch: i64 = 0, in 0..=0;
     }
 
-    /// A topic was deleted, with its partitions and settings.
+    /// A topic was deleted, together with its partitions and settings.
     RemoveTopicRecord, versions 0..=0, flexible 0.. {
         /// The topic.
         topic_id: Uuid = Uuid::nil(), in 0..=0;
@@ -165,15 +168,15 @@ schema! {
     UserScramCredentialRecord, versions 0..=0, flexible 0.. {
         /// The user.
         name: String = String::new(), in 0..=0;
-        /// 1 is SCRAM-SHA-256, 2 SCRAM-SHA-512.
+        /// 1: SCRAM-SHA-256; 2: SCRAM-SHA-512.
         mechanism: i8 = 0, in 0..=0;
-        /// Random bytes of the client's choice.
+        /// Random bytes that the client chose.
         salt: Bytes = Bytes::new(), in 0..=0;
-        /// What the client's proof is checked against.
+        /// The key that verifies the client's proof.
         stored_key: Bytes = Bytes::new(), in 0..=0;
-        /// What the server proves itself with.
+        /// The key that the server proves its identity with.
         server_key: Bytes = Bytes::new(), in 0..=0;
-        /// Rounds of hashing.
+        /// Number of hash iterations.
         iterations: i32 = 0, in 0..=0;
     }
 
@@ -181,11 +184,11 @@ schema! {
     RemoveUserScramCredentialRecord, versions 0..=0, flexible 0.. {
         /// The user.
         name: String = String::new(), in 0..=0;
-        /// Of which mechanism.
+        /// The mechanism.
         mechanism: i8 = 0, in 0..=0;
     }
 
-    /// A feature's level was finalized; level 0 removes it.
+    /// A feature's level was finalized; level 0 removes the feature.
     FeatureLevelRecord, versions 0..=0, flexible 0.. {
         /// Feature name.
         name: String = String::new(), in 0..=0;
@@ -193,29 +196,29 @@ schema! {
         feature_level: i16 = 0, in 0..=0;
     }
 
-    /// A quota of clients was set or removed.
+    /// A client quota was set or removed.
     ClientQuotaRecord, versions 0..=0, flexible 0.. {
-        /// Whose it is: one entry for each kind of name.
+        /// The entity: one entry for each kind of name.
         entity: Vec<QuotaEntityEntry> = Vec::new(), in 0..=0;
-        /// Which quota.
+        /// Name of the quota.
         key: String = String::new(), in 0..=0;
-        /// Its value, unless it is removed.
+        /// The value, unless `remove` is set.
         value: f64 = 0.0, in 0..=0;
-        /// True: there is no such quota any more.
+        /// True when the quota is removed.
         remove: bool = false, in 0..=0;
     }
 
-    /// One kind of name of those that a quota is for.
+    /// One kind of name of a quota's entity.
     QuotaEntityEntry, versions 0..=0, flexible 0.. {
         /// `user`, `client-id` or `ip`.
         entity_type: String = String::new(), in 0..=0;
-        /// The name; null for all that have no quota of their own.
+        /// The name; null for every entity without its own quota.
         entity_name: Option<String> = None, in 0..=0;
     }
 
-    /// A block of producer ids was handed out.
+    /// A block of producer ids was allocated.
     ProducerIdsRecord, versions 0..=0, flexible 0.. {
-        /// To which broker.
+        /// The broker that got the block.
         broker_id: i32 = 0, in 0..=0;
         /// Its epoch.
         broker_epoch: i64 = -1, in 0..=0;
@@ -223,7 +226,7 @@ schema! {
         next_producer_id: i64 = 0, in 0..=0;
     }
 
-    /// What changed of a broker's registration.
+    /// The changed fields of a broker's registration.
     BrokerRegistrationChangeRecord, versions 0..=3, flexible 0.. {
         /// The broker.
         broker_id: i32 = 0, in 0..=3;
@@ -239,12 +242,12 @@ schema! {
         cordoned_log_dirs: Option<Vec<Uuid>> = None, in 3..=3, tag 3;
     }
 
-    /// Nothing.
+    /// No change.
     NoOpRecord, versions 0..=0, flexible 0.. {}
 
-    /// A metadata transaction begins: nothing is applied before its end.
+    /// A metadata transaction begins. Its records take effect only when it ends.
     BeginTransactionRecord, versions 0..=0, flexible 0.. {
-        /// What for.
+        /// Purpose of the transaction.
         name: Option<String> = None, in 0..=0, tag 0;
     }
 
@@ -253,7 +256,7 @@ schema! {
 
     /// A metadata transaction is undone.
     AbortTransactionRecord, versions 0..=0, flexible 0.. {
-        /// Why.
+        /// The reason.
         reason: Option<String> = None, in 0..=0, tag 0;
     }
 
@@ -265,13 +268,13 @@ schema! {
         incarnation_id: Uuid = Uuid::nil(), in 0..=0;
         /// Left from the migration away from `ZooKeeper`.
         zk_migration_ready: bool = false, in 0..=0;
-        /// Where it listens.
+        /// The endpoints where it listens.
         end_points: Vec<EndpointEntry> = Vec::new(), in 0..=0;
-        /// Feature levels that it can do.
+        /// Feature levels that it supports.
         features: Vec<FeatureEntry> = Vec::new(), in 0..=0;
     }
 
-    /// Eligible leader replicas are forgotten.
+    /// The eligible leader replicas were cleared.
     ClearElrRecord, versions 0..=0, flexible 0.. {
         /// The topic; empty for all.
         topic_name: String = String::new(), in 0..=0;

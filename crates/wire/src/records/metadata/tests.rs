@@ -11,7 +11,8 @@ fn bytes(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// `hex` reads as `record`, and a cluster at the level of 4.3 writes `record` as `hex`.
+/// Checks that `hex` reads as `record`, and that a cluster at the level of 4.3 writes `record` as
+/// `hex`.
 fn check(hex: &str, record: impl Into<MetadataRecord>) {
     let record = record.into();
     assert_eq!(MetadataRecord::decode(&bytes(hex)).as_ref(), Ok(&record));
@@ -99,7 +100,7 @@ fn registrations_are_those_of_kafka() {
             ..BrokerRegistrationChangeRecord::default()
         },
     );
-    // The oldest version says the same in fewer words.
+    // The oldest version has the same fields in fewer bytes.
     assert_eq!(
         MetadataRecord::decode(&bytes("01110000000001000000000000000b010001ff")),
         Ok(BrokerRegistrationChangeRecord {
@@ -192,7 +193,7 @@ proptest! {
         key in 0..30_u8, version in 0..5_u8, body in proptest::collection::vec(any::<u8>(), 0..80),
         zeros in 0..80_usize,
     ) {
-        // Bytes that are mostly zero are a record more often than any bytes are.
+        // Bytes that are mostly zero form a valid record more often than arbitrary bytes.
         let body = [body, vec![0; zeros]].concat();
         for end in 0..=body.len() {
             let bytes = [&[1, key, version], &body[..end]].concat();

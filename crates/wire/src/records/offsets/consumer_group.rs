@@ -1,9 +1,9 @@
-//! Records of consumer groups (KIP-848): the group's epoch, its members, the assignment they are
-//! to have and the one they have, and what regular expressions matched.
+//! Records of consumer groups (KIP-848): the group's epoch, its members, their target and current
+//! assignments, and the topics that regular expressions matched.
 //!
-//! Each value has one version, 0; what later releases added is tagged. Two defaults are not what
-//! one expects, and are Kafka's: a member without the tag of the classic protocol is one that
-//! speaks it (so the tag is always written), and partitions without epochs have an empty list.
+//! Each value has one version, 0; later releases added tagged fields. Two defaults of Kafka are
+//! unexpected: a member without the tag of the classic protocol is a member that speaks it (so the
+//! tag is always written), and partitions without epochs have an empty list.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -12,13 +12,13 @@ use super::super::schema::schema;
 use super::super::{DecodeError, Field, Form, Reader};
 
 schema! {
-    /// Which group, for records that a group has once.
+    /// The key of a record that a group has once.
     GroupKey, versions 0..=0, flexible 1.. {
         /// The group.
         group: String = String::new(), in 0..=0;
     }
 
-    /// Which member of a group, or which regular expression.
+    /// The key of a member of a group, or of a regular expression.
     PartKey, versions 0..=0, flexible 1.. {
         /// The group.
         group: String = String::new(), in 0..=0;
@@ -28,13 +28,13 @@ schema! {
 
     /// The epoch of a group.
     EpochValue, versions 0..=0, flexible 0.. {
-        /// Grows with every change that asks for a new assignment.
+        /// Grows with every change that requires a new assignment.
         epoch: i32 = 0, in 0..=0;
-        /// Hash of the topics that the group reads, and their partitions.
+        /// Hash of the topics that the group reads and of their partitions.
         metadata_hash: i64 = 0, in 0..=0, tag 0;
     }
 
-    /// The topics that a group reads, as releases before 4.1 kept them.
+    /// The topics that a group reads, as stored by releases before 4.1.
     PartitionMetadataValue, versions 0..=0, flexible 0.. {
         /// The topics.
         topics: Vec<TopicMetadata> = Vec::new(), in 0..=0;
@@ -46,13 +46,13 @@ schema! {
         topic_id: Uuid = Uuid::nil(), in 0..=0;
         /// Its name.
         topic_name: String = String::new(), in 0..=0;
-        /// How many partitions it has.
+        /// Number of partitions.
         num_partitions: i32 = 0, in 0..=0;
-        /// Where they are.
+        /// Location of the partitions.
         partition_metadata: Vec<PartitionMetadata> = Vec::new(), in 0..=0;
     }
 
-    /// Where one partition is.
+    /// Location of one partition.
     PartitionMetadata, versions 0..=0, flexible 0.. {
         /// Its index.
         partition: i32 = 0, in 0..=0;
@@ -60,7 +60,7 @@ schema! {
         racks: Vec<String> = Vec::new(), in 0..=0;
     }
 
-    /// A member and what it subscribes to.
+    /// A member and its subscription.
     MemberValue, versions 0..=0, flexible 0.. {
         /// Name of a static member.
         instance_id: Option<String> = None, in 0..=0;
@@ -74,19 +74,19 @@ schema! {
         subscribed_topic_names: Vec<String> = Vec::new(), in 0..=0;
         /// Topics by regular expression; empty or null for none.
         subscribed_topic_regex: Option<String> = None, in 0..=0;
-        /// How long it may take to give partitions up, in milliseconds.
+        /// How long the member may take to revoke partitions, in milliseconds.
         rebalance_timeout: i32 = -1, in 0..=0;
-        /// The assignor it asks for.
+        /// The assignor that the member requests.
         server_assignor: Option<String> = None, in 0..=0;
         /// Set for a member that speaks the classic protocol.
         classic: Option<ClassicValue> = Some(ClassicValue::default()), in 0..=0, tag 0;
     }
 
-    /// What only a member with the classic protocol has.
+    /// The part that only a member of the classic protocol has.
     ClassicValue, versions 0..=0, flexible 0.. {
         /// Session timeout in milliseconds.
         session_timeout: i32 = 0, in 0..=0;
-        /// What it offers.
+        /// The protocols that the member offers.
         protocols: Vec<ProtocolValue> = Vec::new(), in 0..=0;
     }
 
@@ -100,19 +100,19 @@ schema! {
 
     /// The epoch of a group's target assignment.
     TargetEpochValue, versions 0..=0, flexible 0.. {
-        /// The group epoch that it was made for.
+        /// The group epoch that the assignment was computed for.
         epoch: i32 = 0, in 0..=0;
-        /// When it was made.
+        /// When the assignment was computed.
         timestamp: i64 = 0, in 0..=0, tag 0;
     }
 
-    /// What a member is to have.
+    /// The target assignment of a member.
     TargetValue, versions 0..=0, flexible 0.. {
         /// Partitions by topic.
         topics: Vec<TargetTopic> = Vec::new(), in 0..=0;
     }
 
-    /// Partitions of one topic that a member is to have.
+    /// Partitions of one topic in a target assignment.
     TargetTopic, versions 0..=0, flexible 0.. {
         /// The topic.
         topic_id: Uuid = Uuid::nil(), in 0..=0;
@@ -120,27 +120,27 @@ schema! {
         partitions: Vec<i32> = Vec::new(), in 0..=0;
     }
 
-    /// What a member has, and how far it has come.
+    /// The current assignment of a member, and the state of its reconciliation.
     CurrentValue, versions 0..=0, flexible 0.. {
         /// Its epoch.
         epoch: i32 = 0, in 0..=0;
-        /// Its epoch before, which it may still send when an answer was lost.
+        /// Its previous epoch, which the member may still send after it missed a response.
         previous_epoch: i32 = 0, in 0..=0;
-        /// 0 stable, 1 partitions not given up yet, 2 partitions not free yet.
+        /// 0 stable, 1 partitions not revoked yet, 2 partitions not free yet.
         state: i8 = 0, in 0..=0;
-        /// What it has.
+        /// The assigned partitions.
         assigned: Vec<CurrentTopic> = Vec::new(), in 0..=0;
-        /// What it has to give up.
+        /// The partitions that it must revoke.
         revoking: Vec<CurrentTopic> = Vec::new(), in 0..=0;
     }
 
-    /// Partitions of one topic that a member has.
+    /// Partitions of one topic in a current assignment.
     CurrentTopic, versions 0..=0, flexible 0.. {
         /// The topic.
         topic_id: Uuid = Uuid::nil(), in 0..=0;
         /// The partitions.
         partitions: Vec<i32> = Vec::new(), in 0..=0;
-        /// The epoch in which the member got each.
+        /// The epoch in which the member got each partition.
         epochs: Option<Vec<i32>> = Some(Vec::new()), in 0..=0, tag 0;
     }
 
@@ -148,9 +148,9 @@ schema! {
     RegexValue, versions 0..=0, flexible 0.. {
         /// Their names.
         topics: Vec<String> = Vec::new(), in 0..=0;
-        /// Offset of the metadata that they were looked up in.
+        /// Offset of the metadata in which the broker resolved the expression.
         version: i64 = 0, in 0..=0;
-        /// When they were looked up.
+        /// When the broker resolved the expression.
         timestamp: i64 = 0, in 0..=0;
     }
 }
@@ -183,22 +183,22 @@ pub(super) const REGEX: i16 = 16;
 pub enum ConsumerKey {
     /// The group's epoch.
     Epoch(GroupKey),
-    /// Topics, as old releases kept them.
+    /// The topics, as old releases stored them.
     PartitionMetadata(GroupKey),
     /// A member.
     Member(PartKey),
     /// The epoch of the target assignment.
     TargetEpoch(GroupKey),
-    /// What a member is to have.
+    /// The target assignment of a member.
     Target(PartKey),
-    /// What a member has.
+    /// The current assignment of a member.
     Current(PartKey),
-    /// What a regular expression matched.
+    /// The topics that a regular expression matched.
     Regex(PartKey),
 }
 
 impl ConsumerKey {
-    /// The key's bytes.
+    /// Returns the key's bytes.
     pub fn encode(&self) -> Bytes {
         let form = GroupKey::form(0);
         match self {
@@ -212,7 +212,7 @@ impl ConsumerKey {
         }
     }
 
-    /// Reads what follows the key's type; `None` for a type that is none of these.
+    /// Reads the part after the key's type; `None` for a type that is not listed here.
     pub(super) fn read(kind: i16, input: &mut Reader<'_>) -> Result<Option<Self>, DecodeError> {
         let form = GroupKey::form(0);
         Ok(Some(match kind {
@@ -231,7 +231,7 @@ impl ConsumerKey {
 macro_rules! values {
     ($($name:ident = $key:ident;)*) => {$(
         impl $name {
-            /// The value's bytes.
+            /// Returns the value's bytes.
             pub fn encode(&self) -> Bytes {
                 super::encode(0, self, Self::form(0))
             }

@@ -1,5 +1,5 @@
-//! What Kafka 4.3 wrote for a console consumer that joined, committed and left; and round trips of
-//! any value.
+//! Records that Kafka 4.3 wrote for a console consumer that joined, committed and left; and round
+//! trips of any value.
 
 use proptest::prelude::*;
 
@@ -171,7 +171,7 @@ proptest! {
         };
         prop_assert_eq!(OffsetCommitValue::decode(&value.encode()), Ok(value.clone()));
 
-        // Lower versions lose the fields that they do not have, and nothing else.
+        // Lower versions lose only the fields that they do not have.
         let old = encode(version, &value, OffsetCommitValue::form(version));
         let read = OffsetCommitValue::decode(&old).unwrap();
         prop_assert_eq!(read.offset, offset);

@@ -1,11 +1,11 @@
-//! What a value of a broker's setting must be beyond its kind and range: what Kafka checks where the setting is used, in
-//! the words that it has there.
+//! Judges a broker setting's value beyond its kind and range: the checks that Kafka makes where it
+//! uses the setting, with the messages that Kafka uses there.
 
 use std::path::PathBuf;
 
 use crate::controller::Refusal;
 use crate::controller::configs::Change;
-use crate::node_config::{CORDONED, Cordoned, OVERRIDES, parse_overrides};
+use crate::node_config::{CORDONED, CordonedDirs, OVERRIDES, parse_overrides};
 use crate::topic_config::BrokerSettings;
 
 use super::refuse;
@@ -14,10 +14,11 @@ const BUFFER: &str = "log.cleaner.dedupe.buffer.size";
 const CLEANERS: &str = "log.cleaner.threads";
 const PER_ADDRESS: &str = "max.connections.per.ip";
 
-/// Settings whose 0 would let nobody in: good in a file, refused at run time.
+/// Settings for which 0 would admit no connection: accepted in the configuration file, refused at
+/// run time.
 const MORE_THAN_NONE: [&str; 2] = ["max.connections", "max.connection.creation.rate"];
 
-/// Numbers of threads change in small steps.
+/// Thread counts, which may change only in small steps.
 const THREADS: [&str; 5] = [
     "background.threads",
     "num.io.threads",
@@ -26,7 +27,7 @@ const THREADS: [&str; 5] = [
     "num.replica.fetchers",
 ];
 
-/// Settings that have another bound here than in the table, or none: any negative number means "for ever".
+/// Settings with another bound than in the table, or none: any negative number means unlimited.
 const OWN_BOUNDS: [&str; 5] = [
     "log.flush.interval.ms",
     "log.retention.bytes",
@@ -35,12 +36,12 @@ const OWN_BOUNDS: [&str; 5] = [
     "log.roll.ms",
 ];
 
-/// True for a setting that only [`check`] bounds.
+/// Returns true for a setting that only [`check`] bounds.
 pub(super) fn has_own_bounds(name: &str) -> bool {
     OWN_BOUNDS.contains(&name)
 }
 
-/// Judges a value that has the form of its setting.
+/// Judges a value that has the kind of its setting.
 pub(super) fn check(
     broker: &BrokerSettings<'_>,
     changes: &[Change],
@@ -80,7 +81,8 @@ pub(super) fn check(
     }
 }
 
-/// Judges what is set for one of this broker's listeners: as for all of them, where it means something for one.
+/// Judges a setting of one of this broker's listeners, by the rules for all listeners that apply to
+/// a single one.
 pub(super) fn check_of_listener(
     broker: &BrokerSettings<'_>,
     name: &str,
@@ -96,14 +98,14 @@ pub(super) fn check_of_listener(
     }
 }
 
-/// A value of `name` as it will be after the changes.
+/// Returns the value of `name` after the changes.
 fn after<'a>(broker: &BrokerSettings<'a>, changes: &'a [Change], name: &str) -> &'a str {
     let mut changed = changes.iter().filter(|change| change.name == name);
     let changed = changed.find_map(|change| change.value.as_deref());
     changed.or_else(|| broker.value(name)).unwrap_or_default()
 }
 
-/// True when the cleaners have less than a mebibyte each.
+/// Returns true if each cleaner has less than a mebibyte.
 fn is_too_little_for_each(broker: &BrokerSettings<'_>, changes: &[Change]) -> bool {
     let number = |name| after(broker, changes, name).trim().parse::<i64>();
     let (threads, bytes) = (number(CLEANERS).unwrap_or(1), number(BUFFER).unwrap_or(0));
@@ -145,7 +147,7 @@ fn check_threads(broker: &BrokerSettings<'_>, name: &str, wanted: i64) -> Result
 }
 
 fn check_cordoned(broker: &BrokerSettings<'_>, value: &str) -> Result<(), Refusal> {
-    let Cordoned::Only(dirs) = Cordoned::parse(value) else {
+    let CordonedDirs::Only(dirs) = CordonedDirs::parse(value) else {
         return Ok(());
     };
     let options = broker.options;
@@ -167,7 +169,7 @@ fn check_cordoned(broker: &BrokerSettings<'_>, value: &str) -> Result<(), Refusa
     )))
 }
 
-/// What a part of Kafka's broker refuses that reads the setting anew.
+/// Returns the refusal of a part of Kafka's broker that reads the setting again.
 fn dynamic(why: &str) -> Refusal {
     refuse(format!(
         "Invalid value org.apache.kafka.common.config.ConfigException: {why} for configuration \

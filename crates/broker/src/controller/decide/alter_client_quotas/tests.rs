@@ -15,7 +15,7 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
-/// `*` stands for all who have none of their own.
+/// Returns an entry; `*` stands for the default entity.
 fn entry(names: &[(&str, &str)], ops: &[(&str, Option<f64>)]) -> EntryData {
     let name = |(kind, name): &(&str, &str)| {
         EntityData::default()
@@ -33,7 +33,7 @@ fn entry(names: &[(&str, &str)], ops: &[(&str, Option<f64>)]) -> EntryData {
         .with_ops(ops.iter().map(op).collect())
 }
 
-fn decide(image: &Image, entries: Vec<EntryData>) -> Outcome<AlterClientQuotasResponse> {
+fn decide(image: &Image, entries: Vec<EntryData>) -> ControllerDecision<AlterClientQuotasResponse> {
     let options = options();
     let rules = Rules {
         image,
@@ -49,7 +49,7 @@ fn set(image: &mut Image, names: &[(&str, &str)], ops: &[(&str, Option<f64>)]) {
     apply(image, outcome.records);
 }
 
-/// Entities and quotas that pass a filter of kinds, matches and names.
+/// Returns the entities and quotas that pass a filter of kinds, matches and names.
 fn described(image: &Image, components: &[(&str, i8, Option<&str>)], strict: bool) -> Vec<String> {
     let component = |(kind, how, name): &(&str, i8, Option<&str>)| {
         ComponentData::default()

@@ -46,7 +46,7 @@ fn decide(
     (outcome.records, result.error_code, message)
 }
 
-/// A topic that a cluster of two left behind: node 2 is gone, and was about to be replaced by 3.
+/// Returns a topic of a former two-node cluster: node 2 is gone, and was being replaced by node 3.
 fn taken_over() -> Image {
     let mut image = started();
     create(&mut image, "a", 1, &[]);

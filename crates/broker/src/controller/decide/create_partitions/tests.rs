@@ -22,7 +22,10 @@ fn topic(name: &str, count: i32) -> CreatePartitionsTopic {
         .with_assignments(None)
 }
 
-fn decide(image: &Image, topics: Vec<CreatePartitionsTopic>) -> Outcome<CreatePartitionsResponse> {
+fn decide(
+    image: &Image,
+    topics: Vec<CreatePartitionsTopic>,
+) -> ControllerDecision<CreatePartitionsResponse> {
     let options = options();
     let request = CreatePartitionsRequest::default().with_topics(topics);
     rested(handle(

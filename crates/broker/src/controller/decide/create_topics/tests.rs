@@ -17,7 +17,7 @@ fn topic(name: &str, partitions: i32, factor: i16) -> CreatableTopic {
         .with_replication_factor(factor)
 }
 
-fn decide(image: &Image, topics: Vec<CreatableTopic>) -> Outcome<CreateTopicsResponse> {
+fn decide(image: &Image, topics: Vec<CreatableTopic>) -> ControllerDecision<CreateTopicsResponse> {
     let options = options();
     let rules = Rules {
         image,
@@ -32,7 +32,7 @@ fn decide(image: &Image, topics: Vec<CreatableTopic>) -> Outcome<CreateTopicsRes
     .1
 }
 
-/// Code and message of the only topic.
+/// Returns code and message of the only topic.
 fn refusal(topic: CreatableTopic) -> (i16, String) {
     let outcome = decide(&started(), vec![topic]);
     assert!(outcome.records.is_empty());
@@ -59,7 +59,7 @@ fn a_topic_is_created_with_defaults_and_all_its_settings_are_told() {
     );
     assert_eq!(result.error_message, None);
     let configs = result.configs.as_ref().unwrap();
-    // The internal one is shown only where it is set.
+    // The internal setting is shown only where it is set.
     assert_eq!(configs.len(), DEFINITIONS.len() - 1);
     assert!(configs.is_sorted_by_key(|config| config.name.to_string()));
     let retention = configs
@@ -269,7 +269,7 @@ fn of_very_many_topics_the_settings_of_the_first_are_told() {
     assert_eq!(told[DESCRIBED_MAX], (0, policy, false));
 }
 
-/// Nothing but changes waits for them; but the shard that decides has others to serve.
+/// Only changes wait for a decision, but the shard that decides has other clients to serve.
 #[test]
 fn others_have_their_turn_while_many_topics_are_decided_on() {
     let (image, options) = (started(), options());

@@ -21,7 +21,10 @@ fn image() -> (Image, TopicId) {
     (image, id)
 }
 
-fn decide(image: &Image, topics: Vec<DeleteTopicState>) -> Outcome<DeleteTopicsResponse> {
+fn decide(
+    image: &Image,
+    topics: Vec<DeleteTopicState>,
+) -> ControllerDecision<DeleteTopicsResponse> {
     let options = options();
     let request = DeleteTopicsRequest::default().with_topics(topics);
     rested(handle(

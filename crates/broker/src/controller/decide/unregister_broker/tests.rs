@@ -1,4 +1,4 @@
-//! Whom `UnregisterBroker` takes out of the metadata, and whom not.
+//! Which brokers `UnregisterBroker` removes from the metadata, and which not.
 
 use wire::messages::BrokerId;
 use wire::records::metadata::RegisterBrokerRecord;
@@ -7,7 +7,7 @@ use super::*;
 use crate::controller::tests::{apply, options, started};
 use crate::image::Image;
 
-fn unregister(image: &Image, id: i32) -> Outcome<UnregisterBrokerResponse> {
+fn unregister(image: &Image, id: i32) -> ControllerDecision<UnregisterBrokerResponse> {
     let request = UnregisterBrokerRequest::default().with_broker_id(BrokerId(id));
     let options = options();
     let rules = Rules {

@@ -7,7 +7,10 @@ use crate::image::Image;
 const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 
-fn update(image: &Image, updates: &[(&str, i16, i8)]) -> Outcome<UpdateFeaturesResponse> {
+fn update(
+    image: &Image,
+    updates: &[(&str, i16, i8)],
+) -> ControllerDecision<UpdateFeaturesResponse> {
     let update = |(name, level, kind): &(&str, i16, i8)| {
         FeatureUpdateKey::default()
             .with_feature(StrBytes::from_string((*name).to_owned()))
@@ -24,7 +27,7 @@ fn update(image: &Image, updates: &[(&str, i16, i8)]) -> Outcome<UpdateFeaturesR
     handle(rules, &request, 2)
 }
 
-/// An image at a level of the log, as a directory of an older Kafka has it.
+/// Returns an image at a level of the log, as a directory of an older Kafka has it.
 fn older(level: i16) -> Image {
     let mut image = started();
     for (name, level) in [

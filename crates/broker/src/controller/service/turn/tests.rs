@@ -71,7 +71,7 @@ fn a_change_that_does_not_fit_the_metadata_is_refused_before_any_of_it_is_writte
         let unfit = RemoveTopicRecord {
             topic_id: Uuid::from_u128(9),
         };
-        let turn = controller.turn(async |_, _| Outcome {
+        let turn = controller.turn(async |_, _| ControllerDecision {
             records: vec![setting("1"), unfit.into()],
             response: (),
         });
@@ -80,8 +80,8 @@ fn a_change_that_does_not_fit_the_metadata_is_refused_before_any_of_it_is_writte
         assert_eq!(controller.image().applied(), before.applied());
         let of_t = |image: &Image| image.settings(ResourceType::TOPIC, "t").cloned();
         assert_eq!(of_t(&controller.image()), None);
-        // The next one is as any other.
-        let turn = controller.turn(async |_, _| Outcome {
+        // The next change is not affected.
+        let turn = controller.turn(async |_, _| ControllerDecision {
             records: vec![setting("2")],
             response: (),
         });

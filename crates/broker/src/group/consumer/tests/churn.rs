@@ -1,11 +1,11 @@
-//! Members that come, go, die, change what they read and lose answers, in any order: whoever follows
-//! the protocol never reads a partition that another one reads, and in the end all is assigned.
+//! Members that join, leave, die, change subscriptions and lose answers, in any order: members that
+//! follow the protocol never read the same partition, and in the end all partitions are assigned.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A member as its client sees it. It reads what it was last told, until it has given it up.
+/// A member as its client sees it; it reads its last assignment until it has given it up.
 #[derive(Clone, Debug, Default)]
 struct Reader {
     epoch: i32,
@@ -15,14 +15,14 @@ struct Reader {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Joins, or is heard of.
+    /// Joins or sends a heartbeat.
     Beat(usize),
-    /// Is heard of; the answer is lost.
+    /// Sends a heartbeat whose answer is lost.
     Deaf(usize),
-    /// Reads other topics from now on.
+    /// Changes its subscription.
     Change(usize, usize),
     Leave(usize),
-    /// Stops, and is found out.
+    /// Stops, and times out.
     Die(usize),
     /// A topic gets more partitions.
     Grow(usize),
@@ -71,7 +71,7 @@ impl World {
             return;
         }
         let Ok(answer) = answer else {
-            // Fenced, or given up: it drops everything and joins again.
+            // It was fenced or removed: it drops all partitions and joins again.
             reader.epoch = JOIN;
             reader.reads.clear();
             return;
@@ -86,7 +86,7 @@ impl World {
         match *event {
             Event::Beat(who) => self.beat(NAMES[who], true),
             Event::Deaf(who) => {
-                // A join whose answer is lost is one that reads nothing yet.
+                // A member whose join was not answered reads nothing yet.
                 self.beat(NAMES[who], false);
             }
             Event::Change(who, what) => {
@@ -144,7 +144,7 @@ proptest! {
                 .sum();
             prop_assert_eq!(held, world.bench.group.index.holders.len(), "one holder each");
         }
-        // Left alone, everybody arrives, and all that is read is assigned.
+        // Without further events every member reaches its target, and all partitions are assigned.
         for _ in 0..12 {
             world.bench.now.wall_ms += 100_000;
             for name in world.readers.keys().copied().collect::<Vec<_>>() {
@@ -155,7 +155,7 @@ proptest! {
             return Ok(());
         }
         prop_assert_eq!(world.readers_of_one_partition(), vec![]);
-        prop_assert_eq!(world.bench.group.state(), State::Stable);
+        prop_assert_eq!(world.bench.group.state(), ConsumerGroupState::Stable);
         let read: BTreeSet<&str> = world.readers.values().flat_map(|one| one.topics.clone()).collect();
         let wanted: i32 = read.iter().map(|topic| world.bench.cluster.topics[*topic]).sum();
         let has: usize = world.readers.values()

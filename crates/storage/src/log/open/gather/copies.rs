@@ -1,7 +1,7 @@
-//! Which of several copies of a segment that nobody noted counts, by what is in them.
+//! Chooses which of several copies of a segment without a note counts, by what is in them.
 //!
-//! Invariant: a copy with fewer good batches never takes the place of one with more, whole or not. It does not: move or
-//! remove any.
+//! Invariant: a copy with fewer good batches never takes the place of one with more, whole or not.
+//! It does not: move or remove a copy.
 
 use std::path::Path;
 
@@ -13,24 +13,28 @@ use super::super::part::Part;
 use super::Gathering;
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
-use crate::segment::scan::{Expected, Scan};
+use crate::segment::scan::{ExpectedBatch, Scan};
 
 /// Bytes of one read while a copy is read through.
 const VERIFY_BYTES: usize = 1 << 20;
 
 impl<P: Platform> Gathering<'_, P> {
-    /// Of copies that nobody noted, the one with the most good batches, of equals one with nothing behind them, the younger
-    /// of those, the faster of those. `None`: all are damaged, and none has more than another.
+    /// Returns the copy with the most good batches, of several that no note names.
+    ///
+    /// Of equals it is one with nothing behind its batches, of those the younger, of those the
+    /// faster. `None`: all are damaged, and none has more than another.
     pub(super) async fn best(&self, base: Offset, holders: &[usize]) -> Result<Option<usize>> {
         let mut found = Vec::new();
         for &at in holders {
             let part = &self.parts[at];
             let path = file_path(part.folder(), base, Role::Log);
             let len = part.len_of(base);
-            // What is still written to has room behind its batches, and perhaps half of one.
+            // A file that is still written to has room behind its batches, and perhaps a part of
+            // one.
             let bounds = (base, self.sure_next(base, None));
             let (end, is_whole) = good_end_of(self.store.disk(), &path, bounds, len).await?;
-            // What a compaction has just put in place, or whose time nobody knows, counts as the oldest of equals.
+            // What a compaction has just put in place, and a file of unknown time, counts as the
+            // oldest of equals.
             let modified_ms = part.times.get(&(base, Role::Log)).copied().unwrap_or(0);
             found.push(((end, is_whole, modified_ms), at));
         }
@@ -46,14 +50,15 @@ impl<P: Platform> Gathering<'_, P> {
                 "a segment has several copies and all are damaged: they are left alone");
             return Ok(None);
         }
-        // Of equals the first, which is the faster.
+        // Of equals the first, which is the faster one.
         let best = found.into_iter().rev().max_by_key(|(rank, _)| *rank);
         Ok(best.map(|(_, at)| at))
     }
 }
 
 impl<P: Platform> Gathering<'_, P> {
-    /// Where the next segment begins that is noted or at home, as far as one is known, `but` that one: where a segment ends.
+    /// Returns where the next segment begins that is noted or at home, except `but`: a segment ends
+    /// there.
     pub(super) fn sure_next(&self, base: Offset, but: Option<Offset>) -> Offset {
         let after = Offset(base.0.saturating_add(1));
         let home = self.parts.first().into_iter();
@@ -63,12 +68,12 @@ impl<P: Platform> Gathering<'_, P> {
             .take(2)
             .chain(home.take(2))
             .filter(|at| Some(*at) != but);
-        // None is known: nothing bounds it.
+        // Without a known next segment there is no bound.
         next.min().unwrap_or(Offset(i64::MAX))
     }
 }
 
-/// The offset after the last batch of a segment all of which is good; `None` if it is not.
+/// Returns the offset after the last batch of a segment, or `None` if not all of it is good.
 pub(super) async fn sound_end<D: Disk>(
     disk: &D,
     part: &Part,
@@ -79,7 +84,7 @@ pub(super) async fn sound_end<D: Disk>(
     sound_end_of(disk, &path, (base, next), len).await
 }
 
-/// True when a segment begins with no good batch.
+/// Returns true when a segment does not begin with a good batch.
 pub(super) async fn is_empty<D: Disk>(disk: &D, part: &Part, base: Offset) -> Result<bool> {
     let path = file_path(part.folder(), base, Role::Log);
     let len = part.len_of(base);
@@ -87,7 +92,7 @@ pub(super) async fn is_empty<D: Disk>(disk: &D, part: &Part, base: Offset) -> Re
     Ok(end == base)
 }
 
-/// The same of any file with the batches of a segment.
+/// Returns what `sound_end` does, for any file with the batches of a segment.
 pub(super) async fn sound_end_of<D: Disk>(
     disk: &D,
     path: &Path,
@@ -98,8 +103,10 @@ pub(super) async fn sound_end_of<D: Disk>(
     Ok(is_whole.then_some(end))
 }
 
-/// The offset after the last of the good batches that a file begins with, and whether there is nothing behind them. What lies
-/// beyond `next`, where the next segment begins, is not good: a base offset is under no CRC.
+/// Returns the offset after the good batches that a file begins with, and whether nothing is behind
+/// them.
+///
+/// A batch beyond `next`, where the next segment begins, is not good: no CRC covers a base offset.
 pub(super) async fn good_end_of<D: Disk>(
     disk: &D,
     path: &Path,
@@ -125,8 +132,8 @@ pub(super) async fn good_end_of<D: Disk>(
     Ok((expected.offset, scan.position() >= len))
 }
 
-pub(super) fn after_base(base: Offset) -> Expected {
-    Expected {
+pub(super) fn after_base(base: Offset) -> ExpectedBatch {
+    ExpectedBatch {
         offset: base,
         gaps: true,
         epoch: LeaderEpoch(i32::MIN),

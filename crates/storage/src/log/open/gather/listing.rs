@@ -1,9 +1,10 @@
-//! What is in a log's folder on another path, and who does not wait for that.
+//! What is in a log's folder on another path, and which logs do not wait for that.
 //!
-//! A topic that was made in this life has an id that nobody had before, so nothing on any path is of it but what its own log
-//! has made, and of that home has notes: without one there is nothing to be read. What an older topic of the name left
-//! names the older one's id. It is set aside when this log makes its folder there, or by the next start, as here.
-//! Only the listing is given up, which changes nothing whenever it is carried out.
+//! A topic that was created since the broker started has an id that no topic had before, so all of
+//! its files on any path were made by its own log, and home has notes of these: without a note
+//! there is nothing to be read. What an older topic of the name left names the older id. It is set
+//! aside when this log makes its folder there, or by the next start.
+//! Only the listing is given up, which changes nothing whenever it completes.
 
 use std::io;
 use std::path::Path;
@@ -16,15 +17,17 @@ use platform::{Platform, task};
 use super::Gathering;
 use crate::tier::TierPath;
 
-/// A new log waits no longer for the listing of a path. It lists none where something takes as long already.
+/// How long a new log waits for the listing of a path.
+///
+/// It skips the listing where an operation already takes as long.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// A folder, and what is in it.
-pub(super) type Listed = (Rc<Path>, io::Result<Vec<Entry>>);
+/// A folder and its entries.
+pub(super) type FolderListing = (Rc<Path>, io::Result<Vec<Entry>>);
 
 impl<P: Platform> Gathering<'_, P> {
     /// Lists the log's folder on a path; `None` where a new log does without.
-    pub(super) async fn listed_on(&self, path: &TierPath, is_new: bool) -> Option<Listed> {
+    pub(super) async fn listed_on(&self, path: &TierPath, is_new: bool) -> Option<FolderListing> {
         let disk = self.store.disk();
         // Home is a log's folder, which has a name.
         let name = self.home.file_name().unwrap_or_default();

@@ -1,14 +1,15 @@
-//! Segments on other paths that home has no note of, and that begin within the segment before them.
+//! Segments on other paths without a note at home that begin within the segment before them.
 //!
-//! While their path was not there the log went on without them: their offsets have other records now, which were served, so
-//! what the log has counts. Invariants: nothing of them is lost, they are set aside; taken for segments they would hide
-//! records of the one before, or have a recovery discard all that follows. What cannot be set aside now is left out, and met
-//! again by the next start, and so is what cannot be judged.
+//! While their path was absent, the log continued without them: their offsets have other records
+//! now, which were served, so what the log has counts. Invariants: no such segment is lost, it is
+//! set aside; used as a segment it would hide records of the one before, or have a recovery discard
+//! all that follows. A segment that cannot be set aside or judged now is left out, and the next
+//! start meets it again.
 
 use platform::Platform;
 use wire::types::Offset;
 
-use super::super::notes::Place;
+use super::super::notes::NotedPlace;
 use super::super::part::Part;
 use super::{Gathering, swaps};
 use crate::error::Result;
@@ -46,20 +47,22 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// Of a segment beside what cannot be read nothing is known: until a start can read that it is absent, neither served nor
-    /// set aside.
+    /// Treats a segment as absent, because the one before it cannot be read.
+    ///
+    /// Until a start can read that one, it is neither served nor set aside.
     fn hold_back(&mut self, at: usize, base: Offset) {
         let part = &mut self.parts[at];
         let Some(path) = &part.path else { return };
         tracing::error!(base = base.0, folder = %part.folder().display(),
             "a segment that was not noted is not served: the one before it cannot be read");
-        self.absent.insert(base, Place::of(path));
+        self.absent.insert(base, NotedPlace::of(path));
         part.logs.remove(&base);
         part.shadowed.push(base);
     }
 
-    /// True when the segment before `base`, if it is there, has records from there on. When that cannot be read its path is not
-    /// used, and the error is the answer.
+    /// Returns true when the segment before `base`, if there is one, has records from there on.
+    ///
+    /// When that segment cannot be read, its path is not used, and the error is returned.
     pub(super) async fn is_within_another(&mut self, base: Offset) -> Result<bool> {
         let before = |part: &Part| {
             let last = part.logs.range(..base).next_back();

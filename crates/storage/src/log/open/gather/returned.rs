@@ -1,21 +1,22 @@
-//! Segments that were set aside while another home was there, an older one, and that the right one has a note of.
+//! Segments that were set aside under another, older home, and that the right home has a note of.
 //!
-//! Invariants: only what a note at home names, in the very directory that it names, where no segment of that base is; all
-//! batches of it are good, and it fits between its neighbours. What does not stays set aside.
+//! Invariants: a file is taken back only if a note at home names this very directory, no segment of
+//! that base is there, all its batches are good, and it fits between its neighbours. Any other file
+//! stays set aside.
 
 use platform::Platform;
 use platform::disk::Disk;
 use wire::types::Offset;
 
-use super::super::part::Aside;
-use super::{Gathering, Noted, sound_end_of};
+use super::super::part::AsideFile;
+use super::{Gathering, NotedLocation, sound_end_of};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 
 impl<P: Platform> Gathering<'_, P> {
     pub(super) async fn take_back(&mut self) -> Result<()> {
         for (base, place) in self.notes.away.clone() {
-            let Noted::In(at) = self.noted(&place) else {
+            let NotedLocation::In(at) = self.noted(&place) else {
                 continue;
             };
             if !self.holders(base).is_empty() || !self.parts[at].asides.contains_key(&base) {
@@ -31,10 +32,10 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// The longest of what was set aside of a segment that can be that segment.
-    async fn fitting(&mut self, at: usize, base: Offset) -> Result<Option<Aside>> {
+    /// Returns the longest of the set-aside files that can be the segment.
+    async fn fitting(&mut self, at: usize, base: Offset) -> Result<Option<AsideFile>> {
         let asides = self.parts[at].asides.get(&base).cloned();
-        let mut best: Option<(Offset, Aside)> = None;
+        let mut best: Option<(Offset, AsideFile)> = None;
         for aside in asides.into_iter().flatten() {
             let path = self.parts[at].folder().join(&aside.name);
             let bounds = (base, self.next_after(base));
@@ -42,7 +43,7 @@ impl<P: Platform> Gathering<'_, P> {
                 Ok(Some(end)) => end,
                 Ok(None) => continue,
                 Err(error) => {
-                    // What lies on a path that fails is absent, and the rest of the log is served.
+                    // Segments on a path that fails are absent, and the rest of the log is served.
                     self.lose(at, &error)?;
                     return Ok(None);
                 }
@@ -63,7 +64,7 @@ impl<P: Platform> Gathering<'_, P> {
         }
     }
 
-    /// Where the next segment that is known begins.
+    /// Returns where the next known segment begins.
     fn next_after(&self, base: Offset) -> Offset {
         let after = Offset(base.0.saturating_add(1));
         let parts = self.parts.iter().filter(|part| !part.is_lost);
@@ -75,7 +76,7 @@ impl<P: Platform> Gathering<'_, P> {
         known.min().unwrap_or(Offset(i64::MAX))
     }
 
-    async fn name_again(&mut self, at: usize, base: Offset, aside: &Aside) -> Result<()> {
+    async fn name_again(&mut self, at: usize, base: Offset, aside: &AsideFile) -> Result<()> {
         let disk = self.store.disk();
         let part = &mut self.parts[at];
         let (from, to) = (
@@ -84,7 +85,7 @@ impl<P: Platform> Gathering<'_, P> {
         );
         tracing::warn!(file = %from.display(),
             "a segment that was set aside is where its note says that it is: it counts again");
-        // Indexes that are there are not known to be its own.
+        // Indexes that are there may not be its own.
         part.remove_segment(disk, base).await?;
         let renamed = disk.rename(&from, &to).await;
         renamed.map_err(Error::io("rename", &from))?;

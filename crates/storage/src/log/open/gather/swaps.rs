@@ -1,10 +1,12 @@
-//! Finishing what a compaction was putting in place when the process ended.
+//! Finishes what a compaction was putting in place when the process ended.
 //!
-//! A `.swap` was whole and durable before it had that name, and nothing old goes before; so the start finishes it. But a name
-//! proves nothing: what has it replaces segments only if every batch in it has a right CRC, fits its name, and is one of
-//! those in the segments that it is to replace, as far as they are still there.
-//! Invariants: what is not whole is set aside, and the segments stay as they are. An index under such a name counts only
-//! together with its data; alone, the data has its name already, and all its indexes are made anew from it.
+//! A `.swap` was whole and durable before it had that name, and no old file goes before; so the
+//! start finishes it. But a name proves nothing: the file replaces segments only if every batch in
+//! it has a right CRC, fits its name, and is a batch of the segments that it is to replace, as far
+//! as they are still there.
+//! Invariants: a file that is not whole is set aside, and the segments stay as they are. An index
+//! under such a name counts only together with its data; alone, the data already has its name, and
+//! all its indexes are rebuilt from it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +16,14 @@ use wire::types::Offset;
 
 use super::super::super::files::{remove, set_aside};
 use super::super::part::Part;
-use super::{Gathering, Noted, after_base, sound_end_of};
+use super::{Gathering, NotedLocation, after_base, sound_end_of};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path, swap_path};
 use crate::segment::scan::Scan;
 
 /// Bytes of one read while only headers are looked at.
 const WALK_BYTES: usize = 64 << 10;
-/// No offset is further from the base of its segment.
+/// Largest distance of an offset from the base of its segment.
 const OFFSETS_MAX: i64 = 1 << 31;
 
 /// A data file that is to replace others.
@@ -42,7 +44,8 @@ impl<P: Platform> Gathering<'_, P> {
                 };
                 match finished {
                     Ok(()) => break,
-                    // Where it is the path of what it is to replace, it goes on without that.
+                    // If the failed path is that of a segment to be replaced, the loop continues
+                    // without it.
                     Err(error) => self.lose_failed(at, &error)?,
                 }
             }
@@ -50,20 +53,23 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// True when there is such a segment, or a note of it.
+    /// Returns true when there is such a segment, or a note of it.
     fn is_known(&self, base: Offset) -> bool {
         self.notes.away.contains_key(&base)
             || self.parts.iter().any(|part| part.logs.contains_key(&base))
     }
 
-    /// True when there is such a segment, or where it is noted could not be read.
+    /// Returns true when there is such a segment, or its noted place could not be read.
     fn is_left(&self, base: Offset) -> bool {
         let noted = self.notes.away.get(&base).map(|place| self.noted(place));
-        matches!(noted, Some(Noted::Unread | Noted::Unsure)) || !self.holders(base).is_empty()
+        matches!(noted, Some(NotedLocation::Unread | NotedLocation::Unsure))
+            || !self.holders(base).is_empty()
     }
 
-    /// What compaction was still making is worthless, and so is what it had made of the same segments: in the same
-    /// folder, for nothing old goes anywhere while another is being made. Where the old one is gone, it is no such thing.
+    /// Removes swaps of segments that a compaction was already making again.
+    ///
+    /// Such a swap is in the same folder, because no old file goes while another compaction is
+    /// under way. Where the old segment is gone, the swap is not one of these.
     async fn drop_overtaken_swaps(&mut self, at: usize) -> Result<()> {
         let Some(from) = self.parts[at].cleaned_from else {
             return Ok(());
@@ -102,7 +108,8 @@ impl<P: Platform> Gathering<'_, P> {
         for (base, role, _) in rest {
             self.drop_swap(at, base, role).await?;
         }
-        // The new segment must not have its name while an old one of the same offsets may come back.
+        // The new segment must not have its name while an old one of the same offsets may come
+        // back.
         self.parts[at].sync(disk).await?;
         let part = &mut self.parts[at];
         let (data, others): (Vec<_>, Vec<_>) =
@@ -125,11 +132,11 @@ impl<P: Platform> Gathering<'_, P> {
         part.sync(disk).await
     }
 
-    /// What a file that is to replace others holds, if it may.
+    /// Returns what a file that is to replace others holds, if it may replace them.
     async fn judged(&self, at: usize, base: Offset, len: u64) -> Result<Option<Swap>> {
         let disk = self.store.disk();
         let path = swap_path(self.parts[at].folder(), base, Role::Log);
-        // It may stand for several.
+        // The file may stand for several segments.
         let bounds = (base, Offset(i64::MAX));
         let reason = match sound_end_of(disk, &path, bounds, len).await? {
             None => "a batch in it is damaged, or is not of a segment of this name",
@@ -160,7 +167,7 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(None)
     }
 
-    /// Why a file of good batches cannot have been made of what is there.
+    /// Returns why a file of good batches cannot have been made of the segments that are there.
     async fn misfit(&self, swap: &Swap) -> Result<Option<&'static str>> {
         let disk = self.store.disk();
         let is_known = self.is_known(swap.base);
@@ -185,8 +192,10 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(None)
     }
 
-    /// A file that replaces nothing: data is set aside. An index alone says that the data has its name already, and which
-    /// of the two indexes is right cannot be told.
+    /// Drops a file that replaces nothing; data is set aside.
+    ///
+    /// An index alone means that the data already has its name. Which of the two indexes is right
+    /// cannot be known, so both go.
     async fn drop_swap(&mut self, at: usize, base: Offset, role: Role) -> Result<()> {
         let disk = self.store.disk();
         let part = &mut self.parts[at];
@@ -204,7 +213,7 @@ impl<P: Platform> Gathering<'_, P> {
         Ok(())
     }
 
-    /// Removes everywhere what a compacted segment stands for; where that cannot be, it is owed.
+    /// Removes everywhere what a compacted segment stands for; what cannot be removed is owed.
     async fn remove_replaced(&mut self, by: usize, base: Offset, next: Offset) -> Result<()> {
         let disk = self.store.disk();
         for at in 0..self.parts.len() {
@@ -220,7 +229,7 @@ impl<P: Platform> Gathering<'_, P> {
                 }
             }
         }
-        // What is elsewhere, on a path that is not there, is not to come back.
+        // Segments on an absent path must not come back.
         let noted: Vec<_> = self
             .notes
             .away
@@ -232,23 +241,28 @@ impl<P: Platform> Gathering<'_, P> {
             return Ok(());
         }
         for (old, place) in noted {
-            if !matches!(self.noted(&place), Noted::In(_) | Noted::Nowhere) {
+            if !matches!(
+                self.noted(&place),
+                NotedLocation::In(_) | NotedLocation::Nowhere
+            ) {
                 self.note_owed(old, place).await?;
             }
             if self.unwritten.contains(&old) {
-                // The note is all that says of it that it does not count.
+                // Only the note says that this segment does not count.
                 let path = self.home.to_path_buf();
                 return Err(Error::Full { path });
             }
             self.remove_note(old).await?;
         }
-        // Before what stands for them counts: a note alone would have what was set aside of them taken for them.
+        // Before the replacement counts: with a note alone, a start would take set-aside files back
+        // as these segments.
         self.parts[0].sync(disk).await
     }
 }
 
-/// True when each batch of `swap` within an old segment is a batch of that: a compaction takes records out of batches, and
-/// leaves their offsets and epochs.
+/// Returns true when each batch of `swap` within an old segment is a batch of that segment.
+///
+/// A compaction takes records out of batches, and leaves their offsets and epochs.
 async fn is_made_of<D: Disk>(
     disk: &D,
     swap: &Swap,
@@ -273,7 +287,7 @@ async fn is_made_of<D: Disk>(
             continue;
         }
         let found = old_scan.header().await.map_err(Error::io("read", old))?;
-        // Behind its end, or what is damaged of it, it tells nothing.
+        // Behind its end, or behind damage, the old file proves nothing.
         let Some(found) = found.filter(|found| expected.refuses(found).is_none()) else {
             break;
         };
@@ -295,7 +309,7 @@ async fn is_made_of<D: Disk>(
     Ok(true)
 }
 
-/// The offset after the last batch of a segment, by its headers, up to where the next one begins.
+/// Returns the offset after the last batch of a segment, by its headers, up to the next segment.
 pub(super) async fn end_of<D: Disk>(
     disk: &D,
     part: &Part,

@@ -1,4 +1,7 @@
-//! The shapes of requests about the cluster itself: its nodes, its quorum, its features, who leads what.
+//! The shapes of requests about the cluster itself: its nodes, quorum and features, and partition
+//! leaders.
+//!
+//! Facts of the protocol, as in [`super`]. Not here: decoding.
 
 use crate::kafka::shape::schema::{BOOL, Field, I8, I16, I32, ID, TEXT, each, field, list};
 

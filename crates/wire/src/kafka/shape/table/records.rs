@@ -1,4 +1,6 @@
-//! The shapes of the requests about records, which have codecs of their own: only what makes requests reads them.
+//! The shapes of Produce and Fetch, whose codecs do not use them.
+//!
+//! Only code that builds requests reads them. Not here: tagged fields.
 
 use crate::kafka::shape::schema::{BLOB, Field, I8, I16, I32, I64, ID, TEXT, each, field, list};
 

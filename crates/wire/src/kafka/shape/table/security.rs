@@ -1,4 +1,6 @@
-//! The shapes of requests about who a client is and what it may do: logging in, credentials, tokens, ACLs.
+//! The shapes of requests about authentication and authorization: SASL, credentials, tokens, ACLs.
+//!
+//! Facts of the protocol, as in [`super`]. Not here: decoding.
 
 use crate::kafka::shape::schema::{BLOB, Field, I8, I32, I64, TEXT, field, list};
 
@@ -23,7 +25,7 @@ pub(super) const ALTER_USER_SCRAM_CREDENTIALS: &[Field] = &[
     ),
 ];
 
-/// Which ACLs are meant: a whole request, and the element of another.
+/// A filter for ACLs: a whole request, and an element of another.
 pub(super) const ACL_FILTER: &[Field] = &[
     field("resource_type_filter", I8),
     field("resource_name_filter", TEXT),
@@ -58,7 +60,7 @@ pub(super) const CREATE_DELEGATION_TOKEN: &[Field] = &[
     field("max_lifetime_ms", I64),
 ];
 
-/// A token and a time, for its renewal or its expiry.
+/// A token and a time, for renewal or expiry of the token.
 pub(super) const DELEGATION_TOKEN_TIME: &[Field] = &[field("hmac", BLOB), field("period_ms", I64)];
 
 pub(super) const DESCRIBE_DELEGATION_TOKEN: &[Field] = &[list("owners", PRINCIPAL)];

@@ -1,5 +1,5 @@
-//! Bytes that follow from Kafka's schemas, and round trips of any value. That Kafka itself reads
-//! them, and we read Kafka's, is a test with real clients.
+//! Bytes derived from Kafka's schemas, and round trips of any value. A test with real clients
+//! checks that Kafka reads our records and that we read Kafka's.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn keys_are_type_and_plain_strings() {
         assert_eq!(key.encode(), bytes(hex));
         assert_eq!(Key::decode(&bytes(hex)), Ok(Key::Consumer(key)));
     }
-    // Share groups and streams groups are left alone.
+    // Share groups and streams groups decode to `Other`.
     assert_eq!(Key::decode(&bytes("000a00026731")), Ok(Key::Other(10)));
     assert_eq!(Key::decode(&bytes("001100026731")), Ok(Key::Other(17)));
 }
@@ -59,7 +59,7 @@ fn tags_are_written_when_they_differ_from_kafkas_defaults() {
         )
     );
 
-    // A member of the new protocol says that it does not speak the classic one.
+    // A member of the new protocol records explicitly that it does not speak the classic one.
     let member = MemberValue {
         client_id: "c".into(),
         client_host: "/h".into(),

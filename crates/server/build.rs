@@ -11,7 +11,7 @@ const DIGITS: &str = "--short=12";
 
 fn main() {
     println!("cargo::rerun-if-env-changed=FOREBAY_COMMIT");
-    println!("cargo::rustc-env=FOREBAY_COMMIT={}", commit());
+    println!("cargo::rustc-env=BUILD_COMMIT={}", commit());
 }
 
 fn commit() -> String {

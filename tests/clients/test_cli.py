@@ -1,4 +1,4 @@
-"""The client half of our command line (topic, group, cluster, txn, profile), against whatever broker is the target."""
+"""The client half of our command line (topic, group, cluster, quota, .., profile), against whatever broker is the target."""
 
 import json
 import os
@@ -154,7 +154,8 @@ def test_where_reading_begins_and_ends(cli, own_topic):
         return cli("topic", "consume", own_topic, "-e", *arguments).split()
 
     assert read() == [str(number) for number in range(10)]
-    assert read("-o", "end") == []
+    assert read("-o", "end") == read("-o", "newest") == read("-o", "latest") == []
+    assert read("-o", "oldest") == read("-o", "beginning") == read("-o", "earliest") == read()
     assert read("-o", "-3") == ["7", "8", "9"]
     assert read("-o", "-300") == read()
     assert read("-o", 4, "-n", 2) == ["4", "5"]
@@ -272,6 +273,126 @@ def test_a_group_with_members(cli, broker, own_topic, name, protocol):
     cli("group", "delete", group)
 
 
+def test_patterns_of_names(cli, name):
+    topics = [f"{name}-{number}" for number in (1, 22, 3)]
+    cli("topics", "create", *topics, "-p", 1)
+    wait_until(lambda: len(cli.json("topic", "list", f"{name}-*")) == 3, "the topics")
+    names = [one["name"] for one in cli.json("topics", "ls", f"/{name}-[0-9]/")]
+    assert names == [topics[0], topics[2]]
+    assert len(cli.json("topic", "describe", f"{name}-*2", topics[0])) == 2
+    assert f"no topic matches {name}x*" in cli.refusal("topic", "describe", f"{name}x*")
+    assert cli.run("topic", "describe", "/(/").returncode == 2
+    planned = cli.run("topic", "delete", f"{name}-*")
+    assert planned.returncode == 0 and "--execute" in planned.stderr and planned.stdout.count("would be deleted") == 3
+    assert len(cli.json("topic", "list", f"{name}-*")) == 3
+    cli("topic", "delete", f"{name}-*", "--execute")
+    wait_until(lambda: cli.json("topic", "list", f"{name}-*") == [], "the topics to be gone")
+    assert "__consumer_offsets" not in [one["name"] for one in cli.json("topic", "list", "*")]
+
+
+def test_records_before_a_position_are_deleted(cli, own_topic):
+    cli("topic", "produce", own_topic, "-p", 0, "-q", *map(str, range(10)))
+
+    def start():
+        return cli.json("topic", "describe", own_topic)[0]["partitions"][0]["start_offset"]
+
+    planned = cli.run("topic", "trim", own_topic, "-o", -3)
+    assert planned.returncode == 0 and "--execute" in planned.stderr and "7 offsets would be deleted" in planned.stdout
+    assert start() == 0
+    trimmed = cli.json("topic", "trim", own_topic, "-o", 4, "-p", 0, "--execute")
+    assert trimmed == [{"topic": own_topic, "partition": 0, "from": 0, "to": 4, "end": 10, "executed": True}]
+    assert start() == 4 and cli("topic", "consume", own_topic, "-p", 0, "-e", "-n", 1) == "4\n"
+    cli("topic", "trim", own_topic, "-o", "newest", "--execute")
+    assert start() == 10
+    assert "has no partition 9" in cli.refusal("topic", "trim", own_topic, "-o", "end", "-p", 9)
+
+
+def test_partitions_are_added(cli, own_topic):
+    assert "would have 5 partitions, before 3" in cli("topic", "add-partitions", own_topic, "-n", 2, "--dry-run")
+    cli("topic", "add-partitions", own_topic, "-n", 2)
+    wait_until(lambda: len(cli.json("topic", "describe", own_topic)[0]["partitions"]) == 5, "the partitions")
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.refusal("topic", "add-partitions", f"{own_topic}-not", "-n", 1)
+
+
+def test_the_lag_of_groups_and_positions_that_are_deleted(cli, own_topic, name):
+    group = f"group-{name}"
+    cli("topic", "produce", own_topic, "-p", 0, "-q", *map(str, range(10)))
+    cli("topic", "consume", own_topic, "-g", group, "-n", 4)
+    wait_until(lambda: group_of(cli, group)["state"] == "Empty", "the group to be empty")
+    (lag,) = cli.json("group", "lag", group)
+    assert (lag["name"], lag["lag"], lag["members"], lag["state"]) == (group, 6, 0, "Empty")
+    assert {"topic": own_topic, "partition": 0, "position": 4, "end_offset": 10, "lag": 6} in lag["partitions"]
+    assert group in [one["name"] for one in cli.json("groups", "lag")]
+    assert "6 in 0" in cli("group", "lag", f"group-{name}*", "-t", f"{own_topic}*")
+    assert cli.json("group", "lag", f"{group}*", "-t", "other") == []
+    assert "does not exist" in cli.refusal("group", "lag", f"{group}-not")
+    assert cli.lines("group", "lag", group, "--watch", "--every", 1, "--times", 2) == [[lag], [lag]]
+
+    assert "no position in partition" in cli.refusal("group", "offset-delete", group, "-t", f"{own_topic}:9")
+    assert "deleted, was 4" in cli("group", "offset-delete", group, "-t", f"{own_topic}:0")
+    left = {one["partition"] for one in cli.json("group", "describe", group)[0]["partitions"]}
+    assert 0 not in left
+    planned = cli.run("group", "delete", f"{group}*")
+    assert planned.returncode == 0 and "would be deleted" in planned.stdout
+    cli("group", "delete", f"{group}*", "--execute")
+    assert "does not exist" in cli.refusal("group", "describe", group)
+
+
+def test_quotas(cli, name):
+    who = ["--user", f"user-{name}", "--client-id", "app"]
+
+    def described(*arguments):
+        return cli.json("quota", "describe", "--user", f"user-{name}", *arguments)
+
+    assert "would be changed" in cli("quota", "alter", *who, "-s", "producer_byte_rate=1000", "--dry-run")
+    cli("quota", "alter", *who, "-s", "producer_byte_rate=1000", "-s", "request_percentage=12.5")
+    entity = [{"type": "user", "name": f"user-{name}"}, {"type": "client-id", "name": "app"}]
+    values = {"producer_byte_rate": 1000.0, "request_percentage": 12.5}
+    wait_until(lambda: described() == [{"entity": entity, "values": values}], "the quota")
+    assert described("--strict") == [] and described("--any", "client-id", "--strict") == described()
+    assert f"user=user-{name}, client-id=app" in cli("quotas", "ls")
+    cli("quota", "alter", *who, "--unset", "producer_byte_rate", "--unset", "request_percentage")
+    wait_until(lambda: described() == [], "the quota to be gone")
+    assert cli.refusal("quota", "alter", *who, "-s", "beans=1")
+    assert "must be a number" in cli.refusal("quota", "alter", *who, "-s", "producer_byte_rate=much")
+
+
+def test_subscriptions_to_metrics_of_clients(cli, name):
+    def names():
+        return [one["name"] for one in cli.json("client-metrics", "list")]
+
+    cli("client-metrics", "alter", name, "-s", "interval.ms=60000", "-s", "match=client_id=nobody")
+    wait_until(lambda: name in names(), "the subscription")
+    (described,) = cli.json("client-metrics", "describe", name)
+    settings = {one["name"]: (one["value"], one["source"]) for one in described["settings"]}
+    assert settings["interval.ms"] == ("60000", "client metrics")
+    assert "does not exist" in cli.refusal("client-metrics", "describe", f"{name}-not")
+    assert "would be deleted" in cli("client-metrics", "delete", f"{name}*")
+    cli("client-metrics", "delete", name)
+    wait_until(lambda: name not in names(), "the subscription to be gone")
+    assert "RESOURCE_NOT_FOUND" in cli.refusal("client-metrics", "delete", name)
+
+
+def test_health_log_directories_and_features(cli, own_topic):
+    cli("topic", "produce", own_topic, "-p", 0, "-q", "x")
+    wait_until(lambda: cli.run("cluster", "health").returncode == 0, "the cluster to be healthy")
+    health = cli.json("cluster", "health")
+    assert health["healthy"] and health["problems"] == [] and health["partitions"] >= 3
+    (one,) = cli.json("logdir", "describe", own_topic)
+    assert [log["partition"] for log in one["partitions"]] == [0, 1, 2] and "error" not in one
+    assert own_topic in cli("logdirs", "describe", "-p") and "in service" in cli("logdirs", "ls")
+    feature = cli.json("features", "describe")["metadata.version"]
+    assert 0 < feature["level"] <= feature["supported_max"]
+    assert cli.refusal("feature", "upgrade", "metadata.version=32000", "--dry-run")
+
+
+def test_what_is_nearly_right_is_answered_with_what_is(cli):
+    option = cli.run("topic", "list", "--internl")
+    assert option.returncode == 2 and "--internal" in option.stderr
+    verb = cli.run("topic", "descibe", "x")
+    assert verb.returncode == 2 and "describe" in verb.stderr
+
+
 def test_the_cluster_and_its_settings(cli, broker):
     overview = cli.json("cluster", "info")
     assert [f"{one['host']}:{one['port']}" for one in overview["brokers"]] == [broker.address]
@@ -336,7 +457,7 @@ def test_profiles(tmp_path):
     def profile(*arguments):
         return cli("profile", *arguments, brokers=False)
 
-    assert profile("list") == "NAME  BROKERS  FORMAT\n"
+    assert profile("list") == "NAME  BROKERS  ADMIN  FORMAT\n"
     one, two = (f"127.0.0.1:{free_port()}" for _ in range(2))
     profile("set", "one", f"brokers={one}")
     profile("set", "two", f"brokers={two}", "format=json")
@@ -348,7 +469,10 @@ def test_profiles(tmp_path):
     assert [one["in_use"] for one in json.loads(profile("list", "--format", "json"))] == [False, True]
     assert "no profile" in cli.refusal("profile", "use", "three", brokers=False)
     assert "no profile" in cli.refusal("topic", "list", "--profile", "three", brokers=False)
-    assert "brokers and format" in cli.refusal("profile", "set", "one", "colour=red", brokers=False)
+    assert "brokers, admin and format" in cli.refusal("profile", "set", "one", "colour=red", brokers=False)
+    admin = f"127.0.0.1:{free_port()}"
+    profile("set", "two", f"admin={admin}")
+    assert admin in profile("list") and f"admin endpoint at {admin}" in cli.refusal("tier", "status", brokers=False)
     profile("delete", "two")
     assert "two" not in profile("list")
     (tmp_path / "forebay/profiles.toml").write_text("current = 1\n")

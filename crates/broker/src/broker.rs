@@ -21,6 +21,7 @@ use crate::compaction;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
 use crate::group::GroupCoordinator;
+use crate::group::survey::Survey;
 use crate::image::Image;
 use crate::lines::Lines;
 use crate::log_dirs::LogDirs;
@@ -136,6 +137,8 @@ pub struct Broker<P: Platform> {
     pub(crate) stopping_since: Cell<Option<Instant>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
+    /// The evictions of fetch sessions that are counted.
+    counted_evictions: Cell<u64>,
     /// What this shard last added to the gauge of late transactions.
     pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: its partitions, and those of them that
@@ -200,6 +203,7 @@ impl<P: Platform> Broker<P> {
             stopping_since: Cell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
+            counted_evictions: Cell::default(),
             counted_late: Cell::default(),
             image: RefCell::new(Arc::new(Image::empty())),
             controller: OnceCell::new(),
@@ -241,10 +245,15 @@ impl<P: Platform> Broker<P> {
             .ok_or(ErrorCode::NotController)
     }
 
-    /// Sets the gauge of the room that the metadata log keeps, on the shard that runs the
-    /// controller.
-    pub fn show_metadata_reserve(&self) {
+    /// Updates the metrics that nothing else keeps up to date: what this shard's fetch sessions
+    /// have come to, and on the shard that runs the controller the state of the metadata log.
+    pub fn show_counts(&self) {
+        let evictions = self.sessions.borrow().evictions();
+        let counted = self.counted_evictions.replace(evictions);
+        let new = evictions.saturating_sub(counted);
+        self.metrics.fetch_session_evictions.inc_by(new);
         if let Ok(controller) = self.controller() {
+            self.metrics.cluster.show_quorum(&controller.quorum());
             let bytes = i64::try_from(controller.reserved_bytes()).unwrap_or(i64::MAX);
             self.metrics.metadata_reserve.set(bytes);
         }
@@ -313,6 +322,11 @@ impl<P: Platform> Broker<P> {
         let topic = image.topic_by_id(*id);
         let name = topic.map_or_else(|| id.to_string(), |topic| topic.name.to_string());
         (1 + unopened.count(), format!("{name}-{index}"))
+    }
+
+    /// Returns what metrics show of this shard's groups, in at most `bytes_max` bytes.
+    pub async fn survey_groups(&self, bytes_max: usize) -> Survey {
+        self.groups.survey(bytes_max).await
     }
 
     /// Returns the partitions that this shard leads now.

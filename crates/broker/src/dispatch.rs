@@ -15,6 +15,7 @@
 
 mod call;
 mod descriptions;
+mod errors;
 mod groups;
 mod homes;
 mod pace;
@@ -135,6 +136,8 @@ async fn answer<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     if request.is_unknown_api_versions() {
         let response = handler::api_versions::unsupported(&broker.image());
+        let code = response.error_code;
+        broker.metrics.errors.count(Api::ApiVersions.name(), code);
         let id = request.header.correlation_id;
         let response = kafka::encode_response(Api::ApiVersions, 0, id, &response)?;
         return Ok(Reply::Send(response));

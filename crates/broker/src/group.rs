@@ -36,6 +36,8 @@ mod offsets;
 mod open;
 pub mod records;
 mod subscription;
+pub mod survey;
+pub mod unserved;
 mod versioned;
 
 use platform::clock::{Instant, Reading};

@@ -55,6 +55,7 @@ pub mod topic_config;
 mod transaction;
 mod unopened;
 mod unread_settings;
+pub mod unserved;
 pub mod wall_clock;
 
 pub use broker::{Broker, ProcessState};

@@ -26,6 +26,7 @@ use crate::names::METADATA_TOPIC;
 use crate::partition::Partition;
 use crate::topic_config::BrokerSettings;
 use crate::unread_settings::{UnreadSetting, unread_settings};
+use crate::unserved::unserved;
 
 /// The part of a file system, or of a tier path's capacity, that the room for metadata changes may
 /// take.
@@ -102,6 +103,7 @@ impl<P: Platform> Broker<P> {
         );
         self.warn_of_strays(&image);
         self.warn_of_unread_settings(&image);
+        self.warn_of_unserved(&image);
         if let Some(tiers) = self.store.tiers() {
             let is_topic = |id| image.topic_by_id(id).is_some();
             let (dirs, platform) = (&self.log_dirs, &self.platform);
@@ -188,7 +190,7 @@ impl<P: Platform> Broker<P> {
     }
 
     async fn publish_everywhere(&self, image: Arc<Image>) {
-        self.metrics.count_metadata(&image);
+        self.metrics.count_metadata(&self.image(), &image);
         let options = &self.options;
         self.node.learn(&image, options, self.store.tiers());
         let apply = move |broker: Rc<Self>| {
@@ -316,6 +318,13 @@ impl<P: Platform> Broker<P> {
                 others,
                 "a setting in the metadata cannot be read: it is passed over, as if it were not set"
             );
+        }
+    }
+
+    /// Logs, once in the life of the process, what the metadata hold and nobody serves or enforces.
+    fn warn_of_unserved(&self, image: &Image) {
+        for one in unserved(image, self.options.node_id) {
+            tracing::warn!(kind = one.kind, count = one.count, example = %one.example, advice = one.advice, "{}", one.what);
         }
     }
 

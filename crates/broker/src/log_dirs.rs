@@ -23,6 +23,7 @@ use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64}
 mod claims;
 mod error;
 mod found;
+mod look;
 mod lower;
 mod moved;
 mod places;
@@ -32,6 +33,7 @@ use crate::names::METADATA_TOPIC;
 pub(crate) use claims::{Claim, Claims};
 pub use error::LogDirsError;
 use found::{FoundLogs, Log};
+pub use look::ExaminedDirs;
 pub(crate) use moved::UnfinishedMove;
 use moved::{ArrivedLog, read_note};
 
@@ -149,25 +151,8 @@ impl LogDirs {
             created.map_err(failed("create", path))?;
             identities.push(read_identity(platform, path).await?);
         }
-        let known = identities.iter().flatten().next();
         let fresh = || uuid_to_base64(random_uuid(platform));
-        let cluster_id = known
-            .map(|meta| meta.cluster_id.clone())
-            .or_else(|| cluster_id.map(str::to_owned))
-            .unwrap_or_else(fresh);
-        let node_id = node_id.or(known.map(|meta| meta.node_id));
-        let mut dirs = Self {
-            cluster_id,
-            node_id: node_id.unwrap_or(DEFAULT_NODE_ID),
-            dirs: Vec::new(),
-            found: FoundLogs::default(),
-            arrived: Vec::new(),
-            unfinished: Vec::new(),
-            parts_in: None,
-            repaired_in: None,
-            told,
-            claims: Claims::default(),
-        };
+        let mut dirs = Self::of(&identities, node_id, cluster_id, told, fresh);
         for (path, identity) in paths.iter().zip(&identities) {
             dirs.check_owner(path, identity.as_ref())?;
         }
@@ -186,6 +171,35 @@ impl LogDirs {
         }
         dirs.finish_moves(platform).await?;
         Ok(dirs)
+    }
+
+    /// Returns the directories of which only the identities are known yet; `fresh` makes the id of
+    /// a new cluster.
+    fn of(
+        identities: &[Option<MetaProperties>],
+        node_id: Option<NodeId>,
+        cluster_id: Option<&str>,
+        told: OperatorConsent,
+        fresh: impl FnOnce() -> String,
+    ) -> Self {
+        let known = identities.iter().flatten().next();
+        let cluster_id = known
+            .map(|meta| meta.cluster_id.clone())
+            .or_else(|| cluster_id.map(str::to_owned))
+            .unwrap_or_else(fresh);
+        let node_id = node_id.or(known.map(|meta| meta.node_id));
+        Self {
+            cluster_id,
+            node_id: node_id.unwrap_or(DEFAULT_NODE_ID),
+            dirs: Vec::new(),
+            found: FoundLogs::default(),
+            arrived: Vec::new(),
+            unfinished: Vec::new(),
+            parts_in: None,
+            repaired_in: None,
+            told,
+            claims: Claims::default(),
+        }
     }
 
     /// Refuses logs of topics without the metadata log, whose directory is then missing, and logs

@@ -5,6 +5,9 @@
 //! Handles are atomic and shared by all shards. Units are in the names; the list for readers is
 //! `docs/metrics.md`.
 
+mod cluster;
+mod errors;
+
 use std::sync::Arc;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -18,6 +21,8 @@ use crate::group;
 use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
+use cluster::ClusterMetrics;
+pub use errors::RequestErrors;
 
 /// The topic label of a series; empty for the sum over all topics.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -40,6 +45,8 @@ pub struct Metrics {
     failed_fetch_requests: ByTopic,
     /// Fetch sessions in the cache.
     pub fetch_sessions: Gauge,
+    /// Fetch sessions that were evicted for others.
+    pub fetch_session_evictions: Counter,
     /// Partitions led by this node.
     pub leaders: Gauge,
     /// Partitions on this node.
@@ -69,6 +76,9 @@ pub struct Metrics {
     pub late_transactions: Gauge,
     /// Failed writes of checkpoint files.
     pub failed_checkpoints: Counter,
+    pub(crate) cluster: ClusterMetrics,
+    /// Errors that clients get.
+    pub errors: RequestErrors,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -127,8 +137,10 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let (clock_step, clock_steps) = of_the_clock(registry);
+        let fetch_session_evictions = fetch_session_evictions(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
+            fetch_session_evictions,
             messages_in,
             bytes_in,
             bytes_out,
@@ -173,6 +185,8 @@ impl Metrics {
             transaction_state_bytes: state_bytes,
             late_transactions: late,
             failed_checkpoints: failed_checkpoints(registry),
+            cluster: ClusterMetrics::register(registry),
+            errors: RequestErrors::register(registry),
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             quotas: quota::Metrics::register(registry),
@@ -180,8 +194,9 @@ impl Metrics {
         }
     }
 
-    /// Sets the gauges that depend only on the metadata.
-    pub(crate) fn count_metadata(&self, image: &Image) {
+    /// Sets the gauges that depend only on the metadata, and counts what has changed since
+    /// `before`.
+    pub(crate) fn count_metadata(&self, before: &Image, image: &Image) {
         let (mut topics, mut partitions, mut under_replicated) = (0, 0, 0);
         for topic in image.topics() {
             topics += 1;
@@ -193,6 +208,7 @@ impl Metrics {
         self.topics.set(topics);
         self.all_partitions.set(partitions);
         self.under_replicated.set(under_replicated);
+        self.cluster.count(before, image);
     }
 
     /// Returns the series of `topic`.
@@ -265,6 +281,16 @@ fn failed_checkpoints(registry: &mut Registry) -> Counter {
     registry.register(
         "forebay_checkpoint_failures",
         "Times that a checkpoint file of a log directory could not be written",
+        counter.clone(),
+    );
+    counter
+}
+
+fn fetch_session_evictions(registry: &mut Registry) -> Counter {
+    let counter = Counter::default();
+    registry.register(
+        "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
+        "Incremental fetch sessions that were evicted for others",
         counter.clone(),
     );
     counter

@@ -18,8 +18,11 @@ pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 /// The topic of the metadata log, which is not in the metadata itself.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
 
+/// The topic of what share groups have acknowledged. It is kept, and share groups are not served.
+pub(crate) const SHARE_STATE_TOPIC: &str = "__share_group_state";
+
 /// Topics that Kafka reserves.
-const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"];
+const INTERNAL_TOPICS: [&str; 3] = [OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC];
 
 /// Returns true for topics that Kafka reserves.
 pub(crate) fn is_internal(topic: &str) -> bool {

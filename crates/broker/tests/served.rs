@@ -85,6 +85,8 @@ mod same_name;
 mod seldom_lines;
 #[path = "served/sessions.rs"]
 mod sessions;
+#[path = "served/shown.rs"]
+mod shown;
 #[path = "served/silent_producers.rs"]
 mod silent_producers;
 #[path = "served/starts_refused.rs"]

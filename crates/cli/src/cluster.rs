@@ -1,7 +1,8 @@
-//! `forebay cluster ...`: the brokers and their settings.
+//! `forebay cluster ...`: the brokers, their health and their settings.
 //!
 //! Topics, groups and transactions have commands of their own.
 
+mod health;
 mod overview;
 mod settings;
 
@@ -24,6 +25,8 @@ pub struct ClusterArgs {
 enum ClusterCommand {
     /// Shows the cluster's id, its brokers, the controller, and the features in effect.
     Info,
+    /// Shows what is wrong: brokers, log directories, partitions; fails if anything is.
+    Health(health::Health),
     /// Shows the settings of a broker, or changes them at run time.
     Config(settings::Config),
 }
@@ -34,6 +37,7 @@ impl ClusterArgs {
         let target = self.target.choose()?;
         match &self.command {
             ClusterCommand::Info => overview::run(&target),
+            ClusterCommand::Health(health) => health.run(&target),
             ClusterCommand::Config(config) => config.run(&target),
         }
     }

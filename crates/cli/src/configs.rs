@@ -17,6 +17,7 @@ use crate::show::Table;
 pub(crate) enum Resource {
     Topic = 2,
     Broker = 4,
+    ClientMetrics = 16,
 }
 
 /// A setting with its value in effect.
@@ -111,6 +112,16 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
+    /// Makes the change that removes these settings.
+    pub(crate) fn removing(keys: Vec<String>) -> Self {
+        Self {
+            set: Vec::new(),
+            unset: keys,
+            append: Vec::new(),
+            subtract: Vec::new(),
+        }
+    }
+
     /// Returns true if there is no change.
     pub(crate) fn is_empty(&self) -> bool {
         let Self {

@@ -1,13 +1,17 @@
-//! `forebay group ...`: consumer groups, their members and positions.
+//! `forebay group ...`: consumer groups, their members, positions and lag.
 //!
-//! Positions change only in groups without members.
+//! Positions are moved only in groups without members.
 
 mod delete;
 mod describe;
+mod lag;
 mod list;
 mod members;
+mod offset_delete;
 mod positions;
 mod reset;
+mod scope;
+mod selected;
 
 use std::process::ExitCode;
 
@@ -31,9 +35,13 @@ enum GroupCommand {
     List(list::List),
     /// Shows members, positions and lag.
     Describe(describe::Describe),
+    /// Shows the lag of groups, those with the largest first; with --watch again and again.
+    Lag(lag::Lag),
     /// Moves the positions of a group without members; shows what it would do unless --execute is
     /// given.
     Reset(reset::Reset),
+    /// Deletes positions of a group in topics that it does not read.
+    OffsetDelete(offset_delete::OffsetDelete),
     /// Deletes groups without members.
     Delete(delete::Delete),
 }
@@ -45,7 +53,9 @@ impl GroupArgs {
         match &self.command {
             GroupCommand::List(list) => list.run(&target),
             GroupCommand::Describe(describe) => describe.run(&target),
+            GroupCommand::Lag(lag) => lag.run(&target),
             GroupCommand::Reset(reset) => reset.run(&target),
+            GroupCommand::OffsetDelete(delete) => delete.run(&target),
             GroupCommand::Delete(delete) => delete.run(&target),
         }
     }

@@ -1,5 +1,5 @@
-//! `forebay topic|group|cluster|txn|profile ...`: administers a cluster from a terminal or a
-//! script.
+//! `forebay topic|group|cluster|quota|logdir|feature|client-metrics|txn|profile ...`: administers a
+//! cluster from a terminal or a script.
 //!
 //! It is a client only: it knows brokers by the protocol, so it works with any Kafka.
 //! Administrative requests go over plain connections ([`ask`]); records go through librdkafka,
@@ -12,22 +12,34 @@
 //! (`forebay serve|config|tier|bench`); TLS and SASL.
 
 mod ask;
+mod client_metrics;
 mod cluster;
 mod configs;
+mod feature;
 mod group;
+mod logdir;
 mod moment;
+mod names;
 mod outcome;
 mod position;
 mod profile;
+mod progress;
 mod property;
+mod quota;
 mod show;
 mod stop;
 mod target;
+mod terminal;
 mod topic;
 mod txn;
+mod watch;
 
+pub use client_metrics::ClientMetricsArgs;
 pub use cluster::ClusterArgs;
+pub use feature::FeatureArgs;
 pub use group::GroupArgs;
-pub use profile::ProfileArgs;
+pub use logdir::LogdirArgs;
+pub use profile::{ProfileArgs, admin_address};
+pub use quota::QuotaArgs;
 pub use topic::TopicArgs;
 pub use txn::TxnArgs;

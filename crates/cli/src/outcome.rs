@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::ask::Refusal;
-use crate::show::{Format, Table};
+use crate::show::{self, Format, Table};
 
 /// The outcome for one thing.
 #[derive(Debug, Serialize)]
@@ -33,6 +33,29 @@ impl Outcome {
     }
 }
 
+/// Tells on standard error how a command is carried out that only showed what it would do.
+pub(crate) fn say_planned() {
+    show::say("nothing was changed; --execute does it");
+}
+
+/// Shows what would become of things, which nobody has confirmed yet.
+pub(crate) fn show_planned(
+    format: Format,
+    head: &str,
+    names: &[String],
+    done: &str,
+) -> anyhow::Result<ExitCode> {
+    let planned = names.iter().map(|name| Outcome {
+        name: name.clone(),
+        done: false,
+        error: None,
+        words: format!("would be {done}"),
+    });
+    let shown = show(format, head, &planned.collect::<Vec<_>>())?;
+    say_planned();
+    Ok(shown)
+}
+
 /// Shows all outcomes; returns a failure if one of them failed.
 pub(crate) fn show(format: Format, head: &str, outcomes: &[Outcome]) -> anyhow::Result<ExitCode> {
     format.show(&outcomes, || {
@@ -42,10 +65,10 @@ pub(crate) fn show(format: Format, head: &str, outcomes: &[Outcome]) -> anyhow::
         }
         table.render()
     })?;
-    let all = outcomes.iter().all(|outcome| outcome.done);
-    Ok(if all {
-        ExitCode::SUCCESS
-    } else {
+    let failed = outcomes.iter().any(|outcome| outcome.error.is_some());
+    Ok(if failed {
         ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
     })
 }

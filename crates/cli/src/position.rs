@@ -30,8 +30,9 @@ impl std::str::FromStr for Position {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("{text:?} is none of start, end, OFFSET, -COUNT, @TIME");
         match text {
-            "start" | "earliest" | "beginning" => Ok(Self::Start),
-            "end" | "latest" => Ok(Self::End),
+            // As rpk, kcat and Kafka's own tools say it.
+            "start" | "oldest" | "beginning" | "earliest" => Ok(Self::Start),
+            "end" | "newest" | "latest" => Ok(Self::End),
             _ => {
                 if let Some(time) = text.strip_prefix('@') {
                     return moment::parse(time).map(Self::At);
@@ -114,8 +115,12 @@ mod tests {
     fn every_way_to_say_where() {
         for (text, position) in [
             ("start", Position::Start),
+            ("oldest", Position::Start),
             ("beginning", Position::Start),
+            ("earliest", Position::Start),
             ("end", Position::End),
+            ("newest", Position::End),
+            ("latest", Position::End),
             ("0", Position::Offset(0)),
             ("17", Position::Offset(17)),
             ("-10", Position::Last(10)),

@@ -40,7 +40,7 @@ enum ProfileCommand {
     Set {
         /// Its name.
         name: String,
-        /// brokers=HOST:PORT,.. and format=text|json.
+        /// brokers=HOST:PORT,.., admin=HOST:PORT (for forebay tier) and format=text|json.
         #[arg(value_name = "KEY=VALUE", required = true)]
         properties: Vec<Property>,
     },
@@ -99,7 +99,7 @@ impl ProfileArgs {
         });
         let shown: Vec<_> = shown.collect();
         self.format.show(&shown, || {
-            let mut table = Table::headed(&["NAME", "BROKERS", "FORMAT"]);
+            let mut table = Table::headed(&["NAME", "BROKERS", "ADMIN", "FORMAT"]);
             for Shown {
                 name,
                 in_use,
@@ -111,8 +111,12 @@ impl ProfileArgs {
                     Format::Text => "text",
                     Format::Json => "json",
                 });
-                let brokers = profile.brokers.as_ref();
-                table.row([format!("{name}{star}"), or_dash(brokers), or_dash(format)]);
+                table.row([
+                    format!("{name}{star}"),
+                    or_dash(profile.brokers.as_ref()),
+                    or_dash(profile.admin.as_ref()),
+                    or_dash(format),
+                ]);
             }
             table.render()
         })
@@ -123,6 +127,7 @@ fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Res
     let value = (!value.is_empty()).then_some(value.as_str());
     match key.as_str() {
         "brokers" => profile.brokers = value.map(str::to_owned),
+        "admin" => profile.admin = value.map(str::to_owned),
         "format" => {
             profile.format = match value {
                 None => None,
@@ -131,7 +136,7 @@ fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Res
                 Some(other) => bail!("format={other}: must be text or json"),
             }
         }
-        _ => bail!("{key}: a profile has brokers and format"),
+        _ => bail!("{key}: a profile has brokers, admin and format"),
     }
     Ok(())
 }
@@ -145,5 +150,30 @@ pub(crate) fn selected(name: Option<&str>) -> anyhow::Result<Profile> {
             .named(name)
             .cloned()
             .context("forebay profile list shows those there are"),
+    }
+}
+
+/// Returns the admin endpoint in the profile with this name, otherwise in the one in use.
+pub fn admin_address(profile: Option<&str>) -> anyhow::Result<Option<String>> {
+    Ok(selected(profile)?.admin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_value_removes_a_property() {
+        let mut profile = Profile::default();
+        for property in ["brokers=a:1,b:2", "admin=a:9644", "format=json"] {
+            set(&mut profile, &property.parse().unwrap()).unwrap();
+        }
+        assert_eq!(profile.brokers.as_deref(), Some("a:1,b:2"));
+        assert_eq!(profile.admin.as_deref(), Some("a:9644"));
+        assert_eq!(profile.format, Some(Format::Json));
+        set(&mut profile, &"admin=".parse().unwrap()).unwrap();
+        assert_eq!(profile.admin, None);
+        let unknown = set(&mut profile, &"colour=red".parse().unwrap()).unwrap_err();
+        assert!(unknown.to_string().contains("brokers, admin and format"));
     }
 }

@@ -4,11 +4,18 @@
 //! its cells, [`print()`] everything but line feeds; code that writes text of others into its own
 //! lines escapes it there, so that the text cannot forge a line.
 
+mod table;
+
 use std::io::{self, Write as _};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use wire::text::{escaped, escaped_json, escaped_lines};
+
+pub(crate) use table::Table;
+
+/// Moves the cursor to the top of the terminal and clears it.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// The format of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum, Serialize, Deserialize)]
@@ -28,7 +35,8 @@ impl Format {
         answer: &T,
         text: impl FnOnce() -> String,
     ) -> anyhow::Result<()> {
-        write(&self.shown(answer, text)?)
+        write(&self.shown(answer, text)?)?;
+        Ok(())
     }
 
     /// Returns the text that is shown.
@@ -44,13 +52,18 @@ impl Format {
     }
 }
 
-/// Writes lines to standard output.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+/// Writes lines to standard output; returns false if nobody reads them.
+pub(crate) fn print(text: &str) -> anyhow::Result<bool> {
     write(&escaped_lines(text))
 }
 
-/// Writes a line of JSON to standard output.
-pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<()> {
+/// Writes lines in the place of everything on the terminal.
+pub(crate) fn replace(text: &str) -> anyhow::Result<bool> {
+    write(&format!("{CLEAR}{}", escaped_lines(text)))
+}
+
+/// Writes a line of JSON to standard output; returns false if nobody reads it.
+pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<bool> {
     write(&(escaped_json(&serde_json::to_string(json)?).into_owned() + "\n"))
 }
 
@@ -62,57 +75,12 @@ pub(crate) fn say(line: &str) {
 
 /// Writes to standard output.
 ///
-/// A closed pipe is no error: the reader has read enough.
-fn write(text: &str) -> anyhow::Result<()> {
+/// A closed pipe is no error, and returns false: the reader has read enough.
+fn write(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
-    }
-}
-
-/// Rows below a head, in columns as wide as needed.
-#[derive(Debug)]
-pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    pub(crate) fn headed(head: &[&str]) -> Self {
-        Self {
-            rows: vec![head.iter().map(|&cell| cell.to_owned()).collect()],
-        }
-    }
-
-    /// Makes a table of two columns without a head: names and values.
-    pub(crate) fn plain() -> Self {
-        Self { rows: Vec::new() }
-    }
-
-    pub(crate) fn row<const N: usize>(&mut self, row: [String; N]) {
-        self.rows
-            .push(Vec::from(row.map(|cell| escaped(&cell).into_owned())));
-    }
-
-    /// Returns the lines, without trailing blanks.
-    pub(crate) fn render(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| {
-                let cells = self.rows.iter().filter_map(|row| row.get(column));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let cells = row.iter().zip(&widths);
-            let line: Vec<_> = cells
-                .map(|(cell, &width)| format!("{cell:width$}"))
-                .collect();
-            text.push_str(line.join("  ").trim_end());
-            text.push('\n');
-        }
-        text
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => Ok(written.map(|()| true)?),
     }
 }
 
@@ -138,33 +106,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_group_id_can_neither_move_the_cursor_nor_forge_a_row() {
-        let mut table = Table::headed(&["GROUP", "STATE"]);
-        table.row([
-            "a\x1b[2J\x07\nforged  Stable".into(),
-            "\u{9b}1mEmpty".into(),
-        ]);
-        let shown = "GROUP                               STATE\n\
-                     a\\u{1b}[2J\\u{7}\\u{a}forged  Stable  \\u{9b}1mEmpty\n";
-        assert_eq!(table.render(), shown);
-    }
-
     proptest! {
-        #[test]
-        fn a_table_has_a_line_for_each_row_and_nothing_unseen(
-            rows in proptest::collection::vec(("[\\x00-\\u{2100}]{0,12}", any::<String>()), 0..6)
-        ) {
-            let mut table = Table::headed(&["A", "B"]);
-            let lines = rows.len() + 1;
-            for (a, b) in rows {
-                table.row([a, b]);
-            }
-            let text = table.render();
-            prop_assert_eq!(text.matches('\n').count(), lines);
-            prop_assert!(!text.contains(|c| c != '\n' && is_unseen(c)));
-        }
-
         #[test]
         fn what_is_printed_shows_nothing_unseen_and_json_means_the_same(said in any::<String>(), hidden in "[\\x00-\\u{2100}]{0,12}") {
             let said = said + &hidden;
@@ -173,14 +115,5 @@ mod tests {
             prop_assert!(!json.contains(|c| c != '\n' && is_unseen(c)));
             prop_assert_eq!(serde_json::from_str::<String>(&json).unwrap(), said);
         }
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::headed(&["NAME", "N"]);
-        table.row(["cars".into(), "12".into()]);
-        table.row(["long-name".into(), String::new()]);
-        assert_eq!(table.render(), "NAME       N\ncars       12\nlong-name\n");
-        assert_eq!(Table::plain().render(), "");
     }
 }

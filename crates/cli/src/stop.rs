@@ -1,22 +1,28 @@
-//! Ctrl-C and SIGTERM end a command that reads without end.
+//! Ctrl-C and SIGTERM end a command that reads or watches without end.
 //!
-//! The command checks [`Stop`] and ends cleanly.
+//! The command checks [`Stop`], or waits for it, and ends cleanly.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Set once a signal asks the command to end.
-#[derive(Clone, Debug)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Stop(Arc<Told>);
+
+#[derive(Default, Debug)]
+struct Told {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
 
 impl Stop {
     /// Begins to listen for the signals.
     pub(crate) fn on_signal() -> anyhow::Result<Self> {
-        let stop = Self(Arc::new(AtomicBool::new(false)));
+        let stop = Self::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
@@ -36,12 +42,48 @@ impl Stop {
                     _ = terminated.recv() => {}
                 }
             });
-            seen.0.store(true, Ordering::Relaxed);
+            seen.set();
         });
         Ok(stop)
     }
 
+    fn set(&self) {
+        *self.held() = true;
+        self.0.changed.notify_all();
+    }
+
     pub(crate) fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        *self.held()
+    }
+
+    /// Waits until a signal asks the command to end, or so long; returns whether one did.
+    pub(crate) fn wait(&self, up_to: Duration) -> bool {
+        let waited = self
+            .0
+            .changed
+            .wait_timeout_while(self.held(), up_to, |is_set| !*is_set);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Returns the value. A panic of another holder would leave it whole.
+    fn held(&self) -> MutexGuard<'_, bool> {
+        self.0.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_told_at_once() {
+        let stop = Stop::default();
+        assert!(!stop.is_set());
+        assert!(!stop.wait(Duration::ZERO));
+        let other = stop.clone();
+        let waiting = thread::spawn(move || other.wait(Duration::from_hours(1)));
+        stop.set();
+        assert!(waiting.join().unwrap());
+        assert!(stop.is_set() && stop.wait(Duration::from_hours(1)));
     }
 }

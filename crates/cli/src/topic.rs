@@ -2,14 +2,18 @@
 //!
 //! Records are read and written through librdkafka, everything else by plain requests.
 
+mod add_partitions;
 mod alter;
 mod consume;
 mod create;
 mod delete;
 mod describe;
+mod grow;
 mod line;
 mod list;
 mod produce;
+mod selected;
+mod trim;
 
 use std::process::ExitCode;
 
@@ -37,8 +41,13 @@ enum TopicCommand {
     Describe(describe::Describe),
     /// Changes settings, adds partitions.
     Alter(alter::Alter),
+    /// Adds partitions to those that topics have.
+    AddPartitions(add_partitions::AddPartitions),
     /// Deletes topics, with all records in them.
     Delete(delete::Delete),
+    /// Deletes the records before a position; shows what it would do unless --execute is given.
+    #[command(visible_alias = "trim-prefix")]
+    Trim(trim::Trim),
     /// Writes records, from the command line or standard input.
     Produce(Box<produce::Produce>),
     /// Reads records.
@@ -54,7 +63,9 @@ impl TopicArgs {
             TopicCommand::List(list) => list.run(&target),
             TopicCommand::Describe(describe) => describe.run(&target),
             TopicCommand::Alter(alter) => alter.run(&target),
+            TopicCommand::AddPartitions(add) => add.run(&target),
             TopicCommand::Delete(delete) => delete.run(&target),
+            TopicCommand::Trim(trim) => trim.run(&target),
             TopicCommand::Produce(produce) => produce.run(&target),
             TopicCommand::Consume(consume) => consume.run(&target),
         }

@@ -44,6 +44,21 @@ pub fn usage() -> io::Result<Usage> {
     })
 }
 
+/// Returns the bytes that this process has caused to be read from and written to disks, if the
+/// kernel counts them.
+pub fn disk_bytes() -> Option<(u64, u64)> {
+    disk_bytes_in(&bounded::kernel_text("/proc/self/io").ok()?)
+}
+
+fn disk_bytes_in(io: &str) -> Option<(u64, u64)> {
+    let of = |name: &str| {
+        let mut lines = io.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value?.trim().parse().ok()
+    };
+    Some((of("read_bytes")?, of("write_bytes")?))
+}
+
 /// Returns true when this process was started with SIGHUP ignored.
 ///
 /// Call it before installing a handler for SIGHUP.
@@ -89,6 +104,15 @@ mod tests {
         );
         assert_eq!(pages("500"), None);
         assert_eq!(pages("no pages"), None);
+    }
+
+    #[test]
+    fn bytes_of_disks_are_those_that_reached_them() {
+        let io =
+            "rchar: 9\nwchar: 8\nread_bytes: 4096\nwrite_bytes: 512\ncancelled_write_bytes: 7\n";
+        assert_eq!(disk_bytes_in(io), Some((4096, 512)));
+        assert_eq!(disk_bytes_in("read_bytes: 4096\n"), None);
+        assert_eq!(disk_bytes_in("read_bytes: x\nwrite_bytes: 1\n"), None);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The first shard reads the log directories and runs the controller; the other shards wait for its
 //! result. When the server stops, the first shard closes the logs of all shards.
 
+mod shown;
+
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +16,6 @@ use broker::handler::Context;
 use broker::hanging::{self, HangingDirs};
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
-use broker::partition::Partition;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, ProcessState, housekeeping};
@@ -31,9 +32,11 @@ use crate::config::{DiskEngine, Settings};
 use crate::connection::{Called, Reply, RequestContext, Service};
 use crate::health::Reason;
 use crate::media;
-use crate::metrics::{DirMetrics, DirRow, LogMetrics, LogRow};
+use crate::metrics::{
+    DirMetrics, GroupMetrics, IdleMetrics, LogMetrics, RoomMetrics, SHOWN_BYTES_MAX,
+};
 use crate::serve::Prepared;
-use crate::shards::{Answering, Assembly};
+use crate::shards::{Answering, Assembly, Updating};
 use crate::tiers;
 use crate::tiers::ask::Ask;
 use crate::tiers::metrics::TierMetrics;
@@ -68,6 +71,9 @@ pub struct BrokerAssembly {
     storage_metrics: storage::Metrics,
     log_metrics: LogMetrics,
     dir_metrics: DirMetrics,
+    room_metrics: RoomMetrics,
+    group_metrics: GroupMetrics,
+    idle_metrics: IdleMetrics,
     recovery: Recovery,
     compacting: broker::compaction::Turns,
     node: NodeConfigs,
@@ -96,6 +102,11 @@ impl BrokerAssembly {
                 .metrics
                 .register(|registry| registry.register_collector(metrics));
         }
+        let log_metrics = prepared.metrics.register(LogMetrics::register);
+        let logs = log_metrics.clone();
+        let group_metrics = prepared
+            .metrics
+            .register(|registry| GroupMetrics::register(registry, logs));
         Self {
             seats: Mutex::new(seats(settings.shards).into_iter().map(Some).collect()),
             ports: prepared.ports.clone(),
@@ -103,8 +114,11 @@ impl BrokerAssembly {
                 .metrics
                 .register(broker::metrics::Metrics::register),
             storage_metrics: prepared.metrics.register(storage::Metrics::new),
-            log_metrics: prepared.metrics.register(LogMetrics::register),
+            log_metrics,
             dir_metrics: prepared.metrics.register(DirMetrics::register),
+            room_metrics: prepared.metrics.register(RoomMetrics::register),
+            group_metrics,
+            idle_metrics: prepared.metrics.register(IdleMetrics::register),
             recovery: Recovery::default(),
             compacting: broker::compaction::Turns::default(),
             node: NodeConfigs::default(),
@@ -161,24 +175,6 @@ impl BrokerAssembly {
             read_ahead_bytes_max: READ_AHEAD_BYTES_MAX,
             open_segments_max: OPEN_SEGMENTS_MAX,
         }
-    }
-
-    /// Returns every directory that holds logs, as this shard sees it.
-    fn dirs(&self, platform: &System, store: &Store<System>) -> Vec<DirRow> {
-        let row = |dir: &Path, tier: &str| DirRow {
-            dir: dir.display().to_string(),
-            tier: tier.to_owned(),
-            failed: store.dir_failure(dir),
-            under_way_for: platform.disk().under_way_for(dir),
-        };
-        let Some(tiers) = &self.tiers else {
-            let dirs = self.settings.log_dirs.iter();
-            return dirs.map(|dir| row(dir, "")).collect();
-        };
-        let paths = tiers.paths().iter();
-        paths
-            .map(|path| row(path.dir(), &tiers.tiers()[path.tier].name))
-            .collect()
     }
 
     fn seat(&self, shard: usize) -> anyhow::Result<Seat<System>> {
@@ -246,20 +242,28 @@ impl Assembly for BrokerAssembly {
         Ok(())
     }
 
-    fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) {
-        let row = |partition: &Rc<Partition<System>>| LogRow {
-            partition: partition.name.clone(),
-            size_bytes: partition.log.size_bytes(),
-            start_offset: partition.log.log_start_offset().0,
-            end_offset: partition.log.log_end_offset().0,
-            segments: partition.log.segment_count() as u64,
-        };
-        service.broker.show_metadata_reserve();
-        let rows = service.broker.led_partitions().iter().map(row).collect();
-        self.log_metrics.replace(shard, rows);
+    fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) -> Updating {
+        let broker = Rc::clone(&service.broker);
+        broker.show_counts();
+        self.log_metrics.replace(shard, shown::logs(&broker));
         let unreadable = service.store.unreadable_segments();
-        let dirs = self.dirs(&service.broker.platform, &service.store);
-        self.dir_metrics.replace(shard, dirs, unreadable);
+        let dirs = shown::dirs(&self.settings, self.tiers.as_deref());
+        let states = shown::states(dirs.clone(), &broker.platform, &service.store);
+        self.dir_metrics.replace(shard, states, unreadable);
+        self.idle_metrics.look(shard);
+        let (room, groups) = (self.room_metrics.clone(), self.group_metrics.clone());
+        let bytes_max = SHOWN_BYTES_MAX / self.settings.shards.max(1);
+        Box::pin(async move {
+            groups.replace(shard, broker.survey_groups(bytes_max).await);
+            // All shards have the same directories.
+            if shard == CONTROLLER_SHARD {
+                let space = |dir: PathBuf| {
+                    let broker = Rc::clone(&broker);
+                    async move { broker.platform.disk().space(&dir).await }
+                };
+                room.look(dirs, space).await;
+            }
+        })
     }
 
     fn reasons(&self, shard: usize, service: &Rc<BrokerService>) -> Vec<Reason> {

@@ -1,6 +1,8 @@
 //! The command line.
 
 mod check;
+mod completion;
+mod config;
 mod http;
 mod metadata;
 mod plan;
@@ -12,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use broker::log_dirs::OperatorConsent;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use wire::text::{escaped, escaped_lines};
 
-use crate::config::{Problem, Raw, Resolved, Settings, Warning, reference};
+use crate::config::{Problem, Raw, Resolved, Settings, Warning};
 use crate::machine::Machine;
 
 /// A broker that Kafka clients produce to and consume from, on Kafka's own on-disk format.
@@ -45,58 +47,50 @@ enum Command {
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
-    /// Checks settings without running the broker.
-    Config {
-        #[command(subcommand)]
-        command: ConfigCommand,
-    },
+    /// Settings, without running the broker: what is wrong with them, and which are in force.
+    Config(config::ConfigArgs),
     /// Inspects and repairs the metadata of a broker that does not run.
     Metadata(metadata::MetadataArgs),
     /// Reads all files of log directories that no broker uses, and reports what is wrong with them
     /// (docs/check.md).
     Check(check::CheckArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
+    #[command(visible_alias = "tiers")]
     Tier(tier::TierArgs),
-    /// Topics, and the records in them. This and the next four work with any Kafka.
+    /// Topics, and the records in them. This and the next eight work with any Kafka.
+    #[command(visible_alias = "topics")]
     Topic(cli::TopicArgs),
     /// Consumer groups.
+    #[command(visible_alias = "groups")]
     Group(cli::GroupArgs),
-    /// The brokers and their settings.
+    /// The brokers, their health and their settings.
+    #[command(alias = "clusters")]
     Cluster(cli::ClusterArgs),
+    /// How much users, client ids and addresses may use.
+    #[command(visible_alias = "quotas")]
+    Quota(cli::QuotaArgs),
+    /// Log directories, their size, and the partitions in them.
+    #[command(visible_alias = "logdirs")]
+    Logdir(cli::LogdirArgs),
+    /// Features of the cluster and their levels.
+    #[command(visible_alias = "features")]
+    Feature(cli::FeatureArgs),
+    /// Which metrics clients send.
+    ClientMetrics(cli::ClientMetricsArgs),
     /// Transactions.
+    #[command(visible_aliases = ["txns", "transactions"], alias = "transaction")]
     Txn(cli::TxnArgs),
     /// Named clusters, one of them in use.
+    #[command(visible_alias = "profiles")]
     Profile(cli::ProfileArgs),
+    /// Prints a script with which a shell completes commands and options.
+    Completion(completion::CompletionArgs),
     /// The settings of this host: what they are, and changes that can be undone (docs/tune.md).
     Tune(host::cli::TuneArgs),
     /// Measures a broker, this one or any other Kafka, over the network.
     Bench(bench::cli::BenchArgs),
     /// The cheapest hardware for a load, what limits it, and the proof (docs/plan.md).
     Plan(Box<plan::PlanArgs>),
-}
-
-#[derive(Debug, Subcommand)]
-enum ConfigCommand {
-    /// Reports what is wrong with a file of settings, and which settings in it have no effect.
-    Check {
-        /// The file.
-        file: PathBuf,
-    },
-    /// Prints the reference of all settings (docs/configuration.md).
-    Reference,
-    /// Removes dynamic values from the metadata of a broker that does not run.
-    Reset {
-        /// Settings of brokers, topics, groups or client metrics, or quotas, by name: all values of
-        /// that name are removed.
-        #[arg(required = true, value_name = "KEY")]
-        keys: Vec<String>,
-        /// The log directory with `__cluster_metadata-0`.
-        #[arg(long, value_name = "DIR")]
-        data_dir: PathBuf,
-        /// Only of this topic.
-        #[arg(long, value_name = "NAME")]
-        topic: Option<String>,
-    },
 }
 
 impl Cli {
@@ -115,28 +109,20 @@ impl Cli {
                 };
                 start(config.as_deref(), &settings, told, serve)
             }
-            Command::Config {
-                command: ConfigCommand::Check { file },
-            } => check(&file),
-            Command::Config {
-                command: ConfigCommand::Reference,
-            } => print(&reference::page()),
-            Command::Config {
-                command:
-                    ConfigCommand::Reset {
-                        keys,
-                        data_dir,
-                        topic,
-                    },
-            } => return exit(metadata::reset(&keys, topic.as_deref(), &data_dir)),
+            Command::Config(config) => return exit(config.run()),
             Command::Metadata(metadata) => return exit(metadata.run()),
             Command::Check(check) => return check.run(),
             Command::Tier(tier) => return exit_of_client(tier.run()),
             Command::Topic(topic) => return exit_of_client(topic.run()),
             Command::Group(group) => return exit_of_client(group.run()),
             Command::Cluster(cluster) => return exit_of_client(cluster.run()),
+            Command::Quota(quota) => return exit_of_client(quota.run()),
+            Command::Logdir(logdir) => return exit_of_client(logdir.run()),
+            Command::Feature(feature) => return exit_of_client(feature.run()),
+            Command::ClientMetrics(metrics) => return exit_of_client(metrics.run()),
             Command::Txn(txn) => return exit_of_client(txn.run()),
             Command::Profile(profile) => return exit(profile.run()),
+            Command::Completion(completion) => return exit(completion.run(Self::command())),
             Command::Tune(tune) => return exit(tune.run()),
             Command::Bench(bench) => return exit(bench.run()),
             Command::Plan(plan) => return plan.run(),
@@ -167,6 +153,17 @@ fn start(
     told: OperatorConsent,
     serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let raw = raw_of(config, arguments)?;
+    let Resolved {
+        mut settings,
+        warnings,
+    } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
+    settings.told = told;
+    serve(settings, warnings)
+}
+
+/// Reads the settings of `serve`, and confines the process to the CPUs that they name.
+fn raw_of(config: Option<&Path>, arguments: &[String]) -> anyhow::Result<Raw> {
     let mut raw = Raw::default();
     if let Some(file) = config {
         raw.add_file(file).map_err(anyhow::Error::msg)?;
@@ -180,25 +177,7 @@ fn start(
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
     crate::config::cpus::confine(&raw)?;
-    let Resolved {
-        mut settings,
-        warnings,
-    } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
-    settings.told = told;
-    serve(settings, warnings)
-}
-
-fn check(file: &Path) -> anyhow::Result<()> {
-    let mut raw = Raw::default();
-    raw.add_file(file).map_err(anyhow::Error::msg)?;
-    let resolved =
-        Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
-    let warnings = resolved
-        .warnings
-        .iter()
-        .map(|warning| format!("warning: {warning}\n"));
-    let text = warnings.collect::<String>() + &format!("{}: sound\n", file.display());
-    print(&text)
+    Ok(raw)
 }
 
 fn wrong(problems: &[Problem]) -> anyhow::Error {

@@ -1,13 +1,16 @@
 //! Configuration: Kafka's property names, from a file, the environment and the command line.
 //!
 //! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`; `resolved`
-//! validates once and fills typed settings; `reference` prints the table as a page. Precedence,
+//! validates once and fills typed settings; `impact` says what clients notice of a setting;
+//! `effective` lists values with their origin; `reference` prints the table as a page. Precedence,
 //! weakest first: embedded defaults, file, environment (`FOREBAY_LOG_DIRS` is `log.dirs`),
 //! `key=value` arguments. It does not keep values that change while the broker runs: those are
 //! metadata, in the broker.
 
 mod address;
 pub(crate) mod cpus;
+pub mod effective;
+pub mod impact;
 pub mod keys;
 pub mod problem;
 pub mod raw;
@@ -16,6 +19,7 @@ pub mod resolved;
 mod values;
 
 pub use address::Address;
-pub use problem::{Problem, Warning};
+pub use effective::Effective;
+pub use problem::{Effect, Problem, Warning};
 pub use raw::{Origin, Raw};
-pub use resolved::{DiskEngine, NetworkSettings, Resolved, Settings, TierSettings};
+pub use resolved::{DiskEngine, Judged, NetworkSettings, Resolved, Settings, TierSettings};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use server::assemble::BrokerAssembly;
 use server::cli::Cli;
-use server::config::{Settings, Warning};
+use server::config::{Effect, Settings, Warning};
 use server::logging;
 
 #[global_allocator]
@@ -21,8 +21,30 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     logging::abort_on_panic();
     let (version, commit) = (server::version::VERSION, server::version::COMMIT);
     tracing::info!(version, commit, pid = std::process::id(), "forebay");
-    for Warning { key, why, origin } in warnings {
-        tracing::warn!(%key, %origin, "{why}");
-    }
+    say(&warnings);
+    drop(warnings);
     server::serve::run(settings, |prepared| Ok(BrokerAssembly::new(prepared)))
+}
+
+/// Logs each setting that changes what clients see, and how many others have no effect.
+fn say(warnings: &[Warning]) {
+    let (seen, rest): (Vec<_>, Vec<_>) = warnings
+        .iter()
+        .partition(|warning| warning.effect == Effect::Clients);
+    for Warning {
+        key,
+        why,
+        origin,
+        advice,
+        ..
+    } in seen
+    {
+        tracing::warn!(%key, %origin, %advice, "{why}");
+    }
+    if !rest.is_empty() {
+        tracing::info!(
+            count = rest.len(),
+            "settings without effect: `forebay config check FILE` names them"
+        );
+    }
 }

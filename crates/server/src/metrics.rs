@@ -3,11 +3,17 @@
 //! Names are those that dashboards over Kafka's JMX exporter query, and `forebay_*` where Kafka has
 //! none. Each crate declares its own names once; `docs/metrics.md` lists them all.
 
+mod alone;
 mod connections;
 mod dirs;
+pub mod exposition;
+mod groups;
+mod idle;
 mod logs;
 mod process;
 mod requests;
+mod room;
+mod times;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,8 +24,13 @@ use crate::version;
 
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
 pub use dirs::{DirMetrics, DirRow};
-pub use logs::{LogMetrics, LogRow};
+use exposition::Format;
+pub use groups::{GroupMetrics, SHOWN_BYTES_MAX};
+pub use idle::IdleMetrics;
+pub use logs::{LogMetrics, LogRow, Replicas};
+pub(crate) use requests::Timing;
 pub use requests::{RequestKind, RequestMeter, RequestMetrics};
+pub use room::{RoomMetrics, TierDir};
 
 /// The registry of the process; clones share it.
 #[derive(Clone, Default, Debug)]
@@ -35,6 +46,7 @@ impl Metrics {
             let build = Info::new([("version", version::VERSION), ("commit", version::COMMIT)]);
             registry.register("forebay_build", "What runs; the value is always 1", build);
             registry.register_collector(Box::new(process::Process::new()));
+            registry.register_collector(Box::new(alone::Alone));
         });
         metrics
     }
@@ -42,6 +54,11 @@ impl Metrics {
     /// Registers the metrics of a crate.
     pub fn register<T>(&self, register: impl FnOnce(&mut Registry) -> T) -> T {
         register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns all metrics as a page, with the further names that dashboards ask for.
+    pub fn page(&self, format: Format) -> String {
+        exposition::page(&self.text(), format)
     }
 
     /// Returns all metrics as text, in the `OpenMetrics` format.
@@ -73,6 +90,13 @@ mod tests {
             start_offset: 2,
             end_offset: 5,
             segments: 1,
+            high_watermark: 4,
+            replicas: Replicas {
+                count: 3,
+                in_sync: 1,
+                in_sync_min: 2,
+                is_led_by_preferred: true,
+            },
         };
         logs.replace(0, vec![row]);
         let text = metrics.text();
@@ -82,6 +106,15 @@ mod tests {
             "kafka_log_log_logstartoffset{topic=\"orders\",partition=\"3\"} 2\n",
             "kafka_log_log_logendoffset{topic=\"orders\",partition=\"3\"} 5\n",
             "kafka_log_log_numlogsegments{topic=\"orders\",partition=\"3\"} 1\n",
+            "kafka_topic_partition_current_offset{topic=\"orders\",partition=\"3\"} 4\n",
+            "kafka_topic_partition_in_sync_replica{topic=\"orders\",partition=\"3\"} 1\n",
+            "kafka_topic_partition_leader_is_preferred{topic=\"orders\",partition=\"3\"} 1\n",
+            "kafka_topic_partition_under_replicated_partition{topic=\"orders\",partition=\"3\"} 1\n",
+            "kafka_cluster_partition_underminisr{topic=\"orders\",partition=\"3\"} 1\n",
+            "kafka_cluster_partition_atminisr{topic=\"orders\",partition=\"3\"} 0\n",
+            "kafka_server_replicamanager_underminisrpartitioncount 1\n",
+            "kafka_server_replicamanager_atminisrpartitioncount 0\n",
+            "kafka_topic_partitions{topic=\"orders\"} 1\n",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -104,8 +104,15 @@ pub trait Assembly: Send + Sync + 'static {
     }
 
     /// Updates gauges before a scrape reads them.
-    fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) {}
+    ///
+    /// It runs on that shard; what takes long goes into the future, which gives way to others.
+    fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) -> Updating {
+        Box::pin(std::future::ready(()))
+    }
 }
+
+/// An update of gauges in progress; it outlives the call that began it.
+pub type Updating = Pin<Box<dyn Future<Output = ()>>>;
 
 /// An answer in progress; it outlives the call that began it.
 pub type Answering = Pin<Box<dyn Future<Output = Option<Answer>>>>;

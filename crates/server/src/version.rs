@@ -7,7 +7,7 @@
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit.
-pub const COMMIT: &str = env!("FOREBAY_COMMIT");
+pub const COMMIT: &str = env!("BUILD_COMMIT");
 
 /// Version and commit, as `--version` prints them.
-pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FOREBAY_COMMIT"), ")");
+pub const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BUILD_COMMIT"), ")");

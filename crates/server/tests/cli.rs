@@ -46,7 +46,7 @@ fn the_version_is_told_with_the_commit() {
             "forebay ",
             env!("CARGO_PKG_VERSION"),
             " (",
-            env!("FOREBAY_COMMIT"),
+            env!("BUILD_COMMIT"),
             ")\n"
         )
     );
@@ -66,10 +66,15 @@ fn a_sound_file_is_said_to_be_sound_with_its_warnings() {
     assert!(sound);
     assert_eq!(
         said,
-        "warning: FILE:2: num.io.threads: has no effect: threads are shards, see num.shards\n\
-         warning: FILE:3: log.dirz: unknown key, is log.dirs meant?\n\
-         FILE: sound\n"
+        "FILE: changes what your clients see (1):\n  \
+         FILE:3: log.dirz: unknown key, is log.dirs meant?\n      \
+         write log.dirs, or take it out: as it stands, the default of log.dirs is in force\n\
+         FILE: no effect (1):\n  \
+         FILE:2: num.io.threads: has no effect: threads are shards, see num.shards\n\
+         FILE: sound (changes what your clients see: 1, no effect: 1)\n"
     );
+    let (sound, said) = check("num.partitions=3\n");
+    assert!(sound && said == "FILE: sound\n", "{said}");
 }
 
 #[test]
@@ -78,9 +83,10 @@ fn a_wrong_file_is_refused_with_everything_that_is_wrong() {
     assert!(!sound);
     assert_eq!(
         said,
-        "forebay: wrong settings:\n  \
-         FILE:3: log.cleanup.policy=burn: must be a list of some of compact, delete\n  \
-         FILE:1: num.partitions=none: must be a whole number, at least 1\n"
+        "FILE: refuses to start (2):\n  \
+         FILE:1: num.partitions=none: must be a whole number, at least 1\n  \
+         FILE:3: log.cleanup.policy=burn: must be a list of some of compact, delete\n\
+         FILE: refused (refuses to start: 2)\n"
     );
 }
 
@@ -255,4 +261,30 @@ fn a_dynamic_value_is_taken_back_of_a_stopped_broker() {
     let (done, said) = of(&dir, &["metadata", "repair", "DIR"]);
     assert!(!done && said.contains("in use"), "{said}");
     drop(held);
+}
+
+#[test]
+fn what_is_nearly_right_is_answered_with_what_is() {
+    for (arguments, meant) in [
+        (&["topic", "list", "--internl"][..], "'--internal'"),
+        (&["topic", "descibe", "cars"], "'describe'"),
+        (&["serve", "--confg", "x"], "'--config'"),
+    ] {
+        let output = forebay(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(meant), "{said}");
+    }
+}
+
+#[test]
+fn shells_get_a_script_that_names_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let output = forebay(&["completion", shell]);
+        assert!(output.status.success());
+        let script = text(&output.stdout);
+        for word in ["add-partitions", "offset-delete", "client-metrics"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
 }

@@ -387,6 +387,11 @@ impl Reading {
         self.findings.iter().any(|finding| finding.fatal)
     }
 
+    /// Returns the metadata, as far as they were decoded.
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+
     /// Returns the topics that were decoded, with their partition counts.
     pub fn topics(&self) -> impl Iterator<Item = (&str, usize)> {
         let topics = self.image.topics();

@@ -17,6 +17,7 @@ use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Request, RequestHeader};
 use wire::protocol::Encodable;
 
+use super::errors::Errors;
 use super::homes::{self, OfGroup, OfTransaction};
 use super::reply::{CloseReason, Reply};
 use super::row::{AccessCheck, Operation, Quota, ResourceType, Row, Runs, Size};
@@ -124,7 +125,7 @@ pub(super) async fn here<P, T, R>(
 where
     P: Platform,
     T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Here, Runs::Partitions]);
     let work = async |asked, _| Ok((work(asked).await, Duration::ZERO));
@@ -141,7 +142,7 @@ pub(super) async fn with_place<P, T, R>(
 where
     P: Platform,
     T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Here, Runs::Partitions]);
     let work = async |asked, place| Ok((work(asked, place).await, Duration::ZERO));
@@ -153,7 +154,7 @@ pub(super) async fn gated<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Rep
 where
     P: Platform,
     T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T, Caller) -> (R, Duration) + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Controller]);
@@ -184,7 +185,7 @@ pub(super) async fn controlled<P, T, R, F>(
 where
     P: Platform,
     T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
     let unpaused =
@@ -203,7 +204,7 @@ pub(super) async fn at_group<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<
 where
     P: Platform,
     T: OfGroup,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(At<P>, T) -> R + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Group]);
@@ -227,7 +228,7 @@ pub(super) async fn at_transaction<P, T, R, F>(
 where
     P: Platform,
     T: OfTransaction,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(Rc<Broker<P>>, T) -> R + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Transaction]);
@@ -254,7 +255,7 @@ async fn carried_out<P, T, R>(
 where
     P: Platform,
     T: wire::protocol::Request + Send + 'static,
-    R: Encodable + Send + 'static,
+    R: Encodable + Errors + Send + 'static,
 {
     call.check_allowed()?;
     // Until the response is sent, each item takes many times the memory that it takes in the
@@ -272,6 +273,8 @@ where
     };
     let asked = decoded(call).await?;
     let (response, pause) = work(asked, given).await?;
+    let (errors, request) = (&call.broker.metrics.errors, call.header.api.name());
+    response.errors(&mut |code| errors.count(request, code));
     match encoded(call, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),

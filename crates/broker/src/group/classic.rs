@@ -112,6 +112,8 @@ pub struct Effects {
     pub replies: Vec<(Token, Reply)>,
     /// Records to append, in order.
     pub stores: Vec<Store>,
+    /// True if a generation with members has begun.
+    pub rebalanced: bool,
 }
 
 /// Group metadata to append, and the continuation for [`ClassicGroup::stored`].

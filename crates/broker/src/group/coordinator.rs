@@ -17,6 +17,7 @@ mod jobs;
 mod load;
 mod open;
 mod positions;
+mod survey;
 mod timer;
 
 use std::cell::{Cell, RefCell};

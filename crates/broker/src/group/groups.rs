@@ -51,6 +51,9 @@ const EXPIRED_AT_ONCE_MAX: usize = 100;
 /// Least time between two checks of one group's deadlines.
 const MOMENT: Duration = Duration::from_millis(1);
 
+/// The number of records that a load takes in; those of appends begin at 1.
+const LOADED: Sequence = 0;
+
 const _: () = assert!(EXPIRED_AT_ONCE_MAX < GROUPS_MAX, "others get their turn");
 const _: () = assert!(
     !MOMENT.is_zero(),
@@ -194,7 +197,7 @@ impl Group {
         consumer.filter(|consumer| consumer.exists())
     }
 
-    fn kind(&self) -> GroupRef<'_> {
+    pub(super) fn kind(&self) -> GroupRef<'_> {
         self.consumer()
             .map_or(GroupRef::Classic(&self.machine), GroupRef::Consumer)
     }
@@ -238,6 +241,16 @@ pub struct Groups {
     pub(super) jobs: Vec<Work>,
     /// Number of appends that failed so far.
     refusals: u64,
+    rebalances: Rebalances,
+}
+
+/// Numbers of rebalances that have begun to be carried out.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Rebalances {
+    /// New generations of classic groups with members.
+    pub(super) classic: u64,
+    /// New epochs of consumer groups.
+    pub(super) consumer: u64,
 }
 
 impl Groups {
@@ -255,7 +268,13 @@ impl Groups {
             asker: None,
             jobs: Vec::new(),
             refusals: 0,
+            rebalances: Rebalances::default(),
         }
+    }
+
+    /// Returns the number of rebalances since the last call.
+    pub(super) fn take_rebalances(&mut self) -> Rebalances {
+        std::mem::take(&mut self.rebalances)
     }
 
     /// Returns the number of appends that failed so far.
@@ -474,6 +493,9 @@ impl Groups {
                     group.metadata.stage(sequence, value.clone());
                 }
                 GroupRecord::Consumer { record, .. } => {
+                    let is_new = sequence != LOADED && record.is_epoch();
+                    let consumer = &mut self.rebalances.consumer;
+                    *consumer = consumer.saturating_add(is_new.into());
                     let consumer = group.consumer.get_or_insert_default();
                     consumer.stage(sequence, record);
                 }
@@ -657,8 +679,8 @@ impl Groups {
 
     /// Takes in a record from the log; [`Groups::finish_load`] then builds the machines.
     pub fn load(&mut self, record: &GroupRecord, now: Now) {
-        self.stage(0, std::slice::from_ref(record), now);
-        self.settle_record(0, record, true, now);
+        self.stage(LOADED, std::slice::from_ref(record), now);
+        self.settle_record(LOADED, record, true, now);
         self.sweep(record.group());
     }
 
@@ -686,6 +708,8 @@ impl Groups {
     /// Turns a machine's effects into an outcome, and notes the group's deadline.
     pub(super) fn carry(&mut self, id: &StrBytes, effects: Effects) -> GroupOutcome {
         self.arm(id);
+        let classic = &mut self.rebalances.classic;
+        *classic = classic.saturating_add(effects.rebalanced.into());
         let appends = effects.stores.into_iter().map(|store| {
             let record = GroupRecord::Metadata {
                 group: id.clone(),

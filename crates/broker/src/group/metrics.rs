@@ -1,9 +1,12 @@
 //! Metrics of the group coordinators, added up over all shards.
 
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// Gauges, shared by all shards.
+/// Gauges and counters, shared by all shards.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
     /// Partitions of `__consumer_offsets` whose groups are not served: they are unreadable or their
@@ -14,11 +17,23 @@ pub struct Metrics {
     pub stalled_partitions: Gauge,
     /// Approximate bytes of the groups.
     pub state_bytes: Gauge,
+    rebalances: Family<ProtocolLabel, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ProtocolLabel {
+    protocol: &'static str,
 }
 
 impl Metrics {
-    /// Creates and registers the gauges.
+    /// Creates and registers them.
     pub(crate) fn register(registry: &mut Registry) -> Self {
+        let rebalances = Family::default();
+        registry.register(
+            "forebay_group_rebalances",
+            "Rebalances of groups, by protocol",
+            rebalances.clone(),
+        );
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -37,6 +52,14 @@ impl Metrics {
                 "forebay_group_coordinator_state_bytes",
                 "Bytes of what groups keep, about",
             ),
+            rebalances,
         }
+    }
+
+    /// Counts rebalances of groups of a protocol.
+    pub(crate) fn rebalanced(&self, protocol: &'static str, count: u64) {
+        self.rebalances
+            .get_or_create(&ProtocolLabel { protocol })
+            .inc_by(count);
     }
 }

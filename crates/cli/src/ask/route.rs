@@ -84,6 +84,11 @@ impl Cluster {
         self.open.get_mut(&id).context("a connection just opened")
     }
 
+    /// Closes the connection to this broker, so that the next request opens a new one.
+    pub(crate) fn hang_up(&mut self, id: i32) {
+        self.open.remove(&id);
+    }
+
     /// Returns the ids of all brokers.
     pub(crate) fn brokers(&mut self) -> anyhow::Result<Vec<i32>> {
         self.look(Some(&[]), false)?;

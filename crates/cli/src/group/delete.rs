@@ -1,6 +1,7 @@
 //! `forebay group delete`: deletes groups, and reports the outcome of each.
 //!
-//! A group with members is refused by its coordinator.
+//! A group with members is refused by its coordinator. What a pattern selects is deleted only with
+//! `--execute`.
 
 use std::process::ExitCode;
 
@@ -8,22 +9,32 @@ use anyhow::Context as _;
 use clap::Args;
 use wire::messages::{DeleteGroupsRequest, GroupId};
 
+use super::selected;
 use crate::ask::{Cluster, Coordinates, Refusal, check, patiently, text};
+use crate::names::Name;
 use crate::outcome::{self, Outcome};
+use crate::progress::counted;
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// Names of the groups.
+    /// Names of the groups, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
-    names: Vec<String>,
+    names: Vec<Name>,
+    /// Deletes what a pattern selects; without it the command only shows that.
+    #[arg(long)]
+    execute: bool,
 }
 
 impl Delete {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
+        let selected = selected::some(&mut cluster, &self.names)?;
+        if selected.by_pattern && !self.execute {
+            return outcome::show_planned(target.format, "GROUP", &selected.names, "deleted");
+        }
         let mut outcomes = Vec::new();
-        for name in &self.names {
+        for name in counted("groups", &selected.names) {
             let result = match delete(&mut cluster, name) {
                 Ok(()) => Ok(()),
                 // An error code of the broker concerns this group only; any other error ends the

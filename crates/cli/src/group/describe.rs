@@ -10,16 +10,18 @@ use clap::Args;
 use serde::Serialize;
 
 use super::members::{self, Group};
-use super::positions;
+use super::{positions, selected};
 use crate::ask::{Cluster, EARLIEST, LATEST, Offsets, Place};
+use crate::names::Name;
+use crate::progress::counted;
 use crate::show::{Table, or_dash};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Describe {
-    /// Names of the groups.
+    /// Names of the groups, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
-    names: Vec<String>,
+    names: Vec<Name>,
 }
 
 #[derive(Serialize)]
@@ -46,7 +48,8 @@ struct Partition {
 impl Describe {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let described = self.names.iter().map(|name| describe(&mut cluster, name));
+        let names = selected::some(&mut cluster, &self.names)?.names;
+        let described = counted("groups", &names).map(|name| describe(&mut cluster, name));
         let described = described.collect::<anyhow::Result<Vec<_>>>()?;
         target.format.show(&described, || {
             let texts: Vec<_> = described.iter().map(|one| one.text(&cluster)).collect();
@@ -85,7 +88,7 @@ fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Described> {
             end_offset: end,
             lag: position
                 .zip(end)
-                .map(|(position, end)| (end - position).max(0)),
+                .map(|(position, end)| positions::lag(position, end)),
             member: owner.map(|member| member.id.clone()),
         }
     });
@@ -93,7 +96,7 @@ fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Described> {
     let lag = partitions
         .iter()
         .filter_map(|partition| partition.lag)
-        .sum();
+        .fold(0, i64::saturating_add);
     Ok(Described {
         group,
         lag,

@@ -1,21 +1,31 @@
-//! Reads and stores the positions of a group.
+//! Reads, stores and deletes the positions of a group.
 //!
 //! Requests name topics by name, so newer versions are not used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Context as _;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
+use wire::messages::offset_delete_request::{
+    OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
+};
 use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
-use wire::messages::{GroupId, OffsetCommitRequest, OffsetFetchRequest, TopicName};
+use wire::messages::{
+    GroupId, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, TopicName,
+};
 
-use crate::ask::{Cluster, Coordinates, Place, check, patiently, text};
+use crate::ask::{Cluster, Coordinates, Place, Refusal, check, patiently, text};
 
 /// Last version that names topics by name.
 const FETCH_BY_NAME: i16 = 9;
 const COMMIT_BY_NAME: i16 = 9;
+
+/// Returns how many offsets are behind a position.
+pub(super) fn lag(position: i64, end: i64) -> i64 {
+    end.saturating_sub(position).max(0)
+}
 
 /// Returns all positions of a group.
 pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMap<Place, i64>> {
@@ -102,4 +112,42 @@ pub(super) fn store(
         }
         Ok(())
     })
+}
+
+/// Deletes positions; returns what became of each.
+pub(super) fn delete(
+    cluster: &mut Cluster,
+    group: &str,
+    places: &BTreeSet<Place>,
+) -> anyhow::Result<BTreeMap<Place, Result<(), Refusal>>> {
+    let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
+    for (topic, partition) in places {
+        let partition = OffsetDeleteRequestPartition::default().with_partition_index(*partition);
+        topics.entry(topic).or_default().push(partition);
+    }
+    let topics = topics.into_iter().map(|(name, partitions)| {
+        OffsetDeleteRequestTopic::default()
+            .with_name(TopicName(text(name)))
+            .with_partitions(partitions)
+    });
+    let request = OffsetDeleteRequest::default()
+        .with_group_id(GroupId(text(group)))
+        .with_topics(topics.collect());
+    let id = cluster.coordinator(Coordinates::Group, group)?;
+    let within = cluster.within();
+    let broker = cluster.broker(id)?;
+    let answer = patiently(within, || {
+        let answer = broker.ask_newest(&request)?;
+        check(answer.error_code, None)?;
+        Ok(answer)
+    });
+    let answer = answer.with_context(|| format!("positions of group {group}"))?;
+    let mut deleted = BTreeMap::new();
+    for topic in answer.topics {
+        for one in topic.partitions {
+            let place = (topic.name.0.to_string(), one.partition_index);
+            deleted.insert(place, check(one.error_code, None));
+        }
+    }
+    Ok(deleted)
 }

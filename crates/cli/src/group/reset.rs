@@ -10,10 +10,12 @@ use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 
+use super::scope::Scope;
 use super::{members, positions};
 use crate::ask::{Cluster, Place};
+use crate::outcome;
 use crate::position::{Position, bounds};
-use crate::show::{self, Table, or_dash};
+use crate::show::{Table, or_dash};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
@@ -22,7 +24,13 @@ pub(super) struct Reset {
     name: String,
     /// New position: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds since
     /// 1970 or a date).
-    #[arg(long, allow_hyphen_values = true, required_unless_present = "shift_by")]
+    #[arg(
+        short = 'o',
+        long,
+        alias = "offset",
+        allow_hyphen_values = true,
+        required_unless_present = "shift_by"
+    )]
     to: Option<Position>,
     /// New position: COUNT offsets further, or back if COUNT is negative.
     #[arg(
@@ -39,39 +47,6 @@ pub(super) struct Reset {
     /// Stores the new positions.
     #[arg(long)]
     execute: bool,
-}
-
-/// A topic, or some of its partitions.
-#[derive(Clone, PartialEq, Eq, Debug)]
-struct Scope {
-    topic: String,
-    /// All if empty.
-    partitions: Vec<i32>,
-}
-
-impl std::str::FromStr for Scope {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (topic, partitions) = match text.split_once(':') {
-            Some((topic, list)) => {
-                let numbers = list.split(',').map(str::parse::<i32>);
-                let numbers: Result<Vec<_>, _> = numbers.collect();
-                (
-                    topic,
-                    numbers.map_err(|_| format!("{list:?} are no partitions"))?,
-                )
-            }
-            None => (text, Vec::new()),
-        };
-        if topic.is_empty() {
-            return Err("no topic".to_owned());
-        }
-        Ok(Self {
-            topic: topic.to_owned(),
-            partitions,
-        })
-    }
 }
 
 #[derive(Serialize)]
@@ -111,7 +86,7 @@ impl Reset {
         let moved: Vec<_> = moved.collect();
         target.format.show(&moved, || table(&moved))?;
         if !self.execute {
-            show::say("nothing was changed; --execute does it");
+            outcome::say_planned();
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -178,22 +153,4 @@ fn table(moved: &[Moved]) -> String {
         ]);
     }
     table.render()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scopes_are_topics_or_some_of_their_partitions() {
-        let scope = |topic: &str, partitions: &[i32]| Scope {
-            topic: topic.to_owned(),
-            partitions: partitions.to_vec(),
-        };
-        assert_eq!("cars".parse(), Ok(scope("cars", &[])));
-        assert_eq!("cars:0,3".parse(), Ok(scope("cars", &[0, 3])));
-        for text in ["", ":1", "cars:", "cars:x"] {
-            assert!(text.parse::<Scope>().is_err(), "{text}");
-        }
-    }
 }

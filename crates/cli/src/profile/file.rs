@@ -17,6 +17,9 @@ use crate::show::Format;
 pub(crate) struct Profile {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) brokers: Option<String>,
+    /// The admin endpoint of a broker, for commands that ask it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) admin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<Format>,
 }

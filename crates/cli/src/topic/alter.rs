@@ -4,21 +4,22 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
-use wire::messages::create_partitions_request::CreatePartitionsTopic;
-use wire::messages::{CreatePartitionsRequest, TopicName};
 
-use crate::ask::{Cluster, Refusal, check, text};
+use super::{grow, selected};
+use crate::ask::{Cluster, Refusal};
 use crate::configs::{Changes, Resource};
+use crate::names::Name;
 use crate::outcome::{self, Outcome};
+use crate::progress::counted;
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Alter {
-    /// Names of the topics.
+    /// Names of the topics, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
-    names: Vec<String>,
+    names: Vec<Name>,
     #[command(flatten)]
     changes: Changes,
     /// New number of partitions; it can only grow.
@@ -43,7 +44,8 @@ impl Alter {
             "changed"
         };
         let mut outcomes = Vec::new();
-        for name in &self.names {
+        let names = selected::some(&mut cluster, &self.names)?.names;
+        for name in counted("topics", &names) {
             let result = self.alter(&mut cluster, name)?;
             outcomes.push(Outcome::of(name, result, done));
         }
@@ -61,27 +63,8 @@ impl Alter {
             }
         }
         match self.partitions {
-            Some(count) => self.grow(cluster, name, count),
+            Some(count) => grow::to(cluster, name, count, self.dry_run),
             None => Ok(Ok(())),
         }
-    }
-
-    fn grow(
-        &self,
-        cluster: &mut Cluster,
-        name: &str,
-        count: i32,
-    ) -> anyhow::Result<Result<(), Refusal>> {
-        let topic = CreatePartitionsTopic::default()
-            .with_name(TopicName(text(name)))
-            .with_count(count)
-            .with_assignments(None);
-        let request = CreatePartitionsRequest::default()
-            .with_topics(vec![topic])
-            .with_timeout_ms(cluster.within_ms())
-            .with_validate_only(self.dry_run);
-        let results = cluster.controller()?.ask_newest(&request)?.results;
-        let result = results.first().context("an empty answer")?;
-        Ok(check(result.error_code, result.error_message.as_ref()))
     }
 }

@@ -1,6 +1,6 @@
 //! `forebay topic delete`: deletes topics, with all records in them.
 //!
-//! It reports the outcome of each topic.
+//! It reports the outcome of each topic. What a pattern selects is deleted only with `--execute`.
 
 use std::process::ExitCode;
 
@@ -9,27 +9,40 @@ use wire::messages::delete_topics_request::DeleteTopicState;
 use wire::messages::{DeleteTopicsRequest, TopicName};
 use wire::types::ErrorCode;
 
+use super::selected;
 use crate::ask::{check, text};
+use crate::names::Name;
 use crate::outcome::{self, Outcome};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// Names of the topics.
+    /// Names of the topics, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
-    names: Vec<String>,
+    names: Vec<Name>,
     /// Accepts a topic that does not exist.
     #[arg(long)]
     if_exists: bool,
+    /// Deletes what a pattern selects; without it the command only shows that.
+    #[arg(long)]
+    execute: bool,
 }
 
 impl Delete {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
+        let selected = if self.if_exists {
+            selected::any(&mut cluster, &self.names)?
+        } else {
+            selected::some(&mut cluster, &self.names)?
+        };
+        if selected.by_pattern && !self.execute {
+            return outcome::show_planned(target.format, "TOPIC", &selected.names, "deleted");
+        }
         let request = DeleteTopicsRequest::default().with_timeout_ms(cluster.within_ms());
         let controller = cluster.controller()?;
         let version = controller.version::<DeleteTopicsRequest>()?;
-        let names = self.names.iter().map(|name| TopicName(text(name)));
+        let names = selected.names.iter().map(|name| TopicName(text(name)));
         let request = if version >= 6 {
             let states = names.map(|name| DeleteTopicState::default().with_name(Some(name)));
             request.with_topics(states.collect())

@@ -11,16 +11,19 @@ use clap::Args;
 use serde::Serialize;
 use wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
+use super::selected;
 use crate::ask::{Cluster, EARLIEST, LATEST, Offsets};
 use crate::configs::{self, Resource, Setting, settings};
+use crate::names::Name;
+use crate::progress::counted;
 use crate::show::{Table, list, or_dash};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Describe {
-    /// Names of the topics.
+    /// Names of the topics, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
-    names: Vec<String>,
+    names: Vec<Name>,
     /// Shows all settings, also those that have their default.
     #[arg(short, long)]
     all_settings: bool,
@@ -53,11 +56,11 @@ struct Partition {
 impl Describe {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let topics = cluster.topics(&self.names)?;
+        let names = selected::some(&mut cluster, &self.names)?.names;
+        let topics = cluster.topics(&names)?;
         let starts = cluster.offsets(&topics, EARLIEST, 0)?;
         let ends = cluster.offsets(&topics, LATEST, 0)?;
-        let described = topics
-            .iter()
+        let described = counted("topics", &topics)
             .map(|topic| self.describe(&mut cluster, topic, &starts, &ends))
             .collect::<anyhow::Result<Vec<_>>>()?;
         target.format.show(&described, || {

@@ -6,12 +6,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use wire::messages::metadata_response::MetadataResponseTopic;
 
+use crate::names::Name;
 use crate::show::Table;
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
+    /// Only these topics: names, or patterns: 'cars*', '/cars-[0-9]+/'.
+    names: Vec<Name>,
     /// Also lists internal topics.
     #[arg(short, long)]
     internal: bool,
@@ -26,11 +30,17 @@ struct Listed {
 }
 
 impl List {
+    fn lists(&self, topic: &MetadataResponseTopic) -> bool {
+        let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
+        let is_named = self.names.iter().any(|one| one.matches(name));
+        (self.internal || !topic.is_internal) && (self.names.is_empty() || is_named)
+    }
+
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let topics = target.cluster()?.look(None, false)?.topics;
         let mut listed: Vec<_> = topics
             .iter()
-            .filter(|topic| self.internal || !topic.is_internal)
+            .filter(|topic| self.lists(topic))
             .map(|topic| Listed {
                 name: topic
                     .name

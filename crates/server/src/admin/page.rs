@@ -2,7 +2,7 @@
 
 use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
@@ -10,13 +10,13 @@ use serde::Serialize;
 
 use super::Shown;
 use crate::health::{Effect, Reason};
+use crate::metrics::exposition::Format;
 use crate::shards::{Phase, ShardsView};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
-const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Gauges of the memory that requests and responses hold.
+/// Gauges of the memory that requests and responses hold, and of the broker's state.
 #[derive(Clone, Default, Debug)]
 pub(super) struct RequestMemory {
     used: Gauge,
@@ -25,6 +25,7 @@ pub(super) struct RequestMemory {
     answers_max: Gauge,
     waiting_used: Gauge,
     waiting_max: Gauge,
+    state: Gauge,
 }
 
 impl RequestMemory {
@@ -46,6 +47,11 @@ impl RequestMemory {
         let help = "Bound on forebay_waiting_fetch_memory_bytes";
         let max = gauges.waiting_max.clone();
         registry.register("forebay_waiting_fetch_memory_max_bytes", help, max);
+        registry.register(
+            "kafka_server_kafkaserver_brokerstate",
+            "1: starting, 3: serving, 6: finishing requests, 7: closing logs",
+            gauges.state.clone(),
+        );
         gauges
     }
 
@@ -59,6 +65,13 @@ impl RequestMemory {
         set(answers, shards.response_memory());
         let waiting = (&self.waiting_used, &self.waiting_max);
         set(waiting, shards.waiting_memory());
+        // The numbers are Kafka's.
+        self.state.set(match shards.phase() {
+            Phase::Starting => 1,
+            Phase::Serving => 3,
+            Phase::Draining => 6,
+            Phase::Closing | Phase::Exit => 7,
+        });
     }
 }
 
@@ -98,7 +111,10 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
         "/metrics" => {
             shown.shards.before_scrape().await;
             shown.request_memory.show(&shown.shards);
-            response(StatusCode::OK, OPEN_METRICS, shown.metrics.text())
+            let accept = request.headers().get_all(ACCEPT);
+            let format = Format::wanted(accept.iter().filter_map(|value| value.to_str().ok()));
+            let page = shown.metrics.page(format);
+            response(StatusCode::OK, format.content_type(), page)
         }
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" => readiness(shown).await,

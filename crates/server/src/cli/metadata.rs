@@ -77,7 +77,8 @@ fn folder_of(dir: &Path) -> PathBuf {
     dir.join(format!("{METADATA_TOPIC}-0"))
 }
 
-fn files_of(dir: &Path) -> anyhow::Result<Files> {
+/// Reads the files of the metadata log in a log directory.
+pub(super) fn files_of(dir: &Path) -> anyhow::Result<Files> {
     let folder = folder_of(dir);
     let mut files = Files::new();
     let listed = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;

@@ -12,17 +12,18 @@ use wire::text::{EscapedText, escaped_json};
 use super::http::{ask, encode};
 use crate::tiers::{Outcome, SegmentStatus, Status, TierStatus, parse_which};
 
+/// The endpoint if neither an option nor the profile names one.
+const DEFAULT_ADMIN: &str = "127.0.0.1:9644";
+
 /// Arguments of `forebay tier`.
 #[derive(Debug, Args)]
 pub(super) struct TierArgs {
-    /// Admin endpoint of the broker.
-    #[arg(
-        long,
-        value_name = "HOST:PORT",
-        default_value = "127.0.0.1:9644",
-        global = true
-    )]
-    admin: String,
+    /// Admin endpoint of the broker [default: the profile's, else 127.0.0.1:9644].
+    #[arg(long, value_name = "HOST:PORT", global = true)]
+    admin: Option<String>,
+    /// Profile to take the endpoint from, instead of the one in use.
+    #[arg(long, value_name = "NAME", global = true)]
+    profile: Option<String>,
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     format: Format,
@@ -82,7 +83,7 @@ impl TierArgs {
     /// Sends the command to the broker and prints the response.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let (path, order) = self.command.request();
-        let body = ask(&self.admin, &path, order)?;
+        let body = ask(&self.endpoint()?, &path, order)?;
         let is_text = self.format == Format::Text;
         let (text, code) = self.command.show(&body).context("the broker's answer")?;
         let shown = if is_text {
@@ -92,6 +93,15 @@ impl TierArgs {
         };
         super::print(&shown)?;
         Ok(code)
+    }
+
+    /// Returns the endpoint to ask; a broken file of profiles does not matter with `--admin`.
+    fn endpoint(&self) -> anyhow::Result<String> {
+        let told = match &self.admin {
+            Some(admin) => Some(admin.clone()),
+            None => cli::admin_address(self.profile.as_deref())?,
+        };
+        Ok(told.unwrap_or_else(|| DEFAULT_ADMIN.to_owned()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! `NAME://host:port`, the form in which Kafka writes listeners.
 
+use std::fmt;
+
 /// A listener's name, host and port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Address {
@@ -28,6 +30,20 @@ impl Address {
     }
 }
 
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            listener,
+            host,
+            port,
+        } = self;
+        if host.contains(':') {
+            return write!(f, "{listener}://[{host}]:{port}");
+        }
+        write!(f, "{listener}://{host}:{port}")
+    }
+}
+
 /// Splits `host:port`; the host may be empty or an IPv6 address in brackets.
 pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
     let (host, port) = text.trim().rsplit_once(':')?;
@@ -53,6 +69,9 @@ mod tests {
             .as_ref()
             .map(|a| (a.listener.as_str(), a.host.as_str(), a.port));
         assert_eq!(got, expect, "{text}");
+        if let Some(address) = parsed {
+            assert_eq!(Address::parse(&address.to_string()), Some(address));
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod tiers;
 mod transactions;
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
 use std::sync::LazyLock;
 
 use broker::node_config::{CREATION_RATE, MAX_CONNECTIONS};
@@ -208,12 +209,18 @@ pub fn of_listener(name: &str) -> Option<(&str, &'static Key)> {
 }
 
 /// Returns the key with the name nearest to `name`, if it is near enough to be a misspelling.
+///
+/// Of several that are equally near, the one that begins like `name` for longest: abbreviations end
+/// early.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let scored = all().map(|key| {
         let distance = strsim::damerau_levenshtein(&key.blanked(name), key.name);
-        (distance, name.len().abs_diff(key.name.len()), key.name)
+        let both = name.bytes().zip(key.name.bytes());
+        let same = both.take_while(|(one, other)| one == other).count();
+        let longer = name.len().abs_diff(key.name.len());
+        (distance, Reverse(same), longer, key.name)
     });
-    let (distance, _, nearest) = scored.min()?;
+    let (distance, .., nearest) = scored.min()?;
     (distance <= 2 + name.len() / 4).then_some(nearest)
 }
 

@@ -32,6 +32,15 @@ impl fmt::Display for Problem {
     }
 }
 
+/// What follows from a warning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Clients see something else than the file says, or than Kafka shows them with it.
+    Clients,
+    /// Nothing.
+    Nothing,
+}
+
 /// A setting without effect, or without the intended effect; the broker still starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
@@ -41,22 +50,39 @@ pub struct Warning {
     pub why: String,
     /// Where it was given.
     pub origin: Origin,
+    /// What follows from it.
+    pub effect: Effect,
+    /// What to do about it; empty if nothing has to be done.
+    pub advice: String,
 }
 
 impl Warning {
-    /// A warning about this entry.
+    /// A warning about this entry, from which nothing follows.
     pub(super) fn of(entry: &Entry, why: String) -> Self {
         Self {
             key: entry.key.clone(),
             why,
             origin: entry.origin.clone(),
+            effect: Effect::Nothing,
+            advice: String::new(),
+        }
+    }
+
+    /// The same, when clients notice.
+    pub(super) fn seen_by_clients(self, advice: impl Into<String>) -> Self {
+        Self {
+            effect: Effect::Clients,
+            advice: advice.into(),
+            ..self
         }
     }
 }
 
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { key, why, origin } = self;
+        let Self {
+            key, why, origin, ..
+        } = self;
         write!(f, "{origin}: {key}: {why}")
     }
 }

@@ -40,6 +40,18 @@ pub struct Resolved {
     pub warnings: Vec<Warning>,
 }
 
+/// Settings that may be refused, with everything there is to say about them.
+#[derive(Debug)]
+pub struct Judged {
+    /// The settings, with the default in the place of each wrong value. They may be used to look at
+    /// what they name; to start with them, there must be no problem.
+    pub settings: Settings,
+    /// Warnings, whether or not the start is refused.
+    pub warnings: Vec<Warning>,
+    /// Why the start is refused; empty if it is not.
+    pub problems: Vec<Problem>,
+}
+
 /// All settings, typed.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "settings that are on or off")]
@@ -110,6 +122,20 @@ impl Settings {
 
     /// Validates `raw` for this machine; everything in it that has no effect causes a warning.
     pub fn resolve(raw: &Raw, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
+        let Judged {
+            settings,
+            warnings,
+            problems,
+        } = Self::judge(raw, machine);
+        if problems.is_empty() {
+            Ok(Resolved { settings, warnings })
+        } else {
+            Err(problems)
+        }
+    }
+
+    /// Judges `raw` for this machine: what is wrong with it, and what has no effect, in one go.
+    pub fn judge(raw: &Raw, machine: &Machine) -> Judged {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
         check_roles(&values, &mut problems);
@@ -123,6 +149,7 @@ impl Settings {
         let tiers = tiers::resolve(&values, &mut problems);
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
+        check_metadata_dir(&values, &log_dirs, &mut warnings);
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
@@ -157,10 +184,10 @@ impl Settings {
         {
             problems.push(values.problem("log.level", "must be a level or a list of filters"));
         }
-        if problems.is_empty() {
-            Ok(Resolved { settings, warnings })
-        } else {
-            Err(problems)
+        Judged {
+            settings,
+            warnings,
+            problems,
         }
     }
 
@@ -271,6 +298,18 @@ fn check_cordoned(
     {
         let names: Vec<_> = all.iter().map(|dir| dir.display().to_string()).collect();
         problems.push(values.problem(key, format!("must be *, or some of {}", names.join(", "))));
+    }
+}
+
+/// Warns about a directory of the metadata log that is none of `log.dirs`: nobody looks there.
+fn check_metadata_dir(values: &Values, log_dirs: &[PathBuf], warnings: &mut Vec<Warning>) {
+    let Some(entry) = values.entry("metadata.log.dir") else {
+        return;
+    };
+    if !entry.value.is_empty() && !log_dirs.iter().any(|dir| dir == Path::new(&entry.value)) {
+        let why = "the metadata log is looked for in log.dirs only: what is in this directory is not found";
+        let advice = "name it in log.dirs, too";
+        warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
     }
 }
 

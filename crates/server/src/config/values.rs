@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use broker::options::ConfigKind;
 
+use super::impact;
 use super::keys::{self, AllowedValues, Key};
 use super::problem::{self, Problem, Warning};
 use super::raw::{Entry, Origin, Raw};
@@ -44,7 +45,7 @@ impl Values {
                 continue;
             }
             let Some(key) = keys::find(&entry.key) else {
-                warnings.push(unknown(entry));
+                unknown(entry, warnings);
                 others.insert(entry.key.clone(), entry.value.clone());
                 continue;
             };
@@ -68,6 +69,7 @@ impl Values {
                     format!("must be {}", problem::allowed(key)),
                 ));
             }
+            impacts(entry, warnings);
         }
         // Wrong values are reported already. The default takes their place, so that the rest can be
         // resolved and all problems be reported together.
@@ -117,6 +119,11 @@ impl Values {
     /// Returns true if the key was given.
     pub(super) fn is_given(&self, name: &str) -> bool {
         self.given.contains_key(name)
+    }
+
+    /// Returns a key as it was given, if it was.
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.given.get(name)
     }
 
     /// Returns the text of a setting of one listener, by its full name.
@@ -169,15 +176,29 @@ fn both_in_file(old: &Entry, later: &Entry) -> bool {
     )
 }
 
-fn unknown(entry: &Entry) -> Warning {
-    let why = if let Some(why) = keys::why_without_effect(&entry.key) {
-        format!("has no effect: {why}")
+/// Warns about what clients notice of a setting; returns true if there is something.
+fn impacts(entry: &Entry, warnings: &mut Vec<Warning>) -> bool {
+    let before = warnings.len();
+    let impacts = impact::of(&entry.key, &entry.value);
+    warnings.extend(impacts.map(|it| Warning::of(entry, it.why.into()).seen_by_clients(it.advice)));
+    warnings.len() > before
+}
+
+/// Warns about a key that is not in the table.
+fn unknown(entry: &Entry, warnings: &mut Vec<Warning>) {
+    if impacts(entry, warnings) {
+        return;
+    }
+    warnings.push(if let Some(why) = keys::why_without_effect(&entry.key) {
+        Warning::of(entry, format!("has no effect: {why}"))
     } else if let Some(nearest) = keys::nearest(&entry.key) {
-        format!("unknown key, is {nearest} meant?")
+        let advice = format!(
+            "write {nearest}, or take it out: as it stands, the default of {nearest} is in force"
+        );
+        Warning::of(entry, format!("unknown key, is {nearest} meant?")).seen_by_clients(advice)
     } else {
-        "unknown key".into()
-    };
-    Warning::of(entry, why)
+        Warning::of(entry, "unknown key".into())
+    });
 }
 
 fn wrong(key: &Key, entry: &Entry, allowed: String) -> Problem {

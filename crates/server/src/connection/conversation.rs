@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use platform::socket::peer_has_ended;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -27,6 +28,7 @@ use super::replies::ReplyWriter;
 use super::service::{Reply, RequestContext, Service};
 use super::watch::{Doing, PROGRESS_BYTES_MIN, Progress, Watch};
 use super::{End, Environment, Limits};
+use crate::metrics::{RequestKind, Timing};
 
 /// How long a request that only reads continues after the peer has ended the connection.
 const GONE_MAX: Duration = Duration::from_secs(1);
@@ -63,7 +65,9 @@ pub(super) async fn hold<S: Service>(
         ),
         writer: ReplyWriter::new(answers.account(context.peer.ip())),
         inflight: Inflight::new(),
+        unsent: Vec::new(),
         held: None,
+        is_late: false,
         frames: 0,
         end: None,
         pause: None,
@@ -79,14 +83,14 @@ pub(super) async fn hold<S: Service>(
         }
         let call = |frame: Frame| {
             let kind = meter.taken(&frame.bytes);
-            let (bytes, since) = (frame.bytes.len(), Instant::now());
+            let (bytes, timing) = (frame.bytes.len(), Timing::new());
             let called = service.call(context, frame.bytes);
             Request {
                 called,
                 kind,
                 bytes,
                 taken: frame.taken,
-                since,
+                timing,
             }
         };
         let polled = talk.poll(cx, &socket, call);
@@ -115,8 +119,13 @@ struct Conversation<'a, F> {
     reader: FrameReader,
     writer: ReplyWriter,
     inflight: Inflight<F>,
+    /// The answers that are not written, with the times when they were ready.
+    // Bounded: a request begins only while at most `UNWRITTEN_BYTES_MAX` are unwritten.
+    unsent: Vec<(RequestKind, Instant)>,
     /// Read and called, but not begun.
     held: Option<Request<F>>,
+    /// True if the held request could not begin when it was read.
+    is_late: bool,
     /// Frames read since the connection began.
     frames: u64,
     /// Why nothing further is read; requests that have begun are still answered.
@@ -151,6 +160,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             if let Poll::Ready(Err(error)) = self.writer.poll_write(cx, socket) {
                 return Poll::Ready(End::Broken(error));
             }
+            self.count_sent();
             let paused = self.end.is_none() && self.is_paused(cx);
             if self.end.is_none() && self.held.is_none() && !paused {
                 match self.reader.poll_frame(cx, socket) {
@@ -173,12 +183,16 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                 .held
                 .take_if(|request| may_begin(&self.inflight, &self.writer, request, self.limits))
             {
-                Some(request) if !matches!(self.end, Some(End::Stopping | End::Service(_))) => {
+                Some(mut request) if !matches!(self.end, Some(End::Stopping | End::Service(_))) => {
+                    if std::mem::take(&mut self.is_late) {
+                        request.timing.begins_late();
+                    }
                     self.inflight.begin(cx, request);
                 }
                 _ => break,
             }
         }
+        self.is_late = self.held.is_some();
         let is_over = self.end.is_some() && self.held.is_none() && self.is_quiet();
         if let Some(end) = self.end.take_if(|_| is_over) {
             return Poll::Ready(end);
@@ -247,13 +261,22 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
 
     /// Moves replies to the writer, in order.
     fn collect(&mut self) {
-        while let Some(Answered { reply, kind, since }) = self.inflight.next_answered() {
-            kind.answered(since);
+        while let Some(Answered {
+            reply,
+            kind,
+            timing,
+        }) = self.inflight.next_answered()
+        {
+            let throttle = match &reply {
+                Reply::Pause(_, pause) => *pause,
+                _ => Duration::ZERO,
+            };
+            let ready = kind.answered(&timing, throttle);
             match reply {
                 _ if matches!(self.end, Some(End::Service(_))) => {}
-                Reply::Send(parts) => self.writer.push(parts),
+                Reply::Send(parts) => self.send(parts, kind, ready),
                 Reply::Pause(parts, pause) => {
-                    self.writer.push(parts);
+                    self.send(parts, kind, ready);
                     self.pause_for(pause);
                 }
                 Reply::Nothing => {}
@@ -262,6 +285,24 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                     self.end = Some(End::Service(reason));
                 }
             }
+        }
+    }
+
+    fn send(&mut self, parts: Vec<Bytes>, kind: RequestKind, ready: Instant) {
+        self.writer.push(parts);
+        if self.writer.pending_bytes() > 0 {
+            self.unsent.push((kind, ready));
+        }
+    }
+
+    /// Counts the time of answers that are written.
+    fn count_sent(&mut self) {
+        if self.unsent.is_empty() || self.writer.pending_bytes() > 0 {
+            return;
+        }
+        let now = Instant::now();
+        for (kind, ready) in self.unsent.drain(..) {
+            kind.sent(now.saturating_duration_since(ready));
         }
     }
 

@@ -8,12 +8,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::time::Instant;
-
 use super::bell::Bell;
 use super::budget::Taken;
 use super::service::{Called, Reply};
-use crate::metrics::RequestKind;
+use crate::metrics::{RequestKind, Timing};
 
 /// A request that was read and called but whose future was not polled yet.
 pub(super) struct Request<F> {
@@ -21,14 +19,14 @@ pub(super) struct Request<F> {
     pub(super) kind: RequestKind,
     pub(super) bytes: usize,
     pub(super) taken: Taken,
-    pub(super) since: Instant,
+    pub(super) timing: Timing,
 }
 
 /// The next reply in order.
 pub(super) struct Answered {
     pub(super) reply: Reply,
     pub(super) kind: RequestKind,
-    pub(super) since: Instant,
+    pub(super) timing: Timing,
 }
 
 /// The requests in progress.
@@ -45,7 +43,7 @@ struct Slot<F> {
     only_reads: bool,
     kind: RequestKind,
     bytes: usize,
-    since: Instant,
+    timing: Timing,
     _taken: Taken,
 }
 
@@ -101,11 +99,14 @@ impl<F: Future<Output = Reply>> Inflight<F> {
             kind,
             bytes,
             taken,
-            since,
+            mut timing,
         } = request;
         let mut work = Work::Running(Box::pin(called.future));
         self.bell.hang(cx);
         work.poll(&mut Context::from_waker(self.bell.waker()));
+        if matches!(work, Work::Running(_)) {
+            timing.waits();
+        }
         self.bytes += bytes;
         let (overlaps, only_reads) = (called.overlaps, called.only_reads);
         self.slots.push_back(Slot {
@@ -114,7 +115,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
             only_reads,
             kind,
             bytes,
-            since,
+            timing,
             _taken: taken,
         });
     }
@@ -148,7 +149,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
             Work::Done(reply) => Some(Answered {
                 reply,
                 kind: slot.kind,
-                since: slot.since,
+                timing: slot.timing,
             }),
         }
     }

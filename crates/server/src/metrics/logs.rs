@@ -1,8 +1,10 @@
-//! Sizes and offsets of logs, by partition, under Kafka's names.
+//! Sizes, offsets and replicas of partitions, under the names of Kafka and of `kafka_exporter`.
 //!
-//! Each shard replaces its rows before a scrape, so that a deleted topic leaves no row behind.
+//! Each shard replaces its rows before a scrape, so that a deleted topic leaves no row behind. Only
+//! partitions that this node leads have rows, as in Kafka. Not here: which replicas are in sync
+//! (the metadata say so).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,6 +28,43 @@ pub struct LogRow {
     pub end_offset: i64,
     /// Number of segments.
     pub segments: u64,
+    /// Offset up to which consumers may read.
+    pub high_watermark: i64,
+    /// Its replicas.
+    pub replicas: Replicas,
+}
+
+/// How many replicas a partition has, and how many it needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replicas {
+    /// Number of replicas.
+    pub count: usize,
+    /// Number of replicas in sync.
+    pub in_sync: usize,
+    /// `min.insync.replicas` of the topic.
+    pub in_sync_min: usize,
+    /// True if the first of its replicas leads it.
+    pub is_led_by_preferred: bool,
+}
+
+impl Replicas {
+    /// Returns the number of replicas in sync that writes need; as in Kafka, never more than there
+    /// are replicas.
+    fn needed(self) -> usize {
+        self.in_sync_min.min(self.count)
+    }
+
+    fn is_under_min(self) -> bool {
+        self.in_sync < self.needed()
+    }
+
+    fn is_at_min(self) -> bool {
+        self.in_sync == self.needed()
+    }
+
+    fn is_under_replicated(self) -> bool {
+        self.in_sync < self.count
+    }
 }
 
 /// The logs of all shards; clones share them.
@@ -50,6 +89,17 @@ impl LogMetrics {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(shard, rows);
     }
+
+    /// Returns the high watermark of every partition.
+    pub(super) fn high_watermarks(&self) -> HashMap<(Arc<str>, i32), i64> {
+        let shards = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = shards.values().flatten();
+        rows.map(|row| {
+            let TopicPartition { topic, partition } = &row.partition;
+            ((Arc::clone(topic), *partition), row.high_watermark)
+        })
+        .collect()
+    }
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -58,10 +108,16 @@ struct Labels {
     partition: i32,
 }
 
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct TopicLabel {
+    topic: String,
+}
+
 /// A name, its help text, and the function that reads the value from a row.
 type Series = (&'static str, &'static str, fn(&LogRow) -> i64);
 
-const SERIES: [Series; 4] = [
+/// Values of each partition.
+const SERIES: [Series; 12] = [
     ("kafka_log_log_size", "Bytes of a log", |row| {
         signed(row.size_bytes)
     }),
@@ -74,6 +130,58 @@ const SERIES: [Series; 4] = [
     ("kafka_log_log_numlogsegments", "Segments of a log", |row| {
         signed(row.segments)
     }),
+    (
+        "kafka_cluster_partition_underminisr",
+        "1: fewer replicas in sync than min.insync.replicas",
+        |row| row.replicas.is_under_min().into(),
+    ),
+    (
+        "kafka_cluster_partition_atminisr",
+        "1: as many replicas in sync as min.insync.replicas",
+        |row| row.replicas.is_at_min().into(),
+    ),
+    (
+        "kafka_topic_partition_current_offset",
+        "High watermark",
+        |row| row.high_watermark,
+    ),
+    (
+        "kafka_topic_partition_oldest_offset",
+        "Log start offset",
+        |row| row.start_offset,
+    ),
+    ("kafka_topic_partition_replicas", "Replicas", |row| {
+        signed(row.replicas.count as u64)
+    }),
+    (
+        "kafka_topic_partition_in_sync_replica",
+        "Replicas in sync",
+        |row| signed(row.replicas.in_sync as u64),
+    ),
+    (
+        "kafka_topic_partition_under_replicated_partition",
+        "1: not all replicas are in sync",
+        |row| row.replicas.is_under_replicated().into(),
+    ),
+    (
+        "kafka_topic_partition_leader_is_preferred",
+        "1: the first of its replicas leads it",
+        |row| row.replicas.is_led_by_preferred.into(),
+    ),
+];
+
+/// Numbers of partitions of this node.
+const TOTALS: [Series; 2] = [
+    (
+        "kafka_server_replicamanager_underminisrpartitioncount",
+        "Partitions with fewer replicas in sync than min.insync.replicas",
+        |row| row.replicas.is_under_min().into(),
+    ),
+    (
+        "kafka_server_replicamanager_atminisrpartitioncount",
+        "Partitions with as many replicas in sync as min.insync.replicas",
+        |row| row.replicas.is_at_min().into(),
+    ),
 ];
 
 impl Collector for LogMetrics {
@@ -88,6 +196,26 @@ impl Collector for LogMetrics {
                 };
                 ConstGauge::new(value(row)).encode(metric.encode_family(&labels)?)?;
             }
+        }
+        for (name, help, value) in TOTALS {
+            let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+            let rows = shards.values().flatten();
+            let sum = rows.fold(0, |sum: i64, row| sum.saturating_add(value(row)));
+            ConstGauge::new(sum).encode(metric)?;
+        }
+        let mut partitions: BTreeMap<&str, i64> = BTreeMap::new();
+        for row in shards.values().flatten() {
+            let count = partitions.entry(&row.partition.topic).or_default();
+            *count = count.saturating_add(1);
+        }
+        let name = "kafka_topic_partitions";
+        let help = "Partitions of a topic";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (topic, count) in partitions {
+            let label = TopicLabel {
+                topic: topic.to_owned(),
+            };
+            ConstGauge::new(count).encode(metric.encode_family(&label)?)?;
         }
         Ok(())
     }

@@ -65,6 +65,8 @@ impl Collector for Process {
         for (name, help, value) in gauges {
             put(name, help, &ConstGauge::new(signed(value)))?;
         }
+        disk(&mut encoder)?;
+        let mut put = |name, help, metric: &dyn Encode| metric.put(&mut encoder, name, help);
         let own: Cpus = platform::cpus::allowed()
             .unwrap_or_default()
             .into_iter()
@@ -81,6 +83,26 @@ impl Collector for Process {
         }
         Ok(())
     }
+}
+
+/// Writes what the process has read from disks and written to them, under Kafka's names.
+fn disk(encoder: &mut DescriptorEncoder) -> fmt::Result {
+    let Some((read, written)) = platform::process::disk_bytes() else {
+        return Ok(());
+    };
+    let gauges = [
+        ("read", "Bytes that the process has read from disks", read),
+        (
+            "write",
+            "Bytes that the process has written to disks",
+            written,
+        ),
+    ];
+    for (what, help, bytes) in gauges {
+        let name = format!("kafka_server_kafkaserver_linux_disk_{what}_bytes");
+        ConstGauge::new(signed(bytes)).put(encoder, &name, help)?;
+    }
+    Ok(())
 }
 
 fn signed(value: u64) -> i64 {

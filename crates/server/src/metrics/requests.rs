@@ -1,27 +1,23 @@
 //! Counts and times of requests, by API and version.
 //!
-//! A shard looks a series up once and keeps its handles, so that a request costs one map access and
-//! a few atomic additions.
+//! A shard looks a series up once and keeps its handles, so that a request costs one map access, a
+//! few atomic additions, and a reading of the clock for each phase that it does not skip.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use wire::kafka::Api;
 
 use super::ConnectionMetrics;
-
-/// Upper bounds of the time histogram, in milliseconds.
-const BOUNDS_MS: [f64; 16] = [
-    0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 10_000.0,
-    60_000.0,
-];
+use super::times::{Phase, TimeMetrics, Times};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Versioned {
@@ -39,7 +35,7 @@ struct Named {
 pub struct RequestMetrics {
     requests: Family<Versioned, Counter>,
     bytes: Family<Named, Counter>,
-    times_ms: Family<Named, Histogram>,
+    times: TimeMetrics,
 }
 
 impl RequestMetrics {
@@ -49,14 +45,12 @@ impl RequestMetrics {
         let metrics = Self {
             requests: Family::default(),
             bytes: Family::default(),
-            times_ms: Family::new_with_constructor(|| Histogram::new(BOUNDS_MS)),
+            times: TimeMetrics::register(registry),
         };
         let all = metrics.clone();
         registry.register(format!("{KAFKA}_requests"), "Requests taken", all.requests);
         let help = "Bytes of requests taken";
         registry.register(format!("{KAFKA}_requestbytes"), help, all.bytes);
-        let help = "Milliseconds from a request being read to its answer being ready";
-        registry.register(format!("{KAFKA}_totaltimems"), help, all.times_ms);
         metrics
     }
 }
@@ -67,12 +61,56 @@ pub struct RequestKind {
     series: Rc<Series>,
 }
 
+/// The times of a request in progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// When it was read.
+    since: Instant,
+    queued: Duration,
+    /// Time until its handler first waited, if it did.
+    local: Option<Duration>,
+}
+
+impl Timing {
+    /// Begins with a request that was read just now.
+    pub(crate) fn new() -> Self {
+        Self {
+            since: Instant::now(),
+            queued: Duration::ZERO,
+            local: None,
+        }
+    }
+
+    /// Notes that the handler begins after it had to wait.
+    pub(crate) fn begins_late(&mut self) {
+        self.queued = self.since.elapsed();
+    }
+
+    /// Notes that the handler waits for the first time.
+    pub(crate) fn waits(&mut self) {
+        self.local = Some(self.since.elapsed().saturating_sub(self.queued));
+    }
+}
+
 impl RequestKind {
-    /// Counts the time of a request whose answer is ready.
-    pub(crate) fn answered(&self, since: Instant) {
-        self.series
-            .times_ms
-            .observe(since.elapsed().as_secs_f64() * 1000.0);
+    /// Counts the times of a request whose answer is ready, and returns the present time.
+    pub(crate) fn answered(&self, timing: &Timing, throttle: Duration) -> Instant {
+        let now = Instant::now();
+        let total = now.saturating_duration_since(timing.since);
+        let worked = total.saturating_sub(timing.queued);
+        let local = timing.local.unwrap_or(worked);
+        let times = &self.series.times;
+        times.add(Phase::Total, total);
+        times.add(Phase::Queue, timing.queued);
+        times.add(Phase::Local, local);
+        times.add(Phase::Remote, worked.saturating_sub(local));
+        times.add(Phase::Throttle, throttle);
+        now
+    }
+
+    /// Counts the time in which an answer was written.
+    pub(crate) fn sent(&self, time: Duration) {
+        self.series.times.add(Phase::Send, time);
     }
 }
 
@@ -80,7 +118,7 @@ impl RequestKind {
 struct Series {
     requests: Counter,
     bytes: Counter,
-    times_ms: Histogram,
+    times: Arc<Times>,
 }
 
 /// The counts as one shard uses them; clones share the looked-up series.
@@ -148,14 +186,14 @@ impl RequestMeter {
         let RequestMetrics {
             requests,
             bytes,
-            times_ms,
+            times,
         } = &self.requests;
         let series = Series {
             requests: requests
                 .get_or_create(&Versioned { request, version })
                 .clone(),
             bytes: bytes.get_or_create(&Named { request }).clone(),
-            times_ms: times_ms.get_or_create(&Named { request }).clone(),
+            times: times.of(request),
         };
         RequestKind {
             series: Rc::new(series),

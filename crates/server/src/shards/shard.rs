@@ -54,8 +54,11 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
             while let Some(call) = called.recv().await {
                 match call {
                     Call::Scrape(done) => {
-                        assembly.before_scrape(me, &service);
-                        let _ = done.send(());
+                        let updating = assembly.before_scrape(me, &service);
+                        tokio::task::spawn_local(async move {
+                            updating.await;
+                            let _ = done.send(());
+                        });
                     }
                     Call::Reasons(answer) => {
                         let _ = answer.send(assembly.reasons(me, &service));

@@ -7,10 +7,12 @@
 //! the log of a Kafka cluster survives a takeover. Any other key is an error, because the broker
 //! must not continue a log that it does not fully understand.
 
+mod acl;
 mod schemas;
 
 use bytes::Bytes;
 
+pub use acl::AclChange;
 pub use schemas::*;
 
 use super::schema::ascend;
@@ -19,7 +21,11 @@ use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 const FRAME_VERSION: u32 = 1;
 /// Keys of the records that are kept without being decoded; version 0 is the only known version of
 /// each.
-const OPAQUE: [i16; 5] = [10, 18, 19, 21, 26];
+const OPAQUE: [i16; 5] = [10, ACL, ACL_REMOVED, 21, 26];
+/// Key of the record of an ACL.
+const ACL: i16 = 18;
+/// Key of the record of the removal of an ACL.
+const ACL_REMOVED: i16 = 19;
 
 /// The level of the feature `metadata.version`: which records, and which versions of them, a
 /// cluster writes.

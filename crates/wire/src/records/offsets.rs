@@ -87,6 +87,32 @@ schema! {
 const LEGACY_OFFSET_COMMIT: i16 = 0;
 const OFFSET_COMMIT: i16 = 1;
 const GROUP_METADATA: i16 = 2;
+const SHARE_GROUP_METADATA: i16 = 11;
+const STREAMS_GROUP_METADATA: i16 = 17;
+
+/// A kind of group that the broker does not serve.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum UnservedKind {
+    /// A share group (KIP-932).
+    Share,
+    /// A streams group (KIP-1071).
+    Streams,
+}
+
+/// Returns the group that the record with this key is the metadata of, if it is of a kind that the
+/// broker does not serve.
+///
+/// A record of this key with a value says that the group exists, a tombstone that it is gone.
+pub fn unserved_group(key: &[u8]) -> Option<(UnservedKind, String)> {
+    let mut input = Reader::new(key);
+    let form = OffsetCommitKey::form(0);
+    let kind = match i16::read(&mut input, form).ok()? {
+        SHARE_GROUP_METADATA => UnservedKind::Share,
+        STREAMS_GROUP_METADATA => UnservedKind::Streams,
+        _ => return None,
+    };
+    Some((kind, String::read(&mut input, form).ok()?))
+}
 
 /// A key of `__consumer_offsets`.
 #[derive(Clone, PartialEq, Debug)]

@@ -131,6 +131,7 @@ impl ClassicGroup {
             });
         } else {
             self.enter(ClassicGroupState::CompletingRebalance, now);
+            effects.rebalanced = true;
             self.begin_generation(now, effects);
         }
     }

@@ -73,6 +73,11 @@ pub(super) fn bytes_of(names: &BTreeSet<StrBytes>) -> usize {
 }
 
 impl ConsumerRecord {
+    /// Returns true for an epoch of the group, which begins a rebalance.
+    pub(in crate::group) fn is_epoch(&self) -> bool {
+        matches!(self, Self::Epoch(Some(_)))
+    }
+
     /// Returns a lower bound of its encoded bytes without the group id.
     pub fn size(&self) -> usize {
         let names = |names: &BTreeSet<StrBytes>| {

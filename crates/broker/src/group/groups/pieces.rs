@@ -10,6 +10,7 @@ use super::{GroupOutcome, GroupRef, Groups};
 use crate::group::Now;
 use crate::group::classic::ClassicGroup;
 use crate::group::cluster::Cluster;
+use crate::group::survey::Survey;
 
 impl Groups {
     /// Visits the groups among the next `count` entries after `after`; returns where to continue if
@@ -24,6 +25,24 @@ impl Groups {
         for (id, group) in self.all_after(after).take(count) {
             if group.exists() {
                 look(id, group.kind());
+            }
+            (seen, last) = (seen + 1, Some(id));
+        }
+        last.filter(|_| seen == count).cloned()
+    }
+
+    /// Notes the groups among the next `count` entries after `after` in `survey`; returns where to
+    /// continue if there may be more.
+    pub(in crate::group) fn survey(
+        &self,
+        after: Option<&StrBytes>,
+        count: usize,
+        survey: &mut Survey,
+    ) -> Option<StrBytes> {
+        let (mut seen, mut last) = (0, None);
+        for (id, group) in self.all_after(after).take(count) {
+            if group.exists() {
+                survey.add(id, group);
             }
             (seen, last) = (seen + 1, Some(id));
         }

@@ -22,6 +22,7 @@ use crate::group::classic::{
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::consumer::ConsumerOptions;
 use crate::group::records::{GroupRecord, RawRecord};
+use crate::group::survey::Survey;
 use crate::group::{
     CheckedCommit, Commit, GoneTopics, Now, OffsetDeletion, OffsetFetchAnswer, Topics,
 };
@@ -1204,4 +1205,52 @@ fn an_address_that_has_used_up_its_share_keeps_nobody_from_a_group_that_it_made(
         .sum();
     assert!(shares.of(&text("/10.0.0.2")) > 1000);
     assert_eq!(counted, bench.groups.bytes());
+}
+
+#[test]
+fn metrics_show_groups_whole_or_only_count_them() {
+    let mut bench = Bench::new();
+    bench.stable("a");
+    for group in ["b", "c"] {
+        bench.commit(&commit(group, &[("t", 0, 5), ("t", 1, 6), ("u", 2, 7)]), 8);
+    }
+    bench.settle_all();
+    let look = |bytes_max: usize| {
+        let mut survey = Survey::new(bytes_max);
+        let mut after = None;
+        loop {
+            after = bench.groups.survey(after.as_ref(), 1, &mut survey);
+            if after.is_none() {
+                return survey;
+            }
+        }
+    };
+    let all = look(1 << 20);
+    let states = BTreeMap::from([(("classic", "Empty"), 2), (("classic", "Stable"), 1)]);
+    assert_eq!((&all.states, all.left_out), (&states, 0));
+    let members: Vec<(&str, usize)> = all
+        .groups
+        .iter()
+        .map(|group| (group.id.as_str(), group.members))
+        .collect();
+    assert_eq!(members, [("a", 1), ("b", 0), ("c", 0)]);
+    let offsets = [(text("t"), 0, 5), (text("t"), 1, 6), (text("u"), 2, 7)];
+    assert_eq!(all.groups[2].offsets, offsets);
+    // Room for the first group and a part of the second.
+    let some = look(super::GROUP_BYTES * 2);
+    assert_eq!((&some.states, some.left_out), (&states, 2));
+    assert_eq!(some.groups.len(), 1);
+}
+
+#[test]
+fn rebalances_are_counted_when_they_happen_and_not_when_they_are_read_again() {
+    let mut bench = Bench::new();
+    bench.stable("g");
+    assert_eq!(bench.groups.take_rebalances().classic, 1);
+    assert_eq!(bench.groups.take_rebalances().classic, 0);
+    bench.join("g", "", "n");
+    bench.join("g", "m", "");
+    bench.settle_all();
+    assert_eq!(bench.groups.take_rebalances().classic, 1);
+    assert_eq!(bench.reloaded().take_rebalances().classic, 0);
 }

@@ -165,7 +165,7 @@ impl<'a> Sender<'a> {
         }
         // Without acknowledgements the offset is unknown.
         let offset = (offset >= 0).then_some(offset);
-        match self.format {
+        let written = match self.format {
             Format::Json => {
                 let topic = &self.asked.topic;
                 let line = json!({"topic": topic, "partition": partition, "offset": offset});
@@ -175,6 +175,7 @@ impl<'a> Sender<'a> {
                 Some(offset) => show::print(&format!("partition {partition}, offset {offset}\n")),
                 None => show::print(&format!("partition {partition}\n")),
             },
-        }
+        };
+        written.map(drop)
     }
 }

@@ -22,7 +22,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
         "there is no authentication yet",
         "connection.failed.authentication.delay.ms delegation.token.expiry.check.interval.ms \
-         delegation.token.expiry.time.ms delegation.token.max.lifetime.ms \
+         delegation.token.expiry.time.ms delegation.token.master.key \
+         delegation.token.max.lifetime.ms \
          delegation.token.secret.key principal.builder.class \
          sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config \
          sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin \
@@ -50,6 +51,18 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name \
          sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url \
          sasl.server.callback.handler.class sasl.server.max.receive.size security.providers",
+    ),
+    (
+        "there is no authorizer yet",
+        "allow.everyone.if.no.acl.found super.users",
+    ),
+    (
+        "Kafka 4 has no such setting any more",
+        "auto.include.jmx.reporter broker.id.generation.enable control.plane.listener.name \
+         controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms \
+         inter.broker.protocol.version leader.imbalance.per.broker.percentage \
+         log.message.downconversion.enable log.message.format.version offsets.commit.required.acks \
+         reserved.broker.max.id",
     ),
     (
         "there is no tiered storage yet",
@@ -155,6 +168,22 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
 ];
 
+/// Reason and first part of the names of a family.
+const FAMILIES: &[(&str, &str)] = &[
+    (
+        "there is no ZooKeeper in a cluster of Kafka 4",
+        "zookeeper.",
+    ),
+    (
+        "there is no ZooKeeper in a cluster of Kafka 4, and no secret that it would keep",
+        "password.encoder.",
+    ),
+    (
+        "classes of the Java virtual machine cannot be loaded",
+        "config.providers.",
+    ),
+];
+
 /// Returns why a key of Kafka that is not in the table has no effect; `None` if Kafka has no such
 /// key.
 pub fn why_without_effect(name: &str) -> Option<&'static str> {
@@ -166,5 +195,7 @@ pub fn why_without_effect(name: &str) -> Option<&'static str> {
             .then_some("single listeners have no such setting of their own yet");
     }
     let holds = |(_, names): &&(&str, &str)| names.split_whitespace().any(|known| known == name);
-    WITHOUT_EFFECT.iter().find(holds).map(|(why, _)| *why)
+    let alone = WITHOUT_EFFECT.iter().find(holds);
+    let family = || FAMILIES.iter().find(|(_, start)| name.starts_with(start));
+    alone.or_else(family).map(|(why, _)| *why)
 }

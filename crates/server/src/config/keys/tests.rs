@@ -62,6 +62,10 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
         "listener.name.internal.ssl.keystore.location",
         "listener.name.internal.plain.sasl.jaas.config",
         "listener.name.internal.num.network.threads",
+        "inter.broker.protocol.version",
+        "zookeeper.connect",
+        "config.providers.file.class",
+        "super.users",
     ] {
         assert!(why_without_effect(name).is_some(), "{name}");
     }
@@ -73,6 +77,7 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
 fn the_nearest_key_is_the_one_that_was_meant() {
     assert_eq!(nearest("log.dir s"), Some("log.dirs"));
     assert_eq!(nearest("log.retention.hour"), Some("log.retention.hours"));
+    assert_eq!(nearest("log.retention.hrs"), Some("log.retention.hours"));
     assert_eq!(nearest("message.max.byte"), Some("message.max.bytes"));
     assert_eq!(nearest("xyzzy.plugh"), None);
     let capacity = Some("storage.tier.<name>.capacity");

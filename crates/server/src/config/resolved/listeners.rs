@@ -50,7 +50,9 @@ pub(super) fn check_named(values: &Values, warnings: &mut Vec<Warning>) {
                 "has no effect: no listener is called {listener} (listeners: {})",
                 listeners.join(", ")
             );
-            warnings.push(Warning::of(entry, why));
+            let advice =
+                "name one of the listeners, in lower case: as it stands, the bound holds for none";
+            warnings.push(Warning::of(entry, why).seen_by_clients(advice));
         }
     }
 }

@@ -216,6 +216,33 @@ schema! {
         entity_name: Option<String> = None, in 0..=0;
     }
 
+    /// An ACL: who may do what with which resource. The image keeps it as bytes, and it is read
+    /// only to say what is not enforced (`records/metadata/acl.rs`).
+    AccessControlEntryRecord, versions 0..=0, flexible 0.. {
+        /// Its id.
+        id: Uuid = Uuid::nil(), in 0..=0;
+        /// The kind of resource, as numbered in the protocol.
+        resource_type: i8 = 0, in 0..=0;
+        /// The name of the resource, or a prefix.
+        resource_name: String = String::new(), in 0..=0;
+        /// How the name is compared.
+        pattern_type: i8 = 0, in 0..=0;
+        /// The user, as `User:name`.
+        principal: String = String::new(), in 0..=0;
+        /// The address of the client, or `*`.
+        host: String = String::new(), in 0..=0;
+        /// The operation, as numbered in the protocol.
+        operation: i8 = 0, in 0..=0;
+        /// 2 denies, 3 allows.
+        permission_type: i8 = 0, in 0..=0;
+    }
+
+    /// An ACL was removed.
+    RemoveAccessControlEntryRecord, versions 0..=0, flexible 0.. {
+        /// Its id.
+        id: Uuid = Uuid::nil(), in 0..=0;
+    }
+
     /// A block of producer ids was allocated.
     ProducerIdsRecord, versions 0..=0, flexible 0.. {
         /// The broker that got the block.

@@ -19,6 +19,18 @@ fn check_group(hex: &str, value: &GroupMetadataValue) {
 }
 
 #[test]
+fn groups_that_are_not_served_are_told_apart() {
+    let group = |hex: &str| unserved_group(&bytes(hex));
+    let name = || "g1".to_owned();
+    assert_eq!(group("000b00026731"), Some((UnservedKind::Share, name())));
+    assert_eq!(group("001100026731"), Some((UnservedKind::Streams, name())));
+    // A classic group, a member of a share group, a key without its end.
+    for hex in ["000200026731", "000a00026731", "000b000267", ""] {
+        assert_eq!(group(hex), None, "{hex}");
+    }
+}
+
+#[test]
 fn keys_are_those_of_kafka() {
     let offset = OffsetCommitKey {
         group: "g1".into(),
@@ -183,6 +195,7 @@ proptest! {
     #[test]
     fn any_bytes_give_a_value_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let _ = Key::decode(&bytes);
+        let _ = unserved_group(&bytes);
         for version in 0..=4 {
             let mut versioned = vec![0, version];
             versioned.extend(&bytes);

@@ -1,0 +1,49 @@
+//! The walk over all groups of a shard for metrics, with pauses for other work.
+//!
+//! Groups of a partition that is loading or failed are not visited: metrics count those
+//! partitions. Groups that are added or removed meanwhile may or may not be visited. Not here: what
+//! is noted of a group ([`crate::group::survey`]).
+
+use platform::Platform;
+use platform::task::yield_now;
+
+use super::{GroupCoordinator, GroupSlotPhase, OffsetsLog, VISITED_AT_ONCE};
+use crate::group::groups::Rebalances;
+use crate::group::survey::Survey;
+
+impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
+    /// Returns what metrics show of the groups, in at most `bytes_max` bytes, and counts the
+    /// rebalances since the last call.
+    pub async fn survey(&self, bytes_max: usize) -> Survey {
+        let mut survey = Survey::new(bytes_max);
+        let partitions: Vec<i32> = self.slots.borrow().keys().copied().collect();
+        for partition in partitions {
+            let mut after = None;
+            loop {
+                {
+                    let mut slots = self.slots.borrow_mut();
+                    let slot = slots.get_mut(&partition);
+                    let Some(slot) = slot.filter(|slot| slot.phase == GroupSlotPhase::Active)
+                    else {
+                        break;
+                    };
+                    let rebalances = slot.groups.take_rebalances();
+                    self.count_rebalances(rebalances);
+                    after = slot
+                        .groups
+                        .survey(after.as_ref(), VISITED_AT_ONCE, &mut survey);
+                }
+                if after.is_none() {
+                    break;
+                }
+                yield_now().await;
+            }
+        }
+        survey
+    }
+
+    fn count_rebalances(&self, rebalances: Rebalances) {
+        self.metrics.rebalanced("classic", rebalances.classic);
+        self.metrics.rebalanced("consumer", rebalances.consumer);
+    }
+}

@@ -1,0 +1,199 @@
+//! What metadata hold that this broker keeps for the way back to Kafka, and neither serves nor
+//! enforces: ACLs, users, share groups, replicas on other brokers, remote storage.
+//!
+//! A start logs each of them once, and `forebay config check --data` shows them. Pure: from an
+//! image to findings. Not here: groups in `__consumer_offsets` (`group::unserved`), and settings
+//! whose text cannot be read (`unread_settings`).
+
+use std::collections::BTreeMap;
+
+use wire::records::metadata::{AccessControlEntryRecord, AclChange};
+use wire::records::offsets::UnservedKind;
+use wire::types::{NodeId, Uuid};
+
+use crate::image::{Image, PartitionImage, ResourceType};
+use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
+
+/// Value of `permission_type` of an ACL that denies.
+const DENY: i8 = 2;
+
+/// One thing that is kept, and neither served nor enforced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unserved {
+    /// Its name for programs.
+    pub kind: &'static str,
+    /// What clients notice.
+    pub what: &'static str,
+    /// What an operator does about it.
+    pub advice: &'static str,
+    /// How many there are, at least one.
+    pub count: usize,
+    /// One of them, in the words of whoever made it.
+    pub example: String,
+}
+
+/// Returns what the metadata hold and node `node` neither serves nor enforces.
+pub fn unserved(image: &Image, node: NodeId) -> Vec<Unserved> {
+    let all = [
+        acls(image),
+        users(image),
+        share_groups(image),
+        remote_topics(image),
+        replicas_elsewhere(image, node),
+        partitions_elsewhere(image, node),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// Returns the finalized features that this broker does not know, with their levels.
+///
+/// It keeps them, and does not tell clients of them. Kafka sets some of them for every new cluster,
+/// so they are no sign that anybody uses what they stand for.
+pub fn unknown_features(image: &Image) -> Vec<(&str, i16)> {
+    let is_known = |name: &str| SUPPORTED_FEATURES.iter().any(|(known, ..)| *known == name);
+    let features = image.features().iter();
+    let unknown = features.filter(|(name, _)| !is_known(name));
+    unknown
+        .map(|(name, level)| (name.as_str(), *level))
+        .collect()
+}
+
+fn acls(image: &Image) -> Option<Unserved> {
+    let mut live: BTreeMap<Uuid, AccessControlEntryRecord> = BTreeMap::new();
+    for record in image.opaque_records() {
+        match record.acl() {
+            Some(AclChange::Added(acl)) => drop(live.insert(acl.id, acl)),
+            Some(AclChange::Removed(id)) => drop(live.remove(&id)),
+            None => {}
+        }
+    }
+    found(
+        "acls",
+        "ACLs are kept and not enforced: every client may do everything",
+        "let nobody else reach the port (docs/security-now.md)",
+        live.values().map(|acl| {
+            let does = if acl.permission_type == DENY {
+                "denied"
+            } else {
+                "allowed"
+            };
+            format!("{} {does} on {}", acl.principal, acl.resource_name)
+        }),
+    )
+}
+
+fn users(image: &Image) -> Option<Unserved> {
+    let mut names: Vec<&str> = image
+        .scram()
+        .keys()
+        .map(|(name, _)| name.as_str())
+        .collect();
+    names.dedup();
+    found(
+        "users",
+        "users are kept and nobody is asked for a password: every client is ANONYMOUS",
+        "let nobody else reach the port (docs/security-now.md)",
+        names.into_iter().map(str::to_owned),
+    )
+}
+
+fn share_groups(image: &Image) -> Option<Unserved> {
+    let is_share = |group: &&str| {
+        let settings = image.settings(ResourceType::GROUP, group);
+        settings.is_some_and(|settings| settings.keys().any(|key| key.starts_with("share.")))
+    };
+    let state = image.topic_by_name(SHARE_STATE_TOPIC);
+    let state = state.map(|topic| format!("topic {}", topic.name));
+    let configured = image.configured(ResourceType::GROUP).filter(is_share);
+    let configured = configured.map(|group| format!("group {group}"));
+    groups(UnservedKind::Share, configured.chain(state))
+}
+
+/// Returns what there is to say about groups of a kind that is not served; `signs` are what shows
+/// that there are some.
+pub fn groups(kind: UnservedKind, signs: impl Iterator<Item = String>) -> Option<Unserved> {
+    match kind {
+        UnservedKind::Share => found(
+            "share-groups",
+            "share groups were used and are not served: their consumers are refused",
+            "move their consumers to consumer groups; where they were is kept for Kafka",
+            signs,
+        ),
+        UnservedKind::Streams => found(
+            "streams-groups",
+            "streams groups were used and are not served: their members are refused",
+            "let Kafka Streams use classic groups (group.protocol=classic); where they were is kept for Kafka",
+            signs,
+        ),
+    }
+}
+
+fn remote_topics(image: &Image) -> Option<Unserved> {
+    let is_remote = |topic: &&str| {
+        let value = image.setting(ResourceType::TOPIC, topic, "remote.storage.enable");
+        value.is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
+    };
+    found(
+        "remote-storage",
+        "topics have records in remote storage, which are not served: only what is in log.dirs is",
+        "read what is still needed of them while Kafka serves it",
+        image
+            .configured(ResourceType::TOPIC)
+            .filter(is_remote)
+            .map(str::to_owned),
+    )
+}
+
+fn replicas_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
+    let has_others = |partition: &PartitionImage| {
+        partition.replicas.contains(&node.0) && partition.replicas.len() > 1
+    };
+    found(
+        "other-replicas",
+        "partitions have replicas on other brokers: this one serves its own alone, and copies nothing to them",
+        "give each topic one replica, on this broker, before the move (docs/moving-from-kafka.md)",
+        partitions(image, has_others),
+    )
+}
+
+fn partitions_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
+    let is_elsewhere = |partition: &PartitionImage| !partition.replicas.contains(&node.0);
+    found(
+        "not-here",
+        "partitions have no replica on this broker: they are not served",
+        "move a replica here before the move (docs/moving-from-kafka.md), or delete the topics",
+        partitions(image, is_elsewhere),
+    )
+}
+
+/// Returns the names of the partitions for which `is_one` holds.
+fn partitions<'a>(
+    image: &'a Image,
+    is_one: impl Fn(&PartitionImage) -> bool + Copy + 'a,
+) -> impl Iterator<Item = String> + 'a {
+    image.topics().flat_map(move |topic| {
+        let partitions = topic.partitions.iter();
+        let those = partitions.filter(move |(_, partition)| is_one(partition));
+        those.map(move |(index, _)| format!("{}-{index}", topic.name))
+    })
+}
+
+/// Counts what there is; `None` for nothing.
+fn found(
+    kind: &'static str,
+    what: &'static str,
+    advice: &'static str,
+    mut all: impl Iterator<Item = String>,
+) -> Option<Unserved> {
+    let example = all.next()?;
+    Some(Unserved {
+        kind,
+        what,
+        advice,
+        count: all.count().saturating_add(1),
+        example,
+    })
+}
+
+#[cfg(test)]
+mod tests;

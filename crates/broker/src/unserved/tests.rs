@@ -1,0 +1,151 @@
+//! Metadata of a Kafka, and what is said of them.
+
+use wire::records::metadata::{
+    ConfigRecord, FeatureLevelRecord, MetadataRecord, OpaqueRecord, PartitionRecord, TopicRecord,
+    UserScramCredentialRecord,
+};
+
+use super::*;
+
+fn image(records: Vec<MetadataRecord>) -> Image {
+    let mut image = Image::empty();
+    for record in records {
+        image.replay(record).unwrap();
+    }
+    image
+}
+
+/// Checks what node 1 is told of these records: kinds, counts and examples.
+#[track_caller]
+fn check(records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
+    let found = unserved(&image(records), NodeId(1));
+    let found: Vec<_> = found
+        .iter()
+        .map(|one| (one.kind, one.count, one.example.as_str()))
+        .collect();
+    assert_eq!(found, expect);
+}
+
+fn acl(id: u8, user: &str, permission: u8) -> MetadataRecord {
+    let mut body = vec![id; 16];
+    body.push(2);
+    body.extend(b"\x07orders\x03");
+    body.push(u8::try_from(user.len() + 1).unwrap());
+    body.extend(user.as_bytes());
+    body.extend(b"\x02*\x03");
+    body.extend([permission, 0]);
+    MetadataRecord::Opaque(OpaqueRecord {
+        key: 18,
+        version: 0,
+        body: body.into(),
+    })
+}
+
+fn no_acl(id: u8) -> MetadataRecord {
+    let mut body = vec![id; 16];
+    body.push(0);
+    MetadataRecord::Opaque(OpaqueRecord {
+        key: 19,
+        version: 0,
+        body: body.into(),
+    })
+}
+
+fn topic(name: &str, id: u128, replicas: &[&[i32]]) -> Vec<MetadataRecord> {
+    let topic = TopicRecord {
+        name: name.into(),
+        topic_id: Uuid::from_u128(id),
+    };
+    let partitions = replicas.iter().zip(0..).map(|(replicas, index)| {
+        MetadataRecord::from(PartitionRecord {
+            partition_id: index,
+            topic_id: Uuid::from_u128(id),
+            replicas: replicas.to_vec(),
+            ..PartitionRecord::default()
+        })
+    });
+    [topic.into()].into_iter().chain(partitions).collect()
+}
+
+fn setting(of: ResourceType, resource: &str, name: &str, value: &str) -> MetadataRecord {
+    let record = ConfigRecord {
+        resource_type: of.0,
+        resource_name: resource.into(),
+        name: name.into(),
+        value: Some(value.into()),
+    };
+    record.into()
+}
+
+#[test]
+fn acls_count_until_they_are_removed() {
+    let all = vec![
+        acl(1, "User:a", 3),
+        acl(2, "User:b", 2),
+        acl(3, "User:c", 3),
+    ];
+    check(all.clone(), &[("acls", 3, "User:a allowed on orders")]);
+    let with_one_removed = [all.clone(), vec![no_acl(1)]].concat();
+    check(with_one_removed, &[("acls", 2, "User:b denied on orders")]);
+    let removed = [all, vec![no_acl(1), no_acl(2), no_acl(3)]].concat();
+    check(removed, &[]);
+}
+
+#[test]
+fn a_user_with_two_mechanisms_is_one() {
+    let scram = |name: &str, mechanism| {
+        MetadataRecord::from(UserScramCredentialRecord {
+            name: name.into(),
+            mechanism,
+            ..UserScramCredentialRecord::default()
+        })
+    };
+    let users = vec![scram("a", 1), scram("a", 2), scram("b", 2)];
+    check(users, &[("users", 2, "a")]);
+}
+
+#[test]
+fn share_groups_show_in_their_topic_and_in_their_settings() {
+    let share = "share-groups";
+    let state = topic(SHARE_STATE_TOPIC, 1, &[&[1]]);
+    check(state.clone(), &[(share, 1, "topic __share_group_state")]);
+    let group = setting(ResourceType::GROUP, "workers", "share.isolation.level", "x");
+    let other = setting(ResourceType::GROUP, "g", "consumer.session.timeout.ms", "1");
+    let both = [state, vec![group, other]].concat();
+    check(both, &[(share, 2, "group workers")]);
+}
+
+#[test]
+fn partitions_with_other_replicas_and_without_one_here_are_told_apart() {
+    let orders = topic("orders", 1, &[&[1], &[1, 2], &[2, 1], &[2]]);
+    check(
+        orders,
+        &[
+            ("other-replicas", 2, "orders-1"),
+            ("not-here", 1, "orders-3"),
+        ],
+    );
+}
+
+#[test]
+fn topics_in_remote_storage_are_named() {
+    let on = setting(ResourceType::TOPIC, "old", "remote.storage.enable", "True");
+    let off = setting(ResourceType::TOPIC, "t", "remote.storage.enable", "false");
+    check(vec![on, off], &[("remote-storage", 1, "old")]);
+}
+
+#[test]
+fn features_that_are_not_known_are_named_with_their_level() {
+    let feature = |name: &str, level| {
+        MetadataRecord::from(FeatureLevelRecord {
+            name: name.into(),
+            feature_level: level,
+        })
+    };
+    let image = image(vec![
+        feature("metadata.version", 30),
+        feature("share.version", 1),
+    ]);
+    assert_eq!(unknown_features(&image), [("share.version", 1)]);
+    assert_eq!(unserved(&image, NodeId(1)), []);
+}

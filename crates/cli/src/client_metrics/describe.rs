@@ -1,0 +1,56 @@
+//! `forebay client-metrics describe`: the settings of subscriptions.
+//!
+//! It changes nothing.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use serde::Serialize;
+use wire::text::EscapedText;
+
+use super::subscriptions;
+use crate::configs::{self, Resource, Setting, settings};
+use crate::names::Name;
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Describe {
+    /// Names of the subscriptions, or patterns: 'latency*', '/latency-[0-9]+/'. Without any: all.
+    names: Vec<Name>,
+}
+
+#[derive(Serialize)]
+struct Described {
+    name: String,
+    settings: Vec<Setting>,
+}
+
+impl Describe {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let there = subscriptions::all(&mut cluster)?;
+        let names = if self.names.is_empty() {
+            there.clone()
+        } else {
+            subscriptions::some(&mut cluster, &self.names)?.names
+        };
+        let mut described = Vec::new();
+        for name in names {
+            // A broker answers with defaults for a subscription that does not exist.
+            if !there.contains(&name) {
+                bail!("subscription {name} does not exist");
+            }
+            let settings = settings(cluster.entrance(), Resource::ClientMetrics, &name, None)?;
+            described.push(Described { name, settings });
+        }
+        target.format.show(&described, || {
+            let texts = described.iter().map(|one| {
+                let settings = configs::table(&one.settings);
+                format!("NAME  {}\n\n{settings}", EscapedText(&one.name))
+            });
+            texts.collect::<Vec<_>>().join("\n")
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,111 @@
+//! `forebay group lag`: how far groups are behind, the one with the largest lag first.
+//!
+//! It reads positions and ends of partitions, and changes nothing. A partition without a position
+//! has no lag.
+
+mod measure;
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use crate::names::Name;
+use crate::show::{Table, or_dash};
+use crate::target::Chosen;
+use crate::watch::Watch;
+use measure::GroupLag;
+
+#[derive(Debug, Args)]
+pub(super) struct Lag {
+    /// Names of the groups, or patterns: 'cars*', '/cars-[0-9]+/'. Without any: all groups with
+    /// positions.
+    names: Vec<Name>,
+    /// Only in these topics: names or patterns; can be given many times.
+    #[arg(short, long = "topic", value_name = "TOPIC")]
+    topics: Vec<Name>,
+    /// Shows every partition.
+    #[arg(short, long)]
+    partitions: bool,
+    #[command(flatten)]
+    watch: Watch,
+}
+
+impl Lag {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        self.watch.run(
+            target,
+            |cluster| measure::all(cluster, &self.names, &self.topics),
+            |groups| self.text(groups),
+        )?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn text(&self, groups: &[GroupLag]) -> String {
+        if self.partitions {
+            by_partition(groups)
+        } else {
+            by_topic(groups)
+        }
+    }
+}
+
+fn by_topic(groups: &[GroupLag]) -> String {
+    let mut table = Table::headed(&[
+        "GROUP",
+        "STATE",
+        "MEMBERS",
+        "TOPIC",
+        "PARTITIONS",
+        "LAG",
+        "LARGEST",
+    ]);
+    for group in groups {
+        let head = || [&group.name, &group.state].map(Clone::clone);
+        let topics = group.by_topic();
+        for (topic, sum) in &topics {
+            let [name, state] = head();
+            table.row([
+                name,
+                state,
+                group.members.to_string(),
+                (*topic).to_owned(),
+                sum.partitions.to_string(),
+                or_dash(sum.lag),
+                or_dash(sum.largest.map(|(index, lag)| format!("{lag} in {index}"))),
+            ]);
+        }
+        if topics.is_empty() {
+            let [name, state] = head();
+            let dash = || "-".to_owned();
+            let members = group.members.to_string();
+            table.row([name, state, members, dash(), dash(), dash(), dash()]);
+        }
+    }
+    table.render()
+}
+
+fn by_partition(groups: &[GroupLag]) -> String {
+    let mut table = Table::headed(&[
+        "GROUP",
+        "STATE",
+        "TOPIC",
+        "PARTITION",
+        "CURRENT-OFFSET",
+        "LOG-END-OFFSET",
+        "LAG",
+    ]);
+    for group in groups {
+        for one in &group.partitions {
+            table.row([
+                group.name.clone(),
+                group.state.clone(),
+                one.topic.clone(),
+                one.index.to_string(),
+                one.position.to_string(),
+                or_dash(one.end_offset),
+                or_dash(one.lag),
+            ]);
+        }
+    }
+    table.render()
+}

@@ -1,0 +1,178 @@
+//! Names on a command line: whole names, or patterns that select among the names there are.
+//!
+//! `cars*` has any characters in place of a star, `/cars-[0-9]+/` is a regular expression. Both
+//! have to match a whole name. A name in the form of a pattern that exists is that name: group ids
+//! may have stars.
+//!
+//! Invariant: a selection has each name once, in the order of the command line.
+
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+use anyhow::bail;
+use regex::Regex;
+
+/// A name, or a pattern of names.
+#[derive(Clone, Debug)]
+pub(crate) struct Name {
+    text: String,
+    pattern: Option<Regex>,
+}
+
+impl FromStr for Name {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let inside = text
+            .strip_prefix('/')
+            .and_then(|rest| rest.strip_suffix('/'));
+        let pattern = match inside {
+            Some(expression) if !expression.is_empty() => Some(whole(expression)),
+            None if text.contains('*') => {
+                let parts: Vec<_> = text.split('*').map(regex::escape).collect();
+                Some(whole(&parts.join(".*")))
+            }
+            _ => None,
+        };
+        Ok(Self {
+            text: text.to_owned(),
+            pattern: pattern.transpose().map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+/// Returns an expression that matches whole names only.
+fn whole(expression: &str) -> Result<Regex, regex::Error> {
+    // Alone it has to be an expression, too: `a)(b` is none.
+    Regex::new(expression)?;
+    Regex::new(&format!(r"(?s)\A(?:{expression})\z"))
+}
+
+impl Name {
+    /// Returns true for the name itself and for names that match the pattern.
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let is_match = |pattern: &Regex| pattern.is_match(name);
+        self.text == name || self.pattern.as_ref().is_some_and(is_match)
+    }
+}
+
+/// The names that a command line selects.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Selection {
+    pub(crate) names: Vec<String>,
+    /// Whether a pattern selected one of them.
+    pub(crate) by_pattern: bool,
+    /// Patterns that match nothing.
+    unmatched: Vec<String>,
+}
+
+impl Selection {
+    /// Selects among the names that `known` returns, which is called only if there is a pattern.
+    pub(crate) fn of(
+        arguments: &[Name],
+        known: impl FnOnce() -> anyhow::Result<Vec<String>>,
+    ) -> anyhow::Result<Self> {
+        let is_pattern = |argument: &Name| argument.pattern.is_some();
+        let known = if arguments.iter().any(is_pattern) {
+            known()?
+        } else {
+            Vec::new()
+        };
+        let mut selection = Self {
+            names: Vec::new(),
+            by_pattern: false,
+            unmatched: Vec::new(),
+        };
+        let mut seen = BTreeSet::new();
+        for argument in arguments {
+            let found = match &argument.pattern {
+                Some(pattern) if !known.contains(&argument.text) => {
+                    let found = known.iter().filter(|name| pattern.is_match(name));
+                    let found: Vec<_> = found.collect();
+                    if found.is_empty() {
+                        selection.unmatched.push(argument.text.clone());
+                    }
+                    selection.by_pattern = true;
+                    found
+                }
+                _ => vec![&argument.text],
+            };
+            let new = found.into_iter().filter(|name| seen.insert(*name));
+            selection.names.extend(new.cloned());
+        }
+        Ok(selection)
+    }
+
+    /// Fails if a pattern matches nothing.
+    pub(crate) fn complete(self, what: &str) -> anyhow::Result<Self> {
+        if let Some(pattern) = self.unmatched.first() {
+            bail!("no {what} matches {pattern}");
+        }
+        Ok(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn select(arguments: &[&str]) -> Selection {
+        let there = [
+            "cars", "cars-1", "cars-12", "trucks", "my.cars", "a*b", "aXb",
+        ];
+        let arguments: Vec<Name> = arguments.iter().map(|one| one.parse().unwrap()).collect();
+        Selection::of(&arguments, || Ok(there.map(str::to_owned).to_vec())).unwrap()
+    }
+
+    #[test]
+    fn stars_and_expressions_match_whole_names() {
+        for (pattern, names) in [
+            ("cars*", &["cars", "cars-1", "cars-12"][..]),
+            ("*cars", &["cars", "my.cars"]),
+            ("c*1*", &["cars-1", "cars-12"]),
+            ("my.*", &["my.cars"]),
+            ("m?*", &[]),
+            ("/cars-[0-9]/", &["cars-1"]),
+            ("/cars|trucks/", &["cars", "trucks"]),
+            ("/(?i)MY.CARS/", &["my.cars"]),
+        ] {
+            let selection = select(&[pattern]);
+            assert_eq!(selection.names, names, "{pattern}");
+            assert!(selection.by_pattern);
+            assert_eq!(selection.complete("topic").is_err(), names.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_name_is_selected_once_and_in_order_also_if_it_is_not_there() {
+        let selection = select(&["trucks", "not-there", "/t.*/", "cars-1*", "trucks"]);
+        assert_eq!(
+            selection.names,
+            ["trucks", "not-there", "cars-1", "cars-12"]
+        );
+        assert!(selection.complete("topic").is_ok());
+    }
+
+    #[test]
+    fn names_that_are_no_patterns_are_not_looked_up() {
+        let names = ["cars", "/", "//", "/cars", "cars?"];
+        let names: [Name; 5] = names.map(|name| name.parse().unwrap());
+        let selection = Selection::of(&names, || bail!("asked")).unwrap();
+        assert_eq!(selection.names, ["cars", "/", "//", "/cars", "cars?"]);
+        assert!(!selection.by_pattern);
+    }
+
+    #[test]
+    fn a_name_with_a_star_that_exists_is_that_name() {
+        let selection = select(&["a*b"]);
+        assert_eq!(selection.names, ["a*b"]);
+        assert!(!selection.by_pattern);
+    }
+
+    #[test]
+    fn an_expression_that_is_none_is_refused() {
+        for text in ["/(/", "/a)(b/", "/[z-a]/"] {
+            assert!(text.parse::<Name>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What clients notice of a setting that this broker does not heed, or heeds otherwise than Kafka
+//! does; and what an operator does about it.
+//!
+//! Invariant: one line of consequence and one of advice, both true whatever else the settings say.
+//! A setting that is in no row here changes nothing for clients. Not here: whether a value is
+//! allowed (`keys`), and settings whose meaning depends on others (`resolved`).
+
+/// What follows from a setting.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Impact {
+    /// What clients notice.
+    pub(super) why: &'static str,
+    /// What to do.
+    pub(super) advice: &'static str,
+}
+
+/// Values of a setting that have the impact.
+enum When {
+    /// Any but an empty one.
+    Given,
+    /// A number above one.
+    Several,
+    /// `true`.
+    True,
+    /// All but `none`.
+    NotNone,
+    /// A list with this item.
+    Lists(&'static str),
+}
+
+const NO_TLS: &str = "there is no TLS yet: what clients send and read is not encrypted";
+const NO_SASL: &str = "there is no authentication yet: every client is ANONYMOUS";
+const NO_ACLS: &str =
+    "there is no authorizer yet: every client may do everything, whatever ACLs there are";
+const POLICY: &str = "the policy is not asked: clients may do what it refuses";
+
+const PROXY: &str =
+    "put a tunnel or a TLS proxy in front of the port (docs/security-now.md), and take it out";
+const CLOSED: &str = "let nobody else reach the port (docs/security-now.md), and take it out";
+const TAKE_OUT: &str = "take it out when no client depends on it";
+
+/// Names, separated by white space; which of their values; what follows; what to do.
+const ROWS: &[(&str, When, &str, &str)] = &[
+    (
+        "default.replication.factor",
+        When::Several,
+        "topics whose creator gives no number of replicas, and topics that are created by use, are \
+         refused (INVALID_REPLICATION_FACTOR): one node holds one replica",
+        "set it to 1, or take it out",
+    ),
+    (
+        "min.insync.replicas",
+        When::Several,
+        "a partition has one replica, so this node alone confirms acks=all",
+        "set it to 1; keep backups for the loss of this node (docs/backup.md)",
+    ),
+    (
+        "group.coordinator.rebalance.protocols",
+        When::Lists("share"),
+        "share groups are not served: their consumers are refused",
+        "move their consumers to consumer groups, and take share out",
+    ),
+    (
+        "group.coordinator.rebalance.protocols",
+        When::Lists("streams"),
+        "streams groups are not served: their members are refused",
+        "let Kafka Streams use classic groups (group.protocol=classic), and take streams out",
+    ),
+    (
+        "super.users allow.everyone.if.no.acl.found",
+        When::Given,
+        NO_ACLS,
+        CLOSED,
+    ),
+    (
+        "ssl.keystore.location ssl.keystore.certificate.chain",
+        When::Given,
+        NO_TLS,
+        PROXY,
+    ),
+    (
+        "ssl.client.auth",
+        When::NotNone,
+        "there is no TLS yet: clients are not asked for certificates",
+        PROXY,
+    ),
+    (
+        "sasl.enabled.mechanisms sasl.jaas.config",
+        When::Given,
+        NO_SASL,
+        "let nobody else reach the port (docs/security-now.md), and clients connect without SASL",
+    ),
+    (
+        "delegation.token.secret.key delegation.token.master.key",
+        When::Given,
+        "there is no authentication yet: delegation tokens are not given out nor taken",
+        CLOSED,
+    ),
+    (
+        "create.topic.policy.class.name alter.config.policy.class.name",
+        When::Given,
+        POLICY,
+        TAKE_OUT,
+    ),
+    (
+        "client.quota.callback.class",
+        When::Given,
+        "the class is not asked: quotas are those of the metadata (`kafka-configs.sh`)",
+        "set the quotas that are needed, and take it out",
+    ),
+    (
+        "config.providers",
+        When::Given,
+        "values such as ${file:..} are not replaced: they are taken as they are written",
+        "write the values themselves, and take it out",
+    ),
+    (
+        "remote.log.storage.system.enable",
+        When::True,
+        "there is no remote storage yet: records that are only there are not served",
+        "read what is still needed of them while Kafka serves it, and take it out",
+    ),
+    (
+        "transaction.two.phase.commit.enable",
+        When::True,
+        "transactions in two phases are refused",
+        TAKE_OUT,
+    ),
+    (
+        "zookeeper.connect",
+        When::Given,
+        "a broker with ZooKeeper keeps its topics there and not in log.dirs: a start here knows none \
+         of them",
+        "migrate to KRaft with Kafka 3.9 first, then move (docs/moving-from-kafka.md)",
+    ),
+];
+
+/// Returns what clients notice of `key=value`.
+pub(super) fn of<'a>(key: &'a str, value: &'a str) -> impl Iterator<Item = Impact> + 'a {
+    let setting = of_any_listener(key);
+    let is_of = move |names: &str| names.split_whitespace().any(|name| name == setting);
+    let rows = ROWS.iter();
+    rows.filter(move |(names, when, ..)| is_of(names) && when.holds(value))
+        .map(|&(_, _, why, advice)| Impact { why, advice })
+}
+
+/// Returns what to do about a value that refuses the start, if there is something to say.
+pub fn remedy(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "authorizer.class.name" => {
+            "take it out once nobody else can reach the port: ACLs are kept and not enforced \
+             (docs/security-now.md)"
+        }
+        "listener.security.protocol.map" | "security.inter.broker.protocol" => {
+            "map the listener to PLAINTEXT, behind a tunnel or a TLS proxy (docs/security-now.md)"
+        }
+        "process.roles" | "controller.quorum.voters" | "controller.quorum.bootstrap.servers" => {
+            "move a broker that is its own only controller (docs/moving-from-kafka.md)"
+        }
+        "advertised.listeners" => "name the host and port that clients connect to",
+        _ => return None,
+    })
+}
+
+/// Returns the setting without the listener, and without the mechanism, that it is for.
+fn of_any_listener(key: &str) -> &str {
+    let of_listener = key.strip_prefix("listener.name.");
+    let Some((_, setting)) = of_listener.and_then(|rest| rest.split_once('.')) else {
+        return key;
+    };
+    match setting.find(".sasl.") {
+        Some(mechanism) => setting
+            .get(mechanism.saturating_add(1)..)
+            .unwrap_or(setting),
+        None => setting,
+    }
+}
+
+impl When {
+    fn holds(&self, value: &str) -> bool {
+        match self {
+            Self::Given => !value.is_empty(),
+            Self::Several => value.parse::<i64>().is_ok_and(|number| number > 1),
+            Self::True => value.eq_ignore_ascii_case("true"),
+            Self::NotNone => !value.is_empty() && !value.eq_ignore_ascii_case("none"),
+            Self::Lists(item) => value.split(',').any(|one| one.trim() == *item),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::keys;
+
+    #[test]
+    fn each_row_is_about_a_setting_of_kafka() {
+        for (names, _, why, advice) in ROWS {
+            assert!(!why.is_empty() && !advice.is_empty(), "{names}");
+            for name in names.split_whitespace() {
+                let known = keys::find(name).is_some() || keys::why_without_effect(name).is_some();
+                assert!(known, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_of_one_listener_counts_as_the_setting() {
+        let notices = |key: &str, value: &str| of(key, value).next().map(|impact| impact.why);
+        let jaas = "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config";
+        assert_eq!(notices(jaas, "x"), Some(NO_SASL));
+        let store = "listener.name.ssl.ssl.keystore.location";
+        assert_eq!(notices(store, "/k"), Some(NO_TLS));
+        assert_eq!(notices("ssl.client.auth", "none"), None);
+        assert_eq!(notices("default.replication.factor", "1"), None);
+        assert_eq!(notices("listener.name.", "x"), None);
+    }
+}

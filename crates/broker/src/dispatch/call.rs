@@ -273,8 +273,12 @@ where
     };
     let asked = decoded(call).await?;
     let (response, pause) = work(asked, given).await?;
-    let (errors, request) = (&call.broker.metrics.errors, call.header.api.name());
-    response.errors(&mut |code| errors.count(request, code));
+    let errors = &call.broker.metrics.errors;
+    response.errors(&mut |code| {
+        if code != 0 {
+            errors.count(call.header.api.name(), code);
+        }
+    });
     match encoded(call, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),

@@ -46,17 +46,10 @@ impl RequestErrors {
 
     /// Counts an error code of a response, unless it is 0.
     pub(crate) fn count(&self, request: &'static str, code: i16) {
-        assert!(!request.is_empty(), "an API has a name");
         if code != 0 {
+            assert!(!request.is_empty(), "an API has a name");
             let error = Code(code);
             self.0.get_or_create(&Labels { request, error }).inc();
-        }
-    }
-
-    /// Counts an error of a response.
-    pub(crate) fn count_some(&self, request: &'static str, error: Option<ErrorCode>) {
-        if let Some(error) = error {
-            self.count(request, error.code());
         }
     }
 }

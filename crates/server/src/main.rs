@@ -21,16 +21,15 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     logging::abort_on_panic();
     let (version, commit) = (server::version::VERSION, server::version::COMMIT);
     tracing::info!(version, commit, pid = std::process::id(), "forebay");
-    say(&warnings);
-    drop(warnings);
+    say(warnings);
     server::serve::run(settings, |prepared| Ok(BrokerAssembly::new(prepared)))
 }
 
 /// Logs each setting that changes what clients see, and how many others have no effect.
-fn say(warnings: &[Warning]) {
+fn say(warnings: Vec<Warning>) {
     let (seen, rest): (Vec<_>, Vec<_>) = warnings
-        .iter()
-        .partition(|warning| warning.effect == Effect::Clients);
+        .into_iter()
+        .partition(|warning: &Warning| warning.effect == Effect::Clients);
     for Warning {
         key,
         why,

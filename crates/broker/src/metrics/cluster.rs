@@ -197,6 +197,7 @@ impl QuorumGauges {
 }
 
 fn signed(count: usize) -> i64 {
+    // No list has more entries than an i64 counts.
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

@@ -21,6 +21,7 @@ mod frames;
 mod inflight;
 mod replies;
 mod service;
+mod unsent;
 mod watch;
 
 use std::fmt;

@@ -26,6 +26,7 @@ use super::frames::{Frame, FrameReader, ReadError};
 use super::inflight::{Answered, Inflight, Request};
 use super::replies::ReplyWriter;
 use super::service::{Reply, RequestContext, Service};
+use super::unsent::Unsent;
 use super::watch::{Doing, PROGRESS_BYTES_MIN, Progress, Watch};
 use super::{End, Environment, Limits};
 use crate::metrics::{RequestKind, Timing};
@@ -65,7 +66,7 @@ pub(super) async fn hold<S: Service>(
         ),
         writer: ReplyWriter::new(answers.account(context.peer.ip())),
         inflight: Inflight::new(),
-        unsent: Vec::new(),
+        unsent: Unsent::new(),
         held: None,
         is_late: false,
         frames: 0,
@@ -119,9 +120,7 @@ struct Conversation<'a, F> {
     reader: FrameReader,
     writer: ReplyWriter,
     inflight: Inflight<F>,
-    /// The answers that are not written, with the times when they were ready.
-    // Bounded: a request begins only while at most `UNWRITTEN_BYTES_MAX` are unwritten.
-    unsent: Vec<(RequestKind, Instant)>,
+    unsent: Unsent,
     /// Read and called, but not begun.
     held: Option<Request<F>>,
     /// True if the held request could not begin when it was read.
@@ -290,18 +289,14 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
 
     fn send(&mut self, parts: Vec<Bytes>, kind: RequestKind, ready: Instant) {
         self.writer.push(parts);
-        if self.writer.pending_bytes() > 0 {
-            self.unsent.push((kind, ready));
-        }
+        self.unsent.push(kind, ready, self.writer.end());
     }
 
     /// Counts the time of answers that are written.
     fn count_sent(&mut self) {
-        if self.unsent.is_empty() || self.writer.pending_bytes() > 0 {
-            return;
-        }
-        let now = Instant::now();
-        for (kind, ready) in self.unsent.drain(..) {
+        let mut now = None;
+        while let Some((kind, ready)) = self.unsent.next_sent(self.writer.written_bytes) {
+            let now = *now.get_or_insert_with(Instant::now);
             kind.sent(now.saturating_duration_since(ready));
         }
     }

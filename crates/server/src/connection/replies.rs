@@ -74,6 +74,11 @@ impl ReplyWriter {
         self.pending_bytes
     }
 
+    /// Returns what the connection will have written when all that is queued is, in bytes.
+    pub(super) fn end(&self) -> u64 {
+        self.written_bytes + self.pending_bytes as u64
+    }
+
     /// Returns the largest number of pending bytes since the queue was empty.
     pub(super) fn peak_bytes(&self) -> usize {
         self.peak_bytes

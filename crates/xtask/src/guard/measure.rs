@@ -69,7 +69,8 @@ impl Paths {
         let arguments = [
             "build",
             "-q",
-            "--release",
+            "--profile",
+            "dist",
             "--locked",
             "-p",
             "forebay-broker",
@@ -84,7 +85,7 @@ impl Paths {
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
         Ok(Self {
-            program: target.join("release/examples/paths"),
+            program: target.join("dist/examples/paths"),
         })
     }
 

@@ -151,6 +151,7 @@ def one_round(victim, home, name, rate, seconds, seed):
     print(f"{name}: p99 {alone:.1f} ms alone, {beside:.1f} ms beside {done} attacks in {time.monotonic() - begun:.0f} s", flush=True)
     print("\n".join(f"  {line[:200]}" for line in failed[:20]), flush=True)
     assert done >= len(ATTACKS) or seconds < 120, "too few attacks to say anything"
+    wait_until(lambda: hostile.connections_again(Prey(victim.port)), "the settings that let nobody in to be taken back", 60, every=1)
     with contextlib.suppress(Closed, OSError), Prey(victim.port).client() as client:
         for topic in (f"{name}-alone-0", f"{name}-0"):
             client.delete_topic(topic)

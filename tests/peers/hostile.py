@@ -286,6 +286,14 @@ def no_more_connections(prey):
     return codes
 
 
+def connections_again(prey):
+    """What an operator on the machine does after `no_more_connections` could not take its settings back; true if it worked."""
+    with contextlib.suppress(Closed, OSError), prey.client(timeout=20) as client:
+        rate = client.alter_quota(("ip", None), "connection_creation_rate", None)
+        return rate == 0 and client.set_broker_config("max.connections", None) == 0
+    return False
+
+
 def admin_port_half_asked(prey, hold=1.0, look=lambda: None):
     """Requests to the admin port that never end, and answers that nobody reads."""
     sockets = []

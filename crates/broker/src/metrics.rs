@@ -22,6 +22,7 @@ use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
 use cluster::ClusterMetrics;
+pub(crate) use errors::ErrorTally;
 pub use errors::RequestErrors;
 
 /// The topic label of a series; empty for the sum over all topics.

@@ -5,7 +5,7 @@ use wire::messages::metadata_request::MetadataRequestTopic;
 use wire::messages::{ListOffsetsRequest, MetadataRequest};
 use wire::types::ErrorCode;
 
-use crate::harness::asks::{list_offsets, topic_name};
+use crate::harness::asks::{fetch, list_offsets, topic_name};
 use crate::harness::batches::batch;
 use crate::harness::{Cluster, Setup, life};
 
@@ -39,6 +39,14 @@ fn errors_are_counted_by_request_and_error_wherever_they_stand_in_the_answer() {
         let refused = cluster.try_fetch("t", 0, 99).await;
         assert!(refused.is_err());
         assert_eq!(errors(cluster, "Fetch", "OFFSET_OUT_OF_RANGE"), 1);
+        cluster.create("three", 3).await;
+        let mut asked = fetch("three", &[(0, 99), (1, 0), (2, 99)]);
+        asked.max_wait_ms = 0;
+        cluster.ask(12, &asked).await;
+        assert_eq!(errors(cluster, "Fetch", "OFFSET_OUT_OF_RANGE"), 3);
+        (asked.session_id, asked.session_epoch) = (77, 1);
+        cluster.ask(12, &asked).await;
+        assert_eq!(errors(cluster, "Fetch", "FETCH_SESSION_ID_NOT_FOUND"), 1);
         cluster.produce("t", 0, &["a"]).await;
         assert_eq!(errors(cluster, "Produce", unknown), 1);
         assert!(!cluster.shown_metrics().contains("error=\"NONE\""));

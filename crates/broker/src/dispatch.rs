@@ -136,8 +136,7 @@ async fn answer<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     if request.is_unknown_api_versions() {
         let response = handler::api_versions::unsupported(&broker.image());
-        let code = response.error_code;
-        broker.metrics.errors.count(Api::ApiVersions.name(), code);
+        errors::count(&broker.metrics, Api::ApiVersions, &response);
         let id = request.header.correlation_id;
         let response = kafka::encode_response(Api::ApiVersions, 0, id, &response)?;
         return Ok(Reply::Send(response));

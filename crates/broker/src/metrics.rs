@@ -22,6 +22,7 @@ use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
 use cluster::ClusterMetrics;
+pub(crate) use errors::ErrorTally;
 pub use errors::RequestErrors;
 
 /// The topic label of a series; empty for the sum over all topics.
@@ -236,6 +237,14 @@ impl Metrics {
         }
     }
 
+    /// Returns the bytes that producers have sent and that consumers have been sent, over all
+    /// topics.
+    pub fn traffic(&self) -> (u64, u64) {
+        let all = TopicLabel { topic: "".into() };
+        let sum = |family: &ByTopic| family.get(&all).map_or(0, |counter| counter.get());
+        (sum(&self.bytes_in), sum(&self.bytes_out))
+    }
+
     /// Removes the series of a deleted topic.
     pub fn forget(&self, topic: &Arc<str>) {
         let label = TopicLabel {
@@ -333,4 +342,21 @@ fn new_gauge(registry: &mut Registry, name: &str, help: &str) -> Gauge {
     let gauge = Gauge::default();
     registry.register(name, help, gauge.clone());
     gauge
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_traffic_is_the_sum_over_all_topics_with_deleted_ones() {
+        let metrics = Metrics::register(&mut Registry::default());
+        assert_eq!(metrics.traffic(), (0, 0), "no topic yet");
+        let (one, two) = (Arc::from("one"), Arc::from("two"));
+        metrics.topic(&one).bytes_in.add(5);
+        metrics.topic(&one).bytes_out.add(70);
+        metrics.topic(&two).bytes_in.add(6);
+        metrics.forget(&one);
+        assert_eq!(metrics.traffic(), (11, 70));
+    }
 }

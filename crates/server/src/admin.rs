@@ -79,27 +79,19 @@ impl Shown {
         }
     }
 
-    /// Shows the planner too; its default load is the traffic that this broker measures.
+    /// Shows the planner too; its default load is the traffic of this broker.
+    ///
+    /// `traffic` returns the bytes that producers have sent and that consumers have been sent.
     #[must_use]
-    pub fn with_planner(mut self, catalogue: Catalogue) -> Self {
-        let metrics = self.metrics.clone();
-        let measured = Measured::new(move || {
-            let text = metrics.text();
-            (count(&text, "bytesin"), count(&text, "bytesout"))
-        });
+    pub fn with_planner(
+        mut self,
+        catalogue: Catalogue,
+        traffic: impl Fn() -> (u64, u64) + Send + Sync + 'static,
+    ) -> Self {
+        let measured = Measured::new(traffic);
         self.planner = Some(Planner::new(catalogue, None, Some(measured)));
         self
     }
-}
-
-/// Returns the total over all topics from the text of the metrics.
-fn count(text: &str, name: &str) -> u64 {
-    let line = format!("kafka_server_brokertopicmetrics_{name}_total ");
-    let mut found = text.lines().filter_map(|said| said.strip_prefix(&line));
-    found
-        .next()
-        .and_then(|value| value.trim().parse().ok())
-        .unwrap_or(0)
 }
 
 /// Binds the address; connections are answered once [`serve`] runs.

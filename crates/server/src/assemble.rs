@@ -319,6 +319,10 @@ impl Assembly for BrokerAssembly {
     fn recovery(&self) -> (u64, u64) {
         self.recovery.progress()
     }
+
+    fn traffic(&self) -> (u64, u64) {
+        self.metrics.traffic()
+    }
 }
 
 /// Logs an error if the limit of open files is too low for the logs.

@@ -119,10 +119,12 @@ async fn control<A: Assembly>(
     if let Some(watch) = tiers.clone() {
         tokio::spawn(watch.run());
     }
+    let measured = Arc::clone(&assembly);
     let recovery = move || assembly.recovery();
     let mut shown = Shown::new(metrics, shards.view(), recovery, tiers, names(&settings));
     if settings.admin_plan {
-        shown = shown.with_planner(plan::catalogue::Catalogue::shipped()?);
+        let traffic = move || measured.traffic();
+        shown = shown.with_planner(plan::catalogue::Catalogue::shipped()?, traffic);
     }
     let admin_at = admin
         .as_ref()

@@ -73,6 +73,12 @@ pub trait Assembly: Send + Sync + 'static {
     /// Returns the logs opened so far and the logs in total, from any thread.
     fn recovery(&self) -> (u64, u64);
 
+    /// Returns the bytes that producers have sent and that consumers have been sent, from any
+    /// thread.
+    fn traffic(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     /// Returns the present number of logs, from any thread.
     fn logs(&self) -> usize {
         usize::try_from(self.recovery().1).unwrap_or(usize::MAX)

@@ -17,7 +17,7 @@ use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Request, RequestHeader};
 use wire::protocol::Encodable;
 
-use super::errors::Errors;
+use super::errors::{self, Errors};
 use super::homes::{self, OfGroup, OfTransaction};
 use super::reply::{CloseReason, Reply};
 use super::row::{AccessCheck, Operation, Quota, ResourceType, Row, Runs, Size};
@@ -273,12 +273,7 @@ where
     };
     let asked = decoded(call).await?;
     let (response, pause) = work(asked, given).await?;
-    let errors = &call.broker.metrics.errors;
-    response.errors(&mut |code| {
-        if code != 0 {
-            errors.count(call.header.api.name(), code);
-        }
-    });
+    errors::count(&call.broker.metrics, call.header.api, &response);
     match encoded(call, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),

@@ -1,11 +1,21 @@
 //! The error codes in a response, wherever they stand in it, for the count of errors.
 //!
 //! Invariant: the steps of a request (`call.rs`) take only responses that implement [`Errors`], so
-//! a response without a row here does not compile. Produce and Fetch have their own types and are
-//! counted in `records.rs`. Not here: the counters (`metrics/errors.rs`).
+//! a response without a row here does not compile. Produce and Fetch have their own types; their
+//! handlers note the errors while they make the response. Not here: the counters
+//! (`metrics/errors.rs`).
 
-use wire::kafka::Newest;
 use wire::kafka::newest::Beyond;
+use wire::kafka::{Api, Newest};
+
+use crate::metrics::{ErrorTally, Metrics};
+
+/// Counts the errors of a response.
+pub(super) fn count(metrics: &Metrics, api: Api, response: &impl Errors) {
+    let mut tally = ErrorTally::default();
+    response.errors(&mut |code| tally.note(code));
+    metrics.errors.count(api, &tally);
+}
 
 /// A response whose error codes can be listed.
 pub(super) trait Errors {

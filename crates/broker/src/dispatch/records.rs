@@ -37,11 +37,6 @@ pub(super) async fn produce<P: Platform>(call: &Call<'_, P>) -> Result<Reply, Cl
             let time = b.charge(QuotaKind::Request, client, busy.percent(), Charge::Used);
             pause = pause.max(time.await);
             response.throttle_time_ms = wire_ms(pause);
-            for topic in &response.topics {
-                for error in topic.partitions.iter().filter_map(|one| one.error) {
-                    b.metrics.errors.count("Produce", error.code());
-                }
-            }
             let response = response.encode(v, id)?;
             Ok(if pause.is_zero() {
                 Reply::Send(response)
@@ -92,14 +87,6 @@ pub(super) async fn fetch<P: Platform>(call: &Call<'_, P>) -> Result<Reply, Clos
     let mut response = response.await;
     let pause = time.max(bytes_pause);
     response.throttle_time_ms = wire_ms(pause);
-    for topic in &response.topics {
-        for error in topic.partitions.iter().filter_map(|one| one.error) {
-            b.metrics.errors.count("Fetch", error.code());
-        }
-    }
-    if let Some(error) = response.error {
-        b.metrics.errors.count("Fetch", error.code());
-    }
     let response = if response.parts() <= PIECE {
         response.encode(v, id)?
     } else {

@@ -112,7 +112,7 @@ pub struct Effects {
     pub replies: Vec<(Token, Reply)>,
     /// Records to append, in order.
     pub stores: Vec<Store>,
-    /// True if a generation with members has begun.
+    /// True if the assignments of a new generation are in the log: a rebalance is complete.
     pub rebalanced: bool,
 }
 

@@ -244,10 +244,10 @@ pub struct Groups {
     rebalances: Rebalances,
 }
 
-/// Numbers of rebalances that have begun to be carried out.
+/// Numbers of rebalances whose records are in the log.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Rebalances {
-    /// New generations of classic groups with members.
+    /// Assignments of new generations of classic groups.
     pub(super) classic: u64,
     /// New epochs of consumer groups.
     pub(super) consumer: u64,
@@ -493,9 +493,6 @@ impl Groups {
                     group.metadata.stage(sequence, value.clone());
                 }
                 GroupRecord::Consumer { record, .. } => {
-                    let is_new = sequence != LOADED && record.is_epoch();
-                    let consumer = &mut self.rebalances.consumer;
-                    *consumer = consumer.saturating_add(is_new.into());
                     let consumer = group.consumer.get_or_insert_default();
                     consumer.stage(sequence, record);
                 }
@@ -637,6 +634,9 @@ impl Groups {
                 }
             }
             GroupRecord::Consumer { record, .. } => {
+                let is_new = appended && sequence != LOADED && record.is_epoch();
+                let count = &mut self.rebalances.consumer;
+                *count = count.saturating_add(is_new.into());
                 if let Some(consumer) = &mut group.consumer {
                     consumer.settle(sequence, record, appended);
                     if consumer.is_vacant() {

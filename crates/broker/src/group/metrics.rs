@@ -6,6 +6,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use super::groups::Rebalances;
+
 /// Gauges and counters, shared by all shards.
 #[derive(Clone, Debug, Default)]
 pub struct Metrics {
@@ -17,7 +19,8 @@ pub struct Metrics {
     pub stalled_partitions: Gauge,
     /// Approximate bytes of the groups.
     pub state_bytes: Gauge,
-    rebalances: Family<ProtocolLabel, Counter>,
+    classic_rebalances: Counter,
+    consumer_rebalances: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -28,12 +31,14 @@ struct ProtocolLabel {
 impl Metrics {
     /// Creates and registers them.
     pub(crate) fn register(registry: &mut Registry) -> Self {
-        let rebalances = Family::default();
+        let rebalances = Family::<ProtocolLabel, Counter>::default();
         registry.register(
             "forebay_group_rebalances",
             "Rebalances of groups, by protocol",
             rebalances.clone(),
         );
+        let of_protocol =
+            |protocol| Counter::clone(&rebalances.get_or_create(&ProtocolLabel { protocol }));
         let mut gauge = |name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -52,14 +57,14 @@ impl Metrics {
                 "forebay_group_coordinator_state_bytes",
                 "Bytes of what groups keep, about",
             ),
-            rebalances,
+            classic_rebalances: of_protocol("classic"),
+            consumer_rebalances: of_protocol("consumer"),
         }
     }
 
-    /// Counts rebalances of groups of a protocol.
-    pub(crate) fn rebalanced(&self, protocol: &'static str, count: u64) {
-        self.rebalances
-            .get_or_create(&ProtocolLabel { protocol })
-            .inc_by(count);
+    /// Counts rebalances.
+    pub(super) fn rebalanced(&self, rebalances: Rebalances) {
+        self.classic_rebalances.inc_by(rebalances.classic);
+        self.consumer_rebalances.inc_by(rebalances.consumer);
     }
 }

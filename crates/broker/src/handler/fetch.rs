@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
+use wire::kafka::Api;
 use wire::kafka::fetch::{
     AbortedTransaction, EpochEnd, FetchPartitionResponse, FetchRequest, FetchResponse,
     FetchTopicResponse,
@@ -29,6 +30,7 @@ use crate::fetch_session::{
 };
 use crate::fetching::{FetchLimits, FetchedPartition, fetch_all, slices_bytes};
 use crate::many::RequestPlace;
+use crate::metrics::ErrorTally;
 use crate::partition::Isolation;
 use crate::rests::{PIECE, Rests, each};
 
@@ -58,6 +60,8 @@ pub(crate) async fn handle<P: Platform>(
     let mut resolved = match resolve(broker, request, version).await {
         Ok(resolved) => resolved,
         Err(code) => {
+            let errors = ErrorTally::of(code);
+            broker.metrics.errors.count(Api::Fetch, &errors);
             return FetchResponse {
                 error: Some(code),
                 ..FetchResponse::default()
@@ -104,9 +108,12 @@ pub(crate) async fn handle<P: Platform>(
     let session_id = resolved.id;
     let runs = runs(&resolved.partitions, &mentioned).await;
     let answers = resolved.partitions.into_iter().zip(fetched).zip(mentioned);
+    let mut errors = ErrorTally::default();
+    let topics = by_topic(answers, runs, &mut errors).await;
+    broker.metrics.errors.count(Api::Fetch, &errors);
     FetchResponse {
         session_id,
-        topics: by_topic(answers, runs).await,
+        topics,
         ..FetchResponse::default()
     }
 }
@@ -234,10 +241,14 @@ fn told(fetched: &Result<FetchedPartition, ErrorCode>) -> AnswerState {
 fn partition_response(
     index: i32,
     fetched: Result<FetchedPartition, ErrorCode>,
+    errors: &mut ErrorTally,
 ) -> FetchPartitionResponse {
     let fetched = match fetched {
         Ok(fetched) => fetched,
-        Err(code) => return refused(index, code),
+        Err(code) => {
+            errors.note(code.code());
+            return refused(index, code);
+        }
     };
     let diverging_epoch = fetched
         .diverging
@@ -304,7 +315,7 @@ async fn runs(partitions: &[(Key, PartitionFetch)], mentioned: &[bool]) -> Vec<u
     runs
 }
 
-/// Groups consecutive mentioned partitions of the same topic.
+/// Groups consecutive mentioned partitions of the same topic, and notes their errors.
 async fn by_topic(
     answers: impl Iterator<
         Item = (
@@ -313,6 +324,7 @@ async fn by_topic(
         ),
     >,
     runs: Vec<usize>,
+    errors: &mut ErrorTally,
 ) -> Vec<FetchTopicResponse> {
     let mut topics: Vec<(TopicKey, Vec<FetchPartitionResponse>)> = Vec::new();
     let mut runs = runs.into_iter();
@@ -322,7 +334,7 @@ async fn by_topic(
         if !mentioned {
             continue;
         }
-        let answer = partition_response(index, fetched);
+        let answer = partition_response(index, fetched, errors);
         match topics.last_mut() {
             Some((last, partitions)) if *last == topic => partitions.push(answer),
             _ => {

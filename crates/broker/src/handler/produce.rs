@@ -20,6 +20,7 @@ use platform::Platform;
 use platform::clock::Instant;
 use platform::task::elsewhere;
 use wire::batch::{BatchError, WholeBatch};
+use wire::kafka::Api;
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
 };
@@ -29,6 +30,7 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 use crate::Broker;
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
+use crate::metrics::ErrorTally;
 use crate::network::network;
 use crate::partition::{AcceptedAppend, Acks, JudgingError, Partition, TransactionProof};
 use crate::route::{ItemStart, at_partitions_in_line};
@@ -135,17 +137,21 @@ fn answered<P: Platform>(
     appended: Vec<Result<AppendResult, ErrorCode>>,
 ) -> ProduceResponse {
     let mut appended = appended.into_iter();
+    let mut errors = ErrorTally::default();
     let topics = named.into_iter().map(|(name, topic_id, indexes)| {
         let answers = indexes.into_iter().zip(appended.by_ref());
-        let partitions = answers.map(|(index, answer)| partition_response(broker, index, answer));
+        let partitions =
+            answers.map(|(index, answer)| partition_response(broker, index, answer, &mut errors));
         ProduceTopicResponse {
             name,
             topic_id,
             partitions: partitions.collect(),
         }
     });
+    let topics = topics.collect();
+    broker.metrics.errors.count(Api::Produce, &errors);
     ProduceResponse {
-        topics: topics.collect(),
+        topics,
         ..ProduceResponse::default()
     }
 }
@@ -368,6 +374,7 @@ fn partition_response<P: Platform>(
     broker: &Broker<P>,
     index: i32,
     answer: Result<AppendResult, ErrorCode>,
+    errors: &mut ErrorTally,
 ) -> ProducePartitionResponse {
     let refused = match answer {
         Ok(Ok((accepted, log_start_offset))) => {
@@ -392,6 +399,7 @@ fn partition_response<P: Platform>(
         error,
         leader_epoch,
     } = refused;
+    errors.note(error.code.code());
     let moved = error.code == ErrorCode::NotLeaderOrFollower && leader_epoch >= LeaderEpoch(0);
     let current_leader = moved.then_some(CurrentLeader {
         leader: broker.options.node_id,

@@ -3,12 +3,15 @@
 //! The shard that runs the controller sets them whenever the metadata change; changes are counted
 //! from one image to the next. Not here: what a broker knows of its own partitions.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
 use super::new_gauge;
@@ -27,8 +30,7 @@ pub(crate) struct ClusterMetrics {
     shrinks: Counter,
     expansions: Counter,
     unclean_elections: Counter,
-    // Bounded: the registered brokers and their endpoints.
-    brokers: Family<BrokerLabels, Gauge>,
+    brokers: RegisteredBrokers,
     quorum: QuorumGauges,
 }
 
@@ -43,7 +45,11 @@ struct QuorumGauges {
     state: Family<StateLabel, Gauge>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+/// The registered brokers. A scrape sees those of one image, never a part of them.
+#[derive(Clone, Default, Debug)]
+struct RegisteredBrokers(Arc<Mutex<Arc<[BrokerLabels]>>>);
+
+#[derive(Clone, Debug, EncodeLabelSet)]
 struct BrokerLabels {
     id: i32,
     address: String,
@@ -72,11 +78,10 @@ impl ClusterMetrics {
         );
         let unclean_elections = counter(
             "kafka_controller_controllerstats_uncleanleaderelections",
-            "Elections of a leader that was not in sync",
+            "Elections of a leader that was neither in sync nor eligible",
         );
-        let brokers = Family::default();
-        let help = "The registered brokers; the value is always 1";
-        registry.register("kafka_broker_info", help, brokers.clone());
+        let brokers = RegisteredBrokers::default();
+        registry.register_collector(Box::new(brokers.clone()));
         let quorum = QuorumGauges::register(registry);
         let mut gauge = |name: &str, help| new_gauge(registry, name, help);
         Self {
@@ -117,26 +122,13 @@ impl ClusterMetrics {
         state.set(1);
     }
 
-    fn show_brokers(&self, image: &Image) {
-        self.brokers.clear();
-        for broker in image.brokers() {
-            if let Some(endpoint) = broker.endpoints.first() {
-                let labels = BrokerLabels {
-                    id: broker.id,
-                    address: format!("{}:{}", endpoint.host, endpoint.port),
-                };
-                self.brokers.get_or_create(&labels).set(1);
-            }
-        }
-    }
-
     /// Sets the gauges to the state of `image`, and counts the changes since `before`.
     pub(super) fn count(&self, before: &Image, image: &Image) {
         let fenced = image.brokers().filter(|broker| broker.fenced).count();
         let active = image.brokers().count().saturating_sub(fenced);
         self.active_brokers.set(signed(active));
         self.fenced_brokers.set(signed(fenced));
-        self.show_brokers(image);
+        self.brokers.replace(image);
         let (mut imbalanced, mut reassigning) = (0, 0);
         for topic in image.topics() {
             for partition in topic.partitions.values() {
@@ -167,9 +159,41 @@ impl ClusterMetrics {
             self.expansions.inc();
         }
         // A leader of -1 is none.
-        if is.leader != was.leader && is.leader >= 0 && !was.isr.contains(&is.leader) {
+        let was_clean = was.isr.contains(&is.leader) || was.eligible.contains(&is.leader);
+        if is.leader != was.leader && is.leader >= 0 && !was_clean {
             self.unclean_elections.inc();
         }
+    }
+}
+
+impl RegisteredBrokers {
+    fn replace(&self, image: &Image) {
+        let labels = image.brokers().filter_map(|broker| {
+            let endpoint = broker.endpoints.first()?;
+            Some(BrokerLabels {
+                id: broker.id,
+                address: format!("{}:{}", endpoint.host, endpoint.port),
+            })
+        });
+        // Collected before the lock is taken.
+        let labels: Arc<[BrokerLabels]> = labels.collect();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = labels;
+    }
+
+    fn shown(&self) -> Arc<[BrokerLabels]> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Collector for RegisteredBrokers {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let help = "The registered brokers; the value is always 1";
+        let name = "kafka_broker_info";
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for labels in &*self.shown() {
+            ConstGauge::new(1_i64).encode(metric.encode_family(labels)?)?;
+        }
+        Ok(())
     }
 }
 
@@ -203,6 +227,8 @@ fn signed(count: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use wire::records::metadata::{EndpointEntry, RegisterBrokerRecord};
+
     use super::*;
 
     fn partition(isr: &[i32], leader: i32) -> PartitionImage {
@@ -222,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn an_election_is_unclean_if_the_new_leader_was_not_in_sync() {
+    fn an_election_is_unclean_if_the_new_leader_was_neither_in_sync_nor_eligible() {
         let metrics = ClusterMetrics::register(&mut Registry::default());
         let check = |was: PartitionImage, is: PartitionImage, expected: [u64; 3]| {
             metrics.count_change(&was, &is);
@@ -238,5 +264,55 @@ mod tests {
         check(partition(&[2], 2), partition(&[2], -1), [1, 1, 0]);
         check(partition(&[2], -1), partition(&[1], 1), [2, 2, 1]);
         check(partition(&[1], 1), partition(&[1], 1), [2, 2, 1]);
+        // The last replica in sync has left, and an eligible one takes over.
+        let mut without_leader = partition(&[], -1);
+        without_leader.eligible = vec![2];
+        check(without_leader.clone(), partition(&[2], 2), [2, 3, 1]);
+        // A replica that was merely known once is as any other.
+        without_leader.last_known_eligible = vec![1];
+        check(without_leader, partition(&[1], 1), [2, 4, 2]);
+    }
+
+    #[test]
+    fn a_scrape_during_a_change_of_the_metadata_sees_the_brokers_before_or_after_it() {
+        let image = |ports: &[u16]| {
+            let mut image = Image::empty();
+            for (id, port) in (0..).zip(ports) {
+                let endpoint = EndpointEntry {
+                    name: "A".into(),
+                    host: "h".into(),
+                    port: *port,
+                    security_protocol: 0,
+                };
+                let register = RegisterBrokerRecord {
+                    broker_id: id,
+                    end_points: vec![endpoint],
+                    ..RegisterBrokerRecord::default()
+                };
+                image.replay(register.into()).unwrap();
+            }
+            image
+        };
+        let mut registry = Registry::default();
+        let metrics = ClusterMetrics::register(&mut registry);
+        let (three, two) = (image(&[1, 2, 3]), image(&[4, 5]));
+        metrics.brokers.replace(&three);
+        let before = metrics.brokers.shown();
+        metrics.brokers.replace(&two);
+        // A scrape that began before the change goes on with all of what it has.
+        let addresses = |shown: &[BrokerLabels]| -> Vec<String> {
+            shown.iter().map(|one| one.address.clone()).collect()
+        };
+        assert_eq!(addresses(&before), ["h:1", "h:2", "h:3"]);
+        let mut shown = String::new();
+        prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();
+        for line in [
+            "# TYPE kafka_broker_info gauge",
+            "kafka_broker_info{id=\"0\",address=\"h:4\"} 1",
+            "kafka_broker_info{id=\"1\",address=\"h:5\"} 1",
+        ] {
+            assert!(shown.lines().any(|has| has == line), "{line}\n{shown}");
+        }
+        assert_eq!(shown.matches("kafka_broker_info{").count(), 2, "{shown}");
     }
 }

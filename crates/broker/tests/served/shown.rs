@@ -2,10 +2,10 @@
 
 use platform::sim::SimDisk;
 use wire::messages::metadata_request::MetadataRequestTopic;
-use wire::messages::{ListOffsetsRequest, MetadataRequest};
+use wire::messages::{ConsumerGroupHeartbeatRequest, GroupId, ListOffsetsRequest, MetadataRequest};
 use wire::types::ErrorCode;
 
-use crate::harness::asks::{list_offsets, topic_name};
+use crate::harness::asks::{error, fetch, list_offsets, text, topic_name};
 use crate::harness::batches::batch;
 use crate::harness::{Cluster, Setup, life};
 
@@ -39,9 +39,42 @@ fn errors_are_counted_by_request_and_error_wherever_they_stand_in_the_answer() {
         let refused = cluster.try_fetch("t", 0, 99).await;
         assert!(refused.is_err());
         assert_eq!(errors(cluster, "Fetch", "OFFSET_OUT_OF_RANGE"), 1);
+        cluster.create("three", 3).await;
+        let mut asked = fetch("three", &[(0, 99), (1, 0), (2, 99)]);
+        asked.max_wait_ms = 0;
+        cluster.ask(12, &asked).await;
+        assert_eq!(errors(cluster, "Fetch", "OFFSET_OUT_OF_RANGE"), 3);
+        (asked.session_id, asked.session_epoch) = (77, 1);
+        cluster.ask(12, &asked).await;
+        assert_eq!(errors(cluster, "Fetch", "FETCH_SESSION_ID_NOT_FOUND"), 1);
         cluster.produce("t", 0, &["a"]).await;
         assert_eq!(errors(cluster, "Produce", unknown), 1);
         assert!(!cluster.shown_metrics().contains("error=\"NONE\""));
+    });
+}
+
+#[test]
+fn a_rebalance_is_counted_without_a_survey_of_the_groups() {
+    life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+        cluster.create("t", 1).await;
+        // Until the group's coordinator is there.
+        cluster.commit("other", "t", 0, 1).await;
+        cluster.pass_ms(1000).await;
+        let join = ConsumerGroupHeartbeatRequest::default()
+            .with_group_id(GroupId(text("g")))
+            .with_member_id(text("m"))
+            .with_member_epoch(0)
+            .with_rebalance_timeout_ms(300_000)
+            .with_subscribed_topic_names(Some(vec![topic_name("t")]))
+            .with_topic_partitions(Some(Vec::new()));
+        let answer = cluster.ask(1, &join).await;
+        assert_eq!(error(answer.error_code), None);
+        let shown = cluster.shown_metrics();
+        for (protocol, count) in [("consumer", 1), ("classic", 0)] {
+            let name = "forebay_group_rebalances_total";
+            let line = format!("{name}{{protocol=\"{protocol}\"}} {count}\n");
+            assert!(shown.contains(&line), "{line} is not in\n{shown}");
+        }
     });
 }
 

@@ -2,7 +2,8 @@
 //! groups there are in each state, under Kafka's.
 //!
 //! Each shard reports its groups before a scrape. The lag is the high watermark of a partition less
-//! the committed offset, never below 0; a partition that this node does not lead has none.
+//! the committed offset, never below 0; a partition that this node does not lead has none, and
+//! neither has its topic.
 //! Invariant: names of groups are escaped, and no two groups are shown under the same text.
 //! Bounded: `SHOWN_BYTES_MAX` for the groups of all shards; `forebay_groups_left_out` counts the
 //! others.
@@ -219,11 +220,13 @@ fn offsets(encoder: &mut DescriptorEncoder, rows: &[Row<'_>]) -> fmt::Result {
 
 /// Writes the sums of each group over the partitions of a topic.
 fn sums(encoder: &mut DescriptorEncoder, rows: &[Row<'_>]) -> fmt::Result {
-    let mut all: BTreeMap<(&str, &str), (i64, i64)> = BTreeMap::new();
+    let mut all: BTreeMap<(&str, &str), (i64, Option<i64>)> = BTreeMap::new();
     for row in rows {
-        let (offset, lag) = all.entry((row.group, row.topic)).or_default();
+        let sums = all.entry((row.group, row.topic)).or_insert((0, Some(0)));
+        let (offset, lag) = sums;
         *offset = offset.saturating_add(row.offset);
-        *lag = lag.saturating_add(row.lag.unwrap_or(0));
+        // The lag of a topic is unknown while that of one of its partitions is.
+        *lag = lag.zip(row.lag).map(|(sum, lag)| sum.saturating_add(lag));
     }
     let labels = |(group, topic): &(&str, &str)| TopicLabels {
         consumergroup: (*group).to_owned(),
@@ -239,7 +242,9 @@ fn sums(encoder: &mut DescriptorEncoder, rows: &[Row<'_>]) -> fmt::Result {
     let name = "kafka_consumergroup_lag_sum";
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (of, (_, lag)) in &all {
-        ConstGauge::new(*lag).encode(metric.encode_family(&labels(of))?)?;
+        if let Some(lag) = lag {
+            ConstGauge::new(*lag).encode(metric.encode_family(&labels(of))?)?;
+        }
     }
     Ok(())
 }

@@ -131,7 +131,6 @@ impl ClassicGroup {
             });
         } else {
             self.enter(ClassicGroupState::CompletingRebalance, now);
-            effects.rebalanced = true;
             self.begin_generation(now, effects);
         }
     }

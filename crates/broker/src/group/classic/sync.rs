@@ -118,6 +118,7 @@ impl ClassicGroup {
                     Ok(()) => {
                         self.end_syncs(Ok(&assignments), now, &mut effects);
                         self.enter(ClassicGroupState::Stable, now);
+                        effects.rebalanced = true;
                     }
                     Err(error) => {
                         self.end_syncs(Err(error), now, &mut effects);

@@ -369,10 +369,12 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             ..
         } = entry;
         let told = self.slot(partition, incarnation, |slot| {
-            slot.groups.settle(sequence, append, appended, outcome, now)
+            let told = slot.groups.settle(sequence, append, appended, outcome, now);
+            (told, slot.groups.take_rebalances())
         });
         done.tell(outcome);
-        if let Some(told) = told {
+        if let Some((told, rebalances)) = told {
+            self.metrics.rebalanced(rebalances);
             self.carry_out(partition, told);
         }
     }

@@ -8,12 +8,10 @@ use platform::Platform;
 use platform::task::yield_now;
 
 use super::{GroupCoordinator, GroupSlotPhase, OffsetsLog, VISITED_AT_ONCE};
-use crate::group::groups::Rebalances;
 use crate::group::survey::Survey;
 
 impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
-    /// Returns what metrics show of the groups, in at most `bytes_max` bytes, and counts the
-    /// rebalances since the last call.
+    /// Returns what metrics show of the groups, in at most `bytes_max` bytes.
     pub async fn survey(&self, bytes_max: usize) -> Survey {
         let mut survey = Survey::new(bytes_max);
         let partitions: Vec<i32> = self.slots.borrow().keys().copied().collect();
@@ -27,8 +25,6 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                     else {
                         break;
                     };
-                    let rebalances = slot.groups.take_rebalances();
-                    self.count_rebalances(rebalances);
                     after = slot
                         .groups
                         .survey(after.as_ref(), VISITED_AT_ONCE, &mut survey);
@@ -40,10 +36,5 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             }
         }
         survey
-    }
-
-    fn count_rebalances(&self, rebalances: Rebalances) {
-        self.metrics.rebalanced("classic", rebalances.classic);
-        self.metrics.rebalanced("consumer", rebalances.consumer);
     }
 }

@@ -21,6 +21,7 @@ use crate::group::classic::{
 };
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::consumer::ConsumerOptions;
+use crate::group::consumer::record::{ConsumerRecord, Epoch};
 use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::survey::Survey;
 use crate::group::{
@@ -1243,14 +1244,43 @@ fn metrics_show_groups_whole_or_only_count_them() {
 }
 
 #[test]
-fn rebalances_are_counted_when_they_happen_and_not_when_they_are_read_again() {
+fn rebalances_are_counted_when_their_records_are_in_the_log_and_not_when_they_are_read_again() {
     let mut bench = Bench::new();
-    bench.stable("g");
-    assert_eq!(bench.groups.take_rebalances().classic, 1);
-    assert_eq!(bench.groups.take_rebalances().classic, 0);
-    bench.join("g", "", "n");
-    bench.join("g", "m", "");
+    let sync = |bench: &mut Bench, fails| {
+        let generation = bench.groups.classic(&text("g")).unwrap().generation();
+        bench.sync("g", "m", generation);
+        assert_eq!(bench.groups.take_rebalances().classic, 0, "not settled");
+        bench.settle(fails);
+        bench.groups.take_rebalances().classic
+    };
+    bench.join("g", "", "m");
     bench.settle_all();
-    assert_eq!(bench.groups.take_rebalances().classic, 1);
+    bench.pass(0);
+    assert_eq!(bench.groups.take_rebalances().classic, 0, "not assigned");
+    assert_eq!(sync(&mut bench, true), 0);
+    bench.join("g", "m", "");
+    assert_eq!(sync(&mut bench, false), 1);
+    assert_eq!(bench.groups.take_rebalances().classic, 0);
     assert_eq!(bench.reloaded().take_rebalances().classic, 0);
+}
+
+#[test]
+fn an_epoch_of_a_consumer_group_is_counted_when_it_is_in_the_log() {
+    let mut bench = Bench::new();
+    let mut epoch = |epoch, fails| {
+        let epoch = Epoch {
+            epoch,
+            ..Epoch::default()
+        };
+        bench.records(vec![GroupRecord::Consumer {
+            group: text("g"),
+            record: ConsumerRecord::Epoch(Some(epoch)),
+        }]);
+        assert_eq!(bench.groups.take_rebalances().consumer, 0, "not settled");
+        bench.settle(fails);
+        bench.groups.take_rebalances().consumer
+    };
+    assert_eq!(epoch(1, true), 0);
+    assert_eq!(epoch(1, false), 1);
+    assert_eq!(bench.reloaded().take_rebalances().consumer, 0);
 }

@@ -86,8 +86,9 @@ impl Selection {
         let mut seen = BTreeSet::new();
         for argument in arguments {
             let found = match &argument.pattern {
-                Some(pattern) if !known.contains(&argument.text) => {
-                    let found = known.iter().filter(|name| pattern.is_match(name));
+                Some(_) => {
+                    // A name may look like a pattern: then it is selected with those that match.
+                    let found = known.iter().filter(|name| argument.matches(name));
                     let found: Vec<_> = found.collect();
                     if found.is_empty() {
                         selection.unmatched.push(argument.text.clone());
@@ -95,7 +96,7 @@ impl Selection {
                     selection.by_pattern = true;
                     found
                 }
-                _ => vec![&argument.text],
+                None => vec![&argument.text],
             };
             let new = found.into_iter().filter(|name| seen.insert(*name));
             selection.names.extend(new.cloned());

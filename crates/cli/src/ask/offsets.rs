@@ -76,6 +76,15 @@ impl Cluster {
         isolation: i8,
     ) -> anyhow::Result<BTreeMap<Place, i64>> {
         let found = self.offsets(topics, time, isolation)?;
+        for topic in topics {
+            let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
+            for partition in &topic.partitions {
+                let place = (name.to_owned(), partition.partition_index);
+                if !found.contains_key(&place) {
+                    bail!("partition {name}-{}: the broker did not answer for it", place.1);
+                }
+            }
+        }
         let told = found.into_iter().map(|(place, offset)| {
             let offset = offset.with_context(|| format!("partition {}-{}", place.0, place.1))?;
             Ok((place, offset))

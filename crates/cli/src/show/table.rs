@@ -64,7 +64,8 @@ impl Table {
             for line in 0..lines {
                 let cells = cells.iter().zip(&widths).map(|(pieces, &width)| {
                     let piece = pieces.get(line).map_or("", String::as_str);
-                    format!("{piece:width$}")
+                    let missing = width.saturating_sub(piece.chars().count());
+                    format!("{piece}{}", " ".repeat(missing.min(PADDING_MAX)))
                 });
                 let cells: Vec<_> = cells.collect();
                 text.push_str(cells.join(BETWEEN).trim_end());

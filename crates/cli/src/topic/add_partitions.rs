@@ -1,6 +1,7 @@
 //! `forebay topic add-partitions`: more partitions than there are.
 //!
-//! Records stay where they are: keys go to other partitions from then on.
+//! Records stay where they are: keys go to other partitions from then on. What a pattern selects gets
+//! partitions only with `--execute`.
 
 use std::process::ExitCode;
 
@@ -23,15 +24,22 @@ pub(super) struct AddPartitions {
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
     num: i32,
     /// Only shows what the command would do.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "execute")]
     dry_run: bool,
+    /// Adds partitions to what a pattern selects; without it the command only shows that.
+    #[arg(long)]
+    execute: bool,
 }
 
 impl AddPartitions {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let names = selected::some(&mut cluster, &self.names)?.names;
-        let topics = cluster.look(Some(&names), false)?.topics;
+        let selected = selected::some(&mut cluster, &self.names)?;
+        if selected.by_pattern && !self.dry_run && !self.execute {
+            let more = format!("given {} more partitions", self.num);
+            return outcome::show_planned(target.format, "TOPIC", &selected.names, &more);
+        }
+        let topics = cluster.look(Some(&selected.names), false)?.topics;
         let outcomes = counted("topics", &topics).map(|topic| self.add(&mut cluster, topic));
         let outcomes = outcomes.collect::<anyhow::Result<Vec<_>>>()?;
         outcome::show(target.format, "TOPIC", &outcomes)

@@ -1,6 +1,6 @@
 //! `forebay topic alter`: changes settings, and adds partitions.
 //!
-//! Partitions cannot be removed.
+//! Partitions cannot be removed. What a pattern selects is changed only with `--execute`.
 
 use std::process::ExitCode;
 
@@ -26,8 +26,11 @@ pub(super) struct Alter {
     #[arg(short, long, value_parser = clap::value_parser!(i32).range(1..))]
     partitions: Option<i32>,
     /// Only shows what the command would do.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "execute")]
     dry_run: bool,
+    /// Changes what a pattern selects; without it the command only shows that.
+    #[arg(long)]
+    execute: bool,
 }
 
 impl Alter {
@@ -44,8 +47,11 @@ impl Alter {
             "changed"
         };
         let mut outcomes = Vec::new();
-        let names = selected::some(&mut cluster, &self.names)?.names;
-        for name in counted("topics", &names) {
+        let selected = selected::some(&mut cluster, &self.names)?;
+        if selected.by_pattern && !self.dry_run && !self.execute {
+            return outcome::show_planned(target.format, "TOPIC", &selected.names, "changed");
+        }
+        for name in counted("topics", &selected.names) {
             let result = self.alter(&mut cluster, name)?;
             outcomes.push(Outcome::of(name, result, done));
         }

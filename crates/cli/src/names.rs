@@ -1,8 +1,8 @@
 //! Names on a command line: whole names, or patterns that select among the names there are.
 //!
 //! `cars*` has any characters in place of a star, `/cars-[0-9]+/` is a regular expression. Both
-//! have to match a whole name. A name in the form of a pattern that exists is that name: group ids
-//! may have stars.
+//! have to match a whole name. Group ids may have stars: a pattern also selects the name that is
+//! written like it.
 //!
 //! Invariant: a selection has each name once, in the order of the command line.
 
@@ -87,7 +87,7 @@ impl Selection {
         for argument in arguments {
             let found = match &argument.pattern {
                 Some(_) => {
-                    // A name may look like a pattern: then it is selected with those that match.
+                    // The name that is written like the pattern may not match it: `/a/`.
                     let found = known.iter().filter(|name| argument.matches(name));
                     let found: Vec<_> = found.collect();
                     if found.is_empty() {
@@ -119,7 +119,7 @@ mod tests {
 
     fn select(arguments: &[&str]) -> Selection {
         let there = [
-            "cars", "cars-1", "cars-12", "trucks", "my.cars", "a*b", "aXb",
+            "cars", "cars-1", "cars-12", "trucks", "my.cars", "a*b", "aXb", "/x/", "x",
         ];
         let arguments: Vec<Name> = arguments.iter().map(|one| one.parse().unwrap()).collect();
         Selection::of(&arguments, || Ok(there.map(str::to_owned).to_vec())).unwrap()
@@ -164,10 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_star_that_exists_is_that_name() {
+    fn a_name_that_is_written_like_a_pattern_is_selected_with_those_that_match() {
         let selection = select(&["a*b"]);
-        assert_eq!(selection.names, ["a*b"]);
-        assert!(!selection.by_pattern);
+        assert_eq!(selection.names, ["a*b", "aXb"]);
+        assert!(selection.by_pattern);
+        let selection = select(&["/x/"]);
+        assert_eq!(selection.names, ["/x/", "x"]);
+        assert!(selection.by_pattern);
     }
 
     #[test]

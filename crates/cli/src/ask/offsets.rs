@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use wire::messages::metadata_response::MetadataResponseTopic;
 use wire::messages::{ListOffsetsRequest, TopicName};
@@ -81,7 +81,10 @@ impl Cluster {
             for partition in &topic.partitions {
                 let place = (name.to_owned(), partition.partition_index);
                 if !found.contains_key(&place) {
-                    bail!("partition {name}-{}: the broker did not answer for it", place.1);
+                    bail!(
+                        "partition {name}-{}: the broker did not answer for it",
+                        place.1
+                    );
                 }
             }
         }

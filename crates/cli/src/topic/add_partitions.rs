@@ -1,7 +1,7 @@
 //! `forebay topic add-partitions`: more partitions than there are.
 //!
-//! Records stay where they are: keys go to other partitions from then on. What a pattern selects gets
-//! partitions only with `--execute`.
+//! Records stay where they are: keys go to other partitions from then on. What a pattern selects
+//! gets partitions only with `--execute`.
 
 use std::process::ExitCode;
 

@@ -49,6 +49,11 @@ fn whole(expression: &str) -> Result<Regex, regex::Error> {
 }
 
 impl Name {
+    /// Returns true if this is no pattern, and the name.
+    pub(crate) fn is_exactly(&self, name: &str) -> bool {
+        self.pattern.is_none() && self.text == name
+    }
+
     /// Returns true for the name itself and for names that match the pattern.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let is_match = |pattern: &Regex| pattern.is_match(name);

@@ -285,9 +285,27 @@ def test_patterns_of_names(cli, name):
     planned = cli.run("topic", "delete", f"{name}-*")
     assert planned.returncode == 0 and "--execute" in planned.stderr and planned.stdout.count("would be deleted") == 3
     assert len(cli.json("topic", "list", f"{name}-*")) == 3
+    # Neither does a pattern change anything before it is confirmed.
+    planned = cli.run("topic", "alter", f"{name}-*", "-s", "retention.ms=1")
+    assert planned.returncode == 0 and "--execute" in planned.stderr and planned.stdout.count("would be changed") == 3
+    planned = cli.run("topic", "add-partitions", f"{name}-*", "-n", 1)
+    assert planned.returncode == 0 and "--execute" in planned.stderr and "1 more partitions" in planned.stdout
+    described = cli.json("topic", "describe", topics[0])[0]
+    assert len(described["partitions"]) == 1 and "retention.ms" not in [one["name"] for one in described["settings"]]
+    assert cli.run("topic", "alter", f"{name}-*", "-p", 2, "--dry-run", "--execute").returncode == 2
+    assert "INVALID_CONFIG" in cli.refusal("topic", "alter", f"{name}-*", "-s", "segment.bytes=none", "--dry-run")
+    cli("topic", "alter", f"{name}-*", "-s", "retention.ms=86400000", "--execute")
     cli("topic", "delete", f"{name}-*", "--execute")
     wait_until(lambda: cli.json("topic", "list", f"{name}-*") == [], "the topics to be gone")
     assert "__consumer_offsets" not in [one["name"] for one in cli.json("topic", "list", "*")]
+
+
+def test_a_pattern_selects_no_topic_of_another_program(cli, name):
+    cli("topic", "create", f"_{name}", f"{name}_")
+    wait_until(lambda: len(cli.json("topic", "list", f"*{name}*")) == 2, "the topics")
+    planned = cli.json("topic", "delete", f"*{name}*")
+    assert [one["name"] for one in planned] == [f"{name}_"]
+    cli("topic", "delete", f"_{name}", f"{name}_")
 
 
 def test_records_before_a_position_are_deleted(cli, own_topic):
@@ -305,6 +323,20 @@ def test_records_before_a_position_are_deleted(cli, own_topic):
     cli("topic", "trim", own_topic, "-o", "newest", "--execute")
     assert start() == 10
     assert "has no partition 9" in cli.refusal("topic", "trim", own_topic, "-o", "end", "-p", 9)
+
+
+def test_a_time_after_the_last_record_trims_nothing(cli, own_topic):
+    records = [{"partition": partition, "timestamp": 1_700_000_000_000 + 1000 * second, "value": "x"}
+               for partition, second in [(0, 0), (0, 9), (1, 0)]]
+    cli("topic", "produce", own_topic, "--input", "json", "-q", stdin="\n".join(map(json.dumps, records)))
+    # Partition 1 has no record that recent, partition 2 has none at all; partition 0 is trimmed nevertheless.
+    trimmed = cli.run("topic", "trim", own_topic, "-o", "@1700000005000", "--execute", "--format", "json")
+    assert trimmed.returncode == 1
+    rows_ = {one["partition"]: one for one in json.loads(trimmed.stdout)}
+    assert (rows_[0]["to"], rows_[0]["executed"]) == (1, True)
+    assert rows_[1]["to"] is None and not rows_[1]["executed"] and "-o end" in rows_[1]["error"]
+    assert "error" not in rows_[2]
+    assert [p["start_offset"] for p in cli.json("topic", "describe", own_topic)[0]["partitions"]] == [1, 0, 0]
 
 
 def test_partitions_are_added(cli, own_topic):
@@ -325,6 +357,11 @@ def test_the_lag_of_groups_and_positions_that_are_deleted(cli, own_topic, name):
     assert group in [one["name"] for one in cli.json("groups", "lag")]
     assert "6 in 0" in cli("group", "lag", f"group-{name}*", "-t", f"{own_topic}*")
     assert cli.json("group", "lag", f"{group}*", "-t", "other") == []
+    both = cli.run("group", "lag", group, f"{group}-not", "--format", "json")
+    assert both.returncode == 1
+    assert [(one["name"], one["lag"], one.get("error")) for one in json.loads(both.stdout)] == [
+        (group, 6, None), (f"{group}-not", None, "does not exist")]
+    assert lag["unknown_partitions"] == 0
     assert "does not exist" in cli.refusal("group", "lag", f"{group}-not")
     assert cli.lines("group", "lag", group, "--watch", "--every", 1, "--times", 2) == [[lag], [lag]]
 
@@ -378,6 +415,7 @@ def test_health_log_directories_and_features(cli, own_topic):
     wait_until(lambda: cli.run("cluster", "health").returncode == 0, "the cluster to be healthy")
     health = cli.json("cluster", "health")
     assert health["healthy"] and health["problems"] == [] and health["partitions"] >= 3
+    assert health["controller"] == cli.json("cluster", "info")["controller"]
     (one,) = cli.json("logdir", "describe", own_topic)
     assert [log["partition"] for log in one["partitions"]] == [0, 1, 2] and "error" not in one
     assert own_topic in cli("logdirs", "describe", "-p") and "in service" in cli("logdirs", "ls")
@@ -457,7 +495,7 @@ def test_profiles(tmp_path):
     def profile(*arguments):
         return cli("profile", *arguments, brokers=False)
 
-    assert profile("list") == "NAME  BROKERS  ADMIN  FORMAT\n"
+    assert profile("list") == "NAME  BROKERS  FORMAT  ADMIN\n"
     one, two = (f"127.0.0.1:{free_port()}" for _ in range(2))
     profile("set", "one", f"brokers={one}")
     profile("set", "two", f"brokers={two}", "format=json")
@@ -472,7 +510,10 @@ def test_profiles(tmp_path):
     assert "brokers, admin and format" in cli.refusal("profile", "set", "one", "colour=red", brokers=False)
     admin = f"127.0.0.1:{free_port()}"
     profile("set", "two", f"admin={admin}")
-    assert admin in profile("list") and f"admin endpoint at {admin}" in cli.refusal("tier", "status", brokers=False)
+    said = cli.refusal("tier", "status", brokers=False)
+    assert admin in profile("list") and f"admin endpoint at {admin}" in said
+    assert f"admin endpoint {admin}, of profile two" in said
+    assert "of profile" not in cli.refusal("tier", "status", "--admin", admin, brokers=False)
     profile("delete", "two")
     assert "two" not in profile("list")
     (tmp_path / "forebay/profiles.toml").write_text("current = 1\n")

@@ -3,11 +3,13 @@
 //! Everything blocks: a command takes one step after the other.
 
 mod connection;
+mod failure;
 mod offsets;
 mod refusal;
 mod route;
 
 pub(crate) use connection::{CLIENT_ID, Connection};
+pub(crate) use failure::Failure;
 pub(crate) use offsets::{EARLIEST, LATEST, Offsets, Place, read_committed};
 pub(crate) use refusal::{Refusal, check, patiently, while_it_passes};
 pub(crate) use route::{Cluster, Coordinates};

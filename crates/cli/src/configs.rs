@@ -2,9 +2,12 @@
 //!
 //! Changes of one resource are made together or not made.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
 use serde::Serialize;
 use wire::messages::describe_configs_request::DescribeConfigsResource;
+use wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
 use wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
 
@@ -44,28 +47,45 @@ pub(crate) fn settings(
     name: &str,
     keys: Option<&[String]>,
 ) -> anyhow::Result<Vec<Setting>> {
-    let keys = keys.map(|keys| keys.iter().map(|key| text(key)).collect());
-    let wanted = DescribeConfigsResource::default()
-        .with_resource_type(resource as i8)
-        .with_resource_name(text(name))
-        .with_configuration_keys(keys);
-    let request = DescribeConfigsRequest::default().with_resources(vec![wanted]);
-    let results = broker.ask_newest(&request)?.results;
-    let result = results.into_iter().next().context("an empty answer")?;
-    check(result.error_code, result.error_message.as_ref())
-        .with_context(|| format!("settings of {name:?}"))?;
-    let mut settings: Vec<_> = result
-        .configs
-        .into_iter()
-        .map(|config| Setting {
-            name: config.name.to_string(),
-            value: config.value.map(|value| value.to_string()),
-            source: source(config.config_source),
-            read_only: config.read_only,
-        })
-        .collect();
+    let mut answers = of_each(broker, resource, &[name], keys)?;
+    let answer = answers.remove(name).context("an empty answer")?;
+    answer.with_context(|| format!("settings of {name:?}"))
+}
+
+/// Returns the settings of each of several topics or brokers that the broker answers for.
+pub(crate) fn of_each(
+    broker: &mut Connection,
+    resource: Resource,
+    names: &[&str],
+    keys: Option<&[String]>,
+) -> anyhow::Result<BTreeMap<String, Result<Vec<Setting>, Refusal>>> {
+    let keys: Option<Vec<_>> = keys.map(|keys| keys.iter().map(|key| text(key)).collect());
+    let wanted = names.iter().map(|name| {
+        DescribeConfigsResource::default()
+            .with_resource_type(resource as i8)
+            .with_resource_name(text(name))
+            .with_configuration_keys(keys.clone())
+    });
+    let request = DescribeConfigsRequest::default().with_resources(wanted.collect());
+    let results = broker.ask_newest(&request)?.results.into_iter();
+    let answers = results.map(|result| {
+        let checked = check(result.error_code, result.error_message.as_ref());
+        let settings = checked.map(|()| sorted(result.configs));
+        (result.resource_name.to_string(), settings)
+    });
+    Ok(answers.collect())
+}
+
+fn sorted(configs: Vec<DescribeConfigsResourceResult>) -> Vec<Setting> {
+    let settings = configs.into_iter().map(|config| Setting {
+        name: config.name.to_string(),
+        value: config.value.map(|value| value.to_string()),
+        source: source(config.config_source),
+        read_only: config.read_only,
+    });
+    let mut settings: Vec<_> = settings.collect();
     settings.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(settings)
+    settings
 }
 
 /// Returns where a value comes from.

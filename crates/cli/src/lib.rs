@@ -6,7 +6,8 @@
 //! which batches, compresses and takes part in groups (docs/adr/0018).
 //!
 //! Invariant: standard output has the answer alone, as text or as JSON; all other messages go to
-//! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage.
+//! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage, 130 ended by a
+//! second signal.
 //!
 //! Not here: running a broker, its configuration file, tiers, measuring
 //! (`forebay serve|config|tier|bench`); TLS and SASL.
@@ -15,6 +16,7 @@ mod ask;
 mod client_metrics;
 mod cluster;
 mod configs;
+mod confirm;
 mod feature;
 mod group;
 mod logdir;

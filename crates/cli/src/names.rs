@@ -1,8 +1,8 @@
 //! Names on a command line: whole names, or patterns that select among the names there are.
 //!
 //! `cars*` has any characters in place of a star, `/cars-[0-9]+/` is a regular expression. Both
-//! have to match a whole name. A name in the form of a pattern that exists is that name: group ids
-//! may have stars.
+//! have to match a whole name. Group ids may have stars: a pattern also selects the name that is
+//! written like it.
 //!
 //! Invariant: a selection has each name once, in the order of the command line.
 
@@ -49,6 +49,11 @@ fn whole(expression: &str) -> Result<Regex, regex::Error> {
 }
 
 impl Name {
+    /// Returns true if this is no pattern, and the name.
+    pub(crate) fn is_exactly(&self, name: &str) -> bool {
+        self.pattern.is_none() && self.text == name
+    }
+
     /// Returns true for the name itself and for names that match the pattern.
     pub(crate) fn matches(&self, name: &str) -> bool {
         let is_match = |pattern: &Regex| pattern.is_match(name);
@@ -86,8 +91,9 @@ impl Selection {
         let mut seen = BTreeSet::new();
         for argument in arguments {
             let found = match &argument.pattern {
-                Some(pattern) if !known.contains(&argument.text) => {
-                    let found = known.iter().filter(|name| pattern.is_match(name));
+                Some(_) => {
+                    // The name that is written like the pattern may not match it: `/a/`.
+                    let found = known.iter().filter(|name| argument.matches(name));
                     let found: Vec<_> = found.collect();
                     if found.is_empty() {
                         selection.unmatched.push(argument.text.clone());
@@ -95,7 +101,7 @@ impl Selection {
                     selection.by_pattern = true;
                     found
                 }
-                _ => vec![&argument.text],
+                None => vec![&argument.text],
             };
             let new = found.into_iter().filter(|name| seen.insert(*name));
             selection.names.extend(new.cloned());
@@ -118,7 +124,7 @@ mod tests {
 
     fn select(arguments: &[&str]) -> Selection {
         let there = [
-            "cars", "cars-1", "cars-12", "trucks", "my.cars", "a*b", "aXb",
+            "cars", "cars-1", "cars-12", "trucks", "my.cars", "a*b", "aXb", "/x/", "x",
         ];
         let arguments: Vec<Name> = arguments.iter().map(|one| one.parse().unwrap()).collect();
         Selection::of(&arguments, || Ok(there.map(str::to_owned).to_vec())).unwrap()
@@ -163,10 +169,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_a_star_that_exists_is_that_name() {
+    fn a_name_that_is_written_like_a_pattern_is_selected_with_those_that_match() {
         let selection = select(&["a*b"]);
-        assert_eq!(selection.names, ["a*b"]);
-        assert!(!selection.by_pattern);
+        assert_eq!(selection.names, ["a*b", "aXb"]);
+        assert!(selection.by_pattern);
+        let selection = select(&["/x/"]);
+        assert_eq!(selection.names, ["/x/", "x"]);
+        assert!(selection.by_pattern);
     }
 
     #[test]

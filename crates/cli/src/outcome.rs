@@ -2,11 +2,11 @@
 //!
 //! Invariant: the exit code is a failure if one of them failed.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
-use crate::ask::Refusal;
 use crate::show::{self, Format, Table};
 
 /// The outcome for one thing.
@@ -22,8 +22,8 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// Makes an outcome; `done` is the text that is shown for a success.
-    pub(crate) fn of(name: &str, result: Result<(), Refusal>, done: &str) -> Self {
-        let error = result.err().map(|refusal| refusal.to_string());
+    pub(crate) fn of(name: &str, result: Result<(), impl Display>, done: &str) -> Self {
+        let error = result.err().map(|error| error.to_string());
         Self {
             name: name.to_owned(),
             done: error.is_none(),

@@ -90,20 +90,26 @@ impl Position {
             _ => BTreeMap::new(),
         };
         let found = bounds.iter().map(|(place, bounds)| {
-            let offset = match self {
-                Self::Start => bounds.start,
-                Self::End => bounds.end,
-                Self::Offset(offset) => offset,
-                Self::Last(count) => bounds.end.saturating_sub(count),
-                // No record is as recent: the position is after the last one.
-                Self::At(_) => match by_time.get(place) {
-                    Some(&offset) if offset >= 0 => offset,
-                    _ => bounds.end,
-                },
-            };
-            (place.clone(), bounds.clip(offset))
+            let by_time = by_time.get(place).copied();
+            // No record is as recent: the position is after the last one.
+            let offset = self.within(*bounds, by_time).unwrap_or(bounds.end);
+            (place.clone(), offset)
         });
         Ok(found.collect())
+    }
+
+    /// Returns the offset within the bounds of one partition, in which the broker found `by_time`.
+    ///
+    /// Returns `None` if no record is as recent as the time.
+    pub(crate) fn within(self, bounds: Bounds, by_time: Option<i64>) -> Option<i64> {
+        let offset = match self {
+            Self::Start => bounds.start,
+            Self::End => bounds.end,
+            Self::Offset(offset) => offset,
+            Self::Last(count) => bounds.end.saturating_sub(count),
+            Self::At(_) => by_time.filter(|&offset| offset >= 0)?,
+        };
+        Some(bounds.clip(offset))
     }
 }
 

@@ -12,7 +12,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 
 use crate::property::Property;
-use crate::show::{Format, Table, or_dash};
+use crate::show::{Format, Table, or_dash, say};
 pub(crate) use file::Profile;
 use file::Profiles;
 
@@ -99,7 +99,8 @@ impl ProfileArgs {
         });
         let shown: Vec<_> = shown.collect();
         self.format.show(&shown, || {
-            let mut table = Table::headed(&["NAME", "BROKERS", "ADMIN", "FORMAT"]);
+            // New columns come last: scripts count them.
+            let mut table = Table::headed(&["NAME", "BROKERS", "FORMAT", "ADMIN"]);
             for Shown {
                 name,
                 in_use,
@@ -114,8 +115,8 @@ impl ProfileArgs {
                 table.row([
                     format!("{name}{star}"),
                     or_dash(profile.brokers.as_ref()),
-                    or_dash(profile.admin.as_ref()),
                     or_dash(format),
+                    or_dash(profile.admin.as_ref()),
                 ]);
             }
             table.render()
@@ -143,19 +144,31 @@ fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Res
 
 /// Returns the profile with this name, otherwise the one in use, otherwise an empty one.
 pub(crate) fn selected(name: Option<&str>) -> anyhow::Result<Profile> {
+    Ok(found(name)?.map(|(_, profile)| profile).unwrap_or_default())
+}
+
+/// Returns the profile with this name, otherwise the one in use, with its name.
+fn found(name: Option<&str>) -> anyhow::Result<Option<(String, Profile)>> {
     let profiles = Profiles::read()?;
-    match name.or(profiles.current.as_deref()) {
-        None => Ok(Profile::default()),
-        Some(name) => profiles
-            .named(name)
-            .cloned()
-            .context("forebay profile list shows those there are"),
-    }
+    let Some(name) = name.or(profiles.current.as_deref()) else {
+        return Ok(None);
+    };
+    let profile = profiles.named(name).cloned();
+    let profile = profile.context("forebay profile list shows those there are")?;
+    Ok(Some((name.to_owned(), profile)))
 }
 
 /// Returns the admin endpoint in the profile with this name, otherwise in the one in use.
+///
+/// It tells the endpoint on standard error: the user did not name it on the command line.
 pub fn admin_address(profile: Option<&str>) -> anyhow::Result<Option<String>> {
-    Ok(selected(profile)?.admin)
+    let Some((name, Profile { admin, .. })) = found(profile)? else {
+        return Ok(None);
+    };
+    if let Some(admin) = &admin {
+        say(&format!("admin endpoint {admin}, of profile {name}"));
+    }
+    Ok(admin)
 }
 
 #[cfg(test)]

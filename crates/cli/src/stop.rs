@@ -1,13 +1,17 @@
 //! Ctrl-C and SIGTERM end a command that reads or watches without end.
 //!
-//! The command checks [`Stop`], or waits for it, and ends cleanly.
+//! The command checks [`Stop`], or waits for it, and ends cleanly. A second signal ends it at once,
+//! also while it waits for a broker.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{process, thread};
 
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
+
+/// The exit code after a second signal, as a shell reports SIGINT.
+const INTERRUPTED: i32 = 130;
 
 /// Set once a signal asks the command to end.
 #[derive(Clone, Default, Debug)]
@@ -36,13 +40,15 @@ impl Stop {
         };
         let seen = stop.clone();
         thread::spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    _ = interrupted.recv() => {}
-                    _ = terminated.recv() => {}
-                }
-            });
-            seen.set();
+            let next = || {
+                runtime.block_on(async {
+                    tokio::select! {
+                        _ = interrupted.recv() => {}
+                        _ = terminated.recv() => {}
+                    }
+                });
+            };
+            obey(&seen, next, || process::exit(INTERRUPTED));
         });
         Ok(stop)
     }
@@ -71,8 +77,18 @@ impl Stop {
     }
 }
 
+/// Sets `stop` at the first signal, and ends the command at the second.
+fn obey(stop: &Stop, mut next: impl FnMut(), end: impl FnOnce()) {
+    next();
+    stop.set();
+    next();
+    end();
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -85,5 +101,17 @@ mod tests {
         stop.set();
         assert!(waiting.join().unwrap());
         assert!(stop.is_set() && stop.wait(Duration::from_hours(1)));
+    }
+
+    #[test]
+    fn the_first_signal_asks_and_the_second_ends() {
+        let (stop, signals, ended) = (Stop::default(), Cell::new(0), Cell::new(false));
+        let next = || {
+            assert_eq!(stop.is_set(), signals.get() > 0);
+            signals.set(signals.get() + 1);
+        };
+        obey(&stop, next, || ended.set(true));
+        assert!(stop.is_set() && ended.get());
+        assert_eq!(signals.get(), 2);
     }
 }

@@ -4,9 +4,10 @@
 //! terminal. Elsewhere answers follow each other, in JSON one a line, and the watch ends with their
 //! reader.
 //!
-//! Invariant: the first look has to succeed. A later one that fails is reported on standard error,
-//! and the next one begins with a new connection.
+//! Invariants: the first look has to succeed. A later one that fails is reported on standard error,
+//! and the next one begins with a new connection. The exit code is that of the last look.
 
+use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -37,23 +38,27 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Looks and shows what `look` returns, once or for as long as asked; returns the last answer.
+    /// Looks and shows what `look` returns, once or for as long as asked.
+    ///
+    /// Returns a failure if the last look failed, or if `is_good` refuses its answer.
     pub(crate) fn run<T: Serialize>(
         &self,
         target: &Chosen,
         mut look: impl FnMut(&mut Cluster) -> anyhow::Result<T>,
         text: impl Fn(&T) -> String,
-    ) -> anyhow::Result<T> {
+        is_good: impl Fn(&T) -> bool,
+    ) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let mut last = look(&mut cluster)?;
+        let first = look(&mut cluster)?;
+        let mut good = is_good(&first);
         if !self.watch {
-            target.format.show(&last, || text(&last))?;
-            return Ok(last);
+            target.format.show(&first, || text(&first))?;
+            return Ok(code(good));
         }
         let stop = Stop::on_signal()?;
         let mut connected = Some(cluster);
         let mut looks = 1_u64;
-        let mut is_read = show_one(target.format, &last, &text)?;
+        let mut is_read = show_one(target.format, &first, &text)?;
         while is_read && self.times.is_none_or(|times| looks < times) {
             if stop.wait(Duration::from_secs(self.every)) {
                 break;
@@ -61,16 +66,25 @@ impl Watch {
             looks = looks.saturating_add(1);
             match again(target, &mut connected, &mut look) {
                 Ok(answer) => {
-                    last = answer;
-                    is_read = show_one(target.format, &last, &text)?;
+                    good = is_good(&answer);
+                    is_read = show_one(target.format, &answer, &text)?;
                 }
                 Err(error) => {
+                    good = false;
                     connected = None;
                     say(&format!("{error:#}"));
                 }
             }
         }
-        Ok(last)
+        Ok(code(good))
+    }
+}
+
+fn code(good: bool) -> ExitCode {
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

@@ -27,6 +27,8 @@ pub(crate) struct Connection {
     address: String,
     versions: HashMap<i16, (i16, i16)>,
     correlation_id: i32,
+    /// Set by a failed exchange: what would be read next may belong to another request.
+    is_lost: bool,
 }
 
 impl Connection {
@@ -43,6 +45,7 @@ impl Connection {
             address: address.to_owned(),
             versions: HashMap::new(),
             correlation_id: 0,
+            is_lost: false,
         };
         // Every broker that has this request has version 0 of it.
         let answer = connection.ask(0, &ApiVersionsRequest::default())?;
@@ -57,6 +60,11 @@ impl Connection {
     /// Returns the address of the broker, as given to `open`.
     pub(crate) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// Returns true if an exchange failed, so that another connection is needed.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// Asks the broker for its versions and features.
@@ -107,8 +115,9 @@ impl Connection {
         version: i16,
         request: &R,
     ) -> anyhow::Result<R::Response> {
-        self.exchange(version, request)
-            .with_context(|| format!("broker {}, request of type {}", self.address, R::KEY))
+        let answer = self.exchange(version, request);
+        self.is_lost |= answer.is_err();
+        answer.with_context(|| format!("broker {}, request of type {}", self.address, R::KEY))
     }
 
     fn exchange<R: Request>(&mut self, version: i16, request: &R) -> anyhow::Result<R::Response> {

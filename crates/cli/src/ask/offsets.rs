@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopic};
 use wire::messages::metadata_response::MetadataResponseTopic;
-use wire::messages::{ListOffsetsRequest, TopicName};
+use wire::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 use wire::types::ErrorCode;
 
-use super::refusal::{Refusal, check};
-use super::{Cluster, text};
+use super::refusal::check;
+use super::{Cluster, Failure, text};
 
 /// The timestamp that asks for the log start offset.
 pub(crate) const EARLIEST: i64 = -2;
@@ -20,8 +20,8 @@ pub(crate) const LATEST: i64 = -1;
 
 /// A partition: its topic and its index.
 pub(crate) type Place = (String, i32);
-/// The offset of each partition, or the error.
-pub(crate) type Offsets = BTreeMap<Place, Result<i64, Refusal>>;
+/// The offset of each partition, or why it is not known.
+pub(crate) type Offsets = BTreeMap<Place, Result<i64, Failure>>;
 
 /// Returns the isolation level as the protocol writes it.
 pub(crate) const fn read_committed(yes: bool) -> i8 {
@@ -32,13 +32,14 @@ impl Cluster {
     /// Returns the offset at `time`, or at [`EARLIEST`] or [`LATEST`], of every partition of these
     /// topics.
     ///
-    /// The offset is -1 if no record is at or after `time`.
+    /// The offset is -1 if no record is at or after `time`. Each partition that was asked for is in
+    /// the answer; a leader that cannot be asked is the error of its partitions.
     pub(crate) fn offsets(
         &mut self,
         topics: &[MetadataResponseTopic],
         time: i64,
         isolation: i8,
-    ) -> anyhow::Result<Offsets> {
+    ) -> Offsets {
         let mut found = Offsets::new();
         let mut by_leader: BTreeMap<i32, BTreeMap<String, Vec<i32>>> = BTreeMap::new();
         for topic in topics {
@@ -56,32 +57,53 @@ impl Cluster {
         }
         for (leader, topics) in by_leader {
             let request = question(&topics, time, isolation);
-            let answer = self.broker(leader)?.ask_newest(&request)?;
-            for topic in &answer.topics {
-                for partition in &topic.partitions {
-                    let place = (topic.name.0.to_string(), partition.partition_index);
-                    let offset = check(partition.error_code, None).map(|()| partition.offset);
-                    found.insert(place, offset);
-                }
-            }
+            let broker = self.broker(leader);
+            let answer = broker.and_then(|broker| broker.ask_newest(&request));
+            found.extend(answered(&topics, answer));
         }
-        Ok(found)
+        found
     }
 
-    /// Does the same as [`Self::offsets`], but fails if a partition has no answer.
+    /// Does the same as [`Self::offsets`], but fails if a partition has no offset.
     pub(crate) fn offsets_of_all(
         &mut self,
         topics: &[MetadataResponseTopic],
         time: i64,
         isolation: i8,
     ) -> anyhow::Result<BTreeMap<Place, i64>> {
-        let found = self.offsets(topics, time, isolation)?;
-        let told = found.into_iter().map(|(place, offset)| {
+        let told = self.offsets(topics, time, isolation).into_iter();
+        let told = told.map(|(place, offset)| {
+            let offset = offset.map_err(anyhow::Error::from);
             let offset = offset.with_context(|| format!("partition {}-{}", place.0, place.1))?;
             Ok((place, offset))
         });
         told.collect()
     }
+}
+
+/// Returns what a leader answered for each of its partitions, or why it did not.
+fn answered(
+    asked: &BTreeMap<String, Vec<i32>>,
+    answer: anyhow::Result<ListOffsetsResponse>,
+) -> Offsets {
+    let silence = match &answer {
+        Ok(_) => Failure::LeftOut,
+        Err(error) => Failure::NotAsked(format!("{error:#}")),
+    };
+    let mut found = Offsets::new();
+    for (name, partitions) in asked {
+        for &index in partitions {
+            found.insert((name.clone(), index), Err(silence.clone()));
+        }
+    }
+    for topic in answer.into_iter().flat_map(|answer| answer.topics) {
+        for partition in topic.partitions {
+            let place = (topic.name.0.to_string(), partition.partition_index);
+            let offset = check(partition.error_code, None).map(|()| partition.offset);
+            found.insert(place, offset.map_err(Failure::from));
+        }
+    }
+    found
 }
 
 fn question(topics: &BTreeMap<String, Vec<i32>>, time: i64, isolation: i8) -> ListOffsetsRequest {
@@ -100,4 +122,35 @@ fn question(topics: &BTreeMap<String, Vec<i32>>, time: i64, isolation: i8) -> Li
         .with_replica_id((-1).into())
         .with_isolation_level(isolation)
         .with_topics(topics.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::messages::list_offsets_response::{
+        ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+    };
+
+    use super::*;
+
+    #[test]
+    fn each_partition_has_an_answer_of_its_leader_or_an_error() {
+        let asked = BTreeMap::from([("cars".to_owned(), vec![0, 1, 2])]);
+        let offset = |index: i32, error: i16| {
+            ListOffsetsPartitionResponse::default()
+                .with_partition_index(index)
+                .with_error_code(error)
+                .with_offset(7)
+        };
+        let cars = ListOffsetsTopicResponse::default()
+            .with_name(TopicName(text("cars")))
+            .with_partitions(vec![offset(0, 0), offset(1, 6)]);
+        let answer = ListOffsetsResponse::default().with_topics(vec![cars]);
+        let found: Vec<_> = answered(&asked, Ok(answer)).into_values().collect();
+        let moved = Err(ErrorCode::NotLeaderOrFollower.into());
+        assert_eq!(found, [Ok(7), moved, Err(Failure::LeftOut)]);
+
+        let lost = answered(&asked, Err(anyhow::anyhow!("no answer")));
+        let silent = Err(Failure::NotAsked("no answer".into()));
+        assert_eq!(lost.into_values().collect::<Vec<_>>(), vec![silent; 3]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The cluster behind a connection, and the broker for each request.
 //!
-//! Connections are opened when first needed and kept until the command ends.
+//! Connections are opened when first needed and kept until the command ends or an exchange fails.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -72,7 +72,7 @@ impl Cluster {
 
     /// Returns a connection to this broker.
     pub(crate) fn broker(&mut self, id: i32) -> anyhow::Result<&mut Connection> {
-        if !self.open.contains_key(&id) {
+        if self.open.get(&id).is_none_or(Connection::is_lost) {
             if !self.addresses.contains_key(&id) {
                 self.look(Some(&[]), false)?;
             }
@@ -82,11 +82,6 @@ impl Cluster {
             self.open.insert(id, connection);
         }
         self.open.get_mut(&id).context("a connection just opened")
-    }
-
-    /// Closes the connection to this broker, so that the next request opens a new one.
-    pub(crate) fn hang_up(&mut self, id: i32) {
-        self.open.remove(&id);
     }
 
     /// Returns the ids of all brokers.
@@ -120,6 +115,9 @@ impl Cluster {
         let request = MetadataRequest::default()
             .with_topics(topics.map(named))
             .with_allow_auto_topic_creation(create);
+        if self.entrance.is_lost() {
+            self.entrance = Connection::open(self.entrance.address(), self.within)?;
+        }
         let answer = self.entrance.ask_newest(&request)?;
         for broker in &answer.brokers {
             let address = format!("{}:{}", broker.host, broker.port);

@@ -8,46 +8,47 @@ use clap::Args;
 use wire::types::ErrorCode;
 
 use super::subscriptions;
-use crate::ask::{Cluster, Refusal};
+use crate::ask::{Connection, Failure};
 use crate::configs::{Changes, Resource, Setting, settings};
-use crate::names::Name;
+use crate::confirm::Named;
+use crate::names::Selection;
 use crate::outcome::{self, Outcome};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// Names of the subscriptions, or patterns: 'latency*', '/latency-[0-9]+/'.
-    #[arg(required = true)]
-    names: Vec<Name>,
-    /// Deletes what a pattern selects; without it the command only shows that.
-    #[arg(long)]
-    execute: bool,
+    #[command(flatten)]
+    named: Named,
 }
 
 impl Delete {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let selected = subscriptions::some(&mut cluster, &self.names)?;
-        if selected.by_pattern && !self.execute {
+        // The broker that takes the changes also tells what there is.
+        let controller = cluster.controller()?;
+        let names = &self.named.names;
+        let selected = Selection::of(names, || subscriptions::all(controller))?;
+        let selected = selected.complete("subscription")?;
+        if !self.named.confirmed(&selected) {
             let names = &selected.names;
             return outcome::show_planned(target.format, "SUBSCRIPTION", names, "deleted");
         }
-        let mut outcomes = Vec::new();
-        for name in &selected.names {
-            let result = delete(&mut cluster, name)?;
-            outcomes.push(Outcome::of(name, result, "deleted"));
-        }
+        let outcomes = selected.names.iter().map(|name| {
+            let result = delete(controller, name);
+            Outcome::of(name, result, "deleted")
+        });
+        let outcomes: Vec<_> = outcomes.collect();
         outcome::show(target.format, "SUBSCRIPTION", &outcomes)
     }
 }
 
-fn delete(cluster: &mut Cluster, name: &str) -> anyhow::Result<Result<(), Refusal>> {
-    let mut there = settings(cluster.entrance(), Resource::ClientMetrics, name, None)?;
+fn delete(controller: &mut Connection, name: &str) -> Result<(), Failure> {
+    let mut there = settings(controller, Resource::ClientMetrics, name, None)?;
     there.retain(Setting::is_set);
     if there.is_empty() {
-        return Ok(Err(ErrorCode::ResourceNotFound.into()));
+        return Err(ErrorCode::ResourceNotFound.into());
     }
     let keys = there.into_iter().map(|setting| setting.name).collect();
     let changes = Changes::removing(keys);
-    changes.make(cluster.controller()?, Resource::ClientMetrics, name, false)
+    Ok(changes.make(controller, Resource::ClientMetrics, name, false)??)
 }

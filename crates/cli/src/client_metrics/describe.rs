@@ -11,7 +11,7 @@ use wire::text::EscapedText;
 
 use super::subscriptions;
 use crate::configs::{self, Resource, Setting, settings};
-use crate::names::Name;
+use crate::names::{Name, Selection};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
@@ -29,11 +29,13 @@ struct Described {
 impl Describe {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let there = subscriptions::all(&mut cluster)?;
+        let controller = cluster.controller()?;
+        let there = subscriptions::all(controller)?;
         let names = if self.names.is_empty() {
             there.clone()
         } else {
-            subscriptions::some(&mut cluster, &self.names)?.names
+            let selected = Selection::of(&self.names, || Ok(there.clone()))?;
+            selected.complete("subscription")?.names
         };
         let mut described = Vec::new();
         for name in names {
@@ -41,7 +43,7 @@ impl Describe {
             if !there.contains(&name) {
                 bail!("subscription {name} does not exist");
             }
-            let settings = settings(cluster.entrance(), Resource::ClientMetrics, &name, None)?;
+            let settings = settings(controller, Resource::ClientMetrics, &name, None)?;
             described.push(Described { name, settings });
         }
         target.format.show(&described, || {

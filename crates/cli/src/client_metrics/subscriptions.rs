@@ -7,9 +7,8 @@ use std::process::ExitCode;
 use serde::Serialize;
 use wire::messages::ListConfigResourcesRequest;
 
-use crate::ask::{Cluster, check};
+use crate::ask::{Connection, check};
 use crate::configs::Resource;
-use crate::names::{Name, Selection};
 use crate::show::Table;
 use crate::target::Chosen;
 
@@ -19,7 +18,7 @@ struct Listed {
 }
 
 pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
-    let names = all(&mut target.cluster()?)?.into_iter();
+    let names = all(target.cluster()?.controller()?)?.into_iter();
     let listed: Vec<_> = names.map(|name| Listed { name }).collect();
     target.format.show(&listed, || {
         let mut table = Table::headed(&["NAME"]);
@@ -32,8 +31,7 @@ pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
 }
 
 /// Returns the names of all subscriptions, sorted.
-pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<Vec<String>> {
-    let broker = cluster.entrance();
+pub(super) fn all(broker: &mut Connection) -> anyhow::Result<Vec<String>> {
     let version = broker.version::<ListConfigResourcesRequest>()?;
     let request = ListConfigResourcesRequest::default();
     // Version 0 knows no other resources.
@@ -48,9 +46,4 @@ pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<Vec<String>> {
     let mut names: Vec<_> = resources.map(|one| one.resource_name.to_string()).collect();
     names.sort();
     Ok(names)
-}
-
-/// Returns the selected subscriptions; a pattern that matches none is an error.
-pub(super) fn some(cluster: &mut Cluster, arguments: &[Name]) -> anyhow::Result<Selection> {
-    Selection::of(arguments, || all(cluster))?.complete("subscription")
 }

@@ -1,9 +1,12 @@
 //! `forebay cluster health`: what is wrong with a cluster, in one look.
 //!
-//! It asks every broker for its log directories, and one for the metadata. It changes nothing.
+//! It asks every broker for its log directories, and one for the metadata and for the controllers.
+//! It changes nothing.
 //!
-//! Invariant: the exit code is a failure if anything is wrong.
+//! Invariant: the exit code is a failure if anything is wrong. Once the metadata is there, an error
+//! of asking is a problem, and the look goes on.
 
+mod controller;
 mod partitions;
 
 use std::process::ExitCode;
@@ -52,29 +55,33 @@ impl Problem {
 
 impl Health {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
-        let found = self.watch.run(target, look, Found::text)?;
-        Ok(if found.healthy {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::FAILURE
-        })
+        self.watch
+            .run(target, look, Found::text, |found| found.healthy)
     }
 }
 
 fn look(cluster: &mut Cluster) -> anyhow::Result<Found> {
     let metadata = cluster.look(None, false)?;
-    let controller = Some(metadata.controller_id.0).filter(|&id| id >= 0);
     let mut brokers: Vec<_> = metadata.brokers.iter().map(|one| one.node_id.0).collect();
     brokers.sort_unstable();
     let mut problems = Vec::new();
-    if controller.is_none() {
-        problems.push(Problem::at("no controller", "-"));
+    match fenced(cluster) {
+        Ok(fenced) => problems.extend(fenced),
+        Err(error) => {
+            let place = format!("{error:#}");
+            problems.push(Problem::at("fenced brokers are not known", place));
+        }
     }
-    problems.extend(fenced(cluster)?);
     for &id in counted("brokers", &brokers) {
         problems.extend(of_broker(cluster, id));
     }
-    problems.extend(partitions::problems(cluster, &metadata.topics)?);
+    problems.extend(partitions::problems(cluster, &metadata.topics));
+    // The last question to this broker: without a controller it may not be answered in time.
+    let named = Some(metadata.controller_id.0).filter(|&id| id >= 0);
+    let controller = controller::find(cluster, named).unwrap_or_else(|problem| {
+        problems.insert(0, problem);
+        None
+    });
     let topics = metadata.topics.iter();
     let partitions = topics.map(|topic| topic.partitions.len());
     Ok(Found {
@@ -120,8 +127,6 @@ fn of_broker(cluster: &mut Cluster, id: i32) -> Vec<Problem> {
             failed.collect()
         }
         Err(error) => {
-            // With --watch the next look may reach it.
-            cluster.hang_up(id);
             let place = format!("broker {id} ({error:#})");
             vec![Problem::at("broker does not answer", place)]
         }

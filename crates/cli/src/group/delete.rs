@@ -10,37 +10,29 @@ use clap::Args;
 use wire::messages::{DeleteGroupsRequest, GroupId};
 
 use super::selected;
-use crate::ask::{Cluster, Coordinates, Refusal, check, patiently, text};
-use crate::names::Name;
+use crate::ask::{Cluster, Coordinates, Failure, check, patiently, text};
+use crate::confirm::Named;
 use crate::outcome::{self, Outcome};
 use crate::progress::counted;
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
-    /// Names of the groups, or patterns: 'cars*', '/cars-[0-9]+/'.
-    #[arg(required = true)]
-    names: Vec<Name>,
-    /// Deletes what a pattern selects; without it the command only shows that.
-    #[arg(long)]
-    execute: bool,
+    #[command(flatten)]
+    named: Named,
 }
 
 impl Delete {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let selected = selected::some(&mut cluster, &self.names)?;
-        if selected.by_pattern && !self.execute {
+        let selected = selected::some(&mut cluster, &self.named.names)?;
+        if !self.named.confirmed(&selected) {
             return outcome::show_planned(target.format, "GROUP", &selected.names, "deleted");
         }
         let mut outcomes = Vec::new();
         for name in counted("groups", &selected.names) {
-            let result = match delete(&mut cluster, name) {
-                Ok(()) => Ok(()),
-                // An error code of the broker concerns this group only; any other error ends the
-                // command.
-                Err(error) => Err(error.downcast::<Refusal>()?),
-            };
+            // Each group has a coordinator of its own: an error concerns this group only.
+            let result = delete(&mut cluster, name).map_err(Failure::from);
             outcomes.push(Outcome::of(name, result, "deleted"));
         }
         outcome::show(target.format, "GROUP", &outcomes)

@@ -9,9 +9,10 @@ use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 
+use super::behind::{self, Known, Sum};
 use super::members::{self, Group};
 use super::{positions, selected};
-use crate::ask::{Cluster, EARLIEST, LATEST, Offsets, Place};
+use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Place};
 use crate::names::Name;
 use crate::progress::counted;
 use crate::show::{Table, or_dash};
@@ -28,8 +29,12 @@ pub(super) struct Describe {
 struct Described {
     #[serde(flatten)]
     group: Group,
-    /// The sum of the lag over all partitions with a position.
-    lag: i64,
+    /// The sum of the known lags.
+    lag: Option<i64>,
+    /// How many partitions have a position, and a lag that is not known.
+    unknown_partitions: usize,
+    #[serde(skip)]
+    sum: Sum,
     partitions: Vec<Partition>,
 }
 
@@ -43,6 +48,12 @@ struct Partition {
     end_offset: Option<i64>,
     lag: Option<i64>,
     member: Option<String>,
+    /// Why the end is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    /// Whether that is because a broker did not answer.
+    #[serde(skip)]
+    is_silent: bool,
 }
 
 impl Describe {
@@ -55,7 +66,12 @@ impl Describe {
             let texts: Vec<_> = described.iter().map(|one| one.text(&cluster)).collect();
             texts.join("\n")
         })?;
-        Ok(ExitCode::SUCCESS)
+        let mut partitions = described.iter().flat_map(|one| &one.partitions);
+        Ok(if partitions.any(|partition| partition.is_silent) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 }
 
@@ -66,40 +82,33 @@ fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Described> {
     let positions = positions::read(cluster, name)?;
     let assigned = group.members.iter().flat_map(|member| &member.partitions);
     let places: BTreeSet<&Place> = positions.keys().chain(assigned).collect();
-    let names: BTreeSet<_> = places.iter().map(|place| place.0.clone()).collect();
-    let names: Vec<_> = names.into_iter().collect();
-    // A deleted topic may still have positions, but no offsets.
-    let topics = if names.is_empty() {
-        Vec::new()
-    } else {
-        cluster.look(Some(&names), false)?.topics
-    };
-    let starts = cluster.offsets(&topics, EARLIEST, 0)?;
-    let ends = cluster.offsets(&topics, LATEST, 0)?;
-    let found = |offsets: &Offsets, place: &Place| offsets.get(place)?.as_ref().ok().copied();
+    let [starts, ends] = Known::at(cluster, places.iter().copied(), [EARLIEST, LATEST])?;
     let partitions = places.into_iter().map(|place| {
-        let (position, end) = (positions.get(place).copied(), found(&ends, place));
+        let (position, end) = (positions.get(place).copied(), ends.of(place));
         let owner = group.owner(place);
+        let known = end.as_ref().ok().copied();
         Partition {
             topic: place.0.clone(),
             index: place.1,
             position,
-            start_offset: found(&starts, place),
-            end_offset: end,
+            start_offset: starts.of(place).ok(),
+            end_offset: known,
             lag: position
-                .zip(end)
-                .map(|(position, end)| positions::lag(position, end)),
+                .zip(known)
+                .map(|(position, end)| behind::lag(position, end)),
             member: owner.map(|member| member.id.clone()),
+            is_silent: end.as_ref().is_err_and(Failure::is_silence),
+            error: end.err().map(|failure| failure.to_string()),
         }
     });
     let partitions: Vec<_> = partitions.collect();
-    let lag = partitions
-        .iter()
-        .filter_map(|partition| partition.lag)
-        .fold(0, i64::saturating_add);
+    let with_position = partitions.iter().filter(|one| one.position.is_some());
+    let sum = Sum::of(with_position.map(|partition| partition.lag));
     Ok(Described {
         group,
-        lag,
+        lag: sum.lag(),
+        unknown_partitions: sum.unknown,
+        sum,
         partitions,
     })
 }
@@ -117,7 +126,7 @@ impl Described {
         fact("ASSIGNOR", or_dash(assignor));
         fact("COORDINATOR", format!("{} ({address})", group.coordinator));
         fact("MEMBERS", group.members.len().to_string());
-        fact("TOTAL-LAG", self.lag.to_string());
+        fact("TOTAL-LAG", self.sum.to_string());
         let mut table = Table::headed(&[
             "TOPIC",
             "PARTITION",
@@ -136,7 +145,11 @@ impl Described {
                 one.index.to_string(),
                 or_dash(one.position),
                 or_dash(one.start_offset),
-                or_dash(one.end_offset),
+                or_dash(
+                    one.end_offset
+                        .map(|end| end.to_string())
+                        .or(one.error.clone()),
+                ),
                 or_dash(one.lag),
                 or_dash(one.member.as_ref()),
                 or_dash(owner.map(|member| &member.client)),

@@ -1,7 +1,7 @@
 //! `forebay group lag`: how far groups are behind, the one with the largest lag first.
 //!
 //! It reads positions and ends of partitions, and changes nothing. A partition without a position
-//! has no lag.
+//! has no lag. What is not known has a dash, and an error below.
 
 mod measure;
 
@@ -36,16 +36,25 @@ impl Lag {
             target,
             |cluster| measure::all(cluster, &self.names, &self.topics),
             |groups| self.text(groups),
-        )?;
-        Ok(ExitCode::SUCCESS)
+            |groups| groups.iter().all(GroupLag::is_complete),
+        )
     }
 
     fn text(&self, groups: &[GroupLag]) -> String {
-        if self.partitions {
+        let lags = if self.partitions {
             by_partition(groups)
         } else {
             by_topic(groups)
+        };
+        let errors: Vec<_> = groups.iter().flat_map(GroupLag::errors).collect();
+        if errors.is_empty() {
+            return lags;
         }
+        let mut table = Table::headed(&["WHERE", "ERROR"]);
+        for (place, error) in errors {
+            table.row([place, error]);
+        }
+        format!("{lags}\n{}", table.render())
     }
 }
 
@@ -59,25 +68,28 @@ fn by_topic(groups: &[GroupLag]) -> String {
         "LAG",
         "LARGEST",
     ]);
+    let dash = || "-".to_owned();
     for group in groups {
-        let head = || [&group.name, &group.state].map(Clone::clone);
+        let head = || {
+            let members = or_dash(group.members);
+            [group.name.clone(), or_dash(group.state.as_ref()), members]
+        };
         let topics = group.by_topic();
-        for (topic, sum) in &topics {
-            let [name, state] = head();
+        for (topic, of_topic) in &topics {
+            let [name, state, members] = head();
+            let largest = of_topic.largest;
             table.row([
                 name,
                 state,
-                group.members.to_string(),
+                members,
                 (*topic).to_owned(),
-                sum.partitions.to_string(),
-                or_dash(sum.lag),
-                or_dash(sum.largest.map(|(index, lag)| format!("{lag} in {index}"))),
+                of_topic.partitions.to_string(),
+                of_topic.sum.to_string(),
+                or_dash(largest.map(|(index, lag)| format!("{lag} in {index}"))),
             ]);
         }
         if topics.is_empty() {
-            let [name, state] = head();
-            let dash = || "-".to_owned();
-            let members = group.members.to_string();
+            let [name, state, members] = head();
             table.row([name, state, members, dash(), dash(), dash(), dash()]);
         }
     }
@@ -98,7 +110,7 @@ fn by_partition(groups: &[GroupLag]) -> String {
         for one in &group.partitions {
             table.row([
                 group.name.clone(),
-                group.state.clone(),
+                or_dash(group.state.as_ref()),
                 one.topic.clone(),
                 one.index.to_string(),
                 one.position.to_string(),

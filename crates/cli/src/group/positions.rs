@@ -13,19 +13,15 @@ use wire::messages::offset_delete_request::{
 };
 use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use wire::messages::{
-    GroupId, OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, TopicName,
+    GroupId, OffsetCommitRequest, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
+    TopicName,
 };
 
-use crate::ask::{Cluster, Coordinates, Place, Refusal, check, patiently, text};
+use crate::ask::{Cluster, Coordinates, Failure, Place, check, patiently, text};
 
 /// Last version that names topics by name.
 const FETCH_BY_NAME: i16 = 9;
 const COMMIT_BY_NAME: i16 = 9;
-
-/// Returns how many offsets are behind a position.
-pub(super) fn lag(position: i64, end: i64) -> i64 {
-    end.saturating_sub(position).max(0)
-}
 
 /// Returns all positions of a group.
 pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMap<Place, i64>> {
@@ -114,12 +110,12 @@ pub(super) fn store(
     })
 }
 
-/// Deletes positions; returns what became of each.
+/// Deletes positions; returns what became of each, also of those that the answer leaves out.
 pub(super) fn delete(
     cluster: &mut Cluster,
     group: &str,
     places: &BTreeSet<Place>,
-) -> anyhow::Result<BTreeMap<Place, Result<(), Refusal>>> {
+) -> anyhow::Result<BTreeMap<Place, Result<(), Failure>>> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, partition) in places {
         let partition = OffsetDeleteRequestPartition::default().with_partition_index(*partition);
@@ -142,12 +138,45 @@ pub(super) fn delete(
         Ok(answer)
     });
     let answer = answer.with_context(|| format!("positions of group {group}"))?;
-    let mut deleted = BTreeMap::new();
+    Ok(deleted(places, answer))
+}
+
+fn deleted(
+    places: &BTreeSet<Place>,
+    answer: OffsetDeleteResponse,
+) -> BTreeMap<Place, Result<(), Failure>> {
+    let left_out = places
+        .iter()
+        .map(|place| (place.clone(), Err(Failure::LeftOut)));
+    let mut deleted: BTreeMap<_, _> = left_out.collect();
     for topic in answer.topics {
         for one in topic.partitions {
             let place = (topic.name.0.to_string(), one.partition_index);
-            deleted.insert(place, check(one.error_code, None));
+            let result = check(one.error_code, None);
+            deleted.insert(place, result.map_err(Failure::from));
         }
     }
-    Ok(deleted)
+    deleted
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::messages::offset_delete_response::{
+        OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_position_that_the_answer_leaves_out_was_not_deleted() {
+        let place = |partition| ("cars".to_owned(), partition);
+        let gone = OffsetDeleteResponsePartition::default().with_partition_index(0);
+        let cars = OffsetDeleteResponseTopic::default()
+            .with_name(TopicName(text("cars")))
+            .with_partitions(vec![gone]);
+        let answer = OffsetDeleteResponse::default().with_topics(vec![cars]);
+        let deleted = deleted(&[place(0), place(1)].into(), answer);
+        let expected = [(place(0), Ok(())), (place(1), Err(Failure::LeftOut))];
+        assert_eq!(deleted, expected.into());
+    }
 }

@@ -13,6 +13,8 @@ use crate::terminal;
 const BETWEEN: &str = "  ";
 /// A column that is made narrower keeps at least this width.
 const COLUMN_MIN: usize = 8;
+/// A cell gets at most this many blanks: a cell that is longer by more makes no row longer.
+const PADDING_MAX: usize = 4096;
 /// A cell is divided behind one of these, if there is one in the second half of the line.
 const SEPARATORS: &[char] = &[' ', ',', '.', '-', '_', '/', ':', '='];
 
@@ -64,7 +66,8 @@ impl Table {
             for line in 0..lines {
                 let cells = cells.iter().zip(&widths).map(|(pieces, &width)| {
                     let piece = pieces.get(line).map_or("", String::as_str);
-                    format!("{piece:width$}")
+                    let missing = width.saturating_sub(piece.chars().count());
+                    format!("{piece}{}", " ".repeat(missing.min(PADDING_MAX)))
                 });
                 let cells: Vec<_> = cells.collect();
                 text.push_str(cells.join(BETWEEN).trim_end());
@@ -152,6 +155,19 @@ mod tests {
                       policy  compact,\n        delete,and-\n        more\n\
                       x       0123456789ab\n        cdefghi\n";
         assert_eq!(table.fitted(Some(20)), narrow);
+    }
+
+    #[test]
+    fn a_cell_of_any_length_is_shown_and_makes_other_rows_little_longer() {
+        let mut table = Table::headed(&["KEY", "VALUE"]);
+        table.row(["k".repeat(70_000), "x".into()]);
+        let text = table.fitted(None);
+        let lengths: Vec<_> = text.lines().map(str::len).collect();
+        let between = BETWEEN.len();
+        assert_eq!(
+            lengths,
+            [3 + PADDING_MAX + between + 5, 70_000 + between + 1]
+        );
     }
 
     proptest! {

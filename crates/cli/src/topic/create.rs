@@ -9,7 +9,7 @@ use wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig
 use wire::messages::{CreateTopicsRequest, TopicName};
 use wire::types::ErrorCode;
 
-use crate::ask::{check, text};
+use crate::ask::{Refusal, check, text};
 use crate::outcome::{self, Outcome};
 use crate::property::Property;
 use crate::target::Chosen;
@@ -69,7 +69,7 @@ impl Create {
                 Err(refusal)
                     if self.if_not_exists && refusal.error == ErrorCode::TopicAlreadyExists =>
                 {
-                    Outcome::of(name, Ok(()), "there already")
+                    Outcome::of(name, Ok::<(), Refusal>(()), "there already")
                 }
                 _ if self.dry_run => Outcome::of(name, result, "would be created"),
                 _ => Outcome::of(name, result, "created"),

@@ -12,7 +12,7 @@ use serde::Serialize;
 use wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
 use super::selected;
-use crate::ask::{Cluster, EARLIEST, LATEST, Offsets};
+use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets};
 use crate::configs::{self, Resource, Setting, settings};
 use crate::names::Name;
 use crate::progress::counted;
@@ -58,8 +58,8 @@ impl Describe {
         let mut cluster = target.cluster()?;
         let names = selected::some(&mut cluster, &self.names)?.names;
         let topics = cluster.topics(&names)?;
-        let starts = cluster.offsets(&topics, EARLIEST, 0)?;
-        let ends = cluster.offsets(&topics, LATEST, 0)?;
+        let starts = cluster.offsets(&topics, EARLIEST, 0);
+        let ends = cluster.offsets(&topics, LATEST, 0);
         let described = counted("topics", &topics)
             .map(|topic| self.describe(&mut cluster, topic, &starts, &ends))
             .collect::<anyhow::Result<Vec<_>>>()?;
@@ -67,7 +67,14 @@ impl Describe {
             let texts: Vec<_> = described.iter().map(Described::text).collect();
             texts.join("\n")
         })?;
-        Ok(ExitCode::SUCCESS)
+        // A partition without a leader is described; a broker that is silent leaves offsets out.
+        let mut offsets = starts.values().chain(ends.values());
+        let is_silent = |one: &Result<i64, Failure>| one.as_ref().is_err_and(Failure::is_silence);
+        Ok(if offsets.any(is_silent) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 
     fn describe(

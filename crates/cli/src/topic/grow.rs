@@ -2,11 +2,10 @@
 //!
 //! The brokers choose the replicas.
 
-use anyhow::Context as _;
 use wire::messages::create_partitions_request::CreatePartitionsTopic;
 use wire::messages::{CreatePartitionsRequest, TopicName};
 
-use crate::ask::{Cluster, Refusal, check, text};
+use crate::ask::{Cluster, Failure, check, text};
 
 /// Asks for partitions up to `count` of them.
 pub(super) fn to(
@@ -14,7 +13,7 @@ pub(super) fn to(
     name: &str,
     count: i32,
     dry_run: bool,
-) -> anyhow::Result<Result<(), Refusal>> {
+) -> Result<(), Failure> {
     let topic = CreatePartitionsTopic::default()
         .with_name(TopicName(text(name)))
         .with_count(count)
@@ -24,6 +23,6 @@ pub(super) fn to(
         .with_timeout_ms(cluster.within_ms())
         .with_validate_only(dry_run);
     let results = cluster.controller()?.ask_newest(&request)?.results;
-    let result = results.first().context("an empty answer")?;
-    Ok(check(result.error_code, result.error_message.as_ref()))
+    let result = results.first().ok_or(Failure::LeftOut)?;
+    Ok(check(result.error_code, result.error_message.as_ref())?)
 }

@@ -1,6 +1,7 @@
 //! The topics that names and patterns on a command line select.
 //!
-//! A pattern selects no internal topics: these have to be named.
+//! A pattern selects no internal topics, and none whose name begins with `_`, which is how other
+//! programs mark theirs (`__remote_log_metadata`, `_schemas`): these have to be named.
 
 use crate::ask::Cluster;
 use crate::names::{Name, Selection};
@@ -10,9 +11,8 @@ pub(super) fn any(cluster: &mut Cluster, arguments: &[Name]) -> anyhow::Result<S
     Selection::of(arguments, || {
         let topics = cluster.look(None, false)?.topics;
         let topics = topics.into_iter().filter(|topic| !topic.is_internal);
-        let mut names: Vec<_> = topics
-            .filter_map(|topic| Some(topic.name?.0.to_string()))
-            .collect();
+        let names = topics.filter_map(|topic| Some(topic.name?.0.to_string()));
+        let mut names: Vec<_> = names.filter(|name| !name.starts_with('_')).collect();
         names.sort();
         Ok(names)
     })

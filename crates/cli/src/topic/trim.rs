@@ -1,23 +1,24 @@
 //! `forebay topic trim`: deletes the records before a position (`DeleteRecords`).
 //!
-//! Invariant: nothing is deleted without `--execute`, and nothing from the position on.
+//! Invariant: nothing is deleted without `--execute`, and nothing from the position on. A partition
+//! that fails is an error of its row: the others are trimmed.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 use wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use wire::messages::metadata_response::MetadataResponseTopic;
-use wire::messages::{DeleteRecordsRequest, TopicName};
+use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse, TopicName};
 
 use super::selected;
-use crate::ask::{Cluster, Place, Refusal, check, text};
+use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, Place, check, text};
 use crate::names::Name;
 use crate::outcome;
-use crate::position::{Position, bounds};
-use crate::show::Table;
+use crate::position::{Bounds, Position};
+use crate::show::{Table, or_dash};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
@@ -38,20 +39,21 @@ pub(super) struct Trim {
 }
 
 /// A partition and what becomes of its start.
-#[derive(Debug, Serialize)]
+#[derive(PartialEq, Eq, Debug, Serialize)]
 struct Trimmed {
     topic: String,
     partition: i32,
-    from: i64,
-    to: i64,
-    end: i64,
+    /// An offset is `None` where the error is that it is not known.
+    from: Option<i64>,
+    to: Option<i64>,
+    end: Option<i64>,
     executed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
 
-/// The new start of a partition, or why it was refused.
-type Started = BTreeMap<Place, Result<i64, Refusal>>;
+/// The new start of each partition, or why it has none.
+type Started = BTreeMap<Place, Result<i64, Failure>>;
 
 impl Trim {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
@@ -61,32 +63,33 @@ impl Trim {
         for topic in &mut topics {
             self.keep_partitions(topic)?;
         }
-        let bounds = bounds(&mut cluster, &topics, 0)?;
-        let wanted = self.offset.find(&mut cluster, &topics, &bounds)?;
-        let started = if self.execute {
-            let starts = |place: &Place| bounds.get(place).map(|bounds| bounds.start);
-            let moved = wanted
-                .iter()
-                .filter(|(place, to)| starts(place) < Some(**to));
-            let moved = moved.map(|(place, &to)| (place.clone(), to)).collect();
-            delete(&mut cluster, &topics, &moved)?
-        } else {
-            Started::new()
+        let starts = cluster.offsets(&topics, EARLIEST, 0);
+        let ends = cluster.offsets(&topics, LATEST, 0);
+        let times = match self.offset {
+            Position::At(time) => cluster.offsets(&topics, time, 0),
+            _ => Offsets::new(),
         };
-        let trimmed = wanted.into_iter().filter_map(|(place, to)| {
-            let bounds = bounds.get(&place)?;
-            let answer = started.get(&place);
-            Some(Trimmed {
-                from: bounds.start,
-                to: answer.map_or(to, |answer| *answer.as_ref().unwrap_or(&bounds.start)),
-                end: bounds.end,
-                executed: answer.is_some_and(Result::is_ok),
-                error: answer.and_then(|answer| Some(answer.as_ref().err()?.to_string())),
-                topic: place.0,
-                partition: place.1,
-            })
+        let planned = starts.iter().map(|(place, start)| {
+            let end = ends.get(place).unwrap_or(&Err(Failure::LeftOut));
+            let to = wanted(self.offset, start, end, times.get(place));
+            (Trimmed::planned(place, start, end, &to), to)
         });
-        let trimmed: Vec<_> = trimmed.collect();
+        let mut planned: Vec<_> = planned.collect();
+        if self.execute {
+            let moved = planned.iter().filter_map(|(row, to)| {
+                let to = *to.as_ref().ok()?;
+                let place = (row.topic.clone(), row.partition);
+                (row.from < Some(to)).then_some((place, to))
+            });
+            let started = delete(&mut cluster, &topics, &moved.collect());
+            for (row, _) in &mut planned {
+                let started = started.get(&(row.topic.clone(), row.partition));
+                if let Some(started) = started {
+                    row.became(started);
+                }
+            }
+        }
+        let trimmed: Vec<_> = planned.into_iter().map(|(row, _)| row).collect();
         target.format.show(&trimmed, || table(&trimmed))?;
         if !self.execute {
             outcome::say_planned();
@@ -118,12 +121,31 @@ impl Trim {
     }
 }
 
+/// Returns the offset at which a partition is to start.
+///
+/// A time that is later than the last record would delete everything: it is refused.
+fn wanted(
+    position: Position,
+    start: &Result<i64, Failure>,
+    end: &Result<i64, Failure>,
+    by_time: Option<&Result<i64, Failure>>,
+) -> Result<i64, Failure> {
+    let (start, end) = (start.clone()?, end.clone()?);
+    let bounds = Bounds { start, end };
+    if start >= end {
+        return Ok(start);
+    }
+    let by_time = by_time.cloned().transpose()?;
+    let to = position.within(bounds, by_time);
+    to.ok_or_else(|| Failure::Unsafe("no record is as recent; -o end deletes all".to_owned()))
+}
+
 /// Asks the leader of each partition to delete what is before the offset.
 fn delete(
     cluster: &mut Cluster,
     topics: &[MetadataResponseTopic],
     wanted: &BTreeMap<Place, i64>,
-) -> anyhow::Result<Started> {
+) -> Started {
     let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<DeleteRecordsPartition>>> = BTreeMap::new();
     for topic in topics {
         let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
@@ -148,18 +170,37 @@ fn delete(
         let request = DeleteRecordsRequest::default()
             .with_topics(topics.collect())
             .with_timeout_ms(cluster.within_ms());
-        let answer = cluster.broker(leader)?.ask_newest(&request);
-        // What other leaders have deleted stays deleted: the error says whose answer is missing.
-        let answer = answer.with_context(|| format!("deleting at broker {leader}"))?;
-        for topic in answer.topics {
-            for one in topic.partitions {
-                let place = (topic.name.0.to_string(), one.partition_index);
-                let start = check(one.error_code, None).map(|()| one.low_watermark);
-                started.insert(place, start);
-            }
+        let broker = cluster.broker(leader);
+        let answer = broker.and_then(|broker| broker.ask_newest(&request));
+        started.extend(answered(&request, answer));
+    }
+    started
+}
+
+/// Returns what a leader answered for each of its partitions, or why it did not.
+fn answered(
+    request: &DeleteRecordsRequest,
+    answer: anyhow::Result<DeleteRecordsResponse>,
+) -> Started {
+    let silence = match &answer {
+        Ok(_) => Failure::LeftOut,
+        Err(error) => Failure::NotAsked(format!("{error:#}")),
+    };
+    let mut started = Started::new();
+    for topic in &request.topics {
+        for one in &topic.partitions {
+            let place = (topic.name.0.to_string(), one.partition_index);
+            started.insert(place, Err(silence.clone()));
         }
     }
-    Ok(started)
+    for topic in answer.into_iter().flat_map(|answer| answer.topics) {
+        for one in topic.partitions {
+            let place = (topic.name.0.to_string(), one.partition_index);
+            let start = check(one.error_code, None).map(|()| one.low_watermark);
+            started.insert(place, start.map_err(Failure::from));
+        }
+    }
+    started
 }
 
 fn table(trimmed: &[Trimmed]) -> String {
@@ -168,9 +209,9 @@ fn table(trimmed: &[Trimmed]) -> String {
         table.row([
             one.topic.clone(),
             one.partition.to_string(),
-            one.from.to_string(),
-            one.to.to_string(),
-            one.end.to_string(),
+            or_dash(one.from),
+            or_dash(one.to),
+            or_dash(one.end),
             one.status(),
         ]);
     }
@@ -178,13 +219,90 @@ fn table(trimmed: &[Trimmed]) -> String {
 }
 
 impl Trimmed {
+    fn planned(
+        place: &Place,
+        start: &Result<i64, Failure>,
+        end: &Result<i64, Failure>,
+        to: &Result<i64, Failure>,
+    ) -> Self {
+        let known = |offset: &Result<i64, Failure>| offset.as_ref().ok().copied();
+        Self {
+            topic: place.0.clone(),
+            partition: place.1,
+            from: known(start),
+            to: known(to),
+            end: known(end),
+            executed: false,
+            error: to.as_ref().err().map(ToString::to_string),
+        }
+    }
+
+    /// Takes in the leader's answer.
+    fn became(&mut self, started: &Result<i64, Failure>) {
+        match started {
+            Ok(start) => (self.to, self.executed) = (Some(*start), true),
+            Err(failure) => {
+                // A leader that is silent may have deleted the records nevertheless.
+                self.to = self.from.filter(|_| !failure.is_silence());
+                self.error = Some(failure.to_string());
+            }
+        }
+    }
+
     fn status(&self) -> String {
-        let count = self.to.saturating_sub(self.from);
+        let offsets = self.to.zip(self.from);
+        let count = offsets.map_or(0, |(to, from)| to.saturating_sub(from));
         match &self.error {
             Some(error) => error.clone(),
             None if self.executed => format!("{count} offsets deleted"),
             None if count <= 0 => "nothing to delete".to_owned(),
             None => format!("{count} offsets would be deleted"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::messages::delete_records_response::{
+        DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_time_after_the_last_record_deletes_nothing() {
+        let at = Position::At(1_700_000_000_000);
+        let wanted = |end: i64, found: i64| wanted(at, &Ok(3), &Ok(end), Some(&Ok(found)));
+        assert_eq!(wanted(9, 5), Ok(5));
+        assert!(wanted(9, -1).unwrap_err().to_string().contains("-o end"));
+        assert_eq!(wanted(3, -1), Ok(3), "there is nothing to delete");
+        let all = super::wanted(Position::End, &Ok(3), &Ok(9), None);
+        assert_eq!(all, Ok(9));
+        let unknown = super::wanted(at, &Ok(3), &Ok(9), Some(&Err(Failure::LeftOut)));
+        assert_eq!(unknown, Err(Failure::LeftOut));
+    }
+
+    #[test]
+    fn a_leader_that_fails_is_the_error_of_its_partitions() {
+        let start = |index: i32| DeleteRecordsPartition::default().with_partition_index(index);
+        let cars = DeleteRecordsTopic::default()
+            .with_name(TopicName(text("cars")))
+            .with_partitions(vec![start(0), start(1)]);
+        let request = DeleteRecordsRequest::default().with_topics(vec![cars]);
+        let started = DeleteRecordsPartitionResult::default().with_low_watermark(4);
+        let cars = DeleteRecordsTopicResult::default()
+            .with_name(TopicName(text("cars")))
+            .with_partitions(vec![started]);
+        let answer = DeleteRecordsResponse::default().with_topics(vec![cars]);
+        let started: Vec<_> = answered(&request, Ok(answer)).into_values().collect();
+        assert_eq!(started, [Ok(4), Err(Failure::LeftOut)]);
+
+        let lost = answered(&request, Err(anyhow::anyhow!("no answer")));
+        let place = ("cars".to_owned(), 0);
+        let mut row = Trimmed::planned(&place, &Ok(0), &Ok(9), &Ok(4));
+        assert_eq!(row.status(), "4 offsets would be deleted");
+        row.became(lost.get(&place).unwrap());
+        assert_eq!((row.to, row.executed), (None, false), "nobody knows");
+        assert_eq!(row.status(), "no answer");
     }
 }

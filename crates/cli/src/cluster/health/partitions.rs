@@ -8,34 +8,68 @@ use std::collections::BTreeMap;
 use wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
 
 use super::Problem;
-use crate::ask::Cluster;
-use crate::configs::{Resource, settings};
+use crate::ask::{Cluster, Failure, Refusal, check};
+use crate::configs::{self, Resource, Setting};
 
 const MIN_ISR: &str = "min.insync.replicas";
 
+/// The settings of at most so many topics are asked for at once.
+const TOPICS_MAX: usize = 1000;
+
 /// Returns the problems of all partitions; asks for settings only where replicas are missing.
-pub(super) fn problems(
-    cluster: &mut Cluster,
-    topics: &[MetadataResponseTopic],
-) -> anyhow::Result<Vec<Problem>> {
-    let mut needed = BTreeMap::new();
+pub(super) fn problems(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) -> Vec<Problem> {
     let lacks = topics
         .iter()
         .filter(|topic| topic.partitions.iter().any(lacks_replicas));
-    for topic in lacks {
+    let lacks: Vec<_> = lacks.map(name).collect();
+    let mut needed = Needed::default();
+    for names in lacks.chunks(TOPICS_MAX) {
         let keys = [MIN_ISR.to_owned()];
-        let settings = settings(
-            cluster.entrance(),
-            Resource::Topic,
-            name(topic),
-            Some(&keys),
-        )?;
-        let value = settings.into_iter().find_map(|one| one.value);
-        if let Some(least) = value.and_then(|value| value.parse::<usize>().ok()) {
-            needed.insert(name(topic).to_owned(), least);
+        let answers = configs::of_each(cluster.entrance(), Resource::Topic, names, Some(&keys));
+        needed.take(names, answers);
+    }
+    let mut problems = found(topics, &needed.replicas);
+    problems.extend(needed.problems);
+    problems
+}
+
+/// How many replicas in sync topics need, and the topics that this is not known of.
+#[derive(Default, Debug)]
+struct Needed {
+    replicas: BTreeMap<String, usize>,
+    problems: Vec<Problem>,
+}
+
+impl Needed {
+    /// Takes in what the broker answered for these topics.
+    fn take(
+        &mut self,
+        names: &[&str],
+        answers: anyhow::Result<BTreeMap<String, Result<Vec<Setting>, Refusal>>>,
+    ) {
+        let mut unknown = |place: String| {
+            let problem = "min.insync.replicas is not known";
+            self.problems.push(Problem::at(problem, place));
+        };
+        let mut answers = match answers {
+            Ok(answers) => answers,
+            Err(error) => return unknown(format!("{} topics ({error:#})", names.len())),
+        };
+        for &name in names {
+            let answer = answers
+                .remove(name)
+                .map(|answer| answer.map_err(Failure::from));
+            match answer.unwrap_or(Err(Failure::LeftOut)) {
+                Ok(settings) => {
+                    let value = settings.into_iter().find_map(|one| one.value);
+                    if let Some(least) = value.and_then(|value| value.parse::<usize>().ok()) {
+                        self.replicas.insert(name.to_owned(), least);
+                    }
+                }
+                Err(failure) => unknown(format!("{name} ({failure})")),
+            }
         }
     }
-    Ok(found(topics, &needed))
 }
 
 fn name(topic: &MetadataResponseTopic) -> &str {
@@ -53,6 +87,10 @@ fn found(topics: &[MetadataResponseTopic], needed: &BTreeMap<String, usize>) -> 
     topics.sort_by(|one, other| name(one).cmp(name(other)));
     for topic in topics {
         let name = name(topic);
+        if let Err(refusal) = check(topic.error_code, None) {
+            let place = format!("{name} ({refusal})");
+            problems.push(Problem::at("topic is not described", place));
+        }
         let least = needed.get(name).copied().unwrap_or(1);
         let mut partitions: Vec<_> = topic.partitions.iter().collect();
         partitions.sort_by_key(|partition| partition.partition_index);
@@ -127,6 +165,36 @@ mod tests {
             Problem::at("partition is under-replicated", "cars-1"),
         ];
         assert_eq!(found(&[cars, alone], &needed), expected);
+    }
+
+    #[test]
+    fn settings_that_are_not_answered_are_problems_and_end_nothing() {
+        let setting = |value: &str| Setting {
+            name: MIN_ISR.into(),
+            value: Some(value.into()),
+            source: "topic",
+            read_only: false,
+        };
+        let refused = Err(wire::types::ErrorCode::TopicAuthorizationFailed.into());
+        let answers = BTreeMap::from([
+            ("a".to_owned(), Ok(vec![setting("2")])),
+            ("b".to_owned(), refused),
+        ]);
+        let mut needed = Needed::default();
+        needed.take(&["a", "b", "c"], Ok(answers));
+        needed.take(&["d", "e"], Err(anyhow::anyhow!("no answer")));
+        assert_eq!(needed.replicas, BTreeMap::from([("a".to_owned(), 2)]));
+        let places: Vec<_> = needed
+            .problems
+            .iter()
+            .map(|one| one.place.as_str())
+            .collect();
+        let expected = [
+            "b (TOPIC_AUTHORIZATION_FAILED)",
+            "c (the broker did not answer for it)",
+            "2 topics (no answer)",
+        ];
+        assert_eq!(places, expected);
     }
 
     #[test]

@@ -4,26 +4,32 @@
 //! because records were written in between.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use anyhow::bail;
 use serde::Serialize;
 
-use crate::ask::{Cluster, LATEST, Offsets, Place};
+use crate::ask::{Cluster, Failure, Place};
+use crate::group::behind::{self, Known, Sum};
 use crate::group::members::{self, Group};
 use crate::group::{positions, selected};
 use crate::names::Name;
 use crate::progress::counted;
+use crate::show::list;
 
 /// A group and how far it is behind.
 #[derive(PartialEq, Eq, Debug, Serialize)]
 pub(super) struct GroupLag {
     pub(super) name: String,
-    pub(super) state: String,
-    pub(super) members: usize,
-    /// The sum over all partitions.
-    pub(super) lag: i64,
+    pub(super) state: Option<String>,
+    pub(super) members: Option<usize>,
+    /// The sum of the known lags; `None` if none is known.
+    pub(super) lag: Option<i64>,
+    /// How many partitions have a lag that is not known.
+    pub(super) unknown_partitions: usize,
     pub(super) partitions: Vec<PartitionLag>,
+    /// Why nothing is known of the group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
 }
 
 /// A partition in which the group has a position.
@@ -33,16 +39,22 @@ pub(super) struct PartitionLag {
     #[serde(rename = "partition")]
     pub(super) index: i32,
     pub(super) position: i64,
-    /// `None` for a partition without a leader or of a deleted topic.
+    /// `None` for a partition without a leader or of a deleted topic, and if the leader is silent.
     pub(super) end_offset: Option<i64>,
     pub(super) lag: Option<i64>,
+    /// Why the end is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    /// Whether that is because a broker did not answer.
+    #[serde(skip)]
+    is_silent: bool,
 }
 
 /// The partitions of one topic together.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub(super) struct TopicLag {
     pub(super) partitions: usize,
-    pub(super) lag: Option<i64>,
+    pub(super) sum: Sum,
     /// The partition with the largest lag.
     pub(super) largest: Option<(i32, i64)>,
 }
@@ -53,66 +65,119 @@ pub(super) fn all(
     names: &[Name],
     topics: &[Name],
 ) -> anyhow::Result<Vec<GroupLag>> {
-    let (wanted, must_exist) = if names.is_empty() {
-        (selected::all(cluster)?, false)
+    // Without the first broker nothing can be asked: this error is not that of a group.
+    cluster.brokers()?;
+    let wanted = if names.is_empty() {
+        selected::all(cluster)?
     } else {
-        let selected = selected::some(cluster, names)?;
-        (selected.names, !selected.by_pattern)
+        selected::some(cluster, names)?.names
     };
-    let mut found: Vec<(Group, BTreeMap<Place, i64>)> = Vec::new();
+    let (mut found, mut groups) = (Vec::new(), Vec::new());
     for name in counted("groups", &wanted) {
-        match members::ask(cluster, name)? {
-            Some(group) => {
-                let mut positions = positions::read(cluster, name)?;
-                let is_wanted = |topic: &str| topics.iter().any(|name| name.matches(topic));
-                positions.retain(|place, _| topics.is_empty() || is_wanted(&place.0));
+        let must_exist = names.iter().any(|one| one.is_exactly(name));
+        match of_group(cluster, name, topics) {
+            Ok(Some((group, positions))) => {
                 if must_exist || !positions.is_empty() {
                     found.push((group, positions));
                 }
             }
-            None if must_exist => bail!("group {name} does not exist"),
+            Ok(None) if must_exist => groups.push(GroupLag::failed(name, "does not exist")),
             // It was deleted since it was listed, or is of a type without positions.
-            None => {}
+            Ok(None) => {}
+            Err(error) => {
+                let failure = Failure::from(error).to_string();
+                groups.push(GroupLag::failed(name, &failure));
+            }
         }
     }
-    let topics = found.iter().flat_map(|(_, positions)| positions.keys());
-    let topics: BTreeSet<_> = topics.map(|place| place.0.clone()).collect();
-    let topics: Vec<_> = topics.into_iter().collect();
-    let ends = if topics.is_empty() {
-        Offsets::new()
-    } else {
-        let topics = cluster.look(Some(&topics), false)?.topics;
-        cluster.offsets(&topics, LATEST, 0)?
-    };
-    let mut groups: Vec<_> = found
-        .into_iter()
-        .map(|(group, positions)| GroupLag::of(group, positions, &ends))
-        .collect();
+    let places = found.iter().flat_map(|(_, positions)| positions.keys());
+    let ends = Known::ends(cluster, places)?;
+    let measured = found.into_iter();
+    groups.extend(measured.map(|(group, positions)| GroupLag::of(group, positions, &ends)));
     groups.sort_by_key(|group| (Reverse(group.lag), group.name.clone()));
     Ok(groups)
 }
 
+/// Returns a group and its positions in these topics; `None` if the group does not exist.
+fn of_group(
+    cluster: &mut Cluster,
+    name: &str,
+    topics: &[Name],
+) -> anyhow::Result<Option<(Group, BTreeMap<Place, i64>)>> {
+    let Some(group) = members::ask(cluster, name)? else {
+        return Ok(None);
+    };
+    let mut positions = positions::read(cluster, name)?;
+    let is_wanted = |topic: &str| topics.iter().any(|name| name.matches(topic));
+    positions.retain(|place, _| topics.is_empty() || is_wanted(&place.0));
+    Ok(Some((group, positions)))
+}
+
 impl GroupLag {
-    fn of(group: Group, positions: BTreeMap<Place, i64>, ends: &Offsets) -> Self {
+    fn of(group: Group, positions: BTreeMap<Place, i64>, ends: &Known) -> Self {
         let partitions = positions.into_iter().map(|(place, position)| {
-            let end = ends.get(&place).and_then(|end| end.as_ref().ok().copied());
+            let end = ends.of(&place);
+            let known = end.as_ref().ok().copied();
             PartitionLag {
                 topic: place.0,
                 index: place.1,
                 position,
-                end_offset: end,
-                lag: end.map(|end| positions::lag(position, end)),
+                end_offset: known,
+                lag: known.map(|end| behind::lag(position, end)),
+                is_silent: end.as_ref().is_err_and(Failure::is_silence),
+                error: end.err().map(|failure| failure.to_string()),
             }
         });
         let partitions: Vec<_> = partitions.collect();
-        let lags = partitions.iter().filter_map(|partition| partition.lag);
+        let sum = Sum::of(partitions.iter().map(|partition| partition.lag));
         Self {
             name: group.name,
-            state: group.state,
-            members: group.members.len(),
-            lag: lags.fold(0, i64::saturating_add),
+            state: Some(group.state),
+            members: Some(group.members.len()),
+            lag: sum.lag(),
+            unknown_partitions: sum.unknown,
             partitions,
+            error: None,
         }
+    }
+
+    fn failed(name: &str, error: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            state: None,
+            members: None,
+            lag: None,
+            unknown_partitions: 0,
+            partitions: Vec::new(),
+            error: Some(error.to_owned()),
+        }
+    }
+
+    /// Returns true if the group was found, and each broker answered.
+    pub(super) fn is_complete(&self) -> bool {
+        self.error.is_none() && !self.partitions.iter().any(|one| one.is_silent)
+    }
+
+    /// Returns what failed: the group, or partitions by topic and error.
+    pub(super) fn errors(&self) -> Vec<(String, String)> {
+        let mut by_topic: BTreeMap<(&str, &str), Vec<i32>> = BTreeMap::new();
+        for one in &self.partitions {
+            if let Some(error) = &one.error {
+                by_topic
+                    .entry((&one.topic, error))
+                    .or_default()
+                    .push(one.index);
+            }
+        }
+        let whole = self
+            .error
+            .iter()
+            .map(|error| (self.name.clone(), error.clone()));
+        let partitions = by_topic.into_iter().map(|((topic, error), partitions)| {
+            let place = format!("{}: {topic}:{}", self.name, list(&partitions));
+            (place, error.to_owned())
+        });
+        whole.chain(partitions).collect()
     }
 
     /// Returns the lag by topic.
@@ -121,8 +186,8 @@ impl GroupLag {
         for one in &self.partitions {
             let topic = topics.entry(&one.topic).or_default();
             topic.partitions = topic.partitions.saturating_add(1);
+            topic.sum.add(one.lag);
             let Some(lag) = one.lag else { continue };
-            topic.lag = Some(topic.lag.unwrap_or(0).saturating_add(lag));
             if topic.largest.is_none_or(|(_, largest)| largest < lag) {
                 topic.largest = Some((one.index, lag));
             }
@@ -136,6 +201,7 @@ mod tests {
     use wire::types::ErrorCode;
 
     use super::*;
+    use crate::ask::Offsets;
 
     #[test]
     fn lag_is_summed_over_the_partitions_that_have_an_end() {
@@ -145,6 +211,8 @@ mod tests {
             (place("a", 1), 7),
             (place("a", 2), 3),
             (place("gone", 0), 5),
+            (place("silent", 4), 1),
+            (place("silent", 5), 1),
         ];
         let ends: Offsets = [
             (place("a", 0), Ok(15)),
@@ -152,6 +220,14 @@ mod tests {
             (place("a", 1), Ok(2)),
             (place("a", 2), Err(ErrorCode::LeaderNotAvailable.into())),
             (place("b", 0), Ok(100)),
+            (
+                place("silent", 4),
+                Err(Failure::NotAsked("no answer".into())),
+            ),
+            (
+                place("silent", 5),
+                Err(Failure::NotAsked("no answer".into())),
+            ),
         ]
         .into();
         let group = Group {
@@ -162,18 +238,41 @@ mod tests {
             coordinator: 1,
             members: Vec::new(),
         };
-        let measured = GroupLag::of(group, positions.into(), &ends);
-        assert_eq!(measured.lag, 5);
+        let measured = GroupLag::of(group, positions.into(), &ends.into());
+        assert_eq!((measured.lag, measured.unknown_partitions), (Some(5), 4));
         let lags: Vec<_> = measured.partitions.iter().map(|one| one.lag).collect();
-        assert_eq!(lags, [Some(5), Some(0), None, None]);
+        assert_eq!(lags, [Some(5), Some(0), None, None, None, None]);
         let topics = measured.by_topic();
         let a = TopicLag {
             partitions: 3,
-            lag: Some(5),
+            sum: Sum::of([Some(5), Some(0), None].into_iter()),
             largest: Some((0, 5)),
         };
         assert_eq!(topics.get("a"), Some(&a));
         let gone = topics.get("gone").unwrap();
-        assert_eq!((gone.partitions, gone.lag, gone.largest), (1, None, None));
+        assert_eq!(
+            (gone.partitions, gone.sum.lag(), gone.largest),
+            (1, None, None)
+        );
+        let errors = [
+            ("g: a:2", "LEADER_NOT_AVAILABLE"),
+            ("g: gone:0", "UNKNOWN_TOPIC_OR_PARTITION"),
+            ("g: silent:4,5", "no answer"),
+        ];
+        let errors = errors.map(|(place, error)| (place.to_owned(), error.to_owned()));
+        assert_eq!(measured.errors(), errors);
+        assert!(!measured.is_complete(), "a broker was silent");
+    }
+
+    #[test]
+    fn a_group_that_does_not_exist_has_an_error_and_no_lag() {
+        let missing = GroupLag::failed("g", "does not exist");
+        assert_eq!(
+            missing.errors(),
+            [("g".to_owned(), "does not exist".to_owned())]
+        );
+        assert!(!missing.is_complete());
+        let json = serde_json::to_value(&missing).unwrap();
+        assert!(json["lag"].is_null() && json["state"].is_null());
     }
 }

@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
             let topics = self.cluster.topics(std::slice::from_ref(topic))?;
             let end = matches!(self.asked.offset, Position::End);
             let time = if end { LATEST } else { EARLIEST };
-            begin = self.cluster.offsets(&topics, time, 0)?;
+            begin = self.cluster.offsets(&topics, time, 0);
         }
         let begin = |partition| {
             begin

@@ -16,16 +16,18 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use broker::dispatch::{Reply, Service};
+use broker::handler;
 use bytes::Bytes;
 use platform::socket::peer_has_ended;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
+use wire::kafka::Response;
 
 use super::frames::{Frame, FrameReader, ReadError};
 use super::inflight::{Answered, Inflight, Request};
 use super::replies::ReplyWriter;
-use super::service::{Reply, RequestContext, Service};
 use super::watch::{Doing, PROGRESS_BYTES_MIN, Progress, Watch};
 use super::{End, Environment, Limits};
 use crate::metrics::{RequestKind, Timing};
@@ -44,7 +46,7 @@ const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
 pub(super) async fn hold<S: Service>(
     socket: TcpStream,
     service: &S,
-    context: &RequestContext,
+    client: &handler::Context,
     environment: &Environment,
 ) -> End {
     let Environment {
@@ -59,11 +61,11 @@ pub(super) async fn hold<S: Service>(
     let mut talk = Conversation {
         limits,
         reader: FrameReader::new(
-            budget.account(context.peer.ip()),
+            budget.account(client.peer.ip()),
             buffers.clone(),
             limits.frame_bytes_max,
         ),
-        writer: ReplyWriter::new(answers.account(context.peer.ip())),
+        writer: ReplyWriter::new(answers.account(client.peer.ip())),
         inflight: Inflight::new(),
         unsent: Vec::new(),
         held: None,
@@ -84,7 +86,7 @@ pub(super) async fn hold<S: Service>(
         let call = |frame: Frame| {
             let kind = meter.taken(&frame.bytes);
             let (bytes, timing) = (frame.bytes.len(), Timing::new());
-            let called = service.call(context, frame.bytes);
+            let called = service.call(client.clone(), frame.bytes);
             Request {
                 called,
                 kind,
@@ -274,9 +276,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             let ready = kind.answered(&timing, throttle);
             match reply {
                 _ if matches!(self.end, Some(End::Service(_))) => {}
-                Reply::Send(parts) => self.send(parts, kind, ready),
-                Reply::Pause(parts, pause) => {
-                    self.send(parts, kind, ready);
+                Reply::Send(response) => self.send(response.into_segments(), kind, ready),
+                Reply::Pause(response, pause) => {
+                    let parts = response.map(Response::into_segments);
+                    self.send(parts.unwrap_or_default(), kind, ready);
                     self.pause_for(pause);
                 }
                 Reply::Nothing => {}

@@ -8,14 +8,15 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use broker::dispatch::{ParsedRequest, Reply};
+
 use super::bell::Bell;
 use super::budget::Taken;
-use super::service::{Called, Reply};
 use crate::metrics::{RequestKind, Timing};
 
 /// A request that was read and called but whose future was not polled yet.
 pub(super) struct Request<F> {
-    pub(super) called: Called<F>,
+    pub(super) called: ParsedRequest<F>,
     pub(super) kind: RequestKind,
     pub(super) bytes: usize,
     pub(super) taken: Taken,
@@ -101,7 +102,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
             taken,
             mut timing,
         } = request;
-        let mut work = Work::Running(Box::pin(called.future));
+        let mut work = Work::Running(Box::pin(called.reply));
         self.bell.hang(cx);
         work.poll(&mut Context::from_waker(self.bell.waker()));
         if matches!(work, Work::Running(_)) {

@@ -19,7 +19,6 @@ mod errors;
 mod groups;
 mod homes;
 mod pace;
-mod records;
 mod reply;
 mod row;
 mod table;

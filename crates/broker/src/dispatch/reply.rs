@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use wire::error::{DecodeError, EncodeError, FrameError};
-use wire::kafka::{Api, Response};
+use wire::kafka::{Api, RequestHeader, Response};
 use wire::types::ErrorCode;
 
 /// The outcome of a request.
@@ -56,4 +56,16 @@ pub enum CloseReason {
     /// The shard that would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
+}
+
+impl CloseReason {
+    /// Returns the reason to close a connection whose request does not decode.
+    pub(crate) fn malformed(header: &RequestHeader, source: DecodeError) -> Self {
+        Self::Body {
+            api: header.api.name(),
+            version: header.version,
+            client: header.client_id.to_string(),
+            source,
+        }
+    }
 }

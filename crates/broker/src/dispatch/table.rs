@@ -17,7 +17,7 @@ use super::reply::{CloseReason, Reply};
 use super::row::{
     AccessCheck, Guard, Loss, Operation, Order, Quota, ResourceType, Row, Runs, Size,
 };
-use super::{descriptions, groups, records, transactions};
+use super::{descriptions, groups, transactions};
 use crate::handler::{self, acls, delegation_tokens, raft_voters, sasl};
 
 macro_rules! guard {
@@ -51,9 +51,11 @@ macro_rules! requests {
             }
         }
 
-        /// Runs the handler of a request. Each is boxed, so that a request takes the memory of its
-        /// own API, not of the largest.
+        /// Checks the rights and runs the handler of a request.
+        ///
+        /// Each is boxed, so that a request takes the memory of its own API, not of the largest.
         pub(super) async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+            $call.check_allowed()?;
             let ($b, $c, $v) = ($call.broker, $call.context, $call.header.version);
             match $call.header.api {
                 $(Api::$api => Box::pin($handle).await,)*
@@ -65,9 +67,9 @@ macro_rules! requests {
 requests! {
     (call, b, c, v)
     Produce: [Handler Topic Write, TransactionalId Write], Partitions, OverlapsUnlessTransactional, Own, Something, Few
-        => records::produce(call);
+        => handler::produce::respond(b, c, call.busy, &call.header, call.take_body());
     Fetch: [Handler Topic Read, Cluster ClusterAction], Partitions, Alone, Own, NothingWhileItWaits, Own
-        => records::fetch(call);
+        => handler::fetch::respond(b, c, call.busy, &call.header, call.take_body());
     ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
         => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, r.message, v).await));
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few

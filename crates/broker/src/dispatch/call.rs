@@ -5,7 +5,7 @@
 //! ([`Call::check_allowed`]), and only the handler waits for clients or disks. Produce and Fetch
 //! have codecs of their own, so their handlers respond without these steps; a Produce, which
 //! overlaps others, waits for nothing before its appends begin. It does not charge quotas
-//! (`pace.rs`), or know an API (`table.rs`).
+//! (`pace.rs`), or know an API (`dispatch.rs`).
 
 use std::cell::Cell;
 use std::net::IpAddr;

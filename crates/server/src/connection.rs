@@ -1,7 +1,7 @@
 //! One connection of a client: frames in, replies out, in order and within limits.
 //!
-//! `frames` reads, the broker answers, `inflight` keeps the requests in progress, `replies` writes,
-//! `watch` enforces the time limits, `conversation` is the loop over them. Memory of requests comes
+//! `frames` reads, the broker answers, `replies` writes, `watch` enforces the time limits;
+//! `conversation` is the loop over them, with the requests in progress. Memory of requests comes
 //! from the `budget`, their buffers from `buffers`. This module knows nothing about the contents of
 //! a frame, except the two numbers at its start that label metrics.
 
@@ -18,7 +18,6 @@ mod budget;
 mod buffers;
 mod conversation;
 mod frames;
-mod inflight;
 mod replies;
 mod watch;
 

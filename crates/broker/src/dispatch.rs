@@ -1,4 +1,10 @@
-//! From a frame to its handler, by the table of requests (`dispatch/table.rs`).
+//! From a frame to its handler, by the table of requests: one row for each API, with the rights it
+//! needs, the shard it runs on, what it is charged, and its handler.
+//!
+//! Invariant: every API has a row, because the match has no catch-all: a new API in
+//! `wire/kafka/api.rs` does not compile without one. Not here: which versions there are (that
+//! table), what the columns mean (`dispatch/row.rs`), the steps around a handler
+//! (`dispatch/call.rs`).
 //!
 //! Order: a [`ParsedRequest`] that overlaps may be polled while earlier ones of its connection
 //! still wait, so it does everything that depends on the connection's order in its first poll.
@@ -19,40 +25,34 @@ mod errors;
 mod groups;
 mod homes;
 mod pace;
-mod records;
 mod reply;
 mod row;
-mod table;
 mod transactions;
 
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::kafka::{self, Api, Request};
+use wire::kafka::{self, Api, Newest, Request};
+use wire::messages::{
+    DescribeAclsRequest, DescribeDelegationTokenRequest, ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+};
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
-use crate::handler::{self, Context};
+use crate::handler::{self, Context, acls, delegation_tokens, raft_voters, sasl};
 use crate::quota::{Busy, timed};
-use call::Call;
-pub use reply::{CloseReason, Reply};
-use row::{Loss, Order, Row};
+use call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
+pub use reply::{CloseReason, ParsedRequest, Reply, Service};
+use row::{AccessCheck, Guard, Loss, Order, Quota, Row, Runs, Size};
 pub use row::{Operation, ResourceType};
-pub use table::rights;
 
-/// A request that is parsed and ready to run.
-pub struct ParsedRequest {
-    /// True when it may run while earlier overlapping requests of the connection still wait.
-    pub overlaps: bool,
-    /// API, for metrics and logs.
-    pub api: Option<Api>,
-    /// True if it changes nothing, and is dropped while it waits when its client disconnects.
-    pub only_reads: bool,
-    /// The reply.
-    pub reply: Pin<Box<dyn Future<Output = Reply>>>,
+impl<P: Platform> Service for Rc<Broker<P>> {
+    fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>> {
+        call(self, context, &frame)
+    }
 }
 
 /// Parses a frame and prepares its handler. Nothing runs before the reply is polled.
@@ -141,5 +141,187 @@ async fn answer<P: Platform>(
         let response = kafka::encode_response(Api::ApiVersions, 0, id, &response)?;
         return Ok(Reply::Send(response));
     }
-    table::handle(&Call::new(broker, context, busy, row, request)).await
+    handle(&Call::new(broker, context, busy, row, request)).await
 }
+
+macro_rules! guard {
+    ($asked:ident $($kind:ident $operation:ident),*) => {
+        Guard {
+            asked: AccessCheck::$asked,
+            rights: &[$((ResourceType::$kind, Operation::$operation)),*],
+        }
+    };
+}
+
+macro_rules! requests {
+    (
+        ($call:ident, $b:ident, $c:ident, $v:ident)
+        $($api:ident: [$($guard:tt)*], $runs:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident
+            => $handle:expr;)*
+    ) => {
+        impl Row {
+            /// Returns the row of an API.
+            pub(super) const fn of(api: Api) -> &'static Self {
+                match api {
+                    $(Api::$api => &Self {
+                        guard: guard!($($guard)*),
+                        runs: Runs::$runs,
+                        order: Order::$order,
+                        quota: Quota::$quota $({ $field: $since })?,
+                        loss: Loss::$loss,
+                        size: Size::$size,
+                    },)*
+                }
+            }
+        }
+
+        /// Checks the rights and runs the handler of a request.
+        ///
+        /// Each is boxed, so that a request takes the memory of its own API, not of the largest.
+        async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+            $call.check_allowed()?;
+            let ($b, $c, $v) = ($call.broker, $call.context, $call.header.version);
+            match $call.header.api {
+                $(Api::$api => Box::pin($handle).await,)*
+            }
+        }
+    };
+}
+
+requests! {
+    (call, b, c, v)
+    Produce: [Handler Topic Write, TransactionalId Write], Partitions, OverlapsUnlessTransactional, Own, Something, Few
+        => handler::produce::respond(b, c, call.busy, &call.header, call.take_body());
+    Fetch: [Handler Topic Read, Cluster ClusterAction], Partitions, Alone, Own, NothingWhileItWaits, Own
+        => handler::fetch::respond(b, c, call.busy, &call.header, call.take_body());
+    ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
+        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, r.message, v).await));
+    Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::metadata(call, r).await);
+    OffsetCommit: [Step Group Read], Group, Alone, Time, Something, Many
+        => groups::offset_commit(call);
+    OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
+        => here(call, async |r| groups::offset_fetch(b, c, r, v).await);
+    FindCoordinator: [Handler Group Describe, TransactionalId Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| groups::find_coordinator(b, c, &r, v).await);
+    JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
+        => groups::join_group(call);
+    Heartbeat: [Step Group Read], Group, Alone, Time, Something, Few
+        => at_group(call, async |at, r| handler::heartbeat::handle(&at.groups, &r));
+    LeaveGroup: [Step Group Read], Group, Alone, Time, Something, Few
+        => at_group(call, async move |at, r| handler::leave_group::handle(&at.groups, &r, v).await);
+    SyncGroup: [Step Group Read], Group, Alone, Time, Something, Few
+        => at_group(call, async move |at, r| handler::sync_group::handle(&at.groups, r, v).await);
+    DescribeGroups: [Handler Group Describe], Here, Alone, Time, Nothing, Many
+        => here(call, async |r| groups::describe_groups(b, c, r, v).await);
+    ListGroups: [Handler Cluster Describe, Group Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| groups::list_groups(b, c, r).await);
+    SaslHandshake: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: SaslHandshakeRequest| sasl::handshake());
+    ApiVersions: [Open], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::api_versions::handle(b, &c.software, &r, v));
+    CreateTopics: [Handler Cluster Create, Topic Create, Topic DescribeConfigs], Controller, Alone, Mutations { strict_since: 6 }, Something, Few
+        => gated(call, async move |c, r, caller| c.create_topics(&r, &caller).await);
+    DeleteTopics: [Handler Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
+        => gated(call, async move |c, r, caller| c.delete_topics(&r, v, &caller).await);
+    DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
+        => here(call, async |r| handler::delete_records::handle(b, r).await);
+    InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite], Transaction, Alone, Time, Something, Few
+        => transactions::init_producer_id(call);
+    OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, r).await);
+    AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction], Here, Alone, Time, Something, Few
+        => here(call, async |r| transactions::add_partitions(b, r, v).await);
+    AddOffsetsToTxn: [Handler TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
+        => at_transaction(call, async move |b, r| handler::add_offsets_to_txn::handle(b, r, v).await);
+    EndTxn: [Step TransactionalId Write], Transaction, Alone, Time, Something, Few
+        => at_transaction(call, async move |b, r| handler::end_txn::handle(b, r, v).await);
+    WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction], Partitions, Alone, Free, Something, Few
+        => here(call, async |r| Newest::from(handler::write_txn_markers::handle(b, r).await));
+    TxnOffsetCommit: [Handler TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
+        => groups::txn_offset_commit(call);
+    DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |_: DescribeAclsRequest| acls::describe());
+    CreateAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r| acls::create(&r));
+    DeleteAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r| acls::delete(&r));
+    DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::configs(call, r).await);
+    AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_configs(&r).await);
+    AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
+        => with_place(call, async |r, place| handler::alter_replica_log_dirs::handle(b, r, place).await);
+    DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r: Newest<_>| handler::describe_log_dirs::handle(b, r.message).await);
+    SaslAuthenticate: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: SaslAuthenticateRequest| sasl::authenticate());
+    CreatePartitions: [Handler Topic Alter], Controller, Alone, Mutations { strict_since: 3 }, Something, Few
+        => gated(call, async move |c, r, caller| c.create_partitions(&r, &caller).await);
+    CreateDelegationToken: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |r| delegation_tokens::create(&r, v));
+    RenewDelegationToken: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: RenewDelegationTokenRequest| delegation_tokens::renew());
+    ExpireDelegationToken: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |_: ExpireDelegationTokenRequest| delegation_tokens::expire());
+    DescribeDelegationToken: [Open], Here, Alone, Time, Nothing, Few
+        => here(call, async |_: DescribeDelegationTokenRequest| delegation_tokens::describe());
+    DeleteGroups: [Handler Group Delete], Here, Alone, Time, Something, Many
+        => here(call, async |r| groups::delete_groups(b, r).await);
+    ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::elect_leaders::handle(&b.image(), &r));
+    IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.incremental_alter_configs(&r).await);
+    AlterPartitionReassignments: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_partition_reassignments(&r).await);
+    ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::list_partition_reassignments::handle(&b.image(), &r).await);
+    OffsetDelete: [Handler Group Delete, Topic Read], Group, Alone, Time, Something, Many
+        => at_group(call, async |at, r| handler::offset_delete::handle(&at.groups, &r, || at.broker.image()).await);
+    DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::client_quotas(call, &r));
+    AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_client_quotas(&r).await);
+    DescribeUserScramCredentials: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::user_scram_credentials(call, r).await);
+    AlterUserScramCredentials: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.alter_user_scram_credentials(&r).await);
+    DescribeQuorum: [Step Cluster Describe], Controller, Alone, Time, Nothing, Few
+        => controlled(call, async move |c, r| handler::describe_quorum::handle(c.quorum(), &r, v));
+    UpdateFeatures: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async move |c, r| c.update_features(&r, v).await);
+    DescribeCluster: [Open], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::cluster(call, &r));
+    DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
+        => here(call, async |r| handler::describe_producers::handle(b, r).await);
+    UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.unregister_broker(&r).await);
+    DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| transactions::describe(b, c, r, v).await);
+    ListTransactions: [Handler TransactionalId Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| transactions::list(b, c, r).await);
+    ConsumerGroupHeartbeat: [Handler Group Read, Topic Describe], Group, Alone, Time, Something, Few
+        => groups::consumer_group_heartbeat(call);
+    ConsumerGroupDescribe: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
+        => here(call, async |r| groups::describe_consumer_groups(b, c, r, v).await);
+    GetTelemetrySubscriptions: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |r| handler::get_telemetry_subscriptions::handle(b, c, r).await);
+    PushTelemetry: [Open], Here, Alone, Time, Something, Few
+        => here(call, async |r| handler::push_telemetry::handle(b, c, r).await);
+    ListConfigResources: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::config_resources(call, &r));
+    DescribeTopicPartitions: [Handler Topic Describe], Here, Alone, Time, Nothing, Few
+        => here(call, async |r| descriptions::topic_partitions(call, r).await);
+    AddRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r: Newest<_>| Newest::from(raft_voters::add(&r.message, &b.log_dirs.cluster_id)));
+    RemoveRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
+        => here(call, async |r| raft_voters::remove(&r, &b.log_dirs.cluster_id));
+}
+
+/// Returns the rights that a client needs for an API, for documents and tools.
+pub const fn rights(api: Api) -> &'static [(ResourceType, Operation)] {
+    Row::of(api).guard.rights
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,9 @@
 //! One partition that this shard leads: its log, its leader epoch and its high watermark.
 //!
-//! Only this file decides when an append is refused, when it counts as acknowledged, and up to
-//! which offset a reader may read. The high watermark follows what is durable (`durability=synced`)
-//! or written (`replicated`) on the in-sync replicas, which today are this node only; it never
-//! decreases.
+//! `partition/producing.rs` decides when an append is refused and when it counts as acknowledged,
+//! this file up to which offset a reader may read. The high watermark follows what is durable
+//! (`durability=synced`) or written (`replicated`) on the in-sync replicas, which today are this
+//! node only; it never decreases.
 //!
 //! Not here: offsets of segments, files, flushing (`storage`), requests (`handler`).
 
@@ -17,13 +17,11 @@ use platform::sync::Notify;
 use platform::task::timeout_at;
 use platform::{Clock, Platform};
 use prometheus_client::metrics::gauge::Gauge;
-use storage::log::producer_state::{Origin, ProducerCheck};
-use storage::{Log, LogAppendInfo, Observer, Stamp};
+use storage::log::producer_state::Origin;
+use storage::{Log, Observer, Stamp};
+use wire::batch::WholeBatch;
 use wire::batch::builder::BatchBuilder;
-use wire::batch::{BatchHeader, WholeBatch};
-use wire::types::{
-    ErrorCode, LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition,
-};
+use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
 use crate::error::{AppendError, error_code};
 use crate::metrics::{Metrics, TopicMetrics};
@@ -31,10 +29,11 @@ use crate::purgatory::{Registration, Waiter, Waiters};
 use crate::topic_config::TopicConfig;
 use crate::transaction::Ending;
 
-mod judging;
+mod producing;
 mod verifying;
 
-pub(crate) use judging::{AcceptedBatch, Judge, JudgingError};
+pub(crate) use producing::JudgingError;
+pub use producing::{AcceptedAppend, Acks};
 use verifying::VerificationGuards;
 pub(crate) use verifying::{Guard, TransactionProof};
 
@@ -68,31 +67,6 @@ pub struct Partition<P: Platform> {
     /// Number of failed reads.
     failed_reads: Cell<u64>,
     pub(crate) metrics: TopicMetrics,
-}
-
-/// How far an append must have progressed before it is answered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Acks {
-    /// It is not answered.
-    None,
-    /// The write has completed: the records survive a killed process.
-    Leader,
-    /// It is below the high watermark: the records survive what the topic's durability promises.
-    All,
-}
-
-/// The answer for an accepted append.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AcceptedAppend {
-    /// Offset of the first record.
-    pub base_offset: Offset,
-    /// Offset of the last record.
-    pub last_offset: Offset,
-    /// Append time for topics that use it, otherwise none; for a duplicate that of the first copy.
-    pub log_append_time: TimestampMs,
-    /// The cost of judging it: bytes of decompressed records, and more for those that were
-    /// recompressed.
-    pub work_bytes: usize,
 }
 
 /// How far a reader may read.
@@ -238,122 +212,6 @@ impl<P: Platform> Partition<P> {
         self.closed.get()
     }
 
-    /// Appends a batch of a producer. Decides and copies; does not wait, so that appends keep the
-    /// order of calls.
-    ///
-    /// Judges the batch on the shard, whatever its size.
-    ///
-    /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has,
-    /// which is one.
-    pub fn append(&self, batch: &WholeBatch, clock: &Clock) -> Result<AcceptedAppend, AppendError> {
-        let now_ms = clock.wall_ms();
-        let judged = self.judge(now_ms)?.whole(batch)?;
-        self.take(judged, TransactionProof::Unasked, now_ms)
-    }
-
-    /// Returns how batches are judged now, before [`Partition::take`].
-    pub(crate) fn judge(&self, now_ms: i64) -> Result<Judge, AppendError> {
-        // Before any check of sequences: a gap that comes from appends which a failed log refused
-        // is not the producer's error.
-        self.takes_appends()?;
-        Ok(Judge::new(self.config(), now_ms))
-    }
-
-    /// Appends a batch that was judged, on the shard or elsewhere, and that the coordinator may
-    /// have verified; checks again what was true then.
-    pub(crate) fn take(
-        &self,
-        judged: AcceptedBatch,
-        verified: TransactionProof,
-        now_ms: i64,
-    ) -> Result<AcceptedAppend, AppendError> {
-        self.takes_appends()?;
-        let config = self.config();
-        let header = *judged.header();
-        match self.log.check_producer(&header, Origin::Client)? {
-            ProducerCheck::New => {}
-            ProducerCheck::Duplicate(before) => {
-                return Ok(AcceptedAppend {
-                    base_offset: before.base_offset(),
-                    last_offset: before.last_offset,
-                    log_append_time: before.timestamp,
-                    work_bytes: judged.walked_bytes(),
-                });
-            }
-        }
-        self.check_verified(&header, verified)?;
-        let (produced, work_bytes) = judged.recoded(&config)?;
-        // Checks the size as written, because the topic's codec may enlarge the batch.
-        if produced.batch.size_bytes() > config.segment_bytes() {
-            return Err(ErrorCode::RecordListTooLarge.into());
-        }
-        let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
-        let stamp = Stamp {
-            leader_epoch: self.leader_epoch.get(),
-            log_append_time,
-        };
-        let LogAppendInfo {
-            base_offset,
-            last_offset,
-            ..
-        } = self.log.append(&produced.batch, stamp, now_ms)?;
-        assert!(
-            base_offset <= last_offset,
-            "a batch has a first and a last record"
-        );
-        self.note_opened(produced.batch.header());
-        let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
-        Ok(AcceptedAppend {
-            base_offset,
-            last_offset,
-            log_append_time,
-            work_bytes,
-        })
-    }
-
-    /// Returns true if the producer has an open transaction here, in this epoch.
-    pub(crate) fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
-        self.log
-            .producer_states()
-            .is_in_transaction(producer_id, epoch)
-    }
-
-    pub(crate) fn knows_producer(&self, producer_id: ProducerId) -> bool {
-        self.log.producer_states().knows_producer(producer_id)
-    }
-
-    /// Registers that the coordinator is about to be asked about a producer.
-    pub(crate) fn ask_for(&self, producer_id: ProducerId, epoch: i16) -> Guard {
-        self.verifying.borrow_mut().ask(producer_id, epoch)
-    }
-
-    fn check_verified(
-        &self,
-        header: &BatchHeader,
-        verified: TransactionProof,
-    ) -> Result<(), AppendError> {
-        let (id, epoch) = (header.producer_id, header.producer_epoch);
-        let stands = match verified {
-            _ if !header.is_transactional() => true,
-            TransactionProof::Unasked => true,
-            TransactionProof::By(guard) if self.verifying.borrow().stands(id, epoch, guard) => true,
-            TransactionProof::Open | TransactionProof::By(_) => self.is_in_transaction(id, epoch),
-        };
-        if stands {
-            return Ok(());
-        }
-        Err(AppendError {
-            message: Some("the transaction has ended meanwhile".to_owned()),
-            ..ErrorCode::InvalidTxnState.into()
-        })
-    }
-
-    fn note_opened(&self, header: &BatchHeader) {
-        if header.is_transactional() {
-            self.verifying.borrow_mut().end(header.producer_id);
-        }
-    }
-
     /// Appends the marker that ends a transaction. Decides and copies; does not wait.
     pub(crate) fn end_transaction(
         &self,
@@ -415,38 +273,6 @@ impl<P: Platform> Partition<P> {
         })
     }
 
-    /// Waits until an append has progressed as far as `acks` requires, the log has failed, or the
-    /// deadline passes.
-    pub async fn acknowledged(
-        &self,
-        accepted: AcceptedAppend,
-        acks: Acks,
-        deadline: Instant,
-    ) -> Result<(), ErrorCode> {
-        let end = accepted.last_offset.plus(1);
-        let reached = || match acks {
-            Acks::None => true,
-            Acks::Leader => self.log.written_offset() >= end,
-            Acks::All => self.high_watermark.get() >= end,
-        };
-        loop {
-            // Registered before the check, so that no progress is missed in between.
-            let progress = self.progress.notified();
-            if reached() {
-                return Ok(());
-            }
-            if self.log.failed().is_some() {
-                return Err(ErrorCode::KafkaStorageError);
-            }
-            if self.closed.get() {
-                return Err(ErrorCode::NotLeaderOrFollower);
-            }
-            if timeout_at(deadline, progress).await.is_err() {
-                return Err(ErrorCode::RequestTimedOut);
-            }
-        }
-    }
-
     /// Waits until the outcome of an append is known.
     ///
     /// It is committed, or only the next reading of the log can tell, because the log failed
@@ -501,16 +327,6 @@ impl<P: Platform> Partition<P> {
         self.leaving.set(false);
     }
 
-    fn takes_appends(&self) -> Result<(), AppendError> {
-        if self.closed.get() || self.leaving.get() {
-            return Err(ErrorCode::NotLeaderOrFollower.into());
-        }
-        match self.log.failed() {
-            Some(error) => Err(error.into()),
-            None => Ok(()),
-        }
-    }
-
     /// Ends the leadership, and wakes all requests that wait here.
     pub fn resign(&self) {
         self.closed.set(true);
@@ -555,15 +371,6 @@ impl<P: Platform> Partition<P> {
         self.waiting.iter().for_each(Waiters::alarm);
     }
 
-    fn advance_high_watermark(&self) {
-        let safe = self.log.committed_offset();
-        assert!(safe <= self.log.log_end_offset(), "it is in the log");
-        if safe > self.high_watermark.get() {
-            self.high_watermark.set(safe);
-            self.log.set_high_watermark(safe);
-        }
-    }
-
     /// Updates the count of offline partitions. The log itself logs, once, what happened to it.
     fn count_offline(&self) {
         let offline = !self.closed.get() && self.log.failed().is_some();
@@ -601,20 +408,5 @@ impl<P: Platform> Partition<P> {
             tracing::error!(partition = %self.name, %error, failed_before = before, "reading failed");
         }
         error_code(error)
-    }
-}
-
-impl<P: Platform> Observer for Partition<P> {
-    fn progressed(&self) {
-        self.advance_high_watermark();
-        self.count_offline();
-        self.progress.notify_waiters();
-        for isolation in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
-            let waiting = self.waiting_at(isolation);
-            if waiting.count() > 0 {
-                let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
-                waiting.advance(self.readable_end(isolation), between);
-            }
-        }
     }
 }

@@ -11,15 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
 use broker::answers::Answers;
-use broker::dispatch::{self, Reply as Answer};
-use broker::handler::Context;
 use broker::hanging::{self, HangingDirs};
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, ProcessState, housekeeping};
-use bytes::Bytes;
 use platform::os::{EngineChoice, System};
 use platform::{Disk as _, Platform as _};
 use storage::tier::TierTable;
@@ -29,7 +26,6 @@ use wire::types::NodeId;
 
 use crate::admission::Changing;
 use crate::config::{DiskEngine, Settings};
-use crate::connection::{Called, Reply, RequestContext, Service};
 use crate::health::Reason;
 use crate::media;
 use crate::metrics::{
@@ -188,6 +184,11 @@ impl BrokerAssembly {
 
 impl Assembly for BrokerAssembly {
     type Service = BrokerService;
+    type Requests = Rc<Broker<System>>;
+
+    fn requests(service: &BrokerService) -> &Rc<Broker<System>> {
+        &service.broker
+    }
 
     async fn start(&self, shard: usize) -> anyhow::Result<Rc<BrokerService>> {
         let platform = System::start(engine(self.settings.disk_engine))?;
@@ -376,38 +377,9 @@ async fn say_how_files_are_written(platform: &System, dir: &Path) -> anyhow::Res
     Ok(())
 }
 
-/// The broker of a shard, as connections see it.
+/// The broker of a shard, and what its health is read from.
 pub struct BrokerService {
     broker: Rc<Broker<System>>,
     store: Store<System>,
     stable: StableOffsets,
-}
-
-impl Service for BrokerService {
-    fn call(&self, from: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>> {
-        let context = Context {
-            listener: Arc::clone(&from.listener),
-            peer: from.peer,
-            software: Rc::clone(&from.client),
-            client_id: wire::StrBytes::default(),
-            frame_bytes: frame.len(),
-        };
-        let called = dispatch::call(&self.broker, context, &frame);
-        let future = async move {
-            match called.reply.await {
-                Answer::Send(response) => Reply::Send(response.into_segments()),
-                Answer::Pause(response, pause) => {
-                    let parts = response.map(wire::kafka::Response::into_segments);
-                    Reply::Pause(parts.unwrap_or_default(), pause)
-                }
-                Answer::Nothing => Reply::Nothing,
-                Answer::Close(reason) => Reply::Close(reason.to_string()),
-            }
-        };
-        Called {
-            overlaps: called.overlaps,
-            only_reads: called.only_reads,
-            future,
-        }
-    }
 }

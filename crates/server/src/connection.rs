@@ -1,7 +1,7 @@
 //! One connection of a client: frames in, replies out, in order and within limits.
 //!
-//! `frames` reads, `service` answers, `inflight` keeps the requests in progress, `replies` writes,
-//! `watch` enforces the time limits, `conversation` is the loop over them. Memory of requests comes
+//! `frames` reads, the broker answers, `replies` writes, `watch` enforces the time limits;
+//! `conversation` is the loop over them, with the requests in progress. Memory of requests comes
 //! from the `budget`, their buffers from `buffers`. This module knows nothing about the contents of
 //! a frame, except the two numbers at its start that label metrics.
 
@@ -18,9 +18,7 @@ mod budget;
 mod buffers;
 mod conversation;
 mod frames;
-mod inflight;
 mod replies;
-mod service;
 mod unsent;
 mod watch;
 
@@ -29,13 +27,14 @@ use std::io;
 use std::time::Duration;
 
 use broker::answers::Answers;
+use broker::dispatch::{CloseReason, Service};
+use broker::handler::Context;
 use tokio::net::TcpStream;
 use tokio::sync::watch as signal;
 
 pub use budget::Budget;
 pub use buffers::Buffers;
 pub use frames::ReadError;
-pub use service::{Called, ClientSoftware, Reply, RequestContext, Service};
 
 use crate::metrics::RequestMeter;
 
@@ -85,7 +84,7 @@ pub enum End {
     /// The peer sent something that is not a frame.
     BadFrame(ReadError),
     /// The service asked to close it.
-    Service(String),
+    Service(CloseReason),
     /// The socket failed.
     Broken(io::Error),
     /// The server is stopping.
@@ -114,7 +113,7 @@ impl fmt::Display for End {
             Self::Idle => f.write_str("idle for connections.max.idle.ms"),
             Self::Stalled => f.write_str("no progress within socket.stall.timeout.ms"),
             Self::BadFrame(error) => error.fmt(f),
-            Self::Service(reason) => f.write_str(reason),
+            Self::Service(reason) => reason.fmt(f),
             Self::Broken(error) => write!(f, "socket: {error}"),
             Self::Stopping => f.write_str("server is stopping"),
         }
@@ -125,7 +124,7 @@ impl fmt::Display for End {
 pub async fn serve<S: Service>(
     socket: TcpStream,
     service: &S,
-    context: RequestContext,
+    context: Context,
     environment: &Environment,
 ) -> End {
     let end = conversation::hold(socket, service, &context, environment).await;

@@ -21,11 +21,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use broker::answers::Answers;
+use broker::dispatch::Service;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::admission::{Admission, Changing, Descriptors};
 use crate::config::NetworkSettings;
-use crate::connection::{Budget, Limits, Service};
+use crate::connection::{Budget, Limits};
 use crate::health::{self, Reason};
 use crate::listener::{Bound, Listening};
 use crate::metrics::{ConnectionMetrics, RequestMetrics};
@@ -53,8 +54,14 @@ const ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// Makes what the shards serve. One for the process; its methods run on the shard that they name.
 pub trait Assembly: Send + Sync + 'static {
-    /// The service that answers requests on a shard.
-    type Service: Service;
+    /// What is served on a shard.
+    type Service: 'static;
+
+    /// What answers the requests of its connections.
+    type Requests: Service;
+
+    /// Returns what answers the requests.
+    fn requests(service: &Self::Service) -> &Self::Requests;
 
     /// Makes the service of a shard.
     ///

@@ -16,10 +16,9 @@ use std::rc::{Rc, Weak};
 
 use platform::Platform;
 use platform::sync::{Notify, Semaphore};
-use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::log::views::{Flushing, LogCondition, PathFailure};
 use crate::options::{Durability, LogOptions};
 use crate::store::{DirHealth, LogPoints, Store};
@@ -72,7 +71,7 @@ use condition::Condition;
 use epoch_cache::EpochCache;
 use indexes::IndexOptions;
 use offsets::LogOffsets;
-use producer_state::{Origin, ProducerCheck, ProducerError, ProducerSnapshot, ProducerStates};
+use producer_state::{ProducerSnapshot, ProducerStates};
 use read::Readers;
 use segments::SegmentList;
 use upkeep::Upkeep;
@@ -261,18 +260,6 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Judges a batch by its producer's earlier ones.
-    ///
-    /// A duplicate need not be durable yet: the caller answers it when [`Log::committed_offset`] is
-    /// past its last offset.
-    pub fn check_producer(
-        &self,
-        header: &BatchHeader,
-        origin: Origin,
-    ) -> Result<ProducerCheck, ProducerError> {
-        self.producers.borrow().check(header, origin)
-    }
-
     /// Returns the known producers, as `DescribeProducers` reports them.
     pub fn producers(&self) -> Vec<ProducerSnapshot> {
         self.producers.borrow().snapshot()
@@ -367,21 +354,6 @@ impl<P: Platform> Log<P> {
         LogCondition(self).become_finally(Condition::Failed(error.latched()));
         PathFailure(self).fail_dir(error);
         self.tell();
-    }
-
-    /// Wakes all waiters and observers.
-    pub(crate) fn tell(&self) {
-        self.progress.notify_waiters();
-        // Observers may come and go during the calls.
-        let observers: Vec<_> = self
-            .observers
-            .borrow()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        for observer in observers {
-            observer.progressed();
-        }
     }
 }
 

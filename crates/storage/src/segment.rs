@@ -2,8 +2,9 @@
 //!
 //! States: *active* (the last segment of its log, grows in memory first) -> *rolled* (no longer
 //! grows, may have unwritten bytes) -> *sealed* (file cut to its length, synced, indexes and
-//! producer snapshot saved) -> *deleted*. Each state change is a function of `transitions.rs` and
-//! each length change one of `lengths.rs`; they end the process rather than break an invariant.
+//! producer snapshot saved) -> *deleted*. Each state change is a function of `transitions.rs`, each
+//! length change one of `lengths.rs`, and growth one of `tail.rs`; they end the process rather than
+//! break an invariant.
 //! Invariants: `synced <= written <= size`; bytes beyond `written` are resident in the tail; the
 //! indexes are loaded for every segment that is not sealed, and lazily for sealed ones. A reader
 //! keeps a segment alive, even a deleted one.
@@ -94,7 +95,7 @@ impl From<Option<TimeEntry>> for Largest {
 
 /// A segment of a log.
 ///
-/// Its mutable state is private; `transitions.rs` changes it.
+/// Its mutable state is private; `transitions.rs` changes it, and `tail.rs` as it grows.
 pub(crate) struct Segment<P: Platform> {
     /// The offset of its first record, which is also its name.
     pub(crate) base: Offset,

@@ -222,6 +222,28 @@ pub fn sequence_plus(sequence: i32, by: i32) -> i32 {
     sequence.wrapping_add(by) & i32::MAX
 }
 
+/// Returns the batch at the start of `bytes`; more bytes may follow it.
+fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
+    let incomplete = |need| BatchError::Incomplete {
+        have: bytes.len(),
+        need,
+    };
+    let (start, _) = bytes
+        .split_first_chunk::<LENGTH_END>()
+        .ok_or_else(|| incomplete(HEADER_BYTES))?;
+    let [.., a, b, c, d] = *start;
+    let length = i32::from_be_bytes([a, b, c, d]);
+    if usize::try_from(length).is_ok_and(|length| length + LENGTH_END >= HEADER_BYTES) {
+        let header = BatchHeader::parse(bytes).ok_or_else(|| incomplete(HEADER_BYTES))?;
+        let batch = bytes
+            .get(..header.size_bytes)
+            .ok_or_else(|| incomplete(header.size_bytes))?;
+        Ok((header, batch))
+    } else {
+        Err(BatchError::Length { length })
+    }
+}
+
 /// Computes the CRC of a whole batch.
 ///
 /// # Panics

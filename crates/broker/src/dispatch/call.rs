@@ -1,9 +1,11 @@
-//! The steps of every request: check the session and the rights, take a place, decode, run the
-//! handler where the row says, encode the response.
+//! The steps of every request: take a place, decode, run the handler where the row says, encode the
+//! response.
 //!
-//! Invariants: the steps run in this order, and only the handler waits for clients or disks; a
-//! request that overlaps (Produce, `records.rs`) waits for nothing before its handler. It does not
-//! charge quotas (`pace.rs`), or know an API (`table.rs`).
+//! Invariants: the steps run in this order, after the session and the rights are checked
+//! ([`Call::check_allowed`]), and only the handler waits for clients or disks. Produce and Fetch
+//! have codecs of their own, so their handlers respond without these steps; a Produce, which
+//! overlaps others, waits for nothing before its appends begin. It does not charge quotas
+//! (`pace.rs`), or know an API (`dispatch.rs`).
 
 use std::cell::Cell;
 use std::net::IpAddr;
@@ -12,7 +14,6 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::error::DecodeError;
 use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Request, RequestHeader};
 use wire::protocol::Encodable;
@@ -257,7 +258,6 @@ where
     T: wire::protocol::Request + Send + 'static,
     R: Encodable + Errors + Send + 'static,
 {
-    call.check_allowed()?;
     // Until the response is sent, each item takes many times the memory that it takes in the
     // request.
     let place = match call.row.size {
@@ -294,7 +294,7 @@ where
     } else {
         decode()
     };
-    asked.map_err(|source| malformed(&call.header, source))
+    asked.map_err(|source| CloseReason::malformed(&call.header, source))
 }
 
 /// Encodes the response, off the shard if that takes long.
@@ -317,14 +317,4 @@ where
         encode()
     };
     Ok(Reply::Send(response?))
-}
-
-/// Returns the reason to close a connection whose request does not decode.
-pub(super) fn malformed(header: &RequestHeader, source: DecodeError) -> CloseReason {
-    CloseReason::Body {
-        api: header.api.name(),
-        version: header.version,
-        client: header.client_id.to_string(),
-        source,
-    }
 }

@@ -1,10 +1,38 @@
-//! The outcome of a request: a response, or the end of its connection.
+//! What a connection asks and gets: it gives a frame, and gets a response or the end of it.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::time::Duration;
 
+use bytes::Bytes;
 use wire::error::{DecodeError, EncodeError, FrameError};
-use wire::kafka::{Api, Response};
+use wire::kafka::{Api, RequestHeader, Response};
 use wire::types::ErrorCode;
+
+use crate::handler::Context;
+
+/// Answers the requests of connections: the broker, or what a test puts in its place.
+pub trait Service: 'static {
+    /// Takes one request: the frame without its four bytes of length.
+    ///
+    /// The work must begin in the first poll of the reply, not in this call: the connection may
+    /// hold it back until the requests before it are answered. A reply that was polled is polled
+    /// until it is ready, even without a peer (for a limited time), unless it only reads.
+    fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>>;
+}
+
+/// A request that is parsed and ready to run.
+pub struct ParsedRequest<F = Pin<Box<dyn Future<Output = Reply>>>> {
+    /// True when it may run while earlier overlapping requests of the connection still wait. The
+    /// first polls run in the order of the requests.
+    pub overlaps: bool,
+    /// API, for metrics and logs.
+    pub api: Option<Api>,
+    /// True if it changes nothing, and is dropped while it waits when its client disconnects.
+    pub only_reads: bool,
+    /// The reply.
+    pub reply: F,
+}
 
 /// The outcome of a request.
 #[derive(Debug)]
@@ -56,4 +84,16 @@ pub enum CloseReason {
     /// The shard that would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
+}
+
+impl CloseReason {
+    /// Returns the reason to close a connection whose request does not decode.
+    pub(crate) fn malformed(header: &RequestHeader, source: DecodeError) -> Self {
+        Self::Body {
+            api: header.api.name(),
+            version: header.version,
+            client: header.client_id.to_string(),
+            source,
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! The columns of the table of requests, and their values.
 //!
-//! It does not know any API; the rows are in `table.rs`.
+//! It does not know any API; the rows are in `dispatch.rs`.
 
 /// The row of one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,23 +15,30 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use platform::Platform;
+use platform::task::yield_now;
+use wire::error::EncodeError;
 use wire::kafka::Api;
 use wire::kafka::fetch::{
-    AbortedTransaction, EpochEnd, FetchPartitionResponse, FetchRequest, FetchResponse,
+    AbortedTransaction, Encoding, EpochEnd, FetchPartitionResponse, FetchRequest, FetchResponse,
     FetchTopicResponse,
 };
+use wire::kafka::{RequestHeader, Response};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId, Offset, TopicId};
 
 use crate::Broker;
+use crate::dispatch::{CloseReason, Reply};
 use crate::fetch_session::{
     self, AnswerState, Key, PartitionFetch, ResolvedFetch, SessionClaim, SessionRequest, TopicKey,
 };
 use crate::fetching::{FetchLimits, FetchedPartition, fetch_all, slices_bytes};
+use crate::handler::Context;
 use crate::many::RequestPlace;
 use crate::metrics::ErrorTally;
 use crate::partition::Isolation;
+use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
 use crate::rests::{PIECE, Rests, each};
 
 /// Maximum wait for `min_bytes`, whatever the client asks for.
@@ -39,12 +46,72 @@ const WAIT_MAX: Duration = Duration::from_mins(5);
 /// Up to this number of partitions, repeated ones are searched for by comparison.
 const FEW: usize = 16;
 
+/// Reads, and charges the consumer for the bytes of the response. A throttled consumer gets only
+/// the throttle time.
+pub(crate) async fn respond<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    busy: &Busy,
+    header: &RequestHeader,
+    body: Bytes,
+) -> Result<Reply, CloseReason> {
+    let (v, id) = (header.version, header.correlation_id);
+    let peer = c.peer.ip();
+    let mut place = b.place_for_bytes(body.len(), peer).await;
+    let asked = if place.is_none() {
+        FetchRequest::decode(&body, v)
+    } else {
+        let decode = move || FetchRequest::decode(&body, v);
+        b.beside(peer, decode).await.ok_or(CloseReason::Stopping)?
+    };
+    let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
+    let client = c.client_id.as_str();
+    let mut time = Duration::ZERO;
+    let mut bytes_pause = Duration::ZERO;
+    let limits = (peer, b.fetch_bytes_max(client));
+    let response = handle(b, asked, v, limits, &mut place, async |size| {
+        time = b
+            .charge(QuotaKind::Request, client, busy.percent(), Charge::Used)
+            .await;
+        let charge = if time.is_zero() {
+            Charge::IfAllowed
+        } else {
+            Charge::Never
+        };
+        #[allow(clippy::cast_precision_loss, reason = "answers are far smaller")]
+        let bytes = size as f64;
+        bytes_pause = b.charge(QuotaKind::Fetch, client, bytes, charge).await;
+        time.is_zero() && bytes_pause.is_zero()
+    });
+    let mut response = response.await;
+    let pause = time.max(bytes_pause);
+    response.throttle_time_ms = wire_ms(pause);
+    let response = if response.parts() <= PIECE {
+        response.encode(v, id)?
+    } else {
+        in_turns(response.begin(v, id)?).await?
+    };
+    Ok(if pause.is_zero() {
+        Reply::Send(response)
+    } else {
+        Reply::Pause(Some(response), pause)
+    })
+}
+
+/// Encodes a large response, and yields in between.
+async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
+    while encoding.more(PIECE) {
+        yield_now().await;
+    }
+    encoding.finish()
+}
+
 /// Answers a fetch.
 ///
 /// `peer` is charged for the memory; `bytes_max` is the maximum that the client's quota leaves; a
 /// request about very many partitions takes a `place`; `may_send` is called once the size of the
 /// response is known.
-pub(crate) async fn handle<P: Platform>(
+async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: FetchRequest,
     version: i16,

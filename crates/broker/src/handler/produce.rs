@@ -21,6 +21,7 @@ use platform::clock::Instant;
 use platform::task::elsewhere;
 use wire::batch::{BatchError, WholeBatch};
 use wire::kafka::Api;
+use wire::kafka::RequestHeader;
 use wire::kafka::produce::{
     CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
 };
@@ -28,19 +29,21 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 
 use crate::Broker;
+use crate::dispatch::{CloseReason, Reply};
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
+use crate::handler::Context;
 use crate::metrics::ErrorTally;
 use crate::network::network;
 use crate::partition::{AcceptedAppend, Acks, JudgingError, Partition, TransactionProof};
+use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
 use crate::route::{ItemStart, at_partitions_in_line};
 use crate::transaction::admit;
 
-/// Bytes of decompressed records that take as long as one item of a request.
-const ITEM_BYTES: usize = 16 << 10;
-
+mod extent;
 mod kept;
 
+use extent::{Extent, count, worth};
 use kept::{ReadBudget, TopicReader};
 
 /// The result of one partition.
@@ -53,7 +56,7 @@ struct ProduceRefusal {
 }
 
 /// The reply to a producer.
-pub(crate) enum ProduceReply {
+enum ProduceReply {
     /// A response.
     Answer(ProduceResponse),
     /// No response, as the producer asked (`acks=0`).
@@ -63,7 +66,46 @@ pub(crate) enum ProduceReply {
     Hangup(ErrorCode),
 }
 
-pub(crate) async fn handle<P: Platform>(
+/// Appends, and charges the producer for the bytes of its request. Without a response (`acks=0`)
+/// its time is free, as in Kafka.
+pub(crate) async fn respond<P: Platform>(
+    b: &Rc<Broker<P>>,
+    c: &Context,
+    busy: &Busy,
+    header: &RequestHeader,
+    body: Bytes,
+) -> Result<Reply, CloseReason> {
+    let (v, id) = (header.version, header.correlation_id);
+    let asked = ProduceRequest::decode(&body, v);
+    let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
+    // The frame's memory is free for the next request once the records are in the log's memory.
+    drop(body);
+    let client = c.client_id.as_str();
+    let outcome = handle(b, asked, v, (client, c.peer)).await;
+    #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
+    let bytes = c.frame_bytes as f64;
+    let mut pause = b
+        .charge(QuotaKind::Produce, client, bytes, Charge::Used)
+        .await;
+    match outcome {
+        ProduceReply::Answer(mut response) => {
+            let time = b.charge(QuotaKind::Request, client, busy.percent(), Charge::Used);
+            pause = pause.max(time.await);
+            response.throttle_time_ms = wire_ms(pause);
+            let response = response.encode(v, id)?;
+            Ok(if pause.is_zero() {
+                Reply::Send(response)
+            } else {
+                Reply::Pause(Some(response), pause)
+            })
+        }
+        ProduceReply::Silence if pause.is_zero() => Ok(Reply::Nothing),
+        ProduceReply::Silence => Ok(Reply::Pause(None, pause)),
+        ProduceReply::Hangup(code) => Err(CloseReason::Unanswered(code)),
+    }
+}
+
+async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: ProduceRequest,
     version: i16,
@@ -231,27 +273,6 @@ fn start<P: Platform>(
     }
 }
 
-/// The metrics of a batch.
-#[derive(Clone, Copy)]
-struct Extent {
-    bytes: usize,
-    records: u32,
-    is_compressed: bool,
-}
-
-impl Extent {
-    /// Returns the extent of the bytes that a client sent, with their batch if they are one.
-    fn of(bytes: usize, batch: Option<&WholeBatch>) -> Self {
-        let header = batch.map(WholeBatch::header);
-        Self {
-            bytes,
-            // The batch is not judged yet, so the count may be negative.
-            records: header.map_or(0, |header| header.record_count.unsigned_abs()),
-            is_compressed: header.is_some_and(|header| header.compression_code() != 0),
-        }
-    }
-}
-
 /// The outcome of beginning an append.
 #[allow(
     clippy::large_enum_variant,
@@ -308,38 +329,6 @@ async fn begin_heavy<P: Platform>(
     });
     let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;
     partition.take(judged, terms.verified, clock.wall_ms())
-}
-
-fn count<P: Platform>(
-    partition: &Partition<P>,
-    extent: Extent,
-    begun: &Result<AcceptedAppend, AppendError>,
-) {
-    let metrics = &partition.metrics;
-    metrics.produce_requests.add(1);
-    let bytes = extent.bytes as u64;
-    match begun {
-        Ok(_) => {
-            metrics.messages_in.add(u64::from(extent.records));
-            metrics.bytes_in.add(bytes);
-        }
-        Err(error) => {
-            tracing::debug!(partition = %partition.name, code = ?error.code, reason = ?error.message, "append refused");
-            metrics.failed_produce_requests.add(1);
-            metrics.bytes_rejected.add(bytes);
-        }
-    }
-}
-
-/// Returns the cost of an append, in items of a request. A refused batch may have been decompressed
-/// to any size.
-fn worth(begun: &Result<AcceptedAppend, AppendError>, extent: Extent) -> usize {
-    let bytes = match begun {
-        Ok(accepted) => accepted.work_bytes,
-        Err(_) if extent.is_compressed => usize::MAX,
-        Err(_) => extent.bytes,
-    };
-    (bytes / ITEM_BYTES).saturating_add(1)
 }
 
 async fn finish<P: Platform>(

@@ -10,7 +10,12 @@
 
 use std::collections::BTreeMap;
 
-use wire::types::ProducerId;
+use platform::Platform;
+use wire::batch::BatchHeader;
+use wire::types::{ErrorCode, ProducerId};
+
+use super::Partition;
+use crate::error::AppendError;
 
 /// Maximum producers about which the coordinator is being asked, in one partition.
 const ASKED_MAX: usize = 1024;
@@ -79,6 +84,53 @@ impl VerificationGuards {
     /// Returns true if the guard is still valid.
     pub(super) fn stands(&self, producer: ProducerId, epoch: i16, guard: Guard) -> bool {
         self.asked.get(&producer) == Some(&(epoch, guard))
+    }
+}
+
+impl<P: Platform> Partition<P> {
+    /// Returns true if the producer has an open transaction here, in this epoch.
+    pub(crate) fn is_in_transaction(&self, producer_id: ProducerId, epoch: i16) -> bool {
+        self.log
+            .producer_states()
+            .is_in_transaction(producer_id, epoch)
+    }
+
+    pub(crate) fn knows_producer(&self, producer_id: ProducerId) -> bool {
+        self.log.producer_states().knows_producer(producer_id)
+    }
+
+    /// Registers that the coordinator is about to be asked about a producer.
+    pub(crate) fn ask_for(&self, producer_id: ProducerId, epoch: i16) -> Guard {
+        self.verifying.borrow_mut().ask(producer_id, epoch)
+    }
+
+    /// Checks that a transactional batch may be appended by its proof.
+    pub(super) fn check_verified(
+        &self,
+        header: &BatchHeader,
+        verified: TransactionProof,
+    ) -> Result<(), AppendError> {
+        let (id, epoch) = (header.producer_id, header.producer_epoch);
+        let stands = match verified {
+            _ if !header.is_transactional() => true,
+            TransactionProof::Unasked => true,
+            TransactionProof::By(guard) if self.verifying.borrow().stands(id, epoch, guard) => true,
+            TransactionProof::Open | TransactionProof::By(_) => self.is_in_transaction(id, epoch),
+        };
+        if stands {
+            return Ok(());
+        }
+        Err(AppendError {
+            message: Some("the transaction has ended meanwhile".to_owned()),
+            ..ErrorCode::InvalidTxnState.into()
+        })
+    }
+
+    /// Notes that a batch was appended: it may have opened a transaction, which needs no guard.
+    pub(super) fn note_opened(&self, header: &BatchHeader) {
+        if header.is_transactional() {
+            self.verifying.borrow_mut().end(header.producer_id);
+        }
     }
 }
 

@@ -1,42 +1,40 @@
-//! The loop of one connection: read a frame, call the service, write replies, enforce the time
-//! limits.
+//! The loop of one connection: read a frame, call the service, begin its requests in their order,
+//! write the replies in that order.
 //!
 //! Requests are handled one after the other, as in Kafka, except that a request that overlaps may
 //! begin while earlier ones of the same kind wait. One further request is read ahead, so that the
 //! end of the connection is noticed. While a client is throttled, no request of it is read or
-//! begun, and those that have begun are finished. A peer that ends its half of the connection still
-//! gets the replies that are ready within `GONE_MAX` (reads) or `abandoned_max`.
+//! begun, and those that have begun are finished. Pauses and time limits: `conversation/timers.rs`.
 //!
 //! Invariants: a request that does not overlap begins only when everything before it is answered
 //! and written; a future that was polled is polled until it is ready, even without a peer (bounded
 //! by `abandoned_max`), unless it only reads: a fetch does not outlive its client.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use broker::dispatch::{ParsedRequest, Reply, Service};
+use broker::handler;
 use bytes::Bytes;
-use platform::socket::peer_has_ended;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
+use wire::kafka::Response;
 
+use super::bell::Bell;
+use super::budget::Taken;
 use super::frames::{Frame, FrameReader, ReadError};
-use super::inflight::{Answered, Inflight, Request};
 use super::replies::ReplyWriter;
-use super::service::{Reply, RequestContext, Service};
 use super::unsent::Unsent;
-use super::watch::{Doing, PROGRESS_BYTES_MIN, Progress, Watch};
+use super::watch::Watch;
 use super::{End, Environment, Limits};
 use crate::metrics::{RequestKind, Timing};
+use timers::Gone;
 
-/// How long a request that only reads continues after the peer has ended the connection.
-const GONE_MAX: Duration = Duration::from_secs(1);
-
-/// Interval of checks whether the peer has ended the connection, while a request that it sent ahead
-/// blocks the reading.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+mod timers;
 
 /// Unwritten bytes of replies above which no further overlapping requests begin.
 const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
@@ -45,7 +43,7 @@ const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
 pub(super) async fn hold<S: Service>(
     socket: TcpStream,
     service: &S,
-    context: &RequestContext,
+    client: &handler::Context,
     environment: &Environment,
 ) -> End {
     let Environment {
@@ -60,11 +58,11 @@ pub(super) async fn hold<S: Service>(
     let mut talk = Conversation {
         limits,
         reader: FrameReader::new(
-            budget.account(context.peer.ip()),
+            budget.account(client.peer.ip()),
             buffers.clone(),
             limits.frame_bytes_max,
         ),
-        writer: ReplyWriter::new(answers.account(context.peer.ip())),
+        writer: ReplyWriter::new(answers.account(client.peer.ip())),
         inflight: Inflight::new(),
         unsent: Unsent::new(),
         held: None,
@@ -85,7 +83,7 @@ pub(super) async fn hold<S: Service>(
         let call = |frame: Frame| {
             let kind = meter.taken(&frame.bytes);
             let (bytes, timing) = (frame.bytes.len(), Timing::new());
-            let called = service.call(context, frame.bytes);
+            let called = service.call(client.clone(), frame.bytes);
             Request {
                 called,
                 kind,
@@ -136,14 +134,6 @@ struct Conversation<'a, F> {
     /// When to check whether the peer has ended the connection.
     look: Option<Pin<Box<Sleep>>>,
     watch: Watch,
-}
-
-/// A peer that has ended the connection.
-struct Gone {
-    since: Instant,
-    /// Frames read by then; a further one shows that the peer is alive.
-    frames: u64,
-    timer: Pin<Box<Sleep>>,
 }
 
 impl<F: Future<Output = Reply>> Conversation<'_, F> {
@@ -202,49 +192,6 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         self.poll_watch(cx, socket)
     }
 
-    /// Completes when the peer has ended the connection and the time for its requests is over.
-    fn poll_gone(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<()> {
-        let ended = match &self.end {
-            Some(End::Closed | End::BadFrame(ReadError::Truncated { .. })) => true,
-            None => self.gone.is_some() || (self.held.is_some() && self.sees_end(cx, socket)),
-            Some(_) => false,
-        };
-        if !ended {
-            return Poll::Pending;
-        }
-        let grace = if self.inflight.is_reading() {
-            GONE_MAX
-        } else {
-            self.limits.abandoned_max
-        };
-        let (now, frames) = (Instant::now(), self.frames);
-        let gone = self.gone.get_or_insert_with(|| Gone {
-            since: now,
-            frames,
-            timer: Box::pin(tokio::time::sleep_until(now + grace)),
-        });
-        if gone.frames != frames {
-            (gone.since, gone.frames) = (now, frames);
-        }
-        if gone.timer.deadline() != gone.since + grace {
-            gone.timer.as_mut().reset(gone.since + grace);
-        }
-        gone.timer.as_mut().poll(cx)
-    }
-
-    /// Returns true if the peer has ended the connection, even if earlier bytes are not all read.
-    fn sees_end(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> bool {
-        let timer = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
-        let look = self.look.get_or_insert_with(timer);
-        while look.as_mut().poll(cx).is_ready() {
-            if peer_has_ended(socket) {
-                return true;
-            }
-            look.as_mut().reset(Instant::now() + LOOK_INTERVAL);
-        }
-        false
-    }
-
     /// Polls the requests that have begun, without reading or writing.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.held = None;
@@ -273,9 +220,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             let ready = kind.answered(&timing, throttle);
             match reply {
                 _ if matches!(self.end, Some(End::Service(_))) => {}
-                Reply::Send(parts) => self.send(parts, kind, ready),
-                Reply::Pause(parts, pause) => {
-                    self.send(parts, kind, ready);
+                Reply::Send(response) => self.send(response.into_segments(), kind, ready),
+                Reply::Pause(response, pause) => {
+                    let parts = response.map(Response::into_segments);
+                    self.send(parts.unwrap_or_default(), kind, ready);
                     self.pause_for(pause);
                 }
                 Reply::Nothing => {}
@@ -301,60 +249,9 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         }
     }
 
-    /// Pauses the connection because a quota is used up; the longer of two pauses holds.
-    fn pause_for(&mut self, pause: Duration) {
-        let until = Instant::now() + pause;
-        if self
-            .pause
-            .as_ref()
-            .is_none_or(|before| before.deadline() < until)
-        {
-            self.pause = Some(Box::pin(tokio::time::sleep_until(until)));
-        }
-    }
-
-    fn is_paused(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(pause) = &mut self.pause else {
-            return false;
-        };
-        if pause.as_mut().poll(cx).is_ready() {
-            self.pause = None;
-        }
-        self.pause.is_some()
-    }
-
     /// Returns true if no request is in progress and no reply is unwritten.
     fn is_quiet(&self) -> bool {
         self.inflight.is_empty() && self.writer.pending_bytes() == 0
-    }
-
-    /// Ends the connection when it is idle or stalled for too long.
-    fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
-        let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
-        let completed = self.frames.saturating_mul(PROGRESS_BYTES_MIN);
-        let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
-        // The peer cannot speed up a frame that waits for memory.
-        let frame_bytes = if reading { reader.frame_bytes() } else { 0 };
-        let size = frame_bytes.max(self.writer.peak_bytes());
-        let pressed = self.writer.is_pressed();
-        let progress = || Progress {
-            moved: reader
-                .come_bytes(socket)
-                .saturating_add(written_bytes)
-                .saturating_add(completed),
-            size: size as u64,
-            pressed,
-        };
-        let state = if reading || self.writer.pending_bytes() > 0 {
-            Doing::Transfer
-        } else if self.inflight.is_reading() {
-            Doing::Wait
-        } else if self.inflight.is_empty() && (self.held.is_none() || self.pause.is_some()) {
-            Doing::Nothing
-        } else {
-            Doing::Work
-        };
-        self.watch.poll(cx, state, progress)
     }
 }
 
@@ -371,4 +268,159 @@ fn may_begin<F: Future<Output = Reply>>(
     request.called.overlaps
         && unwritten <= UNWRITTEN_BYTES_MAX
         && inflight.admits(request, limits.overlapped_max, limits.overlapped_bytes_max)
+}
+
+/// A request that was read and called but whose future was not polled yet.
+struct Request<F> {
+    called: ParsedRequest<F>,
+    kind: RequestKind,
+    bytes: usize,
+    taken: Taken,
+    timing: Timing,
+}
+
+/// The next reply in order.
+struct Answered {
+    reply: Reply,
+    kind: RequestKind,
+    timing: Timing,
+}
+
+/// The requests begun and not yet answered, in their order.
+///
+/// Invariants: each future has been polled at least once, in the order of the requests; replies
+/// come out in that order; several requests are here together only if all of them overlap.
+struct Inflight<F> {
+    // Bounded: `shards::OVERLAPPED_MAX`.
+    slots: VecDeque<Slot<F>>,
+    bytes: usize,
+    bell: Bell,
+}
+
+struct Slot<F> {
+    work: Work<F>,
+    overlaps: bool,
+    only_reads: bool,
+    kind: RequestKind,
+    bytes: usize,
+    timing: Timing,
+    _taken: Taken,
+}
+
+enum Work<F> {
+    Running(Pin<Box<F>>),
+    Done(Reply),
+}
+
+impl<F: Future<Output = Reply>> Inflight<F> {
+    fn new() -> Self {
+        Self {
+            slots: VecDeque::new(),
+            bytes: 0,
+            bell: Bell::new(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Returns true while a request that only reads has no reply yet; mostly a waiting fetch.
+    fn is_reading(&self) -> bool {
+        let reads = |slot: &Slot<F>| slot.only_reads && matches!(slot.work, Work::Running(_));
+        self.slots.iter().any(reads)
+    }
+
+    /// Drops the requests that only read: their client is gone.
+    fn drop_reads(&mut self) {
+        self.slots.retain(|slot| !slot.only_reads);
+        self.bytes = self.slots.iter().fold(0, |sum, slot| sum + slot.bytes);
+    }
+
+    /// Returns true if `request` may begin beside those in progress.
+    fn admits(&self, request: &Request<F>, count_max: usize, bytes_max: usize) -> bool {
+        self.slots.back().is_none_or(|last| {
+            last.overlaps
+                && request.called.overlaps
+                && self.slots.len() < count_max
+                && self.bytes + request.bytes <= bytes_max
+        })
+    }
+
+    /// Begins a request, with the first poll of its future.
+    fn begin(&mut self, cx: &Context<'_>, request: Request<F>) {
+        let last = self.slots.back();
+        assert!(
+            last.is_none_or(|last| last.overlaps && request.called.overlaps),
+            "only requests that overlap are under way together"
+        );
+        let Request {
+            called,
+            kind,
+            bytes,
+            taken,
+            mut timing,
+        } = request;
+        let mut work = Work::Running(Box::pin(called.reply));
+        self.bell.hang(cx);
+        work.poll(&mut Context::from_waker(self.bell.waker()));
+        if matches!(work, Work::Running(_)) {
+            timing.waits();
+        }
+        self.bytes += bytes;
+        let (overlaps, only_reads) = (called.overlaps, called.only_reads);
+        self.slots.push_back(Slot {
+            work,
+            overlaps,
+            only_reads,
+            kind,
+            bytes,
+            timing,
+            _taken: taken,
+        });
+    }
+
+    /// Polls the running futures, if one of them asked for it.
+    fn poll(&mut self, cx: &Context<'_>) {
+        self.bell.hang(cx);
+        if !self.bell.was_rung() {
+            return;
+        }
+        let mut cx = Context::from_waker(self.bell.waker());
+        for slot in &mut self.slots {
+            slot.work.poll(&mut cx);
+        }
+    }
+
+    /// Returns the reply to the first request when it is ready, and frees the memory of the
+    /// request.
+    fn next_answered(&mut self) -> Option<Answered> {
+        if matches!(self.slots.front()?.work, Work::Running(_)) {
+            return None;
+        }
+        let slot = self.slots.pop_front()?;
+        self.bytes -= slot.bytes;
+        assert!(
+            !self.slots.is_empty() || self.bytes == 0,
+            "the sum of those that are under way"
+        );
+        match slot.work {
+            Work::Running(_) => unreachable!("it was done just now"),
+            Work::Done(reply) => Some(Answered {
+                reply,
+                kind: slot.kind,
+                timing: slot.timing,
+            }),
+        }
+    }
+}
+
+impl<F: Future<Output = Reply>> Work<F> {
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        if let Self::Running(future) = self
+            && let Poll::Ready(reply) = future.as_mut().poll(cx)
+        {
+            *self = Self::Done(reply);
+        }
+    }
 }

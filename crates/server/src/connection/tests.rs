@@ -6,12 +6,14 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use broker::dispatch::{ParsedRequest, Reply};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
+use wire::kafka::Response;
 
 use super::*;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
@@ -29,9 +31,9 @@ struct Echo {
 }
 
 impl Service for Echo {
-    fn call(&self, _: &RequestContext, frame: Bytes) -> Called<impl Future<Output = Reply>> {
+    fn call(&self, _: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>> {
         let how = frame.first().copied().unwrap_or(0);
-        let future = async move {
+        let reply = async move {
             self.begun.borrow_mut().push(frame.clone());
             if matches!(how, b'p' | b'o' | b'R') {
                 let (open, gate) = oneshot::channel();
@@ -41,17 +43,21 @@ impl Service for Echo {
             self.finished.set(self.finished.get() + 1);
             match how {
                 b'n' => Reply::Nothing,
-                b'c' => Reply::Close("the frame said so".into()),
-                b'q' => Reply::Pause(vec![prefixed(&frame)], Duration::from_millis(300)),
-                b'Q' => Reply::Pause(Vec::new(), Duration::from_hours(1)),
-                b'b' => Reply::Send(split(&prefixed(&frame), 7)),
-                _ => Reply::Send(vec![prefixed(&frame)]),
+                b'c' => Reply::Close(CloseReason::Stopping),
+                b'q' => Reply::Pause(
+                    Some(Response::new(vec![prefixed(&frame)])),
+                    Duration::from_millis(300),
+                ),
+                b'Q' => Reply::Pause(None, Duration::from_hours(1)),
+                b'b' => Reply::Send(Response::new(split(&prefixed(&frame), 7))),
+                _ => Reply::Send(Response::new(vec![prefixed(&frame)])),
             }
         };
-        Called {
+        ParsedRequest {
             overlaps: how == b'p',
+            api: None,
             only_reads: how == b'R',
-            future,
+            reply,
         }
     }
 }
@@ -159,12 +165,13 @@ async fn connect(
     (client, served)
 }
 
-fn context(peer: SocketAddr) -> RequestContext {
-    RequestContext {
-        connection: 1,
-        peer,
+fn context(peer: SocketAddr) -> Context {
+    Context {
         listener: "TEST".into(),
-        client: Rc::default(),
+        peer,
+        software: Rc::default(),
+        client_id: wire::StrBytes::default(),
+        frame_bytes: 0,
     }
 }
 
@@ -437,7 +444,7 @@ fn the_service_may_close_after_what_was_answered_before() {
         let service = Rc::clone(&world.service);
         let (answers, end) = world.end().await;
         assert_eq!(answers, prefixed(b"first"));
-        assert!(matches!(end, End::Service(reason) if reason == "the frame said so"));
+        assert!(matches!(end, End::Service(CloseReason::Stopping)));
         assert_eq!(service.begun(), 2);
     });
 }

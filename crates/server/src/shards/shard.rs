@@ -4,12 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use broker::handler::Context;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Accepted, Assembly, Call, Phase, Shared, accept};
-use crate::connection::{self, Buffers, Environment, RequestContext};
+use crate::connection::{self, Buffers, Environment};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
 use crate::watchdog::Pulse;
@@ -119,7 +120,7 @@ async fn serve<A: Assembly>(
         tokio::select! {
             () = reached(&mut phase, Phase::Draining) => break,
             Some(accepted) = handed.recv() => {
-                let connection = hold(accepted, Rc::clone(service), Rc::clone(&environment));
+                let connection = hold::<A>(accepted, Rc::clone(service), Rc::clone(&environment));
                 connections.spawn_local(connection);
             }
             Some(_) = connections.join_next() => {}
@@ -144,9 +145,9 @@ async fn serve<A: Assembly>(
 }
 
 /// Serves one connection, counted until it ends.
-async fn hold<S: connection::Service>(
+async fn hold<A: Assembly>(
     accepted: Accepted,
-    service: Rc<S>,
+    service: Rc<A::Service>,
     environment: Rc<Environment>,
 ) {
     let Accepted {
@@ -163,15 +164,16 @@ async fn hold<S: connection::Service>(
         }
     };
     let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-    let client = Rc::default();
-    let context = RequestContext {
-        connection,
-        peer,
+    let context = Context {
         listener,
-        client,
+        peer,
+        software: Rc::default(),
+        // The request says these.
+        client_id: wire::StrBytes::default(),
+        frame_bytes: 0,
     };
     tracing::debug!(%peer, connection, "connection begins");
-    let end = connection::serve(socket, &*service, context, &environment).await;
+    let end = connection::serve(socket, A::requests(&service), context, &environment).await;
     environment.meter.connections.ended(end.label());
     drop(counts);
 }

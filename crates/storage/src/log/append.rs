@@ -12,7 +12,7 @@ use wire::batch::{self, BatchHeader, HEADER_BYTES, varint};
 use wire::types::LeaderEpoch;
 
 use super::batches::Batches;
-use super::producer_state::EndMarker;
+use super::producer_state::{EndMarker, Origin, ProducerCheck, ProducerError};
 use super::{Condition, Log, LogAppendInfo, Stamp};
 use crate::error::{Error, Result};
 use crate::log::views::{Appending, Flushing, LogTiers, Upkeeping};
@@ -37,6 +37,18 @@ enum Numbering {
 }
 
 impl<P: Platform> Log<P> {
+    /// Judges a batch by its producer's earlier ones.
+    ///
+    /// A duplicate need not be durable yet: the caller answers it when [`Log::committed_offset`] is
+    /// past its last offset.
+    pub fn check_producer(
+        &self,
+        header: &BatchHeader,
+        origin: Origin,
+    ) -> Result<ProducerCheck, ProducerError> {
+        self.producers.borrow().check(header, origin)
+    }
+
     /// Appends validated batches as their leader: assigns offsets, stamps the epoch, and starts a
     /// flush.
     ///

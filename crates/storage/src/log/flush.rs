@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use platform::Platform;
@@ -99,6 +99,21 @@ impl<P: Platform> Log<P> {
                 Err(error) if error.is_passing() => Flushing(self).progressed().await,
                 result => return result,
             }
+        }
+    }
+
+    /// Wakes all waiters and observers.
+    pub(crate) fn tell(&self) {
+        self.progress.notify_waiters();
+        // Observers may come and go during the calls.
+        let observers: Vec<_> = self
+            .observers
+            .borrow()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        for observer in observers {
+            observer.progressed();
         }
     }
 }

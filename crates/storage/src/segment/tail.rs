@@ -1,21 +1,25 @@
-//! The end of a segment in memory: the target of appends, the source of writes, and the cache of
-//! recent bytes.
+//! The end of a segment in memory, where it grows: the target of appends, the source of writes, and
+//! the cache of recent bytes.
 //!
+//! [`Segment::take`] appends a batch: its bytes to the tail, then its offsets to the indexes.
 //! Appended bytes are copied once, into block-aligned chunks that are contiguous in file positions.
 //! Written chunks stay until the cache evicts the oldest. Only the front is ever evicted, so the
 //! resident bytes are one range that ends at the segment's end. When the last chunk is evicted, the
 //! bytes of the last, partial block are kept, because the next flush writes the whole block again.
 //! Bytes that came from the file and not from an append serve only for that: their CRC was not
 //! checked, so they do not count as resident, and readers read the file.
-//! It does not decide what is evicted, know offsets, or know what has been written.
+//! It does not decide what is evicted, when a segment rolls, or know what has been written.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::Bytes;
+use platform::Platform;
 use platform::buf::Chunk;
 use platform::disk::BLOCK_BYTES;
+use wire::batch::{BatchHeader, HEADER_BYTES};
 
+use super::{HAS_INDEXES, POSITION_MAX, Segment};
 use crate::num::index;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -234,6 +238,45 @@ impl Tail {
         let at = self.pieces.partition_point(|piece| piece.end() <= position);
         let piece = self.pieces.get(at)?;
         (piece.start <= position).then_some(at)
+    }
+}
+
+impl<P: Platform> Segment<P> {
+    /// Appends a batch whose header describes the fixed part; the caller provides enough chunks.
+    pub(crate) fn take(
+        &self,
+        header: &BatchHeader,
+        (fixed, body): (&[u8; HEADER_BYTES], &[u8]),
+        chunks: &mut impl Iterator<Item = Chunk>,
+    ) {
+        let mut tail = self.tail.borrow_mut();
+        tail.append(fixed, chunks);
+        tail.append(body, chunks);
+        drop(tail);
+        self.note(header);
+    }
+
+    /// Adds the batch behind the last one to the lengths and indexes; its bytes are in the tail.
+    pub(super) fn note(&self, header: &BatchHeader) {
+        let position = self.size();
+        assert!(self.is_active(), "only the active segment grows");
+        assert!(header.base_offset >= self.next(), "offsets ascend");
+        assert!(
+            position <= POSITION_MAX,
+            "a segment is rolled before it outgrows what an index can say"
+        );
+        let mut loaded = self.loaded.borrow_mut();
+        let indexes = &mut loaded.as_mut().expect(HAS_INDEXES).indexes;
+        indexes.append(header, position);
+        self.largest.set(indexes.largest_timestamp().into());
+        drop(loaded);
+        self.note_first_timestamp(header.max_timestamp.0);
+        self.lengths.grow(header.size_bytes as u64);
+        self.next.set(header.next_offset());
+        assert!(
+            self.size() <= self.tail().end(),
+            "the bytes of a batch are in memory before it is noted"
+        );
     }
 }
 

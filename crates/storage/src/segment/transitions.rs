@@ -1,57 +1,18 @@
-//! The state changes of a segment: every change is one of these functions, and each asserts its
-//! preconditions.
+//! The state changes of a segment: every change but its growth (`tail.rs`) is one of these
+//! functions, and each asserts its preconditions.
 //!
 //! None of them does I/O: the caller has done it or will do it.
 
 use bytes::Bytes;
 use platform::Platform;
-use platform::buf::Chunk;
-use wire::batch::{BatchHeader, HEADER_BYTES};
 use wire::types::Offset;
 
 use super::stage::{Names, Stage};
 use super::tail::Tail;
-use super::{File, HAS_INDEXES, LoadedIndexes, POSITION_MAX, Segment};
+use super::{File, HAS_INDEXES, LoadedIndexes, Segment};
 use crate::log::txn_index::AbortedTxn;
 
 impl<P: Platform> Segment<P> {
-    /// Appends a batch whose header describes the fixed part; the caller provides enough chunks.
-    pub(crate) fn take(
-        &self,
-        header: &BatchHeader,
-        (fixed, body): (&[u8; HEADER_BYTES], &[u8]),
-        chunks: &mut impl Iterator<Item = Chunk>,
-    ) {
-        let mut tail = self.tail.borrow_mut();
-        tail.append(fixed, chunks);
-        tail.append(body, chunks);
-        drop(tail);
-        self.note(header);
-    }
-
-    /// Adds the batch behind the last one to the lengths and indexes; its bytes are in the tail.
-    pub(super) fn note(&self, header: &BatchHeader) {
-        let position = self.size();
-        assert!(self.is_active(), "only the active segment grows");
-        assert!(header.base_offset >= self.next(), "offsets ascend");
-        assert!(
-            position <= POSITION_MAX,
-            "a segment is rolled before it outgrows what an index can say"
-        );
-        let mut loaded = self.loaded.borrow_mut();
-        let indexes = &mut loaded.as_mut().expect(HAS_INDEXES).indexes;
-        indexes.append(header, position);
-        self.largest.set(indexes.largest_timestamp().into());
-        drop(loaded);
-        self.note_first_timestamp(header.max_timestamp.0);
-        self.lengths.grow(header.size_bytes as u64);
-        self.next.set(header.next_offset());
-        assert!(
-            self.size() <= self.tail().end(),
-            "the bytes of a batch are in memory before it is noted"
-        );
-    }
-
     /// Adds a transaction whose abort marker was appended.
     pub(crate) fn note_abort(&self, txn: AbortedTxn) {
         let mut loaded = self.loaded.borrow_mut();

@@ -4,8 +4,7 @@
 //! for recovery and reads. A partial batch at the end is an error of the iterator;
 //! [`Batches::complete_len`] returns where whole batches end. Not here: records.
 
-use super::whole::first_batch;
-use super::{BatchHeader, crc_of};
+use super::{BatchHeader, crc_of, first_batch};
 use crate::error::BatchError;
 
 /// Iterator over whole batches; it ends after an error.

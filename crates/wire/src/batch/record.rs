@@ -8,8 +8,7 @@
 use bytes::{Buf, Bytes};
 
 use super::compression::Compression;
-use super::whole::first_batch;
-use super::{BatchHeader, HEADER_BYTES, varint};
+use super::{BatchHeader, HEADER_BYTES, first_batch, varint};
 use crate::error::BatchError;
 use crate::types::{Offset, TimestampMs};
 

@@ -10,8 +10,9 @@
 use bytes::Bytes;
 
 use super::compression::{self, Compression};
-use super::whole::first_batch;
-use super::{BatchHeader, COMPRESSION, DELETE_HORIZON, HEADER_BYTES, WholeBatch, varint};
+use super::{
+    BatchHeader, COMPRESSION, DELETE_HORIZON, HEADER_BYTES, WholeBatch, first_batch, varint,
+};
 use crate::error::BatchError;
 use crate::types::{Offset, TimestampMs};
 

@@ -1,20 +1,21 @@
-//! Validates what a producer sent for one partition: every check of Kafka 4.3 before the log,
-//! except those of [`WholeBatch::of_produced`].
+//! Validates what a producer sent for one partition: every check of Kafka 4.3 before the log.
 //!
 //! The order of the checks is Kafka's, because the client gets the error of the first failure:
-//! exactly one batch of magic 2 (checked before), base offset 0, size, CRC, header, then the
-//! records. Where the topic uses the producer's time, a max timestamp that is not that of the
-//! records is corrected, not refused, and so is the timestamp type LogAppendTime of a batch whose
-//! timestamps are in range; the bytes change in no other case. Compressed records are read as a
-//! stream. Measured against Kafka 4.3, an unknown codec and records that do not decompress give
-//! UNKNOWN_SERVER_ERROR, as in Kafka; gaps between the offsets of uncompressed records are refused
-//! on purpose, where Kafka stores them.
+//! exactly one batch of magic 2 ([`WholeBatch::of_produced`]), then ([`validate_produced`]) base
+//! offset 0, size, CRC, header, and the records. Where the topic uses the producer's time, a max
+//! timestamp that is not that of the records is corrected, not refused, and so is the timestamp
+//! type LogAppendTime of a batch whose timestamps are in range; the bytes change in no other case.
+//! Compressed records are read as a stream. Measured against Kafka 4.3, an unknown codec and
+//! records that do not decompress give UNKNOWN_SERVER_ERROR, as in Kafka; gaps between the offsets
+//! of uncompressed records are refused on purpose, where Kafka stores them.
 //! Not here: sequences and epochs against earlier batches of the producer (`storage`), and stamping
 //! of offsets.
 
+use bytes::Bytes;
+
 use super::compression::{self, Compression};
 use super::walk::{self, Slice, Source, Stream, WalkError};
-use super::{BatchHeader, LOG_APPEND_TIME, WholeBatch, iter};
+use super::{BatchHeader, LOG_APPEND_TIME, WholeBatch, first_batch, iter};
 use crate::error::{BatchError, RecordError};
 use crate::types::{Offset, TimestampMs};
 
@@ -47,6 +48,44 @@ pub struct ValidatedBatch {
     pub batch: WholeBatch,
     /// Bytes of its decompressed records: the cost of the validation.
     pub walked_bytes: usize,
+}
+
+impl WholeBatch {
+    /// Returns the one batch that a producer sent for a partition.
+    ///
+    /// Like Kafka, ignores a partial batch after it. `zstd` is true when the request may carry that
+    /// codec.
+    pub fn of_produced(records: &Bytes, zstd: bool) -> Result<Self, BatchError> {
+        let (header, batch) = first_batch(records)?;
+        if header.magic != 2 {
+            return Err(BatchError::Magic {
+                magic: header.magic,
+            });
+        }
+        let code = header.compression_code();
+        if code == Compression::Zstd.code() && !zstd {
+            return Err(BatchError::Compression { code });
+        }
+        // Bounded: the batch is a part of the records.
+        match first_batch(records.split_at(batch.len()).1) {
+            Ok(_) => Err(BatchError::Header {
+                reason: "batches in one partition of a produce request",
+                found: 2,
+                expected: 1,
+            }),
+            Err(BatchError::Incomplete { .. }) => {
+                Ok(Self::of_parts(header, records.slice(..batch.len())))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns true when bytes from a client begin like a transactional batch, even if the batch is
+    /// not whole.
+    pub fn claims_transaction(records: &[u8]) -> bool {
+        let header = BatchHeader::parse(records);
+        header.is_some_and(|header| header.magic == 2 && header.is_transactional())
+    }
 }
 
 /// Validates the batch that a client produced to one partition ([`WholeBatch::of_produced`]).

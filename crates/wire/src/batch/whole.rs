@@ -1,12 +1,11 @@
 //! A whole batch together with its parsed fixed part, so that the fixed part is parsed only once.
 //!
 //! Invariant: the header matches the first bytes of the batch, and its length is that of the batch.
-//! Not here: validating the batch, and reading records.
+//! Not here: taking a batch from a producer (`validate.rs`), and reading records.
 
 use bytes::Bytes;
 
-use super::compression::{self, Compression};
-use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, crc_of, put};
+use super::{BatchHeader, HEADER_BYTES, LENGTH_END, at, compression, crc_of, first_batch, put};
 use crate::crc;
 use crate::error::BatchError;
 
@@ -24,42 +23,6 @@ impl WholeBatch {
     pub fn first_of(bytes: &Bytes) -> Result<Self, BatchError> {
         let (header, batch) = first_batch(bytes)?;
         Ok(Self::of_parts(header, bytes.slice(..batch.len())))
-    }
-
-    /// Returns the one batch that a producer sent for a partition.
-    ///
-    /// Like Kafka, ignores a partial batch after it. `zstd` is true when the request may carry that
-    /// codec.
-    pub fn of_produced(records: &Bytes, zstd: bool) -> Result<Self, BatchError> {
-        let (header, batch) = first_batch(records)?;
-        if header.magic != 2 {
-            return Err(BatchError::Magic {
-                magic: header.magic,
-            });
-        }
-        let code = header.compression_code();
-        if code == Compression::Zstd.code() && !zstd {
-            return Err(BatchError::Compression { code });
-        }
-        // Bounded: the batch is a part of the records.
-        match first_batch(records.split_at(batch.len()).1) {
-            Ok(_) => Err(BatchError::Header {
-                reason: "batches in one partition of a produce request",
-                found: 2,
-                expected: 1,
-            }),
-            Err(BatchError::Incomplete { .. }) => {
-                Ok(Self::of_parts(header, records.slice(..batch.len())))
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Returns true when bytes from a client begin like a transactional batch, even if the batch is
-    /// not whole.
-    pub fn claims_transaction(records: &[u8]) -> bool {
-        let header = BatchHeader::parse(records);
-        header.is_some_and(|header| header.magic == 2 && header.is_transactional())
     }
 
     /// Returns a batch from its fixed part and its bytes.
@@ -119,28 +82,6 @@ impl WholeBatch {
     /// Returns the bytes of the batch.
     pub fn into_bytes(self) -> Bytes {
         self.bytes
-    }
-}
-
-/// Returns the batch at the start of `bytes`; more bytes may follow it.
-pub(super) fn first_batch(bytes: &[u8]) -> Result<(BatchHeader, &[u8]), BatchError> {
-    let incomplete = |need| BatchError::Incomplete {
-        have: bytes.len(),
-        need,
-    };
-    let (start, _) = bytes
-        .split_first_chunk::<LENGTH_END>()
-        .ok_or_else(|| incomplete(HEADER_BYTES))?;
-    let [.., a, b, c, d] = *start;
-    let length = i32::from_be_bytes([a, b, c, d]);
-    if usize::try_from(length).is_ok_and(|length| length + LENGTH_END >= HEADER_BYTES) {
-        let header = BatchHeader::parse(bytes).ok_or_else(|| incomplete(HEADER_BYTES))?;
-        let batch = bytes
-            .get(..header.size_bytes)
-            .ok_or_else(|| incomplete(header.size_bytes))?;
-        Ok((header, batch))
-    } else {
-        Err(BatchError::Length { length })
     }
 }
 

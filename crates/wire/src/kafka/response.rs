@@ -17,7 +17,7 @@ pub struct Response {
 
 impl Response {
     /// Creates a response; `segments` begin with the length prefix.
-    pub(super) fn new(segments: Vec<Bytes>) -> Self {
+    pub fn new(segments: Vec<Bytes>) -> Self {
         let head = segments.first();
         assert!(
             head.is_some_and(|head| head.len() >= PREFIX_BYTES),

@@ -1,25 +1,204 @@
-//! The checks of a batch that do not need the log: whether the topic accepts it, and the codec that
-//! it gets.
+//! A produced batch at its partition, from its checks to its acknowledgement: it is judged, taken
+//! into the log, and acknowledged when the log has progressed far enough.
 //!
+//! Only this file decides when a produced batch is refused and when it counts as acknowledged.
+//! [`Judge`] checks what does not need the log: whether the topic accepts the batch, and the codec
+//! that it gets. It is pure, except that it holds the topic's settings of the time.
 //! A batch of some kilobytes may decompress to hundreds of megabytes, and recompressing takes even
 //! longer. Small batches are judged immediately, on the shard; all others are
 //! [`JudgingError::Heavy`], and are judged again on another thread, where only their own connection
 //! waits for them. Unlike in Kafka, records that would be large when decompressed keep their
-//! producer's codec: readers understand both, and compressing them would block the shard. Pure,
-//! except that it holds the topic's settings of the time.
+//! producer's codec: readers understand both, and compressing them would block the shard.
+//! Not here: appends of coordinators (`partition.rs`), whether a transaction is open
+//! (`partition/verifying.rs`), offsets (`storage`).
 
 use std::sync::Arc;
 
+use platform::clock::Instant;
+use platform::task::timeout_at;
+use platform::{Clock, Platform};
+use storage::log::producer_state::{Origin, ProducerCheck};
+use storage::{LogAppendInfo, Observer, Stamp};
 use wire::batch::compression::Compression;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::batch::validate::{ValidateLimits, validate_produced};
 use wire::batch::{BatchError, BatchHeader, ValidatedBatch, WholeBatch, recompress};
+use wire::types::{ErrorCode, Offset, TimestampMs};
 
+use super::{Isolation, Partition, TransactionProof};
+use crate::error::AppendError;
 use crate::topic_config::TopicConfig;
+
+/// How far an append must have progressed before it is answered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acks {
+    /// It is not answered.
+    None,
+    /// The write has completed: the records survive a killed process.
+    Leader,
+    /// It is below the high watermark: the records survive what the topic's durability promises.
+    All,
+}
+
+/// The answer for an accepted append.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AcceptedAppend {
+    /// Offset of the first record.
+    pub base_offset: Offset,
+    /// Offset of the last record.
+    pub last_offset: Offset,
+    /// Append time for topics that use it, otherwise none; for a duplicate that of the first copy.
+    pub log_append_time: TimestampMs,
+    /// The cost of judging it: bytes of decompressed records, and more for those that were
+    /// recompressed.
+    pub work_bytes: usize,
+}
+
+impl<P: Platform> Partition<P> {
+    /// Appends a batch of a producer. Decides and copies; does not wait, so that appends keep the
+    /// order of calls.
+    ///
+    /// Judges the batch on the shard, whatever its size.
+    ///
+    /// `min.insync.replicas` cannot refuse here: it counts no more replicas than a partition has,
+    /// which is one.
+    pub fn append(&self, batch: &WholeBatch, clock: &Clock) -> Result<AcceptedAppend, AppendError> {
+        let now_ms = clock.wall_ms();
+        let judged = self.judge(now_ms)?.whole(batch)?;
+        self.take(judged, TransactionProof::Unasked, now_ms)
+    }
+
+    /// Returns how batches are judged now, before [`Partition::take`].
+    pub(crate) fn judge(&self, now_ms: i64) -> Result<Judge, AppendError> {
+        // Before any check of sequences: a gap that comes from appends which a failed log refused
+        // is not the producer's error.
+        self.takes_appends()?;
+        Ok(Judge::new(self.config(), now_ms))
+    }
+
+    /// Appends a batch that was judged, on the shard or elsewhere, and that the coordinator may
+    /// have verified; checks again what was true then.
+    pub(crate) fn take(
+        &self,
+        judged: AcceptedBatch,
+        verified: TransactionProof,
+        now_ms: i64,
+    ) -> Result<AcceptedAppend, AppendError> {
+        self.takes_appends()?;
+        let config = self.config();
+        let header = *judged.header();
+        match self.log.check_producer(&header, Origin::Client)? {
+            ProducerCheck::New => {}
+            ProducerCheck::Duplicate(before) => {
+                return Ok(AcceptedAppend {
+                    base_offset: before.base_offset(),
+                    last_offset: before.last_offset,
+                    log_append_time: before.timestamp,
+                    work_bytes: judged.walked_bytes(),
+                });
+            }
+        }
+        self.check_verified(&header, verified)?;
+        let (produced, work_bytes) = judged.recoded(&config)?;
+        // Checks the size as written, because the topic's codec may enlarge the batch.
+        if produced.batch.size_bytes() > config.segment_bytes() {
+            return Err(ErrorCode::RecordListTooLarge.into());
+        }
+        let log_append_time = config.log_append_time.then_some(TimestampMs(now_ms));
+        let stamp = Stamp {
+            leader_epoch: self.leader_epoch.get(),
+            log_append_time,
+        };
+        let LogAppendInfo {
+            base_offset,
+            last_offset,
+            ..
+        } = self.log.append(&produced.batch, stamp, now_ms)?;
+        assert!(
+            base_offset <= last_offset,
+            "a batch has a first and a last record"
+        );
+        self.note_opened(produced.batch.header());
+        let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
+        Ok(AcceptedAppend {
+            base_offset,
+            last_offset,
+            log_append_time,
+            work_bytes,
+        })
+    }
+
+    /// Waits until an append has progressed as far as `acks` requires, the log has failed, or the
+    /// deadline passes.
+    pub async fn acknowledged(
+        &self,
+        accepted: AcceptedAppend,
+        acks: Acks,
+        deadline: Instant,
+    ) -> Result<(), ErrorCode> {
+        let end = accepted.last_offset.plus(1);
+        let reached = || match acks {
+            Acks::None => true,
+            Acks::Leader => self.log.written_offset() >= end,
+            Acks::All => self.high_watermark.get() >= end,
+        };
+        loop {
+            // Registered before the check, so that no progress is missed in between.
+            let progress = self.progress.notified();
+            if reached() {
+                return Ok(());
+            }
+            if self.log.failed().is_some() {
+                return Err(ErrorCode::KafkaStorageError);
+            }
+            if self.closed.get() {
+                return Err(ErrorCode::NotLeaderOrFollower);
+            }
+            if timeout_at(deadline, progress).await.is_err() {
+                return Err(ErrorCode::RequestTimedOut);
+            }
+        }
+    }
+
+    pub(super) fn takes_appends(&self) -> Result<(), AppendError> {
+        if self.closed.get() || self.leaving.get() {
+            return Err(ErrorCode::NotLeaderOrFollower.into());
+        }
+        match self.log.failed() {
+            Some(error) => Err(error.into()),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn advance_high_watermark(&self) {
+        let safe = self.log.committed_offset();
+        assert!(safe <= self.log.log_end_offset(), "it is in the log");
+        if safe > self.high_watermark.get() {
+            self.high_watermark.set(safe);
+            self.log.set_high_watermark(safe);
+        }
+    }
+}
+
+impl<P: Platform> Observer for Partition<P> {
+    fn progressed(&self) {
+        self.advance_high_watermark();
+        self.count_offline();
+        self.progress.notify_waiters();
+        for isolation in [Isolation::ReadUncommitted, Isolation::ReadCommitted] {
+            let waiting = self.waiting_at(isolation);
+            if waiting.count() > 0 {
+                let between = |from, to| self.log.available_bytes(from, to, usize::MAX);
+                waiting.advance(self.readable_end(isolation), between);
+            }
+        }
+    }
+}
 
 /// Bytes of decompressed records that are judged on the shard: some milliseconds, tens of them with
 /// the slowest codec.
 const LITTLE_BYTES: usize = 4 << 20;
+
 /// Returns the bytes of decompressed records that are recompressed on the shard, by the speed of
 /// the codec's level: some milliseconds each.
 ///
@@ -56,7 +235,7 @@ pub(crate) enum JudgingError {
 }
 
 impl Judge {
-    pub(super) fn new(config: Arc<TopicConfig>, now_ms: i64) -> Self {
+    fn new(config: Arc<TopicConfig>, now_ms: i64) -> Self {
         let limits = ValidateLimits {
             max_batch_bytes: config.max_message_bytes,
             decompressed_bytes_max: DECOMPRESSED_BYTES_MAX,
@@ -110,12 +289,12 @@ impl Judge {
 }
 
 impl AcceptedBatch {
-    pub(super) fn header(&self) -> &BatchHeader {
+    fn header(&self) -> &BatchHeader {
         self.produced.batch.header()
     }
 
     /// Returns the bytes of records that judging it took on this shard.
-    pub(super) fn walked_bytes(&self) -> usize {
+    fn walked_bytes(&self) -> usize {
         if self.recoded.is_some() {
             // It was judged on another thread.
             return 0;
@@ -124,10 +303,7 @@ impl AcceptedBatch {
     }
 
     /// Returns the batch with the topic's codec, and the total cost on this shard.
-    pub(super) fn recoded(
-        self,
-        config: &TopicConfig,
-    ) -> Result<(ValidatedBatch, usize), BatchError> {
+    fn recoded(self, config: &TopicConfig) -> Result<(ValidatedBatch, usize), BatchError> {
         match self.recoded {
             Some((recoded, _elsewhere)) => Ok((recoded, 0)),
             None => recoded(self.produced, config),

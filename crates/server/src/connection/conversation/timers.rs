@@ -1,0 +1,132 @@
+//! The timers of a conversation: a pause that a quota imposes, a peer that is gone, and a
+//! connection that is idle or stalled.
+//!
+//! A peer that ends its half of the connection still gets the replies that are ready within
+//! `GONE_MAX` (reads) or `abandoned_max`. It reads and writes nothing, and begins no request.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use broker::dispatch::Reply;
+use platform::socket::peer_has_ended;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+use super::Conversation;
+use crate::connection::End;
+use crate::connection::frames::ReadError;
+use crate::connection::watch::{Doing, PROGRESS_BYTES_MIN, Progress};
+
+/// How long a request that only reads continues after the peer has ended the connection.
+const GONE_MAX: Duration = Duration::from_secs(1);
+
+/// Interval of checks whether the peer has ended the connection, while a request that it sent ahead
+/// blocks the reading.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A peer that has ended the connection.
+pub(super) struct Gone {
+    since: Instant,
+    /// Frames read by then; a further one shows that the peer is alive.
+    frames: u64,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl<F: Future<Output = Reply>> Conversation<'_, F> {
+    /// Pauses the connection because a quota is used up; the longer of two pauses holds.
+    pub(super) fn pause_for(&mut self, pause: Duration) {
+        let until = Instant::now() + pause;
+        if self
+            .pause
+            .as_ref()
+            .is_none_or(|before| before.deadline() < until)
+        {
+            self.pause = Some(Box::pin(tokio::time::sleep_until(until)));
+        }
+    }
+
+    /// Returns true while the connection is paused.
+    pub(super) fn is_paused(&mut self, cx: &mut Context<'_>) -> bool {
+        let Some(pause) = &mut self.pause else {
+            return false;
+        };
+        if pause.as_mut().poll(cx).is_ready() {
+            self.pause = None;
+        }
+        self.pause.is_some()
+    }
+
+    /// Completes when the peer has ended the connection and the time for its requests is over.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<()> {
+        let ended = match &self.end {
+            Some(End::Closed | End::BadFrame(ReadError::Truncated { .. })) => true,
+            None => self.gone.is_some() || (self.held.is_some() && self.sees_end(cx, socket)),
+            Some(_) => false,
+        };
+        if !ended {
+            return Poll::Pending;
+        }
+        let grace = if self.inflight.is_reading() {
+            GONE_MAX
+        } else {
+            self.limits.abandoned_max
+        };
+        let (now, frames) = (Instant::now(), self.frames);
+        let gone = self.gone.get_or_insert_with(|| Gone {
+            since: now,
+            frames,
+            timer: Box::pin(tokio::time::sleep_until(now + grace)),
+        });
+        if gone.frames != frames {
+            (gone.since, gone.frames) = (now, frames);
+        }
+        if gone.timer.deadline() != gone.since + grace {
+            gone.timer.as_mut().reset(gone.since + grace);
+        }
+        gone.timer.as_mut().poll(cx)
+    }
+
+    /// Returns true if the peer has ended the connection, even if earlier bytes are not all read.
+    fn sees_end(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> bool {
+        let timer = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
+        let look = self.look.get_or_insert_with(timer);
+        while look.as_mut().poll(cx).is_ready() {
+            if peer_has_ended(socket) {
+                return true;
+            }
+            look.as_mut().reset(Instant::now() + LOOK_INTERVAL);
+        }
+        false
+    }
+
+    /// Ends the connection when it is idle or stalled for too long.
+    pub(super) fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
+        let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
+        let completed = self.frames.saturating_mul(PROGRESS_BYTES_MIN);
+        let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
+        // The peer cannot speed up a frame that waits for memory.
+        let frame_bytes = if reading { reader.frame_bytes() } else { 0 };
+        let size = frame_bytes.max(self.writer.peak_bytes());
+        let pressed = self.writer.is_pressed();
+        let progress = || Progress {
+            moved: reader
+                .come_bytes(socket)
+                .saturating_add(written_bytes)
+                .saturating_add(completed),
+            size: size as u64,
+            pressed,
+        };
+        let state = if reading || self.writer.pending_bytes() > 0 {
+            Doing::Transfer
+        } else if self.inflight.is_reading() {
+            Doing::Wait
+        } else if self.inflight.is_empty() && (self.held.is_none() || self.pause.is_some()) {
+            Doing::Nothing
+        } else {
+            Doing::Work
+        };
+        self.watch.poll(cx, state, progress)
+    }
+}

@@ -83,8 +83,7 @@ mod tests {
         errors.count("Metadata", 3);
         errors.count("Metadata", 3);
         errors.count("Metadata", 0);
-        errors.count_some("Fetch", Some(ErrorCode::OffsetOutOfRange));
-        errors.count_some("Fetch", None);
+        errors.count("Fetch", ErrorCode::OffsetOutOfRange.code());
         errors.count("Fetch", 30_000);
         let mut shown = String::new();
         prometheus_client::encoding::text::encode(&mut shown, &registry).unwrap();

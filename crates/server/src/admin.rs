@@ -10,6 +10,7 @@
 mod names;
 mod page;
 mod places;
+mod scrape;
 mod tiers;
 
 use std::convert::Infallible;
@@ -34,6 +35,7 @@ use crate::tiers::watch::Watch;
 pub use names::Names;
 use page::RequestMemory;
 use places::{EXCHANGE_MAX, Exchange, Places};
+use scrape::Pages;
 
 /// Maximum number of connections; a further one takes the place of another.
 const CONNECTIONS_MAX: usize = 32;
@@ -51,6 +53,7 @@ pub struct Shown {
     /// Logs opened so far, and logs in total.
     recovery: Box<dyn Fn() -> (u64, u64) + Send + Sync>,
     request_memory: RequestMemory,
+    pages: Pages,
     tiers: Option<Watch>,
     planner: Option<Planner>,
     names: Names,
@@ -73,6 +76,7 @@ impl Shown {
             shards,
             recovery: Box::new(recovery),
             request_memory,
+            pages: Pages::default(),
             tiers,
             planner: None,
             names,

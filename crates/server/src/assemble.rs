@@ -246,24 +246,31 @@ impl Assembly for BrokerAssembly {
     fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) -> Updating {
         let broker = Rc::clone(&service.broker);
         broker.show_counts();
-        self.log_metrics.replace(shard, shown::logs(&broker));
         let unreadable = service.store.unreadable_segments();
         let dirs = shown::dirs(&self.settings, self.tiers.as_deref());
         let states = shown::states(dirs.clone(), &broker.platform, &service.store);
         self.dir_metrics.replace(shard, states, unreadable);
         self.idle_metrics.look(shard);
         let (room, groups) = (self.room_metrics.clone(), self.group_metrics.clone());
+        let logs = self.log_metrics.clone();
         let bytes_max = SHOWN_BYTES_MAX / self.settings.shards.max(1);
         Box::pin(async move {
-            groups.replace(shard, broker.survey_groups(bytes_max).await);
-            // All shards have the same directories.
-            if shard == CONTROLLER_SHARD {
-                let space = |dir: PathBuf| {
-                    let broker = Rc::clone(&broker);
-                    async move { broker.platform.disk().space(&dir).await }
-                };
-                room.look(dirs, space).await;
-            }
+            let surveyed = async {
+                logs.replace(shard, shown::logs(&broker).await);
+                groups.replace(shard, broker.survey_groups(bytes_max).await);
+            };
+            let asked = async {
+                // All shards have the same directories.
+                if shard == CONTROLLER_SHARD {
+                    let space = |dir: PathBuf| {
+                        let broker = Rc::clone(&broker);
+                        async move { broker.platform.disk().space(&dir).await }
+                    };
+                    room.look(dirs, space).await;
+                }
+            };
+            // The disks have time to answer while logs and groups are visited.
+            tokio::join!(asked, surveyed);
         })
     }
 

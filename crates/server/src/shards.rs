@@ -9,6 +9,7 @@
 mod accept;
 mod shard;
 mod spread;
+mod surveys;
 
 use std::future::Future;
 use std::iter::zip;
@@ -35,6 +36,7 @@ use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
 use crate::watchdog::{self, Pulse};
 use spread::Spread;
+use surveys::Surveys;
 
 /// Requests of one connection that may be in progress together.
 const OVERLAPPED_MAX: usize = 64;
@@ -169,8 +171,8 @@ type Report = anyhow::Result<()>;
 
 /// A request of the admin endpoint to a shard.
 enum Call {
-    /// A scrape: update the metrics and confirm it.
-    Scrape(oneshot::Sender<()>),
+    /// A scrape: update the metrics, then drop the sender.
+    Scrape(watch::Sender<()>),
     /// A readiness check: report what is wrong.
     Reasons(oneshot::Sender<Vec<Reason>>),
     /// A request of an operator about tiers.
@@ -348,6 +350,7 @@ impl Shards {
         ShardsView {
             phase: self.phase.subscribe(),
             calls: self.calls.clone(),
+            surveys: Surveys::new(self.count),
             budget: self.budget.clone(),
             answers: self.answers.clone(),
         }
@@ -367,6 +370,7 @@ pub struct ShardsView {
     phase: watch::Receiver<Phase>,
     // Bounded: sent by requests to the admin port, `admin::CONNECTIONS_MAX`.
     calls: Vec<mpsc::UnboundedSender<Call>>,
+    surveys: Surveys,
     budget: Budget,
     answers: Answers,
 }
@@ -392,21 +396,15 @@ impl ShardsView {
         (self.answers.waiting_bytes(), self.answers.waiting_max())
     }
 
-    /// Makes every shard update its metrics.
+    /// Makes every shard update its metrics; scrapes at the same time share the updates.
     pub async fn before_scrape(&self) {
-        let ask = |shard: &mpsc::UnboundedSender<Call>| {
-            let (done, answer) = oneshot::channel();
-            shard.send(Call::Scrape(done)).ok().map(|()| answer)
-        };
-        let answers: Vec<_> = self.calls.iter().filter_map(ask).collect();
-        let all = async {
-            for answer in answers {
-                // A shard that is ending has nothing to add.
-                let _ = answer.await;
-            }
+        let send = |shard: usize, done| {
+            let call = self.calls.get(shard);
+            // A shard that is ending has nothing to add.
+            drop(call.map(|call| call.send(Call::Scrape(done))));
         };
         // A shard that does not answer in time keeps its last values.
-        let _ = tokio::time::timeout(ANSWER_MAX, all).await;
+        let _ = tokio::time::timeout(ANSWER_MAX, self.surveys.all(send)).await;
     }
 
     /// Returns what is wrong on any shard; a shard that does not answer is a reason itself.

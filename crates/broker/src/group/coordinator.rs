@@ -345,10 +345,11 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                         .groups
                         .visit(after.as_ref(), VISITED_AT_ONCE, &mut look);
                 }
+                // Many partitions with few groups are long work, too.
+                yield_now().await;
                 if after.is_none() {
                     break;
                 }
-                yield_now().await;
             }
         }
         Ok(())

@@ -1,20 +1,26 @@
 //! What metrics show of groups: how many there are in each state, and the members and committed
 //! offsets of each.
 //!
-//! A group is shown whole or only counted. Bounded: the shown groups take at most the bytes that
-//! the caller gives, counted as for the bounds of all groups ([`super::groups`]), and a group
-//! whose name is longer than [`NAME_BYTES_MAX`] is not shown; [`Survey::left_out`] counts the
-//! groups that are not shown. Not here: the walk over all groups ([`super::coordinator`]), the
-//! names of metrics, and lag, for which the caller knows the ends of logs (`server`).
+//! A group is shown whole or only counted. Bounded: the shown groups take at most the bytes of a
+//! metrics page that the caller gives (`Survey::room_after`: a name stands in every row of its
+//! group), and a group whose name is longer than [`NAME_BYTES_MAX`] is not shown;
+//! [`Survey::left_out`] counts the groups that are not shown. A survey also counts its work, after
+//! which the walk gives way to others. Not here: the walk over all groups
+//! ([`super::coordinator`]), the names of metrics, and lag, for which the caller knows the ends of
+//! logs (`server`).
 
 use std::collections::BTreeMap;
 
 use wire::protocol::StrBytes;
+use wire::text::escaped;
 
-use super::groups::{GROUP_BYTES, Group, GroupRef};
+use super::groups::{Group, GroupRef};
 
 /// Longest name of a group that is shown.
 const NAME_BYTES_MAX: usize = 256;
+/// Bytes of a row of the page besides the names of group and topic: the metric's name, the names
+/// of labels, a partition, a value.
+const ROW_BYTES: usize = 128;
 
 /// The groups of one shard.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +34,8 @@ pub struct Survey {
     /// Number of groups that are not shown.
     pub left_out: u64,
     bytes_left: usize,
+    /// Groups, members and offsets visited since the last pause.
+    work: usize,
 }
 
 /// A group that is shown.
@@ -42,7 +50,7 @@ pub struct SurveyedGroup {
 }
 
 impl Survey {
-    /// Creates an empty survey that shows groups of at most `bytes_max` bytes.
+    /// Creates an empty survey that shows groups of at most `bytes_max` bytes of a page.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             bytes_left: bytes_max,
@@ -63,12 +71,17 @@ impl Survey {
         };
         let count = self.states.entry(state).or_default();
         *count = count.saturating_add(1);
-        let bytes = group.offsets_bytes().saturating_add(GROUP_BYTES);
-        if bytes > self.bytes_left || id.len() > NAME_BYTES_MAX {
+        self.worked(members);
+        let room = if id.len() > NAME_BYTES_MAX {
+            None
+        } else {
+            self.room_after(id, group)
+        };
+        let Some(room) = room else {
             self.left_out = self.left_out.saturating_add(1);
             return self.check();
-        }
-        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        };
+        self.bytes_left = room;
         let mut offsets = Vec::new();
         for (topic, partitions) in &group.offsets {
             for (partition, offset) in partitions {
@@ -77,12 +90,43 @@ impl Survey {
                 }
             }
         }
+        self.worked(offsets.len());
         self.groups.push(SurveyedGroup {
             id: id.clone(),
             members,
             offsets,
         });
         self.check();
+    }
+
+    /// Returns the bytes that are left when the page shows the group; `None` if it has no room.
+    ///
+    /// A group has a row of its own, two rows for each partition and two for each topic.
+    fn room_after(&mut self, id: &StrBytes, group: &Group) -> Option<usize> {
+        let row_bytes = shown_bytes(id).saturating_add(ROW_BYTES);
+        let mut room = self.bytes_left.checked_sub(row_bytes)?;
+        for (topic, partitions) in &group.offsets {
+            self.worked(1);
+            let rows = partitions.len().saturating_add(1).saturating_mul(2);
+            let bytes = row_bytes.saturating_add(shown_bytes(topic));
+            room = room.checked_sub(bytes.saturating_mul(rows))?;
+        }
+        Some(room)
+    }
+
+    /// Counts work since the last pause.
+    pub(super) fn worked(&mut self, count: usize) {
+        self.work = self.work.saturating_add(count);
+    }
+
+    /// Returns true if the walk has to give way to others after so much work.
+    pub(super) fn has_worked(&self, most: usize) -> bool {
+        self.work >= most
+    }
+
+    /// Begins to count work anew, after a pause.
+    pub(super) fn rested(&mut self) {
+        self.work = 0;
     }
 
     /// Every group is counted once, whether it is shown or not.
@@ -94,4 +138,12 @@ impl Survey {
             "a group is shown or left out"
         );
     }
+}
+
+/// Returns the bytes of a name on a page, which writes quotes, backslashes and what is invisible as
+/// several characters.
+fn shown_bytes(name: &str) -> usize {
+    let shown = escaped(name);
+    let quoted = shown.bytes().filter(|byte| matches!(byte, b'"' | b'\\'));
+    shown.len().saturating_add(quoted.count())
 }

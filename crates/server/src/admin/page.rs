@@ -109,12 +109,9 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
     }
     match path {
         "/metrics" => {
-            shown.shards.before_scrape().await;
-            shown.request_memory.show(&shown.shards);
             let accept = request.headers().get_all(ACCEPT);
             let format = Format::wanted(accept.iter().filter_map(|value| value.to_str().ok()));
-            let page = shown.metrics.page(format);
-            response(StatusCode::OK, format.content_type(), page)
+            metrics(format, shown).await
         }
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
         "/readyz" => readiness(shown).await,
@@ -124,6 +121,23 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
             response(StatusCode::NOT_FOUND, TEXT, text.into())
         }
     }
+}
+
+/// Returns the page of the metrics, which scrapes at the same time share.
+async fn metrics(format: Format, shown: &Shown) -> Response<Full<Bytes>> {
+    let make = || {
+        let (metrics, memory) = (shown.metrics.clone(), shown.request_memory.clone());
+        let shards = shown.shards.clone();
+        async move {
+            shards.before_scrape().await;
+            memory.show(&shards);
+            // A page of many partitions is long work for the one thread of the endpoint.
+            let page = tokio::task::spawn_blocking(move || metrics.page(format));
+            page.await.unwrap_or_default()
+        }
+    };
+    let page = shown.pages.page(format, make).await;
+    response(StatusCode::OK, format.content_type(), String::new()).map(|_| Full::new(page))
 }
 
 async fn readiness(shown: &Shown) -> Response<Full<Bytes>> {

@@ -5,8 +5,9 @@
 //! the committed offset, never below 0; a partition that this node does not lead has none, and
 //! neither has its topic.
 //! Invariant: names of groups are escaped, and no two groups are shown under the same text.
-//! Bounded: `SHOWN_BYTES_MAX` for the groups of all shards; `forebay_groups_left_out` counts the
-//! others.
+//! Bounded: the rows of the groups of all shards take `SHOWN_BYTES_MAX` of a page;
+//! `forebay_groups_left_out` counts the others. Invariant: a shard that replaces its groups does
+//! not wait for a page that is being written.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -23,7 +24,8 @@ use wire::text::escaped;
 
 use super::LogMetrics;
 
-/// Most bytes of groups that are shown, over all shards: about 29,000 committed offsets.
+/// Most bytes of a page that groups take, over all shards: about 29,000 committed offsets with
+/// short names.
 pub const SHOWN_BYTES_MAX: usize = 8 << 20;
 
 /// Kafka's names for the numbers of classic groups, by state.
@@ -41,7 +43,7 @@ const CLASSIC: [(&str, &str); 6] = [
 #[derive(Clone, Default, Debug)]
 pub struct GroupMetrics {
     // Bounded: one survey for each of `num.shards`, together `SHOWN_BYTES_MAX`.
-    surveys: Arc<Mutex<BTreeMap<usize, Survey>>>,
+    surveys: Arc<Mutex<BTreeMap<usize, Arc<Survey>>>>,
     logs: LogMetrics,
 }
 
@@ -58,8 +60,18 @@ impl GroupMetrics {
 
     /// Replaces the groups of one shard.
     pub fn replace(&self, shard: usize, survey: Survey) {
+        let survey = Arc::new(survey);
         let mut surveys = self.surveys.lock().unwrap_or_else(PoisonError::into_inner);
-        surveys.insert(shard, survey);
+        let old = surveys.insert(shard, survey);
+        drop(surveys);
+        // It may have many offsets: it is freed when others can lock again.
+        drop(old);
+    }
+
+    /// Returns the groups of each shard.
+    fn surveys(&self) -> Vec<Arc<Survey>> {
+        let surveys = self.surveys.lock().unwrap_or_else(PoisonError::into_inner);
+        surveys.values().cloned().collect()
     }
 }
 
@@ -108,12 +120,12 @@ impl Row<'_> {
 
 impl Collector for GroupMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let surveys = self.surveys.lock().unwrap_or_else(PoisonError::into_inner);
+        let surveys = self.surveys();
         let mut groups: BTreeMap<String, &SurveyedGroup> = BTreeMap::new();
         let mut left_out = surveys
-            .values()
+            .iter()
             .fold(0, |all: u64, one| all.saturating_add(one.left_out));
-        for group in surveys.values().flat_map(|survey| &survey.groups) {
+        for group in surveys.iter().flat_map(|survey| &survey.groups) {
             let name = escaped(group.id.as_str()).into_owned();
             match groups.entry(name) {
                 Entry::Occupied(_) => left_out = left_out.saturating_add(1),
@@ -173,9 +185,9 @@ fn rows<'a>(
 }
 
 /// Writes the numbers of groups.
-fn states(encoder: &mut DescriptorEncoder, surveys: &BTreeMap<usize, Survey>) -> fmt::Result {
+fn states(encoder: &mut DescriptorEncoder, surveys: &[Arc<Survey>]) -> fmt::Result {
     let mut all: BTreeMap<(&'static str, &'static str), u64> = BTreeMap::new();
-    for (state, count) in surveys.values().flat_map(|survey| &survey.states) {
+    for (state, count) in surveys.iter().flat_map(|survey| &survey.states) {
         let sum = all.entry(*state).or_default();
         *sum = sum.saturating_add(*count);
     }

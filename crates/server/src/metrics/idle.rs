@@ -3,7 +3,9 @@
 //! A shard serves its connections and handles their requests on one thread, so Kafka's two idle
 //! shares (request handlers, network processors) are one value here: the mean over the shards of
 //! the time in which the executor had nothing to run, over the last minute or two. The executor
-//! counts that time anyway. Not here: threads that read and write for a shard.
+//! counts that time anyway. A shard that has not looked for longer than [`SILENT_MAX`] does not
+//! come to the scrapes: it is busy, whatever it was before. Not here: threads that read and write
+//! for a shard.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,6 +22,9 @@ use tokio::runtime::Handle;
 
 /// Least time over which an idle share is taken, once the shard has run for so long.
 const WINDOW_MIN: Duration = Duration::from_mins(1);
+
+/// Longest age of the last look of a shard that is not stuck: a scrape waits for less than that.
+const SILENT_MAX: Duration = Duration::from_secs(5);
 
 /// The busy time of a shard at one moment.
 #[derive(Clone, Copy, Debug)]
@@ -53,8 +58,11 @@ impl Window {
         self.end = look;
     }
 
-    /// Returns the idle part of the window, from 0 to 1.
-    fn idle(&self) -> f64 {
+    /// Returns the idle part of the window, from 0 to 1; 0 for a shard that is silent at `now`.
+    fn idle(&self, now: Instant) -> f64 {
+        if now.saturating_duration_since(self.end.at) > SILENT_MAX {
+            return 0.0;
+        }
         let time = self.end.at.saturating_duration_since(self.begin.at);
         if time.is_zero() {
             return 1.0;
@@ -95,11 +103,11 @@ impl IdleMetrics {
         window.move_to(look);
     }
 
-    /// Returns the mean idle part of all shards.
-    fn idle(&self) -> f64 {
+    /// Returns the mean idle part of all shards at the time of a scrape.
+    fn idle(&self, now: Instant) -> f64 {
         let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = u32::try_from(windows.len()).unwrap_or(u32::MAX);
-        let sum = windows.values().fold(0.0, |sum, one| sum + one.idle());
+        let sum = windows.values().fold(0.0, |sum, one| sum + one.idle(now));
         if count == 0 {
             1.0
         } else {
@@ -110,7 +118,7 @@ impl IdleMetrics {
 
 impl Collector for IdleMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let idle = self.idle();
+        let idle = self.idle(Instant::now());
         let help = "Idle part of the time of the shards' threads, from 0 to 1";
         for name in [
             "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
@@ -122,10 +130,14 @@ impl Collector for IdleMetrics {
         let help = "Time in which the shard's thread had something to do";
         let name = "forebay_shard_busy_seconds";
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for (shard, window) in windows.iter() {
+        let windows = self
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        for (shard, window) in windows {
             let labels = Labels {
-                shard: *shard as u64,
+                shard: shard as u64,
             };
             let busy = window.end.busy.as_secs_f64();
             ConstCounter::new(busy).encode(metric.encode_family(&labels)?)?;
@@ -146,20 +158,45 @@ mod tests {
             let (at, busy) = (begin + Duration::from_secs(at), Duration::from_secs(busy));
             metrics.take(shard, Look { at, busy });
         };
-        let check = |expected: f64| {
-            let idle = metrics.idle();
+        let check = |at: u64, expected: f64| {
+            let idle = metrics.idle(begin + Duration::from_secs(at));
             assert!((idle - expected).abs() < 1e-9, "{idle}, not {expected}");
         };
         take(0, 0, 0);
-        check(1.0);
+        check(0, 1.0);
         take(0, 40, 10);
-        check(0.75);
+        check(40, 0.75);
         // An idle day, then a busy minute.
         take(0, 86_400, 10);
         take(0, 86_460, 70);
-        check(0.0);
-        take(1, 0, 0);
-        take(1, 10, 0);
-        check(0.5);
+        check(86_460, 0.0);
+        take(1, 86_450, 0);
+        take(1, 86_460, 0);
+        check(86_460, 0.5);
+    }
+
+    #[test]
+    fn a_shard_that_does_not_come_to_the_scrapes_is_busy() {
+        let metrics = IdleMetrics::default();
+        let begin = Instant::now();
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        for shard in [0, 1] {
+            for seconds in [0, 60] {
+                let (at, busy) = (at(seconds), Duration::ZERO);
+                metrics.take(shard, Look { at, busy });
+            }
+        }
+        let idle = |seconds| format!("{:.3}", metrics.idle(at(seconds)));
+        assert_eq!(idle(60), "1.000");
+        // One of them still looks.
+        let look = |shard, seconds: u64| {
+            let (at, busy) = (at(seconds), Duration::ZERO);
+            metrics.take(shard, Look { at, busy });
+        };
+        look(0, 75);
+        assert_eq!(idle(77), "0.500");
+        look(1, 90);
+        look(0, 90);
+        assert_eq!(idle(90), "1.000");
     }
 }

@@ -1,8 +1,9 @@
 //! Sizes, offsets and replicas of partitions, under the names of Kafka and of `kafka_exporter`.
 //!
 //! Each shard replaces its rows before a scrape, so that a deleted topic leaves no row behind. Only
-//! partitions that this node leads have rows, as in Kafka. Not here: which replicas are in sync
-//! (the metadata say so).
+//! partitions that this node leads have rows, as in Kafka. Invariant: a shard that replaces its
+//! rows does not wait for a page that is being written. Not here: which replicas are in sync (the
+//! metadata say so).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -71,7 +72,7 @@ impl Replicas {
 #[derive(Clone, Default, Debug)]
 pub struct LogMetrics {
     // Unbounded: a row for each partition, of which there are as many as were created.
-    rows: Arc<Mutex<BTreeMap<usize, Vec<LogRow>>>>,
+    rows: Arc<Mutex<BTreeMap<usize, Arc<Vec<LogRow>>>>>,
 }
 
 impl LogMetrics {
@@ -84,16 +85,24 @@ impl LogMetrics {
 
     /// Replaces the logs of one shard.
     pub fn replace(&self, shard: usize, rows: Vec<LogRow>) {
-        self.rows
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(shard, rows);
+        let rows = Arc::new(rows);
+        let mut shards = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = shards.insert(shard, rows);
+        drop(shards);
+        // There may be many: they are freed when others can lock again.
+        drop(old);
+    }
+
+    /// Returns the logs of each shard.
+    fn shards(&self) -> Vec<Arc<Vec<LogRow>>> {
+        let shards = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        shards.values().cloned().collect()
     }
 
     /// Returns the high watermark of every partition.
     pub(super) fn high_watermarks(&self) -> HashMap<(Arc<str>, i32), i64> {
-        let shards = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        let rows = shards.values().flatten();
+        let shards = self.shards();
+        let rows = all(&shards);
         rows.map(|row| {
             let TopicPartition { topic, partition } = &row.partition;
             ((Arc::clone(topic), *partition), row.high_watermark)
@@ -186,10 +195,10 @@ const TOTALS: [Series; 2] = [
 
 impl Collector for LogMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let shards = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
+        let shards = self.shards();
         for (name, help, value) in SERIES {
             let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            for row in shards.values().flatten() {
+            for row in all(&shards) {
                 let labels = Labels {
                     topic: row.partition.topic.to_string(),
                     partition: row.partition.partition,
@@ -199,12 +208,11 @@ impl Collector for LogMetrics {
         }
         for (name, help, value) in TOTALS {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-            let rows = shards.values().flatten();
-            let sum = rows.fold(0, |sum: i64, row| sum.saturating_add(value(row)));
+            let sum = all(&shards).fold(0, |sum: i64, row| sum.saturating_add(value(row)));
             ConstGauge::new(sum).encode(metric)?;
         }
         let mut partitions: BTreeMap<&str, i64> = BTreeMap::new();
-        for row in shards.values().flatten() {
+        for row in all(&shards) {
             let count = partitions.entry(&row.partition.topic).or_default();
             *count = count.saturating_add(1);
         }
@@ -221,6 +229,83 @@ impl Collector for LogMetrics {
     }
 }
 
+/// Returns the rows of all shards.
+fn all(shards: &[Arc<Vec<LogRow>>]) -> impl Iterator<Item = &LogRow> {
+    shards.iter().flat_map(|rows| rows.iter())
+}
+
 fn signed(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use prometheus_client::encoding::text;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// A page during whose writing something else happens.
+    struct Page<'a> {
+        beside: &'a mut dyn FnMut(),
+    }
+
+    impl fmt::Write for Page<'_> {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            if text.contains("meanwhile") {
+                (self.beside)();
+            }
+            Ok(())
+        }
+    }
+
+    /// Checks that `replace` does not wait for a page that is being written; some label of the
+    /// page is `meanwhile`.
+    pub(in crate::metrics) fn does_not_wait_for_a_page(
+        registry: &Registry,
+        replace: impl Fn() + Clone + Send + 'static,
+    ) {
+        let mut replaced = 0;
+        let mut beside = || {
+            let (done, is_done) = mpsc::channel();
+            let replace = replace.clone();
+            std::thread::spawn(move || {
+                replace();
+                let _ = done.send(());
+            });
+            let waited = is_done.recv_timeout(Duration::from_secs(10));
+            assert!(waited.is_ok(), "it waits for the page");
+            replaced += 1;
+        };
+        let mut page = Page {
+            beside: &mut beside,
+        };
+        text::encode(&mut page, registry).unwrap();
+        assert!(replaced > 0);
+    }
+
+    #[test]
+    fn a_shard_does_not_wait_for_a_page_to_show_its_logs() {
+        let mut registry = Registry::default();
+        let logs = LogMetrics::register(&mut registry);
+        let row = LogRow {
+            partition: TopicPartition {
+                topic: "meanwhile".into(),
+                partition: 0,
+            },
+            size_bytes: 1,
+            start_offset: 0,
+            end_offset: 0,
+            segments: 1,
+            high_watermark: 0,
+            replicas: Replicas {
+                count: 1,
+                in_sync: 1,
+                in_sync_min: 1,
+                is_led_by_preferred: true,
+            },
+        };
+        logs.replace(0, vec![row]);
+        does_not_wait_for_a_page(&registry, move || logs.replace(0, Vec::new()));
+    }
 }

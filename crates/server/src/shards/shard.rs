@@ -58,7 +58,7 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, e
                         let updating = assembly.before_scrape(me, &service);
                         tokio::task::spawn_local(async move {
                             updating.await;
-                            let _ = done.send(());
+                            drop(done);
                         });
                     }
                     Call::Reasons(answer) => {

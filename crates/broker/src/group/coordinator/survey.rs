@@ -1,4 +1,5 @@
-//! The walk over all groups of a shard for metrics, with pauses for other work.
+//! The walk over all groups of a shard for metrics, with pauses for other work: after so many
+//! groups, members and offsets, whichever partitions they are of.
 //!
 //! Groups of a partition that is loading or failed are not visited: metrics count those
 //! partitions. Groups that are added or removed meanwhile may or may not be visited. Not here: what
@@ -16,6 +17,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         let mut survey = Survey::new(bytes_max);
         let partitions: Vec<i32> = self.slots.borrow().keys().copied().collect();
         for partition in partitions {
+            survey.worked(1);
             let mut after = None;
             loop {
                 {
@@ -29,10 +31,13 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                         .groups
                         .survey(after.as_ref(), VISITED_AT_ONCE, &mut survey);
                 }
+                if survey.has_worked(VISITED_AT_ONCE) {
+                    yield_now().await;
+                    survey.rested();
+                }
                 if after.is_none() {
                     break;
                 }
-                yield_now().await;
             }
         }
         survey

@@ -1355,6 +1355,29 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
 }
 
 #[test]
+fn others_have_their_turn_during_a_survey_after_so_many_groups_and_offsets_of_all_partitions() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let (turns, _) = turns_beside(coordinator.survey(1 << 20)).await;
+        assert!(turns <= 1, "{turns} turns for nothing");
+        // Each partition has fewer groups than are visited at once.
+        for number in 0..VISITED_AT_ONCE + VISITED_AT_ONCE / 2 {
+            assert_eq!(commit(&coordinator, &format!("g-{number}"), 1).await, 0);
+        }
+        // Less would do for the groups alone.
+        let (turns, narrow) = turns_beside(coordinator.survey(1)).await;
+        assert!(narrow.groups.is_empty() && turns >= 1, "{turns} turns");
+        let count = i32::try_from(2 * VISITED_AT_ONCE).unwrap();
+        for name in ["a", "b", "c"] {
+            commit_all(&coordinator, &many(name, count, 1)).await;
+        }
+        let (turns, survey) = turns_beside(coordinator.survey(8 << 20)).await;
+        assert_eq!(survey.left_out, 0);
+        assert!(turns >= 5, "{turns} turns");
+    });
+}
+
+#[test]
 fn a_target_of_many_partitions_is_made_beside_the_shard_and_found_by_a_heartbeat() {
     simulate(async {
         let log = TestLog::default();

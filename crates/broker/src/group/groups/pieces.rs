@@ -31,22 +31,24 @@ impl Groups {
         last.filter(|_| seen == count).cloned()
     }
 
-    /// Notes the groups among the next `count` entries after `after` in `survey`; returns where to
+    /// Notes the groups after `after` in `survey` until it has done so much work; returns where to
     /// continue if there may be more.
     pub(in crate::group) fn survey(
         &self,
         after: Option<&StrBytes>,
-        count: usize,
+        work_max: usize,
         survey: &mut Survey,
     ) -> Option<StrBytes> {
-        let (mut seen, mut last) = (0, None);
-        for (id, group) in self.all_after(after).take(count) {
+        for (id, group) in self.all_after(after) {
+            survey.worked(1);
             if group.exists() {
                 survey.add(id, group);
             }
-            (seen, last) = (seen + 1, Some(id));
+            if survey.has_worked(work_max) {
+                return Some(id.clone());
+            }
         }
-        last.filter(|_| seen == count).cloned()
+        None
     }
 
     /// Ends a load for the next `count` groups after `after`; returns where to continue if there

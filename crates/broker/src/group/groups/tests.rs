@@ -1224,6 +1224,7 @@ fn metrics_show_groups_whole_or_only_count_them() {
             if after.is_none() {
                 return survey;
             }
+            survey.rested();
         }
     };
     let all = look(1 << 20);
@@ -1238,9 +1239,31 @@ fn metrics_show_groups_whole_or_only_count_them() {
     let offsets = [(text("t"), 0, 5), (text("t"), 1, 6), (text("u"), 2, 7)];
     assert_eq!(all.groups[2].offsets, offsets);
     // Room for the first group and a part of the second.
-    let some = look(super::GROUP_BYTES * 2);
+    let some = look(1024);
     assert_eq!((&some.states, some.left_out), (&states, 2));
     assert_eq!(some.groups.len(), 1);
+}
+
+#[test]
+fn a_name_takes_room_on_the_metrics_page_in_every_row_and_as_long_as_it_is_written() {
+    let shown = |id: &str, bytes_max| {
+        let mut bench = Bench::new();
+        bench.commit(&commit(id, &[("t", 0, 1), ("t", 1, 1), ("t", 2, 1)]), 8);
+        bench.settle_all();
+        let mut survey = Survey::new(bytes_max);
+        assert!(bench.groups.survey(None, usize::MAX, &mut survey).is_none());
+        assert_eq!(survey.left_out, 1 - survey.groups.len() as u64);
+        survey.groups.len()
+    };
+    // 9 rows: the group, and offset and lag of 3 partitions and their sums.
+    assert_eq!(shown("g", 9 * 130), 1);
+    let long = "g".repeat(256);
+    assert_eq!(shown(&long, 9 * 256), 0);
+    assert_eq!(shown(&long, 9 * (256 + 130)), 1);
+    // The page writes a bell as `\u{7}`, the backslash twice: six characters.
+    let bells = "\u{7}".repeat(256);
+    assert_eq!(shown(&bells, 9 * (256 + 130)), 0);
+    assert_eq!(shown(&bells, 9 * (256 * 6 + 130)), 1);
 }
 
 #[test]

@@ -40,10 +40,11 @@ impl<P: Platform> TransactionCoordinator<P> {
                     };
                     slot.survey_some(after.as_deref(), &mut see, &mut seen)
                 };
+                // Many partitions with few ids are long work, too.
+                yield_now().await;
                 if after.is_none() {
                     break;
                 }
-                yield_now().await;
             }
         }
         Ok(seen)

@@ -129,3 +129,14 @@ fn names_of_groups_are_escaped_and_none_is_shown_twice() {
     let members = "kafka_consumergroup_members{";
     assert_eq!(shown.matches(members).count(), 2, "{shown}");
 }
+
+#[test]
+fn a_shard_does_not_wait_for_a_page_to_show_its_groups() {
+    let mut registry = Registry::default();
+    let groups = GroupMetrics::register(&mut registry, LogMetrics::default());
+    let mut survey = Survey::new(0);
+    survey.groups.push(group("meanwhile", &[]));
+    groups.replace(0, survey);
+    let replace = move || groups.replace(0, Survey::new(0));
+    crate::metrics::logs::tests::does_not_wait_for_a_page(&registry, replace);
+}

@@ -592,8 +592,10 @@ fn a_start_says_once_what_changes_for_clients_and_counts_the_rest() {
     let settings = [
         "default.replication.factor=3",
         "num.io.threads=8",
-        "num.network.threads=3",
+        "--config",
+        place.path("f").to_str().unwrap(),
     ];
+    place.write("f", "num.network.threads=3\nmetric.reporters=x\n");
     let lines = log_of(&place.path("d"), &settings);
     let warned = lines.iter().filter(|line| line["level"] == "WARN");
     let about = |line: &Value| {
@@ -605,7 +607,12 @@ fn a_start_says_once_what_changes_for_clients_and_counts_the_rest() {
     let warned: Vec<_> = warned.filter_map(about).collect();
     assert_eq!(
         warned,
-        ["default.replication.factor", "acls", "share-groups"]
+        [
+            "default.replication.factor",
+            "num.io.threads",
+            "acls",
+            "share-groups"
+        ]
     );
     let counted = lines.iter().filter(|line| {
         line["message"]

@@ -54,10 +54,8 @@ impl Values {
             }
             let replaced = given.insert(entry.key.clone(), entry.clone());
             if let Some(same_file) = replaced.filter(|old| both_in_file(old, entry)) {
-                warnings.push(Warning::of(
-                    &same_file,
-                    "is given again further down, which wins".into(),
-                ));
+                let why = "is given again further down, which wins";
+                warnings.push(Warning::of_mistake(&same_file, why));
             }
         }
         for (name, entry) in &given {
@@ -197,7 +195,7 @@ fn unknown(entry: &Entry, warnings: &mut Vec<Warning>) {
         );
         Warning::of(entry, format!("unknown key, is {nearest} meant?")).seen_by_clients(advice)
     } else {
-        Warning::of(entry, "unknown key".into())
+        Warning::of_mistake(entry, "unknown key")
     });
 }
 

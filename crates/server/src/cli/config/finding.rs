@@ -77,7 +77,7 @@ impl Finding {
         Self {
             group: match warning.effect {
                 Effect::Clients => Group::Changes,
-                Effect::Nothing => Group::NoEffect,
+                Effect::Mistake | Effect::Nothing => Group::NoEffect,
             },
             place: warning.origin.to_string(),
             line: line_of(&warning.origin),

@@ -197,6 +197,12 @@ pub fn find(name: &str) -> Option<&'static Key> {
         .or_else(|| all().find(|key| key.member(name).is_some()))
 }
 
+/// Returns true if a setting may change while the broker runs: a value in the metadata then stands
+/// in the place of the file's.
+pub fn may_change(name: &str) -> bool {
+    find(name).is_some_and(|key| key.changes != Changes::AtStart)
+}
+
 /// Returns the member that a key of a family is for, for example the tier's name.
 pub fn member_of(name: &str) -> Option<&str> {
     all().find_map(|key| key.member(name))

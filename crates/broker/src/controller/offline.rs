@@ -2,9 +2,9 @@
 //!
 //! Reads as a start does (the newest whole snapshot, then the log from its end), but continues
 //! where a start has to stop: past a damaged batch, past a record that cannot be decoded.
-//! Everything that it skips is a [`Finding`]. [`read`] keeps all of it for tools; [`judge`] keeps what
-//! says how a start ends. Works on bytes only: the caller reads the files, and
-//! writes what [`Reading::snapshot`] returns.
+//! Everything that it skips is a [`Finding`]. [`read`] keeps all of it for tools; [`judge`] keeps
+//! what says how a start ends. Works on bytes only: the caller reads the files, and writes what
+//! [`Reading::snapshot`] returns.
 
 use std::path::Path;
 

@@ -2,9 +2,9 @@
 //! does; and what an operator does about it.
 //!
 //! Invariant: one line of consequence and one of advice, both true whatever else the settings say.
-//! A setting that is in no row here changes nothing for clients, nor does one about TLS or SASL where
-//! no listener for clients is to speak it. Not here: whether a value is
-//! allowed (`keys`), and settings whose meaning depends on others (`resolved`).
+//! A setting that is in no row here changes nothing for clients, nor does one about TLS or SASL
+//! where no listener for clients is to speak it. Not here: whether a value is allowed (`keys`), and
+//! settings whose meaning depends on others (`resolved`).
 
 use super::address::Address;
 use super::keys;

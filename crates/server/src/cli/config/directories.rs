@@ -2,8 +2,8 @@
 //!
 //! It looks as a start does and changes nothing: which cluster and node they belong to, whether a
 //! start would be refused, and what in the metadata and in `__consumer_offsets` would be neither
-//! served nor enforced. What cannot be read takes nothing from what can. Not here: whether the logs are sound (`forebay check`), and segments of
-//! `__consumer_offsets` on lower tiers.
+//! served nor enforced. What cannot be read takes nothing from what can. Not here: whether the logs
+//! are sound (`forebay check`), and segments of `__consumer_offsets` on lower tiers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

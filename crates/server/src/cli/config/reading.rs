@@ -1,8 +1,8 @@
 //! Reads the metadata log of a directory for what a start makes of it.
 //!
-//! Invariants: only reads; at most [`BYTES_MAX`] bytes are in memory, and no text of records. A file
-//! that a running broker deletes meanwhile is passed over. Not here: the tools that show and repair
-//! all of it (`cli::metadata`).
+//! Invariants: only reads; at most [`BYTES_MAX`] bytes are in memory, and no text of records. A
+//! file that a running broker deletes meanwhile is passed over. Not here: the tools that show and
+//! repair all of it (`cli::metadata`).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,8 +13,8 @@ use broker::METADATA_TOPIC;
 use broker::controller::offline::{self, Files, Reading};
 use platform::bounded;
 
-/// All files together. A metadata log has one snapshot per 20 MiB (a setting), and is deleted behind
-/// it.
+/// All files together. A broker takes a snapshot per 20 MiB (a setting) of the metadata log, and
+/// deletes what is before it.
 const BYTES_MAX: u64 = 1 << 30;
 /// Tries, while a broker that runs replaces segments by a snapshot.
 const TRIES_MAX: usize = 3;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use wire::records::metadata::{AccessControlEntryRecord, AclChange};
 use wire::records::offsets::UnservedKind;
+use wire::text::cut;
 use wire::types::{NodeId, Uuid};
 
 use crate::image::{Image, PartitionImage, ResourceType};
@@ -16,6 +17,9 @@ use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
 
 /// Value of `permission_type` of an ACL that denies.
 const DENY: i8 = 2;
+
+/// Longest example, in bytes: whoever made it may have given it a long name.
+const EXAMPLE_BYTES_MAX: usize = 100;
 
 /// One thing that is kept, and neither served nor enforced.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +32,9 @@ pub struct Unserved {
     pub advice: &'static str,
     /// How many there are, at least one.
     pub count: usize,
-    /// One of them, in the words of whoever made it.
+    /// True if there are more than were counted.
+    pub is_cut: bool,
+    /// One of them, in the words of whoever made it; the beginning, if it is long.
     pub example: String,
 }
 
@@ -71,14 +77,15 @@ fn acls(image: &Image) -> Option<Unserved> {
         "acls",
         "ACLs are kept and not enforced: every client may do everything",
         "let nobody else reach the port (docs/security-now.md)",
-        live.values().map(|acl| {
+        live.values(),
+        |acl| {
             let does = if acl.permission_type == DENY {
                 "denied"
             } else {
                 "allowed"
             };
             format!("{} {does} on {}", acl.principal, acl.resource_name)
-        }),
+        },
     )
 }
 
@@ -93,7 +100,8 @@ fn users(image: &Image) -> Option<Unserved> {
         "users",
         "users are kept and nobody is asked for a password: every client is ANONYMOUS",
         "let nobody else reach the port (docs/security-now.md)",
-        names.into_iter().map(str::to_owned),
+        names.into_iter(),
+        str::to_owned,
     )
 }
 
@@ -103,27 +111,35 @@ fn share_groups(image: &Image) -> Option<Unserved> {
         settings.is_some_and(|settings| settings.keys().any(|key| key.starts_with("share.")))
     };
     let state = image.topic_by_name(SHARE_STATE_TOPIC);
-    let state = state.map(|topic| format!("topic {}", topic.name));
+    let state = state.map(|topic| ("topic", topic.name.as_ref()));
     let configured = image.configured(ResourceType::GROUP).filter(is_share);
-    let configured = configured.map(|group| format!("group {group}"));
-    groups(UnservedKind::Share, configured.chain(state))
+    let signs = configured.map(|group| ("group", group)).chain(state);
+    groups(UnservedKind::Share, signs, |(sort, name)| {
+        format!("{sort} {name}")
+    })
 }
 
 /// Returns what there is to say about groups of a kind that is not served; `signs` are what shows
-/// that there are some.
-pub fn groups(kind: UnservedKind, signs: impl Iterator<Item = String>) -> Option<Unserved> {
+/// that there are some, and `words` describes one.
+pub fn groups<T>(
+    kind: UnservedKind,
+    signs: impl Iterator<Item = T>,
+    words: impl FnOnce(T) -> String,
+) -> Option<Unserved> {
     match kind {
         UnservedKind::Share => found(
             "share-groups",
             "share groups were used and are not served: their consumers are refused",
             "move their consumers to consumer groups; where they were is kept for Kafka",
             signs,
+            words,
         ),
         UnservedKind::Streams => found(
             "streams-groups",
             "streams groups were used and are not served: their members are refused",
             "let Kafka Streams use classic groups (group.protocol=classic); where they were is kept for Kafka",
             signs,
+            words,
         ),
     }
 }
@@ -137,10 +153,8 @@ fn remote_topics(image: &Image) -> Option<Unserved> {
         "remote-storage",
         "topics have records in remote storage, which are not served: only what is in log.dirs is",
         "read what is still needed of them while Kafka serves it",
-        image
-            .configured(ResourceType::TOPIC)
-            .filter(is_remote)
-            .map(str::to_owned),
+        image.configured(ResourceType::TOPIC).filter(is_remote),
+        str::to_owned,
     )
 }
 
@@ -153,6 +167,7 @@ fn replicas_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
         "partitions have replicas on other brokers: this one serves its own alone, and copies nothing to them",
         "give each topic one replica, on this broker, before the move (docs/moving-from-kafka.md)",
         partitions(image, has_others),
+        partition_name,
     )
 }
 
@@ -163,35 +178,47 @@ fn partitions_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
         "partitions have no replica on this broker: they are not served",
         "move a replica here before the move (docs/moving-from-kafka.md), or delete the topics",
         partitions(image, is_elsewhere),
+        partition_name,
     )
 }
 
-/// Returns the names of the partitions for which `is_one` holds.
+/// Returns the partitions for which `is_one` holds, each as its topic and its index.
 fn partitions<'a>(
     image: &'a Image,
     is_one: impl Fn(&PartitionImage) -> bool + Copy + 'a,
-) -> impl Iterator<Item = String> + 'a {
+) -> impl Iterator<Item = (&'a str, i32)> + 'a {
     image.topics().flat_map(move |topic| {
         let partitions = topic.partitions.iter();
         let those = partitions.filter(move |(_, partition)| is_one(partition));
-        those.map(move |(index, _)| format!("{}-{index}", topic.name))
+        those.map(move |(index, _)| (topic.name.as_ref(), *index))
     })
 }
 
-/// Counts what there is; `None` for nothing.
-fn found(
+fn partition_name((topic, index): (&str, i32)) -> String {
+    format!("{topic}-{index}")
+}
+
+/// Counts what there is, and describes the first of it in `words`; `None` for nothing.
+fn found<T>(
     kind: &'static str,
     what: &'static str,
     advice: &'static str,
-    mut all: impl Iterator<Item = String>,
+    mut all: impl Iterator<Item = T>,
+    words: impl FnOnce(T) -> String,
 ) -> Option<Unserved> {
-    let example = all.next()?;
+    let example = words(all.next()?);
+    let begins = cut(&example, EXAMPLE_BYTES_MAX);
     Some(Unserved {
         kind,
         what,
         advice,
         count: all.count().saturating_add(1),
-        example,
+        is_cut: false,
+        example: if begins.len() < example.len() {
+            format!("{begins}...")
+        } else {
+            example
+        },
     })
 }
 

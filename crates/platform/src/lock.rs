@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 
 use crate::bounded;
 use crate::error::Error;
@@ -98,6 +99,27 @@ impl DirLock {
             }),
         }
     }
+}
+
+/// Returns true if a process holds the lock of the directory.
+///
+/// Only looks: it takes no lock, so no start is refused because of it. A lock file that cannot be
+/// opened counts as not held.
+pub fn is_held(dir: &Path) -> bool {
+    let path = dir.join(LOCK_FILE);
+    // To close the file would end a record lock of this process.
+    let held = held();
+    let Ok(facts) = std::fs::metadata(&path) else {
+        return false;
+    };
+    if held.contains(&id_of(&facts)) {
+        return true;
+    }
+    let file = File::open(&path).ok().filter(|_| facts.is_file());
+    file.is_some_and(|file| {
+        let other = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
+        matches!(other, Ok(Some(_)))
+    })
 }
 
 /// The process that holds the lock.
@@ -240,6 +262,17 @@ mod tests {
         let file = File::open(path).unwrap();
         flock(&file, FlockOperation::NonBlockingLockExclusive).unwrap();
         file
+    }
+
+    #[test]
+    fn a_look_at_the_lock_says_whether_it_is_held_and_takes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!is_held(dir.path()));
+        let lock = DirLock::acquire(dir.path()).unwrap();
+        assert!(is_held(dir.path()));
+        drop(lock);
+        assert!(!is_held(dir.path()));
+        assert!(DirLock::acquire(dir.path()).is_ok());
     }
 
     #[test]

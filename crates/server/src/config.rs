@@ -2,6 +2,7 @@
 //!
 //! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`; `resolved`
 //! validates once and fills typed settings; `impact` says what clients notice of a setting;
+//! `startup` chooses what a start logs;
 //! `effective` lists values with their origin; `reference` prints the table as a page. Precedence,
 //! weakest first: embedded defaults, file, environment (`FOREBAY_LOG_DIRS` is `log.dirs`),
 //! `key=value` arguments. It does not keep values that change while the broker runs: those are
@@ -16,6 +17,7 @@ pub mod problem;
 pub mod raw;
 pub mod reference;
 pub mod resolved;
+pub mod startup;
 mod values;
 
 pub use address::Address;
@@ -23,3 +25,4 @@ pub use effective::Effective;
 pub use problem::{Effect, Problem, Warning};
 pub use raw::{Origin, Raw};
 pub use resolved::{DiskEngine, Judged, NetworkSettings, Resolved, Settings, TierSettings};
+pub use startup::StartWarnings;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use server::assemble::BrokerAssembly;
 use server::cli::Cli;
-use server::config::{Effect, Settings, Warning};
+use server::config::{Settings, StartWarnings, Warning};
 use server::logging;
 
 #[global_allocator]
@@ -25,24 +25,29 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     server::serve::run(settings, |prepared| Ok(BrokerAssembly::new(prepared)))
 }
 
-/// Logs each setting that changes what clients see, and how many others have no effect.
+/// Logs each setting that somebody has to look at, and how many others have no effect.
 fn say(warnings: Vec<Warning>) {
-    let (seen, rest): (Vec<_>, Vec<_>) = warnings
-        .into_iter()
-        .partition(|warning: &Warning| warning.effect == Effect::Clients);
-    for Warning {
-        key,
-        why,
-        origin,
-        advice,
-        ..
-    } in seen
-    {
+    let said = StartWarnings::of(warnings);
+    for warning in said.named {
+        let Warning {
+            key,
+            why,
+            origin,
+            advice,
+            ..
+        } = warning;
         tracing::warn!(%key, %origin, %advice, "{why}");
     }
-    if !rest.is_empty() {
+    if said.more > 0 {
+        tracing::warn!(
+            count = said.more,
+            "more settings without the intended effect: `forebay config check FILE` and `forebay \
+             config show --given` name them"
+        );
+    }
+    if said.without_effect > 0 {
         tracing::info!(
-            count = rest.len(),
+            count = said.without_effect,
             "settings without effect: `forebay config check FILE` names them"
         );
     }

@@ -115,14 +115,6 @@ fn each_sort_of_setting_falls_into_its_group() {
         changes(key, &format!("AT/f:1: {name}: {ALLOWED_TO_ALL}"));
     }
     changes(
-        "sasl.enabled.mechanisms=SCRAM-SHA-512",
-        "AT/f:1: sasl.enabled.mechanisms: there is no authentication yet: every client is ANONYMOUS",
-    );
-    changes(
-        "ssl.client.auth=required",
-        "AT/f:1: ssl.client.auth: there is no TLS yet: clients are not asked for certificates",
-    );
-    changes(
         "zookeeper.connect=zk:2181",
         "AT/f:1: zookeeper.connect: a broker with ZooKeeper keeps its topics there and not in \
          log.dirs: a start here knows none of them",
@@ -142,6 +134,11 @@ fn each_sort_of_setting_falls_into_its_group() {
         "AT/f:1: authorizer.class.name: must be empty",
     );
     let nothing = |text: &str, what: &str| check_one(text, 0, "no-effect", what);
+    // No listener is to speak TLS.
+    nothing(
+        "ssl.client.auth=required",
+        "AT/f:1: ssl.client.auth: has no effect: there is no TLS yet",
+    );
     nothing(
         "num.io.threads=8",
         "AT/f:1: num.io.threads: has no effect: threads are shards, see num.shards",
@@ -475,6 +472,118 @@ fn data_that_cannot_be_looked_at_are_no_verdict() {
         "{said}"
     );
     assert!(said.contains("min.insync.replicas"), "{said}");
+    assert!(
+        said.contains("AT/f: unseen (changes what your clients see: 1)"),
+        "{said}"
+    );
+}
+
+#[test]
+fn each_verdict_has_its_exit_code() {
+    let place = Place::new();
+    directory(&place.path("d"), &[]);
+    let verdict = |settings: &str, expect: &str, code: i32| {
+        place.write("f", settings);
+        let ran = ["config", "check", "AT/f", "--data", "--format", "json"];
+        let (found, said) = place.run(&ran);
+        let (json, _) = said.split_at(said.rfind("}\n").unwrap() + 2);
+        let report: Value = serde_json::from_str(json).unwrap();
+        let file = &report["files"][0];
+        assert_eq!((&file["verdict"], found), (&expect.into(), code), "{said}");
+        assert_eq!(
+            file["error"].is_null(),
+            ["sound", "refused"].contains(&expect)
+        );
+    };
+    verdict("log.dirs=AT/d", "sound", 0);
+    verdict("log.dirs=AT/d\nnode.id=2", "refused", 1);
+    verdict("a=\\u12", "unreadable", 1);
+    verdict("log.dirs=AT/missing", "unseen", 2);
+}
+
+#[test]
+fn a_wrong_name_of_the_directories_does_not_make_it_look_at_others() {
+    let place = Place::new();
+    directory(&place.path("d"), &[acl()]);
+    let node = "log.dirs=AT/d\nnode.id=x\n";
+    let tiers = "log.dirs=AT/d\nstorage.tiers=a,a\n";
+    for text in [node, tiers] {
+        place.write("f", text);
+        let (code, said) = place.run(&["config", "check", "AT/f", "--data"]);
+        assert_eq!(code, 1, "{said}");
+        assert!(
+            said.contains("forebay: the directories were not looked at: "),
+            "{said}"
+        );
+        assert!(
+            !said.contains("acls") && !said.contains("new-cluster"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_was_formatted_and_never_started_is_a_new_cluster() {
+    let place = Place::new();
+    format(&place.path("d"), 1000);
+    write_log(
+        &place.path("d"),
+        "__cluster_metadata-0",
+        TopicId::METADATA,
+        &[],
+    );
+    let new =
+        "AT/d: new-cluster: there are no metadata: a start begins a new cluster, without topics";
+    let found = place.check("log.dirs=AT/d\n", &["--data", "--strict"]);
+    assert_eq!(found, (3, vec![changes(new)]));
+    // Beside logs of topics it is metadata that were lost.
+    write_log(
+        &place.path("d"),
+        "orders-0",
+        TopicId(Uuid::from_u128(1)),
+        &[],
+    );
+    let (code, found) = place.check("log.dirs=AT/d\n", &["--data"]);
+    assert_eq!((code, found[0].0.as_str()), (1, "refuses"));
+}
+
+#[test]
+fn what_a_broker_is_writing_is_no_damage_while_it_runs() {
+    let place = Place::new();
+    let dir = place.path("d");
+    directory(&dir, &[]);
+    let log = dir.join("__cluster_metadata-0/00000000000000000000.log");
+    let torn = [fs::read(&log).unwrap(), vec![1; 30]].concat();
+    fs::write(&log, torn).unwrap();
+    let stopped = place.check("log.dirs=AT/d\n", &["--data", "--strict"]);
+    assert_eq!(stopped.0, 3, "{stopped:?}");
+    let lock = platform::lock::DirLock::acquire(&dir).unwrap();
+    let (code, found) = place.check("log.dirs=AT/d\n", &["--data", "--strict"]);
+    drop(lock);
+    let none = |key: &str, what: &str| ("no-effect".to_owned(), format!("AT/d: {key}: {what}"));
+    let running = "a broker uses the directories: what it is writing may be missed";
+    let torn = "a broker is writing it, at offset 2: 30 bytes are no batch";
+    let expect = vec![none("running", running), none("metadata", torn)];
+    assert_eq!((code, found), (0, expect));
+}
+
+#[test]
+fn a_segment_that_cannot_be_read_takes_nothing_from_the_others() {
+    let place = Place::new();
+    let dir = place.path("d");
+    directory(&dir, &topic("__consumer_offsets", 1, &[1]));
+    let workers = (Some(b"\0\x0b\0\x07workers".to_vec()), Some(b"v".to_vec()));
+    let id = TopicId(Uuid::from_u128(1));
+    write_log(&dir, "__consumer_offsets-0", id, &segment(&[workers]));
+    fs::create_dir(dir.join("__consumer_offsets-0/00000000000000000009.log")).unwrap();
+    let (code, found) = place.check("log.dirs=AT/d\n", &["--data"]);
+    assert_eq!(code, 2);
+    let said: Vec<_> = found.iter().map(|(_, said)| said.as_str()).collect();
+    assert!(said[0].ends_with("(1, such as workers)"), "{said:?}");
+    assert!(
+        said[1].contains("00000000000000000009.log: unread: "),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -483,7 +592,7 @@ fn directories_that_are_not_there_are_a_new_cluster_and_are_not_made() {
     let (code, found) = place.check("log.dirs=AT/d\n", &["--data", "--strict"]);
     let new =
         "AT/d: new-cluster: there are no metadata: a start begins a new cluster, without topics";
-    assert_eq!((code, found), (3, vec![changes(new)]));
+    assert_eq!((code, found), (2, vec![changes(new)]));
     assert!(!place.path("d").exists());
 }
 
@@ -565,6 +674,20 @@ fn values_in_force_are_shown_with_where_they_come_from() {
         found.contains(&("no-effect".into(), in_force.into())),
         "{found:?}"
     );
+    let (_, said) = place.run(&["config", "check", "AT/f", "--data"]);
+    let shows = "`forebay config show --config AT/f --data log.cleaner.threads` shows it";
+    assert!(said.contains(shows), "{said}");
+    // One line for a key; none for a setting whose dynamic value `show` does not heed either.
+    let port = dynamic("1", "num.partitions", "7");
+    let own = dynamic("1", "message.max.bytes", "77");
+    directory(&place.path("d"), &[port, own]);
+    let text = "log.dirs=AT/d\nnum.partitions=2\nmessage.max.bytes=1\nmessage.max.bytes=2\n";
+    let (_, found) = place.check(text, &["--data"]);
+    let in_force = found.iter().filter(|(_, said)| said.contains("in force"));
+    let in_force: Vec<_> = in_force.map(|(_, said)| said.as_str()).collect();
+    let own =
+        "AT/f:4: message.max.bytes: a dynamic value is in force in its place (metadata, broker 1)";
+    assert_eq!(in_force, [own]);
 }
 
 /// The lines of a start and of the stop after it.
@@ -589,11 +712,14 @@ fn a_start_says_once_what_changes_for_clients_and_counts_the_rest() {
     let place = Place::new();
     let state = topic("__share_group_state", 4, &[1]);
     directory(&place.path("d"), &[vec![acl()], state.to_vec()].concat());
+    let file = place.path("f");
     let settings = [
         "default.replication.factor=3",
         "num.io.threads=8",
-        "num.network.threads=3",
+        "--config",
+        file.to_str().unwrap(),
     ];
+    place.write("f", "num.network.threads=3\nmetric.reporters=x\n");
     let lines = log_of(&place.path("d"), &settings);
     let warned = lines.iter().filter(|line| line["level"] == "WARN");
     let about = |line: &Value| {
@@ -605,7 +731,12 @@ fn a_start_says_once_what_changes_for_clients_and_counts_the_rest() {
     let warned: Vec<_> = warned.filter_map(about).collect();
     assert_eq!(
         warned,
-        ["default.replication.factor", "acls", "share-groups"]
+        [
+            "default.replication.factor",
+            "num.io.threads",
+            "acls",
+            "share-groups"
+        ]
     );
     let counted = lines.iter().filter(|line| {
         line["message"]

@@ -2,8 +2,9 @@
 //!
 //! Reads as a start does (the newest whole snapshot, then the log from its end), but continues
 //! where a start has to stop: past a damaged batch, past a record that cannot be decoded.
-//! Everything that it skips is a [`Finding`]. Works on bytes only: the caller reads the files, and
-//! writes what [`Reading::snapshot`] returns.
+//! Everything that it skips is a [`Finding`]. [`read`] keeps all of it for tools; [`judge`] keeps
+//! what says how a start ends. Works on bytes only: the caller reads the files, and writes what
+//! [`Reading::snapshot`] returns.
 
 use std::path::Path;
 
@@ -19,6 +20,11 @@ use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, SnapshotId};
 use crate::image::{Image, ImagePosition, Replayer, ResourceType, entity_entries};
 
+/// Findings that [`judge`] keeps; it counts more.
+const FINDINGS_MAX: usize = 1000;
+/// Snapshots of which [`judge`] reads the newest whole one.
+const SNAPSHOTS_MAX: usize = 2;
+
 /// The files of `__cluster_metadata-0`, by name.
 pub type Files = Vec<(String, Bytes)>;
 
@@ -31,6 +37,8 @@ pub struct Finding {
     pub offset: i64,
     /// True if a start fails because of it; a start skips what is not fatal.
     pub fatal: bool,
+    /// True if a broker that runs leaves it so until it has written the rest.
+    pub in_flight: bool,
     /// What is wrong, as text.
     pub problem: String,
 }
@@ -50,8 +58,11 @@ pub struct DecodedRecord {
 #[derive(Debug)]
 pub struct Reading {
     /// The defects, in the order of reading.
+    // Bounded by `FINDINGS_MAX` where `judge` read them.
     pub findings: Vec<Finding>,
-    /// The decoded records, in the order of reading.
+    /// Defects that were found and are not kept.
+    pub more_findings: usize,
+    /// The decoded records, in the order of reading; none where `judge` read them.
     pub shown: Vec<DecodedRecord>,
     image: Image,
     quorum: QuorumRecords,
@@ -59,9 +70,44 @@ pub struct Reading {
     end: Offset,
 }
 
-/// Reads the files of the folder.
+/// Reads the files of the folder, and keeps each record as text and each finding.
 pub fn read(files: &Files) -> Reading {
-    let mut reader = Reader::default();
+    read_by(Reader::default(), files, true)
+}
+
+/// Reads the files of the folder for what a start makes of them: without the text of records, and
+/// with a bounded number of findings.
+///
+/// `has_logs` says whether the directories hold logs of topics: beside those, a start refuses
+/// metadata without a record.
+pub fn judge(files: &Files, has_logs: bool) -> Reading {
+    let reader = Reader {
+        is_brief: true,
+        ..Reader::default()
+    };
+    read_by(reader, files, has_logs)
+}
+
+/// Returns those of the names in the folder that [`judge`] needs: the segments, the newest
+/// snapshots, and the small files.
+pub fn needed(names: Vec<String>) -> Vec<String> {
+    let (mut snapshots, mut needed): (Vec<_>, Vec<_>) = names
+        .into_iter()
+        .partition(|name| SnapshotId::parse(name).is_some());
+    let small = [
+        quorum_state::FILE_NAME,
+        partition_metadata::FILE,
+        leader_epochs::FILE,
+    ];
+    needed.retain(|name| segment_base(name).is_some() || small.contains(&name.as_str()));
+    // Their names are numbers of one length, so they sort as the numbers do.
+    snapshots.sort_unstable();
+    let older = snapshots.len().saturating_sub(SNAPSHOTS_MAX);
+    needed.extend(snapshots.drain(older..));
+    needed
+}
+
+fn read_by(mut reader: Reader, files: &Files, has_logs: bool) -> Reading {
     let mut segments: Vec<(i64, &String, &Bytes)> = files
         .iter()
         .filter_map(|(name, bytes)| Some((segment_base(name)?, name, bytes)))
@@ -82,7 +128,7 @@ pub fn read(files: &Files) -> Reading {
         reader.segment(name, bytes, from, place + 1 == segments.len());
     }
     reader.small_files(files);
-    if reader.end == Offset::ZERO {
+    if reader.end == Offset::ZERO && has_logs {
         let problem =
             "neither the log nor a snapshot holds a record; beside logs of topics a start fails";
         reader.find("", 0, true, problem.to_owned());
@@ -90,7 +136,7 @@ pub fn read(files: &Files) -> Reading {
     if reader.replayer.in_transaction() {
         let problem =
             "a transaction of metadata was begun and not ended; a start undoes it".to_owned();
-        reader.find("", reader.end.0, false, problem);
+        reader.find_in_flight("", reader.end.0, problem);
     }
     if reader.epoch.0 >= i32::MAX - 1 {
         let problem = "its leader epochs are used up".to_owned();
@@ -101,6 +147,7 @@ pub fn read(files: &Files) -> Reading {
     Reading {
         image: reader.replayer.image().clone(),
         findings: reader.findings,
+        more_findings: reader.more_findings,
         shown: reader.shown,
         quorum: reader.quorum,
         epoch: reader.epoch,
@@ -115,7 +162,11 @@ fn segment_base(name: &str) -> Option<i64> {
 }
 
 struct Reader {
+    /// True if text is not kept, and findings only up to their bound.
+    is_brief: bool,
     findings: Vec<Finding>,
+    more_findings: usize,
+    is_fatal: bool,
     shown: Vec<DecodedRecord>,
     replayer: Replayer,
     quorum: QuorumRecords,
@@ -128,7 +179,10 @@ struct Reader {
 impl Default for Reader {
     fn default() -> Self {
         Self {
+            is_brief: false,
             findings: Vec::new(),
+            more_findings: 0,
+            is_fatal: false,
             shown: Vec::new(),
             replayer: Replayer::new(Image::empty()),
             quorum: QuorumRecords::default(),
@@ -141,12 +195,38 @@ impl Default for Reader {
 
 impl Reader {
     fn find(&mut self, file: &str, offset: i64, fatal: bool, problem: String) {
-        self.findings.push(Finding {
+        self.keep(Finding {
             file: file.to_owned(),
             offset,
             fatal,
+            in_flight: false,
             problem,
         });
+    }
+
+    /// Notes what a start skips, and what a broker that runs is about to complete.
+    fn find_in_flight(&mut self, file: &str, offset: i64, problem: String) {
+        self.keep(Finding {
+            file: file.to_owned(),
+            offset,
+            fatal: false,
+            in_flight: true,
+            problem,
+        });
+    }
+
+    /// Keeps a finding; beyond the bound only the first that is fatal, in the place of another.
+    fn keep(&mut self, finding: Finding) {
+        let is_first_fatal = finding.fatal && !self.is_fatal;
+        self.is_fatal |= finding.fatal;
+        if !self.is_brief || self.findings.len() < FINDINGS_MAX {
+            self.findings.push(finding);
+            return;
+        }
+        self.more_findings = self.more_findings.saturating_add(1);
+        if is_first_fatal && let Some(last) = self.findings.last_mut() {
+            *last = finding;
+        }
     }
 
     /// Checks the other files that a start reads.
@@ -194,7 +274,7 @@ impl Reader {
                 }
                 Ok(None) => {
                     let problem = "not finished; a start does not use it".to_owned();
-                    self.find(name, 0, false, problem);
+                    self.find_in_flight(name, 0, problem);
                 }
                 Err(error) => {
                     self.find(name, 0, log_start > 0, error.to_string());
@@ -295,8 +375,11 @@ impl Reader {
         self.next = None;
         let behind = rest.get(1..).unwrap_or_default();
         let Some(skipped) = storage::first_batch(behind, self.end) else {
-            if rest.iter().any(|byte| *byte != 0) {
-                self.find(name, offset, !is_last, problem);
+            let is_zeros = rest.iter().all(|byte| *byte == 0);
+            if !is_zeros && is_last {
+                self.find_in_flight(name, offset, problem);
+            } else if !is_zeros {
+                self.find(name, offset, true, problem);
             }
             return false;
         };
@@ -327,7 +410,7 @@ impl Reader {
             if header.is_control() {
                 match ControlRecord::decode(&record.key.unwrap_or_default(), &value) {
                     Ok(control) => {
-                        self.show(name, at, format!("{control:?}"));
+                        self.show(name, at, || format!("{control:?}"));
                         self.quorum.note(vec![control]);
                     }
                     Err(error) => self.find(name, at, true, error.to_string()),
@@ -342,7 +425,7 @@ impl Reader {
     }
 
     fn apply(&mut self, name: &str, at: i64, record: MetadataRecord, header: &BatchHeader) {
-        self.show(name, at, text(&record));
+        self.show(name, at, || text(&record));
         let applied = ImagePosition {
             offset: Offset(at),
             epoch: header.leader_epoch,
@@ -356,11 +439,14 @@ impl Reader {
         }
     }
 
-    fn show(&mut self, file: &str, offset: i64, text: String) {
+    fn show(&mut self, file: &str, offset: i64, text: impl FnOnce() -> String) {
+        if self.is_brief {
+            return;
+        }
         self.shown.push(DecodedRecord {
             file: file.to_owned(),
             offset,
-            text,
+            text: text(),
         });
     }
 }
@@ -385,6 +471,11 @@ impl Reading {
     /// Returns true if a start fails.
     pub fn is_fatal(&self) -> bool {
         self.findings.iter().any(|finding| finding.fatal)
+    }
+
+    /// Returns true if no record was found.
+    pub fn is_empty(&self) -> bool {
+        self.end == Offset::ZERO
     }
 
     /// Returns the metadata, as far as they were decoded.

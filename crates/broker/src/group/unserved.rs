@@ -2,23 +2,35 @@
 //!
 //! The broker leaves their records alone; an operator wants to know which groups will not be
 //! served. Works on the bytes of segments: the caller reads the files, those of a partition in
-//! their order. Invariant: at most [`GROUPS_MAX`] groups are kept. What cannot be read is passed
-//! over: whether the files are sound is the question of `forebay check`.
+//! their order. Invariants: at most [`GROUPS_MAX`] groups of each kind are kept, with
+//! [`NAMES_BYTES_MAX`] bytes of names; only batches with a right CRC decide. What cannot be read is
+//! passed over: whether the files are sound is the question of `forebay check`.
 
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use wire::batch::iter::check_crc;
 use wire::batch::{Batches, records};
 use wire::records::offsets::{UnservedKind, unserved_group};
 
-/// Groups that are kept; more are counted as "more".
+/// Groups of one kind that are kept.
 pub const GROUPS_MAX: usize = 10_000;
+/// Bytes of the names of one kind that are kept: far more than groups of that number usually have.
+const NAMES_BYTES_MAX: usize = 4 << 20;
 
 /// The groups that were found and not deleted since.
 #[derive(Default, Debug)]
 pub struct UnservedGroups {
-    // Bounded: `GROUPS_MAX`.
-    live: BTreeSet<(UnservedKind, String)>,
+    share: Kept,
+    streams: Kept,
+}
+
+/// Groups of one kind.
+#[derive(Default, Debug)]
+struct Kept {
+    // Bounded: `GROUPS_MAX`, `NAMES_BYTES_MAX`.
+    names: BTreeSet<String>,
+    bytes: usize,
     is_cut: bool,
 }
 
@@ -27,7 +39,7 @@ impl UnservedGroups {
     pub fn read(&mut self, segment: &Bytes) {
         for batch in Batches::new(segment) {
             let Ok((header, batch)) = batch else { return };
-            if header.is_control() {
+            if header.is_control() || check_crc(&header, batch).is_err() {
                 continue;
             }
             let Ok(each) = records(&segment.slice_ref(batch)) else {
@@ -35,32 +47,56 @@ impl UnservedGroups {
             };
             for record in each.map_while(Result::ok) {
                 let group = record.key.as_deref().and_then(unserved_group);
-                if let Some(group) = group {
-                    self.note(group, record.value.is_some());
+                if let Some((kind, name)) = group {
+                    self.of_kind(kind).note(name, record.value.is_some());
                 }
             }
         }
     }
 
-    fn note(&mut self, group: (UnservedKind, String), exists: bool) {
-        if !exists {
-            self.live.remove(&group);
-        } else if self.live.len() < GROUPS_MAX {
-            self.live.insert(group);
-        } else if !self.live.contains(&group) {
-            self.is_cut = true;
+    fn of_kind(&mut self, kind: UnservedKind) -> &mut Kept {
+        match kind {
+            UnservedKind::Share => &mut self.share,
+            UnservedKind::Streams => &mut self.streams,
+        }
+    }
+
+    fn kept(&self, kind: UnservedKind) -> &Kept {
+        match kind {
+            UnservedKind::Share => &self.share,
+            UnservedKind::Streams => &self.streams,
         }
     }
 
     /// Returns the groups of a kind, by name.
     pub fn of(&self, kind: UnservedKind) -> impl Iterator<Item = &str> {
-        let those = self.live.iter().filter(move |(of, _)| *of == kind);
-        those.map(|(_, name)| name.as_str())
+        self.kept(kind).names.iter().map(String::as_str)
     }
 
-    /// Returns true if there are more groups than are kept.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    /// Returns true if there were more groups of a kind than are kept.
+    pub fn is_cut(&self, kind: UnservedKind) -> bool {
+        self.kept(kind).is_cut
+    }
+}
+
+impl Kept {
+    fn note(&mut self, name: String, exists: bool) {
+        if !exists {
+            if self.names.remove(&name) {
+                self.bytes = self.bytes.saturating_sub(name.len());
+            }
+            return;
+        }
+        if self.names.contains(&name) {
+            return;
+        }
+        let bytes = self.bytes.saturating_add(name.len());
+        if self.names.len() < GROUPS_MAX && bytes <= NAMES_BYTES_MAX {
+            self.bytes = bytes;
+            self.names.insert(name);
+        } else {
+            self.is_cut = true;
+        }
     }
 }
 
@@ -94,19 +130,46 @@ mod tests {
         assert_eq!(groups.of(UnservedKind::Streams).collect::<Vec<_>>(), ["t"]);
         groups.read(&segment(&[(share, None)]));
         assert_eq!(groups.of(UnservedKind::Share).count(), 0);
-        assert!(!groups.is_cut());
+        assert!(!groups.is_cut(UnservedKind::Share));
         // The end of a segment that was being written.
         groups.read(&segment(&[(share, value)]).slice(..40));
         assert_eq!(groups.of(UnservedKind::Share).count(), 0);
     }
 
     #[test]
+    fn a_batch_with_a_wrong_crc_decides_nothing() {
+        let share = &b"\0\x0b\0\x01s"[..];
+        let mut groups = UnservedGroups::default();
+        let mut damaged = segment(&[(share, Some(b"v"))]).to_vec();
+        let at = damaged.iter().rposition(|byte| *byte == b's').unwrap();
+        damaged[at] = b't';
+        groups.read(&damaged.into());
+        assert_eq!(groups.of(UnservedKind::Share).count(), 0);
+        groups.read(&segment(&[(share, Some(b"v"))]));
+        let mut tombstone = segment(&[(share, None)]).to_vec();
+        // In its times, which the CRC covers.
+        tombstone[30] ^= 1;
+        groups.read(&tombstone.into());
+        assert_eq!(groups.of(UnservedKind::Share).collect::<Vec<_>>(), ["s"]);
+    }
+
+    #[test]
     fn a_cluster_of_very_many_groups_takes_bounded_memory() {
         let mut groups = UnservedGroups::default();
+        let share = groups.of_kind(UnservedKind::Share);
         for at in 0..=GROUPS_MAX {
-            groups.note((UnservedKind::Share, format!("g{at}")), true);
+            share.note(format!("g{at}"), true);
         }
-        assert!(groups.is_cut());
+        assert!(groups.is_cut(UnservedKind::Share));
         assert_eq!(groups.of(UnservedKind::Share).count(), GROUPS_MAX);
+        // Those of one kind leave room for those of the other.
+        let streams = groups.of_kind(UnservedKind::Streams);
+        let long = "g".repeat(NAMES_BYTES_MAX);
+        streams.note(long.clone(), true);
+        streams.note("h".into(), true);
+        assert!(streams.is_cut);
+        streams.note(long, false);
+        streams.note("h".into(), true);
+        assert_eq!(groups.of(UnservedKind::Streams).collect::<Vec<_>>(), ["h"]);
     }
 }

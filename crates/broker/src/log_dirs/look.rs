@@ -26,6 +26,8 @@ pub struct ExaminedDirs {
     pub offsets: Vec<PathBuf>,
     /// How many logs of topics there are.
     pub logs: usize,
+    /// True if a start refuses metadata without a record: there are logs of topics.
+    pub has_logs: bool,
 }
 
 impl LogDirs {
@@ -67,6 +69,7 @@ impl LogDirs {
             metadata_dir: None,
             offsets: Vec::new(),
             logs: 0,
+            has_logs: self.has_logs(),
         };
         for (name, log) in self.found.all() {
             let Some(home) = homes.get(log.index) else {

@@ -149,3 +149,21 @@ fn features_that_are_not_known_are_named_with_their_level() {
     assert_eq!(unknown_features(&image), [("share.version", 1)]);
     assert_eq!(unserved(&image, NodeId(1)), []);
 }
+
+#[test]
+fn an_example_of_a_long_name_is_its_beginning() {
+    let name = "n".repeat(5000);
+    let user = UserScramCredentialRecord {
+        name: name.clone(),
+        mechanism: 1,
+        ..UserScramCredentialRecord::default()
+    };
+    let begins = format!("{}...", &name[..EXAMPLE_BYTES_MAX]);
+    check(vec![user.into()], &[("users", 1, &begins)]);
+    // Nobody describes more than the first.
+    let words = |one: u64| {
+        assert_eq!(one, 0);
+        one.to_string()
+    };
+    assert_eq!(groups(UnservedKind::Share, 0..3, words).unwrap().count, 3);
+}

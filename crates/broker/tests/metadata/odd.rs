@@ -444,10 +444,60 @@ fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_
             let end = log.len();
             tear(&mut log, end);
             platform.disk().put(Path::new(LOG), &log).unwrap();
-            assert!(!offline::read(&folder_files(&platform).await).is_fatal());
+            let files = folder_files(&platform).await;
+            assert!(!offline::read(&files).is_fatal());
+            let judged = offline::judge(&files, true);
+            let in_flight = judged.findings.iter().filter(|one| one.in_flight);
+            assert_eq!(in_flight.count(), 1, "{:?}", judged.findings);
             let controller = start(&platform, 1 << 20).await;
             let found = names(&controller.image());
             assert_eq!(found[..2], ["a", "b"], "and what was whole of the last");
         });
     }
+}
+
+#[test]
+fn metadata_without_a_record_are_new_unless_a_topic_has_a_log() {
+    let files = offline::Files::new();
+    let judged = offline::judge(&files, false);
+    assert!(judged.findings.is_empty() && judged.is_empty());
+    assert!(offline::judge(&files, true).is_fatal());
+}
+
+#[test]
+fn what_a_start_makes_of_metadata_takes_bounded_memory() {
+    run(async |platform| {
+        start(&platform, 1 << 20).await.stop().await.unwrap();
+        let many = misfits(Uuid::from_u128(7)).into_iter().cycle();
+        let many: Vec<_> = many.take(5000).collect();
+        add(&platform, &many);
+        let mut files = folder_files(&platform).await;
+        let (all, judged) = (offline::read(&files), offline::judge(&files, true));
+        assert!(all.findings.len() > 2000 && all.more_findings == 0);
+        let kept = judged.findings.len();
+        assert_eq!(kept + judged.more_findings, all.findings.len());
+        assert!(kept <= 1000 && judged.shown.is_empty() && !judged.is_fatal());
+        // What is fatal is kept, however late it comes.
+        let (_, log) = files
+            .iter_mut()
+            .find(|(name, _)| LOG.ends_with(name))
+            .unwrap();
+        *log = [&log[..], &log[..]].concat().into();
+        assert!(offline::judge(&files, true).is_fatal());
+    });
+}
+
+#[test]
+fn of_many_snapshots_a_start_needs_the_newest() {
+    let snapshot = |end: u64| format!("{end:020}-0000000001.checkpoint");
+    let others = [
+        "00000000000000000000.log",
+        "00000000000000000000.index",
+        "quorum-state",
+        "00000000000000000009-0000000001.checkpoint.part",
+    ];
+    let names = others.iter().map(|name| (*name).to_owned());
+    let needed = offline::needed(names.chain([3, 40, 7].map(snapshot)).collect());
+    let expect = [others[0], others[2], &snapshot(7), &snapshot(40)];
+    assert_eq!(needed, expect);
 }

@@ -8,6 +8,7 @@ mod directories;
 mod facts;
 mod finding;
 mod groups;
+mod reading;
 mod report;
 mod show;
 
@@ -31,8 +32,8 @@ pub(super) struct ConfigArgs {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Says of files of settings what refuses to start, what changes what clients see, and what has
-    /// no effect. Exit codes: 0 sound, 1 refused, 2 not everything could be looked at, 3 sound, but
-    /// clients would see something else (with --strict).
+    /// no effect. Exit codes: 0 sound, 1 refused or unreadable, 2 not everything could be looked
+    /// at, 3 sound, but clients would see something else (with --strict).
     Check(CheckArgs),
     /// Lists the settings that `serve` would run with, and where each value comes from.
     Show(show::ShowArgs),
@@ -130,7 +131,7 @@ impl CheckArgs {
         findings.extend(warnings.iter().map(Finding::of_warning));
         findings.extend(of_no_settings(&raw));
         if self.data {
-            let seen = directories::look(&settings, &raw);
+            let seen = directories::look(&settings, &raw, &problems);
             checked.findings.extend(seen.findings);
             checked.facts = seen.facts;
             checked.unseen = seen.unseen;

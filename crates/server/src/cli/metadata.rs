@@ -133,6 +133,7 @@ fn line(finding: &offline::Finding) -> String {
         offset,
         fatal,
         problem,
+        ..
     } = finding;
     let kind = if *fatal { "error" } else { "warning" };
     let file = if file.is_empty() { "the log" } else { file };

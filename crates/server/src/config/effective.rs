@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::{self, Changes};
+use super::keys;
 use super::problem::Problem;
 use super::raw::{Origin, Raw};
 use super::resolved::{Resolved, Settings};
@@ -44,7 +44,6 @@ pub struct Effective {
     /// What else there is to know: what it comes to on this machine, or why it has no effect; empty
     /// for nothing.
     pub note: String,
-    changes: Changes,
     is_secret: bool,
 }
 
@@ -72,7 +71,6 @@ impl Effective {
                     || note(row.name, &values, &settings),
                     |why| format!("no effect: {why}"),
                 ),
-                changes: row.changes,
                 is_secret: row.sensitive,
             };
             all.insert(one.key.clone(), one.without_secret());
@@ -95,7 +93,6 @@ impl Effective {
                 } else {
                     format!("no effect: {why}")
                 },
-                changes: Changes::AtStart,
                 // Whether an unknown key is a secret is not known either.
                 is_secret: !is_known,
             };
@@ -108,7 +105,7 @@ impl Effective {
     ///
     /// `changed` returns the value of a setting, and where it comes from.
     pub fn overlay(all: &mut [Self], changed: impl Fn(&str) -> Option<(String, String)>) {
-        for one in all.iter_mut().filter(|one| one.changes != Changes::AtStart) {
+        for one in all.iter_mut().filter(|one| keys::may_change(&one.key)) {
             if let Some((value, origin)) = changed(&one.key) {
                 if one.is_given {
                     one.note = format!("in the place of the value of {}", one.origin);

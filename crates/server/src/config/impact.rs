@@ -2,8 +2,12 @@
 //! does; and what an operator does about it.
 //!
 //! Invariant: one line of consequence and one of advice, both true whatever else the settings say.
-//! A setting that is in no row here changes nothing for clients. Not here: whether a value is
-//! allowed (`keys`), and settings whose meaning depends on others (`resolved`).
+//! A setting that is in no row here changes nothing for clients, nor does one about TLS or SASL
+//! where no listener for clients is to speak it. Not here: whether a value is allowed (`keys`), and
+//! settings whose meaning depends on others (`resolved`).
+
+use super::address::Address;
+use super::keys;
 
 /// What follows from a setting.
 #[derive(Clone, Copy, Debug)]
@@ -135,12 +139,69 @@ const ROWS: &[(&str, When, &str, &str)] = &[
     ),
 ];
 
-/// Returns what clients notice of `key=value`.
-pub(super) fn of<'a>(key: &'a str, value: &'a str) -> impl Iterator<Item = Impact> + 'a {
-    let setting = of_any_listener(key);
+/// The security protocols that clients are to speak, each with its listener, in upper case.
+#[derive(Debug)]
+pub(super) struct Protocols(Vec<(String, String)>);
+
+impl Protocols {
+    /// Reads them from the settings that name listeners, protocols, and listeners of controllers.
+    /// Where one is not given, its default holds.
+    pub(super) fn of(
+        listeners: Option<&str>,
+        protocols: Option<&str>,
+        controllers: Option<&str>,
+    ) -> Self {
+        let or_default = |given: Option<&str>, name: &str| {
+            let default = || keys::find(name).and_then(|key| key.default);
+            let text = given.or_else(default).unwrap_or_default();
+            text.to_ascii_uppercase()
+        };
+        let protocols = or_default(protocols, "listener.security.protocol.map");
+        let protocols: Vec<(&str, &str)> = protocols
+            .split(',')
+            .filter_map(|pair| pair.split_once(':'))
+            .map(|(listener, protocol)| (listener.trim(), protocol.trim()))
+            .collect();
+        let controllers = or_default(controllers, "controller.listener.names");
+        let is_controllers = |name: &str| controllers.split(',').any(|one| one.trim() == name);
+        let listeners = or_default(listeners, "listeners");
+        let names = listeners.split(',').filter_map(Address::parse);
+        let names = names.map(|address| address.listener);
+        let each = names.filter(|name| !is_controllers(name)).map(|name| {
+            let of_it = protocols.iter().find(|(listener, _)| *listener == name);
+            let protocol = of_it.map_or(name.as_str(), |(_, protocol)| protocol);
+            (name.clone(), protocol.to_owned())
+        });
+        Self(each.collect())
+    }
+
+    /// Returns true if clients were to speak what `setting` is about, at the listener `only`, or at
+    /// any.
+    fn are_of(&self, setting: &str, only: Option<&str>) -> bool {
+        let part = if setting.starts_with("ssl.") {
+            "SSL"
+        } else if setting.starts_with("sasl.") || setting.starts_with("delegation.token.") {
+            "SASL"
+        } else {
+            return true;
+        };
+        let is_meant = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
+        let mut all = self.0.iter();
+        all.any(|(name, protocol)| is_meant(name) && protocol.contains(part))
+    }
+}
+
+/// Returns what clients notice of `key=value`, where the listeners are to speak `spoken`.
+pub(super) fn of<'a>(
+    key: &'a str,
+    value: &'a str,
+    spoken: &Protocols,
+) -> impl Iterator<Item = Impact> + use<'a> {
+    let (listener, setting) = of_any_listener(key);
+    let is_spoken = spoken.are_of(setting, listener);
     let is_of = move |names: &str| names.split_whitespace().any(|name| name == setting);
     let rows = ROWS.iter();
-    rows.filter(move |(names, when, ..)| is_of(names) && when.holds(value))
+    rows.filter(move |(names, when, ..)| is_spoken && is_of(names) && when.holds(value))
         .map(|&(_, _, why, advice)| Impact { why, advice })
 }
 
@@ -162,18 +223,20 @@ pub fn remedy(key: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns the setting without the listener, and without the mechanism, that it is for.
-fn of_any_listener(key: &str) -> &str {
+/// Splits a key into the listener that it is for, if it is for one, and the setting without
+/// listener and mechanism.
+fn of_any_listener(key: &str) -> (Option<&str>, &str) {
     let of_listener = key.strip_prefix("listener.name.");
-    let Some((_, setting)) = of_listener.and_then(|rest| rest.split_once('.')) else {
-        return key;
+    let Some((listener, setting)) = of_listener.and_then(|rest| rest.split_once('.')) else {
+        return (None, key);
     };
-    match setting.find(".sasl.") {
+    let setting = match setting.find(".sasl.") {
         Some(mechanism) => setting
             .get(mechanism.saturating_add(1)..)
             .unwrap_or(setting),
         None => setting,
-    }
+    };
+    (Some(listener), setting)
 }
 
 impl When {
@@ -191,7 +254,6 @@ impl When {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::keys;
 
     #[test]
     fn each_row_is_about_a_setting_of_kafka() {
@@ -206,7 +268,12 @@ mod tests {
 
     #[test]
     fn a_setting_of_one_listener_counts_as_the_setting() {
-        let notices = |key: &str, value: &str| of(key, value).next().map(|impact| impact.why);
+        let listeners = "SSL://:1,SASL_SSL://:2";
+        let spoken = Protocols::of(Some(listeners), None, None);
+        let notices = |key: &str, value: &str| {
+            let mut all = of(key, value, &spoken);
+            all.next().map(|impact| impact.why)
+        };
         let jaas = "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config";
         assert_eq!(notices(jaas, "x"), Some(NO_SASL));
         let store = "listener.name.ssl.ssl.keystore.location";
@@ -214,5 +281,28 @@ mod tests {
         assert_eq!(notices("ssl.client.auth", "none"), None);
         assert_eq!(notices("default.replication.factor", "1"), None);
         assert_eq!(notices("listener.name.", "x"), None);
+    }
+
+    #[test]
+    fn nobody_misses_a_protocol_that_no_listener_for_clients_speaks() {
+        let count = |listeners: &str, protocols: Option<&str>, key: &str| {
+            let spoken = Protocols::of(Some(listeners), protocols, Some("CTL"));
+            of(key, "x", &spoken).count()
+        };
+        let (tls, sasl) = ("ssl.keystore.location", "sasl.enabled.mechanisms");
+        let map = Some("IN:SSL, CTL:SASL_SSL,OUT:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT");
+        assert_eq!(count("PLAINTEXT://:1,CTL://:2", map, tls), 0);
+        assert_eq!(count("PLAINTEXT://:1,CTL://:2", map, sasl), 0);
+        assert_eq!(count("IN://:1,CTL://:2", map, tls), 1);
+        assert_eq!(count("IN://:1,CTL://:2", map, sasl), 0);
+        assert_eq!(count("OUT://:1", map, sasl), 1);
+        assert_eq!(count("OUT://:1", map, tls), 0);
+        let of_in = "listener.name.in.ssl.keystore.location";
+        assert_eq!(count("IN://:1,OUT://:2", map, of_in), 1);
+        let of_out = "listener.name.out.ssl.keystore.location";
+        assert_eq!(count("IN://:1,OUT://:2", map, of_out), 0);
+        // Without a map, a listener has the name of its protocol.
+        assert_eq!(count("SASL_SSL://:1", None, tls), 1);
+        assert_eq!(count("PLAINTEXT://:1", None, "super.users"), 1);
     }
 }

@@ -27,6 +27,9 @@ pub use broker::options::{AllowedValues, Changes};
 
 pub use foreign::why_without_effect;
 
+/// Longer names resemble none of the table.
+const NAME_BYTES_MAX: usize = 200;
+
 /// One setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
@@ -194,6 +197,12 @@ pub fn find(name: &str) -> Option<&'static Key> {
         .or_else(|| all().find(|key| key.member(name).is_some()))
 }
 
+/// Returns true if a setting may change while the broker runs: a value in the metadata then stands
+/// in the place of the file's.
+pub fn may_change(name: &str) -> bool {
+    find(name).is_some_and(|key| key.changes != Changes::AtStart)
+}
+
 /// Returns the member that a key of a family is for, for example the tier's name.
 pub fn member_of(name: &str) -> Option<&str> {
     all().find_map(|key| key.member(name))
@@ -213,6 +222,10 @@ pub fn of_listener(name: &str) -> Option<(&str, &'static Key)> {
 /// Of several that are equally near, the one that begins like `name` for longest: abbreviations end
 /// early.
 pub fn nearest(name: &str) -> Option<&'static str> {
+    // A distance takes steps in proportion to the length of the name.
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
     let scored = all().map(|key| {
         let distance = strsim::damerau_levenshtein(&key.blanked(name), key.name);
         let both = name.bytes().zip(key.name.bytes());

@@ -37,6 +37,8 @@ impl fmt::Display for Problem {
 pub enum Effect {
     /// Clients see something else than the file says, or than Kafka shows them with it.
     Clients,
+    /// Nothing; but whoever wrote it probably meant something else.
+    Mistake,
     /// Nothing.
     Nothing,
 }
@@ -65,6 +67,14 @@ impl Warning {
             origin: entry.origin.clone(),
             effect: Effect::Nothing,
             advice: String::new(),
+        }
+    }
+
+    /// The same, when whoever wrote it probably meant something else.
+    pub(super) fn of_mistake(entry: &Entry, why: &str) -> Self {
+        Self {
+            effect: Effect::Mistake,
+            ..Self::of(entry, why.to_owned())
         }
     }
 

@@ -10,7 +10,7 @@ mod network;
 mod tiers;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -306,11 +306,26 @@ fn check_metadata_dir(values: &Values, log_dirs: &[PathBuf], warnings: &mut Vec<
     let Some(entry) = values.entry("metadata.log.dir") else {
         return;
     };
-    if !entry.value.is_empty() && !log_dirs.iter().any(|dir| dir == Path::new(&entry.value)) {
+    let wanted = normal(Path::new(&entry.value));
+    if !entry.value.is_empty() && !log_dirs.iter().any(|dir| normal(dir) == wanted) {
         let why = "the metadata log is looked for in log.dirs only: what is in this directory is not found";
         let advice = "name it in log.dirs, too";
         warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
     }
+}
+
+/// Returns an absolute path without `.` and `..`, by its text alone; links are not followed.
+fn normal(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut normal = PathBuf::new();
+    for part in absolute.components() {
+        if part == Component::ParentDir {
+            normal.pop();
+        } else {
+            normal.push(part);
+        }
+    }
+    normal
 }
 
 /// Refuses a node without both roles, and more than one controller.

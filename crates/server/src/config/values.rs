@@ -22,7 +22,7 @@ pub(super) struct Values {
     of_listeners: BTreeMap<String, Entry>,
     /// Given keys that are in no table: shown, but without effect.
     // Bounded: `raw::FILE_BYTES_MAX`.
-    others: BTreeMap<String, String>,
+    others: BTreeMap<String, Entry>,
 }
 
 impl Values {
@@ -44,21 +44,19 @@ impl Values {
                 }
                 continue;
             }
-            let Some(key) = keys::find(&entry.key) else {
-                unknown(entry, warnings);
-                others.insert(entry.key.clone(), entry.value.clone());
-                continue;
-            };
-            if let Some(why) = key.without_effect {
-                warnings.push(Warning::of(entry, format!("has no effect: {why}")));
-            }
-            let replaced = given.insert(entry.key.clone(), entry.clone());
-            if let Some(same_file) = replaced.filter(|old| both_in_file(old, entry)) {
-                warnings.push(Warning::of(
-                    &same_file,
-                    "is given again further down, which wins".into(),
-                ));
-            }
+            let is_known = keys::find(&entry.key).is_some();
+            let among = if is_known { &mut given } else { &mut others };
+            put(among, entry, warnings);
+        }
+        // What is overridden has neither an effect nor an impact.
+        let text = |name: &str| given.get(name).map(|entry: &Entry| entry.value.as_str());
+        let spoken = impact::Protocols::of(
+            text("listeners"),
+            text("listener.security.protocol.map"),
+            text("controller.listener.names"),
+        );
+        for entry in others.values() {
+            unknown(entry, &spoken, warnings);
         }
         for (name, entry) in &given {
             let key = keys::find(name).expect("only keys of the table are inserted");
@@ -69,7 +67,10 @@ impl Values {
                     format!("must be {}", problem::allowed(key)),
                 ));
             }
-            impacts(entry, warnings);
+            if let Some(why) = key.without_effect {
+                warnings.push(Warning::of(entry, format!("has no effect: {why}")));
+            }
+            impacts(entry, &spoken, warnings);
         }
         // Wrong values are reported already. The default takes their place, so that the rest can be
         // resolved and all problems be reported together.
@@ -155,7 +156,7 @@ impl Values {
         let of_listeners = of_listeners.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
         let known = known.chain(of_listeners);
         let others = self.others.iter();
-        known.chain(others.map(|(name, text)| (name.as_str(), text.as_str())))
+        known.chain(others.map(|(name, entry)| (name.as_str(), entry.value.as_str())))
     }
 }
 
@@ -169,6 +170,15 @@ fn items(text: &str) -> impl Iterator<Item = &str> {
         .filter(|item| !item.is_empty())
 }
 
+/// Keeps an entry in the place of an earlier one of the same key; warns if both are in the file.
+fn put(entries: &mut BTreeMap<String, Entry>, entry: &Entry, warnings: &mut Vec<Warning>) {
+    let replaced = entries.insert(entry.key.clone(), entry.clone());
+    if let Some(same_file) = replaced.filter(|old| both_in_file(old, entry)) {
+        let why = "is given again further down, which wins";
+        warnings.push(Warning::of_mistake(&same_file, why));
+    }
+}
+
 fn both_in_file(old: &Entry, later: &Entry) -> bool {
     matches!(
         (&old.origin, &later.origin),
@@ -177,16 +187,16 @@ fn both_in_file(old: &Entry, later: &Entry) -> bool {
 }
 
 /// Warns about what clients notice of a setting; returns true if there is something.
-fn impacts(entry: &Entry, warnings: &mut Vec<Warning>) -> bool {
+fn impacts(entry: &Entry, spoken: &impact::Protocols, warnings: &mut Vec<Warning>) -> bool {
     let before = warnings.len();
-    let impacts = impact::of(&entry.key, &entry.value);
+    let impacts = impact::of(&entry.key, &entry.value, spoken);
     warnings.extend(impacts.map(|it| Warning::of(entry, it.why.into()).seen_by_clients(it.advice)));
     warnings.len() > before
 }
 
 /// Warns about a key that is not in the table.
-fn unknown(entry: &Entry, warnings: &mut Vec<Warning>) {
-    if impacts(entry, warnings) {
+fn unknown(entry: &Entry, spoken: &impact::Protocols, warnings: &mut Vec<Warning>) {
+    if impacts(entry, spoken, warnings) {
         return;
     }
     warnings.push(if let Some(why) = keys::why_without_effect(&entry.key) {
@@ -197,7 +207,7 @@ fn unknown(entry: &Entry, warnings: &mut Vec<Warning>) {
         );
         Warning::of(entry, format!("unknown key, is {nearest} meant?")).seen_by_clients(advice)
     } else {
-        Warning::of(entry, "unknown key".into())
+        Warning::of_mistake(entry, "unknown key")
     });
 }
 

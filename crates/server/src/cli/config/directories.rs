@@ -2,28 +2,30 @@
 //!
 //! It looks as a start does and changes nothing: which cluster and node they belong to, whether a
 //! start would be refused, and what in the metadata and in `__consumer_offsets` would be neither
-//! served nor enforced. Not here: whether the logs are sound (`forebay check`), and segments of
-//! `__consumer_offsets` on lower tiers.
+//! served nor enforced. What cannot be read takes nothing from what can. Not here: whether the logs
+//! are sound (`forebay check`), and segments of `__consumer_offsets` on lower tiers.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use broker::controller::offline::{self, Reading};
-use broker::group::unserved::UnservedGroups;
+use broker::controller::offline::Reading;
 use broker::image::{Image, ResourceType};
 use broker::log_dirs::{ExaminedDirs, LogDirs, LogDirsError};
-use broker::unserved::{groups, unknown_features, unserved};
+use broker::unserved::{Unserved, groups, unknown_features, unserved};
 use platform::Platform as _;
+use platform::lock;
 use platform::os::{EngineChoice, System};
 use platform::runtime::run_shard;
 use wire::records::offsets::UnservedKind;
 use wire::types::NodeId;
 
-use super::super::{metadata, why};
+use super::super::why;
 use super::facts::Facts;
 use super::finding::{Finding, Group, line_of};
 use super::groups::groups_of;
-use crate::config::{Origin, Raw, Settings};
+use super::reading::judged;
+use crate::config::{Origin, Problem, Raw, Settings, keys};
 
 /// What a look at the directories gave.
 #[derive(Default, Debug)]
@@ -31,17 +33,30 @@ pub(super) struct Seen {
     pub(super) findings: Vec<Finding>,
     /// What they are; `None` if a start would be refused, or makes them anew.
     pub(super) facts: Option<Facts>,
-    /// Why not everything could be looked at.
-    pub(super) unseen: Option<String>,
+    /// Why not everything could be looked at; empty if it was.
+    pub(super) unseen: Vec<String>,
 }
 
-/// Looks into the directories of `settings`, which come from `raw`.
-pub(super) fn look(settings: &Settings, raw: &Raw) -> Seen {
+/// Looks into the directories of `settings`, which come from `raw` and have these problems.
+pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> Seen {
     let mut seen = Seen::default();
+    // In the place of a wrong value stands the default, which names other directories.
+    if let Some(wrong) = problems.iter().find(|one| names_directories(&one.key)) {
+        let key = &wrong.key;
+        let why = format!("the directories were not looked at: {key} has to be corrected first");
+        seen.unseen.push(why);
+        return seen;
+    }
     if let Err(error) = seen.look(settings, raw) {
-        seen.unseen = Some(format!("cannot look at everything: {}", why::why(&error)));
+        seen.cannot(&error);
     }
     seen
+}
+
+/// Returns true if a setting says which directories there are, or whose.
+fn names_directories(key: &str) -> bool {
+    ["log.dir", "log.dirs", "node.id", "broker.id", "cluster.id"].contains(&key)
+        || key.starts_with("storage.tier")
 }
 
 /// Returns the metadata of the directories, and the node that they belong to; `None` if there are
@@ -51,11 +66,13 @@ pub(super) fn metadata_of(settings: &Settings) -> anyhow::Result<Option<(Reading
     let Some(dir) = &looked.metadata_dir else {
         return Ok(None);
     };
-    let reading = offline::read(&metadata::files_of(dir)?);
+    let reading = judged(dir, looked.has_logs, lock::is_held(dir))?;
     Ok(Some((reading, looked.node_id)))
 }
 
 /// Returns the value of a setting that changed while a broker ran, and for which brokers.
+///
+/// Not every such value is in force: [`keys::may_change`].
 pub(super) fn changed(image: &Image, node: NodeId, key: &str) -> Option<(String, String)> {
     let (own, all) = (node.0.to_string(), String::new());
     let of = |name: &str| image.setting(ResourceType::BROKER, name, key);
@@ -88,11 +105,57 @@ impl Seen {
         };
         let Some(dir) = &looked.metadata_dir else {
             self.say_new(settings);
+            let is_there = |dir: &PathBuf| dir.try_exists().unwrap_or(true);
+            if !settings.log_dirs.iter().any(is_there) {
+                let why = "there was nothing to look at: no directory of log.dirs is there";
+                self.unseen.push(why.into());
+            }
             return Ok(());
         };
-        let reading = offline::read(&metadata::files_of(dir)?);
+        let is_running = settings.log_dirs.iter().any(|dir| lock::is_held(dir));
+        let all = match judged(dir, looked.has_logs, is_running) {
+            Ok(reading) => self.say_metadata(settings, raw, &looked, &reading, is_running),
+            Err(error) => {
+                self.cannot(&error);
+                Vec::new()
+            }
+        };
+        let place = dir.display().to_string();
+        let all = self.with_groups(&looked.offsets, all);
+        self.findings
+            .extend(all.iter().map(|one| Finding::of_unserved(&place, one)));
+        Ok(())
+    }
+
+    /// Notes that not everything could be looked at.
+    fn cannot(&mut self, error: &anyhow::Error) {
+        self.unseen
+            .push(format!("cannot look at everything: {}", why::why(error)));
+    }
+
+    /// Says what is to be said of the metadata, and returns what of them is not served.
+    fn say_metadata(
+        &mut self,
+        settings: &Settings,
+        raw: &Raw,
+        looked: &ExaminedDirs,
+        reading: &Reading,
+        is_running: bool,
+    ) -> Vec<Unserved> {
+        let dir = looked.metadata_dir.as_deref().unwrap_or(Path::new(""));
         let dir = dir.display().to_string();
-        self.say_damage(&dir, &reading);
+        if is_running {
+            let what = "a broker uses the directories: what it is writing may be missed";
+            self.say(Group::NoEffect, &dir, "running", what.into());
+        }
+        self.say_damage(&dir, reading, is_running);
+        if reading.is_empty() {
+            // Formatted, and never started.
+            if !reading.is_fatal() {
+                self.say_new(settings);
+            }
+            return Vec::new();
+        }
         let image = reading.image();
         self.facts = Some(Facts {
             cluster_id: looked.cluster_id.clone().unwrap_or_default(),
@@ -104,21 +167,41 @@ impl Seen {
         });
         self.say_features(&dir, image);
         self.say_changed(image, looked.node_id, raw);
-        let mut all = unserved(image, looked.node_id);
-        // The groups themselves say more than what the metadata tell of them.
-        let (named, read) = match groups_of(&looked.offsets) {
-            Ok(named) => (named, Ok(())),
-            Err(error) => (UnservedGroups::default(), Err(error)),
-        };
+        unserved(image, looked.node_id)
+    }
+
+    /// Puts what the groups themselves say in the place of what the metadata tell of them.
+    fn with_groups(&mut self, folders: &[PathBuf], mut all: Vec<Unserved>) -> Vec<Unserved> {
+        let found = groups_of(folders);
         for kind in [UnservedKind::Share, UnservedKind::Streams] {
-            if let Some(one) = groups(kind, named.of(kind).map(str::to_owned)) {
+            if let Some(mut one) = groups(kind, found.groups.of(kind), str::to_owned) {
+                one.is_cut = found.groups.is_cut(kind);
                 all.retain(|other| other.kind != one.kind);
                 all.push(one);
             }
         }
-        self.findings
-            .extend(all.iter().map(|one| Finding::of_unserved(&dir, one)));
-        read
+        if let Some((path, error)) = found.errors.first() {
+            let why = format!("cannot look at everything: {}: {error}", path.display());
+            self.unseen.push(why);
+        }
+        for (path, error) in &found.errors {
+            let what = format!("cannot be read, so groups in it are not named: {error}");
+            self.say(Group::Changes, &path.display().to_string(), "unread", what);
+        }
+        all
+    }
+
+    /// Says something that needs no advice.
+    fn say(&mut self, group: Group, place: &str, key: &str, what: String) {
+        self.findings.push(Finding {
+            group,
+            place: place.to_owned(),
+            line: None,
+            key: key.to_owned(),
+            value: None,
+            what,
+            advice: String::new(),
+        });
     }
 
     /// Says why a start refuses the directories, at the line that names them.
@@ -152,11 +235,20 @@ impl Seen {
         });
     }
 
-    fn say_damage(&mut self, dir: &str, reading: &Reading) {
-        let Some(first) = reading.findings.iter().max_by_key(|one| one.fatal) else {
+    fn say_damage(&mut self, dir: &str, reading: &Reading, is_running: bool) {
+        let (written, defects): (Vec<_>, Vec<_>) = reading
+            .findings
+            .iter()
+            .partition(|one| is_running && one.in_flight);
+        if let Some(first) = written.first() {
+            let (offset, problem) = (first.offset, &first.problem);
+            let what = format!("a broker is writing it, at offset {offset}: {problem}");
+            self.say(Group::NoEffect, dir, "metadata", what);
+        }
+        let Some(first) = defects.iter().max_by_key(|one| one.fatal) else {
             return;
         };
-        let count = reading.findings.len();
+        let count = defects.len().saturating_add(reading.more_findings);
         let what = format!(
             "{count} defects, such as at offset {}: {}",
             first.offset, first.problem
@@ -190,34 +282,32 @@ impl Seen {
         let each = unknown
             .iter()
             .map(|(name, level)| format!("{name}={level}"));
-        self.findings.push(Finding {
-            group: Group::NoEffect,
-            place: dir.to_owned(),
-            line: None,
-            key: "features".into(),
-            value: None,
-            what: format!(
-                "kept, and clients are not told of them: {}",
-                each.collect::<Vec<_>>().join(", ")
-            ),
-            advice: String::new(),
-        });
+        let each = each.collect::<Vec<_>>().join(", ");
+        let what = format!("kept, and clients are not told of them: {each}");
+        self.say(Group::NoEffect, dir, "features", what);
     }
 
     /// Names the settings of the file in whose place a dynamic value is in force.
     fn say_changed(&mut self, image: &Image, node: NodeId, raw: &Raw) {
-        for entry in &raw.entries {
-            let Some((_, origin)) = changed(image, node, &entry.key) else {
+        // Of several lines with one key the last is in force.
+        let last: BTreeMap<_, _> = raw.entries.iter().map(|one| (&one.key, one)).collect();
+        for (key, entry) in last {
+            let changed = changed(image, node, key).filter(|_| keys::may_change(key));
+            let Some((_, origin)) = changed else {
                 continue;
+            };
+            let config = match &entry.origin {
+                Origin::File(file, _) => format!("--config {} ", file.display()),
+                _ => String::new(),
             };
             self.findings.push(Finding {
                 group: Group::NoEffect,
                 place: entry.origin.to_string(),
-                line: None,
-                key: entry.key.clone(),
+                line: line_of(&entry.origin),
+                key: key.clone(),
                 value: None,
                 what: format!("a dynamic value is in force in its place ({origin})"),
-                advice: format!("`forebay config show --data {}` shows it", entry.key),
+                advice: format!("`forebay config show {config}--data {key}` shows it"),
             });
         }
     }

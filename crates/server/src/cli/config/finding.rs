@@ -77,7 +77,7 @@ impl Finding {
         Self {
             group: match warning.effect {
                 Effect::Clients => Group::Changes,
-                Effect::Nothing => Group::NoEffect,
+                Effect::Mistake | Effect::Nothing => Group::NoEffect,
             },
             place: warning.origin.to_string(),
             line: line_of(&warning.origin),
@@ -91,13 +91,14 @@ impl Finding {
     /// A finding about the directory `dir`.
     pub(super) fn of_unserved(dir: &str, unserved: &Unserved) -> Self {
         let (what, count) = (unserved.what, unserved.count);
+        let least = if unserved.is_cut { "at least " } else { "" };
         Self {
             group: Group::Changes,
             place: dir.to_owned(),
             line: None,
             key: unserved.kind.to_owned(),
             value: None,
-            what: format!("{what} ({count}, such as {})", unserved.example),
+            what: format!("{what} ({least}{count}, such as {})", unserved.example),
             advice: unserved.advice.to_owned(),
         }
     }
@@ -140,5 +141,26 @@ pub(super) fn line_of(origin: &Origin) -> Option<usize> {
     match origin {
         Origin::File(_, line) => Some(*line),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_counted_to_its_end_is_said_to_be_more() {
+        let mut unserved = Unserved {
+            kind: "share-groups",
+            what: "not served",
+            advice: "",
+            count: 10,
+            is_cut: false,
+            example: "g".into(),
+        };
+        let said = |unserved: &Unserved| Finding::of_unserved("/d", unserved).what;
+        assert_eq!(said(&unserved), "not served (10, such as g)");
+        unserved.is_cut = true;
+        assert_eq!(said(&unserved), "not served (at least 10, such as g)");
     }
 }

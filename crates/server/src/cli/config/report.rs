@@ -15,7 +15,7 @@ use super::finding::{Finding, Group};
 
 /// Something refuses to start, or a file cannot be read.
 const REFUSED: u8 = 1;
-/// The directories could not be looked at.
+/// The directories could not be looked at, or not all of them.
 const UNSEEN: u8 = 2;
 /// With `--strict`: clients would see something else.
 const CHANGES: u8 = 3;
@@ -33,7 +33,7 @@ pub(super) struct Checked {
     /// Why the file cannot be read.
     pub(super) unreadable: Option<String>,
     /// Why not everything in the directories could be looked at.
-    pub(super) unseen: Option<String>,
+    pub(super) unseen: Vec<String>,
     /// What there is to say, in order.
     pub(super) findings: Vec<Finding>,
     /// What the directories are, if they were looked at.
@@ -61,7 +61,7 @@ impl Report {
         let any = |of: fn(&Checked) -> bool| self.files.iter().any(of);
         ExitCode::from(if any(Checked::is_refused) {
             REFUSED
-        } else if any(|file| file.unseen.is_some()) {
+        } else if any(|file| !file.unseen.is_empty()) {
             UNSEEN
         } else if strict && any(|file| file.count(Group::Changes) > 0) {
             CHANGES
@@ -77,7 +77,7 @@ impl Checked {
         Self {
             file: file.display().to_string(),
             unreadable: None,
-            unseen: None,
+            unseen: Vec::new(),
             findings: Vec::new(),
             facts: None,
         }
@@ -96,14 +96,24 @@ impl Checked {
         self.unreadable.is_some() || self.count(Group::Refuses) > 0
     }
 
+    /// Returns the one word for the whole file, the same for people and for programs.
     fn verdict(&self) -> &'static str {
         if self.unreadable.is_some() {
             "unreadable"
         } else if self.is_refused() {
             "refused"
+        } else if !self.unseen.is_empty() {
+            "unseen"
         } else {
             "sound"
         }
+    }
+
+    /// Returns what standard error says of the file; `None` for nothing.
+    fn error(&self) -> Option<String> {
+        let all = self.unreadable.iter().chain(&self.unseen);
+        let all: Vec<_> = all.map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Returns the findings by group, and last the verdict; nothing for a file that cannot be read.
@@ -146,7 +156,7 @@ impl Checked {
         json!({
             "file": self.file,
             "verdict": self.verdict(),
-            "error": self.unreadable.as_ref().or(self.unseen.as_ref()),
+            "error": self.error(),
             "counts": serde_json::Map::from_iter(counts),
             "findings": findings,
             "data": self.facts.as_ref().map(Facts::json),

@@ -232,6 +232,29 @@ fn what_has_no_effect_is_said_once_with_the_reason() {
 }
 
 #[test]
+fn what_is_overridden_has_no_impact() {
+    check_warned(
+        "zookeeper.connect=zk:2181\nzookeeper.connect=",
+        &[
+            "server.properties:1: zookeeper.connect: is given again further down, which wins",
+            "server.properties:2: zookeeper.connect: has no effect: there is no ZooKeeper in a \
+             cluster of Kafka 4",
+        ],
+    );
+}
+
+#[test]
+fn two_texts_of_one_directory_are_one_directory() {
+    for text in ["/d", "/d/", "//d/.", "/e/../d"] {
+        check_warned(&format!("log.dirs=/d\nmetadata.log.dir={text}"), &[]);
+    }
+    let other = resolve("log.dirs=/d\nmetadata.log.dir=/d/e").unwrap();
+    assert_eq!(other.warnings.len(), 1);
+    let relative = "log.dirs=data\nmetadata.log.dir=./data/";
+    check_warned(relative, &[]);
+}
+
+#[test]
 fn cpus_are_a_list() {
     assert!(!settings("").confined);
     assert!(settings("process.cpus=0").confined);

@@ -1,0 +1,128 @@
+//! What a start logs of the warnings about settings: by name those that somebody has to look at,
+//! and of the others how many there are.
+//!
+//! Invariant: a start names at most [`NAMED_MAX`] settings, each in a line of bounded length, and
+//! first those that clients notice. Pure: `main` writes the log.
+
+use wire::text::cut;
+
+use super::problem::{Effect, Warning};
+use super::raw::Origin;
+
+/// Settings that a start names.
+const NAMED_MAX: usize = 100;
+/// Longer than any key of the table; the rest of a longer one is left out.
+const KEY_BYTES_MAX: usize = 200;
+
+/// The warnings of one start.
+#[derive(Debug)]
+pub struct StartWarnings {
+    /// Those that are named, each with advice.
+    pub named: Vec<Warning>,
+    /// How many more would be named.
+    pub more: usize,
+    /// How many settings of files have no effect, and were not meant otherwise.
+    pub without_effect: usize,
+}
+
+impl StartWarnings {
+    /// Chooses which of the warnings a start names.
+    ///
+    /// It names what clients notice, what was probably meant otherwise, and what is in no file:
+    /// `forebay config check FILE` cannot name that.
+    pub fn of(warnings: Vec<Warning>) -> Self {
+        let (mut named, quiet): (Vec<_>, Vec<_>) = warnings
+            .into_iter()
+            .partition(|warning| warning.effect != Effect::Nothing || !is_of_file(warning));
+        named.sort_by_key(|warning| warning.effect != Effect::Clients);
+        let more = named.len().saturating_sub(NAMED_MAX);
+        named.truncate(NAMED_MAX);
+        Self {
+            named: named.into_iter().map(with_advice).collect(),
+            more,
+            without_effect: quiet.len(),
+        }
+    }
+}
+
+fn is_of_file(warning: &Warning) -> bool {
+    matches!(warning.origin, Origin::File(..))
+}
+
+fn with_advice(warning: Warning) -> Warning {
+    let advice = if !warning.advice.is_empty() {
+        warning.advice
+    } else if let Origin::File(file, _) = &warning.origin {
+        let file = file.display();
+        format!("correct it, or take it out: `forebay config check {file}` names all of them")
+    } else {
+        "`forebay config show --given`, with the same environment and arguments, shows it".into()
+    };
+    Warning {
+        key: cut(&warning.key, KEY_BYTES_MAX).to_owned(),
+        advice,
+        ..warning
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::config::{Raw, Settings};
+    use crate::machine::Machine;
+
+    fn warnings(file: &str, environment: &str, argument: &str) -> StartWarnings {
+        let mut raw = Raw::default();
+        raw.add_bytes(Path::new("f"), file.as_bytes()).unwrap();
+        raw.add_environment([(environment.to_owned(), "1".to_owned())].into_iter());
+        raw.add_arguments(&[argument.to_owned()]).unwrap();
+        let machine = Machine {
+            host_name: "here".into(),
+            cores: 2,
+            memory_bytes: 8 << 30,
+        };
+        StartWarnings::of(Settings::judge(&raw, &machine).warnings)
+    }
+
+    #[test]
+    fn a_start_names_what_was_meant_otherwise_and_what_no_file_holds() {
+        let file = "wholly.other=1\nnum.partitions=1\nnum.partitions=2\nnum.io.threads=8\n\
+                    default.replication.factor=3\n";
+        let said = warnings(file, "FOREBAY_ANOTHER_THING", "num.network.threads=3");
+        let named: Vec<_> = said.named.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            named[0].split(": ").nth(1),
+            Some("default.replication.factor")
+        );
+        let mut rest = named[1..].to_vec();
+        rest.sort();
+        assert_eq!(
+            rest,
+            [
+                "command line: num.network.threads: has no effect: threads are shards, see \
+                 num.shards",
+                "environment variable FOREBAY_ANOTHER_THING: another.thing: unknown key",
+                "f:1: wholly.other: unknown key",
+                "f:2: num.partitions: is given again further down, which wins",
+            ]
+        );
+        assert_eq!((said.more, said.without_effect), (0, 1));
+        for one in &said.named {
+            let shows = one.advice.contains("`forebay config show --given`");
+            assert_eq!(shows, !is_of_file(one), "{one}: {}", one.advice);
+            assert!(!one.advice.is_empty(), "{one}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_file_of_settings_gives_a_bounded_number_of_lines() {
+        let long = "k".repeat(5000);
+        let lines: String = (0..1000).map(|at| format!("zz{at}{long}=1\n")).collect();
+        let said = warnings(&lines, "PATH", "default.replication.factor=3");
+        assert_eq!((said.named.len(), said.more), (NAMED_MAX, 901));
+        assert_eq!(said.named[0].key, "default.replication.factor");
+        assert!(said.named.iter().all(|one| one.key.len() <= KEY_BYTES_MAX));
+    }
+}

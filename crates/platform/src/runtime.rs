@@ -1,19 +1,28 @@
 //! The executor of a shard: one thread, one current-thread tokio runtime, one set of local tasks.
 //!
 //! The simulated executor has a paused clock: time advances only when every task waits, and then
-//! directly to the next deadline. Neither starts threads of its own, except tokio's blocking pool.
+//! directly to the next deadline. Neither starts threads of its own, except tokio's blocking pool,
+//! whose threads stay: a system that runs out of threads later makes work wait and does not end the
+//! process.
 
 use std::future::Future;
 use std::io;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use tokio::runtime::Builder;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
 /// Threads per shard that may block on the disk: several times the limit of one directory
 /// (`os/lanes.rs`).
 const BLOCKING_THREADS_MAX: usize = 96;
+
+/// How long a thread of the blocking pool is kept that has nothing to do.
+///
+/// The pool panics if it has no thread and the system refuses one; with a thread, work waits for
+/// it. So threads are kept for as long as a process runs.
+pub const BLOCKING_THREADS_KEPT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Runs a shard on this thread until `future` completes, bound to a CPU if `core` names one.
 ///
@@ -25,8 +34,18 @@ pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Out
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_keep_alive(BLOCKING_THREADS_KEPT)
         .build()?;
+    begin_blocking_pool(&runtime);
     Ok(LocalSet::new().block_on(&runtime, future))
+}
+
+/// Makes the first thread of the blocking pool of `runtime`, which is built with
+/// [`BLOCKING_THREADS_KEPT`].
+///
+/// From then on work waits for a thread when the system has no further one.
+pub fn begin_blocking_pool(runtime: &Runtime) {
+    drop(runtime.spawn_blocking(|| ()));
 }
 
 /// Runs a simulated shard: the same with a paused clock.
@@ -56,7 +75,6 @@ mod tests {
     use super::*;
     use crate::task;
     use std::rc::Rc;
-    use std::time::Duration;
 
     #[test]
     fn local_tasks_run_and_simulated_time_does_not_wait() {

@@ -252,7 +252,7 @@ impl Assembly for BrokerAssembly {
         self.dir_metrics.replace(shard, states, unreadable);
         self.idle_metrics.look(shard);
         let (room, groups) = (self.room_metrics.clone(), self.group_metrics.clone());
-        let logs = self.log_metrics.clone();
+        let (logs, idle) = (self.log_metrics.clone(), self.idle_metrics.clone());
         let bytes_max = SHOWN_BYTES_MAX / self.settings.shards.max(1);
         Box::pin(async move {
             let surveyed = async {
@@ -271,6 +271,7 @@ impl Assembly for BrokerAssembly {
             };
             // The disks have time to answer while logs and groups are visited.
             tokio::join!(asked, surveyed);
+            idle.look(shard);
         })
     }
 

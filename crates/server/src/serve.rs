@@ -16,6 +16,7 @@ use host::cpus::Cpus;
 use host::facts::interrupts;
 use host::root::Root;
 use platform::lock::DirLock;
+use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::admin::{self, Names, Shown};
@@ -72,7 +73,9 @@ pub fn run<A: Assembly>(
         .worker_threads(1)
         .thread_name("control")
         .enable_all()
+        .thread_keep_alive(BLOCKING_THREADS_KEPT)
         .build()?;
+    begin_blocking_pool(&runtime);
     let stopped = runtime.block_on(control(prepared, listeners, admin, assembly, begin));
     runtime.shutdown_background();
     stopped

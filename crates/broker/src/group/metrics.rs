@@ -34,7 +34,7 @@ impl Metrics {
         let rebalances = Family::<ProtocolLabel, Counter>::default();
         registry.register(
             "forebay_group_rebalances",
-            "Rebalances of groups, by protocol",
+            "Complete rebalances of groups, by protocol",
             rebalances.clone(),
         );
         let of_protocol =

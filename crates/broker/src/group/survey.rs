@@ -3,7 +3,7 @@
 //!
 //! A group is shown whole or only counted. Bounded: the shown groups take at most the bytes of a
 //! metrics page that the caller gives (`Survey::room_after`: a name stands in every row of its
-//! group), and a group whose name is longer than [`NAME_BYTES_MAX`] is not shown;
+//! group), and a group whose name is written longer than [`NAME_BYTES_MAX`] is not shown;
 //! [`Survey::left_out`] counts the groups that are not shown. A survey also counts its work, after
 //! which the walk gives way to others. Not here: the walk over all groups
 //! ([`super::coordinator`]), the names of metrics, and lag, for which the caller knows the ends of
@@ -16,7 +16,7 @@ use wire::text::escaped;
 
 use super::groups::{Group, GroupRef};
 
-/// Longest name of a group that is shown.
+/// Longest name of a group that is shown, as the page writes it.
 const NAME_BYTES_MAX: usize = 256;
 /// Bytes of a row of the page besides the names of group and topic: the metric's name, the names
 /// of labels, a partition, a value.
@@ -72,7 +72,7 @@ impl Survey {
         let count = self.states.entry(state).or_default();
         *count = count.saturating_add(1);
         self.worked(members);
-        let room = if id.len() > NAME_BYTES_MAX {
+        let room = if shown_bytes(id) > NAME_BYTES_MAX {
             None
         } else {
             self.room_after(id, group)

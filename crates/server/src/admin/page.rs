@@ -133,11 +133,19 @@ async fn metrics(format: Format, shown: &Shown) -> Response<Full<Bytes>> {
             memory.show(&shards);
             // A page of many partitions is long work for the one thread of the endpoint.
             let page = tokio::task::spawn_blocking(move || metrics.page(format));
-            page.await.unwrap_or_default()
+            page.await.ok()
         }
     };
-    let page = shown.pages.page(format, make).await;
-    response(StatusCode::OK, format.content_type(), String::new()).map(|_| Full::new(page))
+    match shown.pages.page(format, make).await {
+        Some(page) => {
+            response(StatusCode::OK, format.content_type(), String::new()).map(|_| Full::new(page))
+        }
+        None => response(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            "the broker is stopping\n".into(),
+        ),
+    }
 }
 
 async fn readiness(shown: &Shown) -> Response<Full<Bytes>> {

@@ -66,21 +66,20 @@ pub(super) struct Pages {
 impl Pages {
     /// Returns a page of a format, which `make` makes if there is none to share.
     ///
-    /// The page is made even if the client that asked first goes.
-    pub(super) async fn page<M>(&self, format: Format, make: impl FnOnce() -> M) -> Bytes
+    /// The page is made even if the client that asked first goes. `None` if it could not be made.
+    pub(super) async fn page<M>(&self, format: Format, make: impl FnOnce() -> M) -> Option<Bytes>
     where
-        M: Future<Output = String> + Send + 'static,
+        M: Future<Output = Option<String>> + Send + 'static,
     {
         let mut made = self.begun(format, make);
         let page = made.wait_for(Option::is_some).await;
-        // Without a page the process is ending.
         let page = page.ok().and_then(|page| page.clone());
-        page.map(Bytes::from_owner).unwrap_or_default()
+        page.map(Bytes::from_owner)
     }
 
     fn begun<M>(&self, format: Format, make: impl FnOnce() -> M) -> watch::Receiver<Option<Page>>
     where
-        M: Future<Output = String> + Send + 'static,
+        M: Future<Output = Option<String>> + Send + 'static,
     {
         let mut known = self.known();
         let known = &mut known[format as usize];
@@ -91,12 +90,14 @@ impl Pages {
         known.making = Some(made.clone());
         let (pages, making) = (self.clone(), make());
         tokio::spawn(async move {
-            let page = Arc::new(Text(making.await.into()));
+            let page = making.await.map(|text| Arc::new(Text(text.into())));
             let mut known = pages.known();
             let known = &mut known[format as usize];
             known.making = None;
-            known.held.push(Arc::downgrade(&page));
-            sender.send_replace(Some(Page(page)));
+            if let Some(page) = page {
+                known.held.push(Arc::downgrade(&page));
+                sender.send_replace(Some(Page(page)));
+            }
         });
         made
     }
@@ -120,7 +121,7 @@ mod tests {
             tokio::spawn(async move {
                 let make = || async move {
                     yield_now().await;
-                    format!("page {}", made.fetch_add(1, Ordering::Relaxed))
+                    Some(format!("page {}", made.fetch_add(1, Ordering::Relaxed)))
                 };
                 pages.page(Format::Text, make).await
             })
@@ -131,10 +132,18 @@ mod tests {
         yield_now().await;
         first.abort();
         for other in others {
-            assert_eq!(other.await.unwrap(), "page 0");
+            assert_eq!(other.await.unwrap().unwrap(), "page 0");
         }
-        assert_eq!(scrape().await.unwrap(), "page 1");
-        assert_eq!(scrape().await.unwrap(), "page 2");
+        assert_eq!(scrape().await.unwrap().unwrap(), "page 1");
+        assert_eq!(scrape().await.unwrap().unwrap(), "page 2");
+    }
+
+    #[tokio::test]
+    async fn a_page_that_cannot_be_made_is_none_and_the_next_scrape_asks_again() {
+        let pages = Pages::default();
+        assert!(pages.page(Format::Text, || async { None }).await.is_none());
+        let page = pages.page(Format::Text, || async { Some("page".to_owned()) });
+        assert_eq!(page.await.unwrap(), "page");
     }
 
     #[tokio::test]
@@ -142,7 +151,8 @@ mod tests {
         let pages = Pages::default();
         let scrape = |text: &str| {
             let text = text.to_owned();
-            pages.page(Format::OpenMetrics, || async { text })
+            let page = pages.page(Format::OpenMetrics, || async { Some(text) });
+            async { page.await.unwrap() }
         };
         let mut slow = vec![scrape("0").await, scrape("1").await];
         for _ in 0..50 {

@@ -222,8 +222,9 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                 _ if matches!(self.end, Some(End::Service(_))) => {}
                 Reply::Send(response) => self.send(response.into_segments(), kind, ready),
                 Reply::Pause(response, pause) => {
-                    let parts = response.map(Response::into_segments);
-                    self.send(parts.unwrap_or_default(), kind, ready);
+                    if let Some(response) = response {
+                        self.send(response.into_segments(), kind, ready);
+                    }
                     self.pause_for(pause);
                 }
                 Reply::Nothing => {}

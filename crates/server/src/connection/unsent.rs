@@ -2,7 +2,8 @@
 //!
 //! Invariant: an answer is forgotten as soon as its own last byte is written, whatever was queued
 //! behind it. A peer that reads steadily but slowly, and always has more to read, therefore leaves
-//! no more here than what is unwritten.
+//! no more here than what is unwritten. A request without an answer (Produce with `acks=0`) leaves
+//! nothing.
 
 use std::collections::VecDeque;
 
@@ -33,8 +34,8 @@ impl<K> Unsent<K> {
     /// Notes an answer that was queued at `ready`, and ends where `end` bytes are written.
     pub(super) fn push(&mut self, kind: K, ready: Instant, end: u64) {
         assert!(
-            self.answers.back().is_none_or(|last| last.end <= end),
-            "answers are queued in their order"
+            self.answers.back().is_none_or(|last| last.end < end),
+            "answers are queued in their order, and have bytes"
         );
         self.answers.push_back(Answer { kind, ready, end });
     }

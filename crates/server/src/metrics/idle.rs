@@ -23,8 +23,9 @@ use tokio::runtime::Handle;
 /// Least time over which an idle share is taken, once the shard has run for so long.
 const WINDOW_MIN: Duration = Duration::from_mins(1);
 
-/// Longest age of the last look of a shard that is not stuck: a scrape waits for less than that.
-const SILENT_MAX: Duration = Duration::from_secs(5);
+/// Longest age of the last look of a shard that is not stuck. A shard looks when a survey of it
+/// begins and when it ends; a scrape waits for seconds at most.
+const SILENT_MAX: Duration = Duration::from_secs(15);
 
 /// The busy time of a shard at one moment.
 #[derive(Clone, Copy, Debug)]

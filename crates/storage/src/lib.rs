@@ -7,6 +7,7 @@
 pub mod check;
 pub mod checkpoint;
 pub mod error;
+pub mod journal;
 pub mod log;
 pub mod metrics;
 mod num;

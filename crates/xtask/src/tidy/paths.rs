@@ -31,6 +31,7 @@ const ROOTS: &[(&str, &[&str])] = &[
     ("crates/broker/src/transaction.rs", &[INDEXING]),
     ("crates/server/src/connection.rs", &[INDEXING]),
     ("crates/storage/src/checkpoint.rs", &[INDEXING]),
+    ("crates/storage/src/journal.rs", &[ARITHMETIC, INDEXING]),
     ("crates/storage/src/log/producer_state.rs", &[INDEXING]),
     ("crates/storage/src/log/recover.rs", &[INDEXING]),
     ("crates/storage/src/segment.rs", &[INDEXING]),

@@ -1,0 +1,176 @@
+//! Tests of the journal: the codecs, garbage, and a model of logs, segments and a disk that loses
+//! what was not synced.
+
+use wire::types::{LeaderEpoch, Offset, TopicId, Uuid};
+
+use super::commit::{Change, Commit, Part, Stamp, encode_into, encode_skip_into, size_of};
+use super::header::{Header, RingId};
+use super::ring::Ring;
+use super::scan::{Scan, Step, StopReason};
+use super::*;
+
+mod account;
+mod codec;
+mod device;
+mod garbage;
+mod model;
+mod torn;
+
+/// A part that owns its bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Written {
+    Bytes(LogId, u32, Vec<u8>),
+    Cut(LogId, u32),
+}
+
+impl Written {
+    fn of(part: &Part<'_>) -> Self {
+        match part.change {
+            Change::Bytes { bytes, .. } => Self::Bytes(part.log, part.position, bytes.to_vec()),
+            Change::Cut { .. } => Self::Cut(part.log, part.position),
+        }
+    }
+
+    fn log(&self) -> LogId {
+        match self {
+            Self::Bytes(log, ..) | Self::Cut(log, _) => *log,
+        }
+    }
+
+    fn part(&self) -> Part<'_> {
+        let (position, change) = match self {
+            Self::Bytes(_, position, bytes) => {
+                let leader_epoch = LeaderEpoch(3);
+                (
+                    *position,
+                    Change::Bytes {
+                        leader_epoch,
+                        bytes,
+                    },
+                )
+            }
+            Self::Cut(_, position) => (
+                *position,
+                Change::Cut {
+                    offset: Offset(1000),
+                },
+            ),
+        };
+        Part {
+            log: self.log(),
+            segment: Offset(1000),
+            position,
+            change,
+        }
+    }
+}
+
+fn log(number: u128) -> LogId {
+    LogId {
+        topic_id: TopicId(Uuid::from_u128(number)),
+        partition: 0,
+    }
+}
+
+fn ring_id() -> RingId {
+    RingId {
+        cluster_id: "the cluster".to_owned(),
+        directory_id: Uuid::from_u128(1),
+        shard: 0,
+    }
+}
+
+fn incarnation(number: u64) -> Incarnation {
+    Incarnation::new(number, None)
+}
+
+fn small() -> RingSize {
+    RingSize::new(RingSize::MIN).unwrap()
+}
+
+/// Returns the blocks of a commit.
+fn blocks(stamp: Stamp, written: &[Written]) -> Vec<u8> {
+    let parts: Vec<_> = written.iter().map(Written::part).collect();
+    let mut blocks = vec![0xee; index_of(size_of(&parts).unwrap())];
+    encode_into(stamp, &parts, &mut blocks);
+    blocks
+}
+
+fn skip_block(stamp: Stamp, skipped: u64) -> Vec<u8> {
+    let mut block = vec![0xee; index_of(BLOCK)];
+    encode_skip_into(stamp, skipped, &mut block);
+    block
+}
+
+fn header_block(header: &Header) -> Vec<u8> {
+    let mut block = vec![0xee; index_of(BLOCK)];
+    header.encode_into(&mut block);
+    block
+}
+
+fn index_of(number: u64) -> usize {
+    usize::try_from(number).unwrap()
+}
+
+fn owned(commit: &Commit<'_>) -> Vec<Written> {
+    commit.parts().map(|part| Written::of(&part)).collect()
+}
+
+/// Returns a ring whose header blocks are both synced, and what they hold.
+fn opened(end: Head) -> (Ring, [Header; 2]) {
+    let mut ring = Ring::new(ring_id(), small(), incarnation(7), end, 0).unwrap();
+    let mut headers = Vec::new();
+    while let Some(header) = ring.begin_header() {
+        headers.push(header);
+        ring.header_synced();
+    }
+    let headers = headers.try_into().expect("both blocks are written");
+    (ring, headers)
+}
+
+/// What a scan of a whole file gave.
+struct ReadBack {
+    commits: Vec<(Sequence, Option<Vec<Written>>)>,
+    stopped: StopReason,
+    scan: Scan,
+}
+
+/// Reads a file as a start does; skip marks have no parts.
+fn read_back(file: &[u8], header: &Header) -> ReadBack {
+    let mut scan = Scan::new(header);
+    let mut commits = Vec::new();
+    let mut looks = 0;
+    while let Some(wanted) = scan.wanted() {
+        looks += 1;
+        assert!(
+            looks <= 2 + 2 * header.size.bytes() / BLOCK,
+            "it goes round once"
+        );
+        assert!(wanted.bytes as u64 <= header.size.commit_bytes_max());
+        assert!(wanted.place >= RING_START && wanted.place.is_multiple_of(BLOCK));
+        assert!(wanted.place + wanted.bytes as u64 <= header.size.file_bytes());
+        let rest = file.get(index_of(wanted.place)..).unwrap_or_default();
+        let sequence = scan.end().sequence;
+        match scan.take(&rest[..rest.len().min(wanted.bytes)]) {
+            Step::More | Step::Stop(_) => {}
+            Step::Commit(commit) => {
+                assert_eq!(commit.stamp.sequence, sequence);
+                commits.push((sequence, Some(owned(&commit))));
+            }
+            Step::Skip => commits.push((sequence, None)),
+        }
+    }
+    ReadBack {
+        commits,
+        stopped: scan.stopped().expect("nothing is wanted after the end"),
+        scan,
+    }
+}
+
+/// Returns true if any block of the file proves that the end of a scan is damage.
+fn proves_loss(file: &[u8], scan: &Scan) -> bool {
+    let blocks = file.chunks(index_of(BLOCK)).zip(0..).skip(2);
+    blocks
+        .into_iter()
+        .any(|(block, number)| scan.proves_loss(number * BLOCK, block))
+}

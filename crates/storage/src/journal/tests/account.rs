@@ -1,0 +1,172 @@
+//! The account of a ring, step by step: who is refused, what is durable, what holds the head.
+
+use super::*;
+use crate::journal::ring::{IN_FLIGHT_MAX, Refusal};
+
+const START: Sequence = Sequence::FIRST;
+
+fn sequence(number: u64) -> Sequence {
+    Sequence(START.0 + number)
+}
+
+/// Commits a block for each list of logs; all are durable but the last `in_flight`.
+fn ring_of(commits: &[&[LogId]], in_flight: usize) -> Ring {
+    let (mut ring, _) = opened(Head::START);
+    for logs in commits {
+        ring.reserve(BLOCK, logs).unwrap();
+    }
+    for number in 0..commits.len() - in_flight {
+        ring.synced(sequence(number as u64));
+    }
+    ring
+}
+
+/// Writes both headers; returns what is released then.
+fn write_headers(ring: &mut Ring) -> Sequence {
+    while ring.begin_header().is_some() {
+        assert_eq!(ring.begin_header(), None, "one is written at a time");
+        ring.header_synced();
+    }
+    ring.released()
+}
+
+#[test]
+fn nothing_is_given_before_both_headers_are_synced() {
+    let mut ring = Ring::new(ring_id(), small(), incarnation(3), Head::START, 41).unwrap();
+    for generation in [42, 43] {
+        assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Opening));
+        assert_eq!(ring.begin_header().unwrap().generation, generation);
+        assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Opening));
+        ring.header_synced();
+    }
+    assert_eq!(ring.begin_header(), None);
+    assert!(ring.reserve(BLOCK, &[log(1)]).is_ok());
+}
+
+#[test]
+fn what_fits_nowhere_is_refused() {
+    let (mut ring, _) = opened(Head::START);
+    for bytes in [
+        0,
+        1,
+        BLOCK + 1,
+        small().commit_bytes_max() + BLOCK,
+        u64::MAX,
+    ] {
+        assert_eq!(ring.reserve(bytes, &[log(1)]), Err(Refusal::Unfit));
+    }
+    assert_eq!(ring.reserve(BLOCK, &[]), Err(Refusal::Unfit));
+    for _ in 0..16 {
+        ring.reserve(BLOCK, &[log(1)]).unwrap();
+    }
+    assert_eq!((ring.free_bytes(), ring.in_flight()), (0, 16));
+    assert_eq!(
+        ring.reserve(BLOCK, &[log(1)]),
+        Err(Refusal::Full { lacking: BLOCK })
+    );
+}
+
+#[test]
+fn the_number_in_flight_is_bounded() {
+    let size = RingSize::new(1 << 20).unwrap();
+    let mut ring = Ring::new(ring_id(), size, incarnation(3), Head::START, 0).unwrap();
+    write_headers(&mut ring);
+    let mut given = 0;
+    while ring.reserve(BLOCK, &[log(1)]).is_ok() {
+        given += 1;
+    }
+    assert_eq!(given, IN_FLIGHT_MAX - 1);
+    assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Busy));
+    // One that is late holds all others.
+    for number in 1..given {
+        assert_eq!(ring.synced(sequence(number as u64)), START);
+    }
+    assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Busy));
+    assert_eq!(ring.synced(START), sequence(given as u64));
+    assert!(ring.reserve(BLOCK, &[log(1)]).is_ok());
+}
+
+#[test]
+fn the_oldest_part_of_any_log_holds_the_head() {
+    let mut ring = ring_of(&[&[log(1)], &[log(2)], &[log(1), log(3)]], 0);
+    let heads = [(1, 1), (2, 2), (3, 3)];
+    for (id, head) in heads {
+        assert_eq!(ring.next_to_land(), Some(log(id)));
+        let landing = ring.begin_landing(log(id)).unwrap();
+        assert_ne!(ring.next_to_land(), Some(log(id)), "it is landing");
+        assert_eq!(ring.head().sequence, sequence(head - 1));
+        ring.end_landing(landing);
+        assert_eq!(ring.head().sequence, sequence(head));
+        assert_eq!(write_headers(&mut ring), sequence(head));
+    }
+    assert_eq!((ring.next_to_land(), ring.used_bytes()), (None, 0));
+}
+
+#[test]
+fn room_is_released_by_the_second_header() {
+    let mut ring = ring_of(&[&[log(1)]], 0);
+    let landing = ring.begin_landing(log(1)).unwrap();
+    ring.end_landing(landing);
+    for used in [BLOCK, 0] {
+        ring.begin_header().unwrap();
+        assert_eq!(ring.used_bytes(), BLOCK);
+        ring.header_synced();
+        assert_eq!(ring.used_bytes(), used);
+    }
+}
+
+#[test]
+fn parts_that_come_during_a_landing_stay() {
+    // The third is not durable when the landing begins, the fourth comes later.
+    let mut ring = ring_of(&[&[log(1)], &[log(1)], &[log(1)]], 1);
+    let landing = ring.begin_landing(log(1)).unwrap();
+    assert_eq!(landing.below, sequence(2));
+    assert_eq!(ring.begin_landing(log(1)), None, "one at a time");
+    ring.reserve(BLOCK, &[log(1)]).unwrap();
+    ring.synced(sequence(2));
+    ring.synced(sequence(3));
+    ring.end_landing(landing);
+    assert_eq!(ring.head().sequence, sequence(2));
+    let landing = ring.begin_landing(log(1)).unwrap();
+    ring.end_landing(landing);
+    assert_eq!(ring.head().sequence, sequence(4));
+}
+
+#[test]
+fn a_landing_that_failed_changes_nothing() {
+    let mut ring = ring_of(&[&[log(1)], &[log(2)]], 0);
+    let failed = ring.begin_landing(log(1)).unwrap();
+    assert_eq!(ring.next_to_land(), Some(log(2)));
+    ring.give_up_landing(failed);
+    assert_eq!(
+        (ring.next_to_land(), ring.head().sequence),
+        (Some(log(1)), START)
+    );
+}
+
+#[test]
+fn a_part_that_is_not_durable_neither_lands_nor_is_passed() {
+    let mut ring = ring_of(&[&[log(1)], &[log(2)]], 2);
+    ring.synced(sequence(1));
+    assert_eq!(ring.begin_landing(log(2)), None);
+    ring.forget(log(1));
+    ring.forget(log(2));
+    assert_eq!(
+        ring.head().sequence,
+        START,
+        "the first is still being written"
+    );
+    ring.synced(START);
+    assert_eq!(ring.head().sequence, sequence(2));
+}
+
+#[test]
+fn a_log_that_is_forgotten_while_it_lands_stays_forgotten() {
+    let mut ring = ring_of(&[&[log(1)], &[log(2)]], 0);
+    let landing = ring.begin_landing(log(1)).unwrap();
+    ring.forget(log(1));
+    assert_eq!(ring.head().sequence, sequence(1));
+    ring.end_landing(landing);
+    ring.give_up_landing(landing);
+    assert_eq!(ring.next_to_land(), Some(log(2)));
+}

@@ -81,6 +81,13 @@ pub fn run<A: Assembly>(
     stopped
 }
 
+fn say_listeners(settings: &Settings, ports: &[u16]) {
+    for (listener, port) in settings.advertised.iter().zip(ports) {
+        let (name, host) = (&listener.listener, &listener.host);
+        tracing::info!(listener = %name, %host, port, "listening");
+    }
+}
+
 /// Logs the CPUs of the process, and warns if `process.cpus` includes some that take the interrupts
 /// of network cards.
 fn say_cpus(settings: &Settings) {
@@ -143,10 +150,7 @@ async fn control<A: Assembly>(
     }
     let supervisor = Arc::new(Supervisor::of_environment());
     shards.serve(Arc::clone(&supervisor))?;
-    for (listener, port) in settings.advertised.iter().zip(&ports) {
-        let (name, host) = (&listener.listener, &listener.host);
-        tracing::info!(listener = %name, %host, port, "listening");
-    }
+    say_listeners(&settings, &ports);
     say_cpus(&settings);
     let (shards_count, ready_ms) = (settings.shards, begin.elapsed().as_millis());
     let admin_at = admin_at.map(|address| address.to_string());

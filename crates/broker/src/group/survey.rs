@@ -111,6 +111,7 @@ impl Survey {
             let bytes = row_bytes.saturating_add(shown_bytes(topic));
             room = room.checked_sub(bytes.saturating_mul(rows))?;
         }
+        assert!(room < self.bytes_left, "a group that is shown takes room");
         Some(room)
     }
 

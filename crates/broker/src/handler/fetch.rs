@@ -126,14 +126,7 @@ async fn handle<P: Platform>(
     broker.place_for(remembered, peer, place).await;
     let mut resolved = match resolve(broker, request, version).await {
         Ok(resolved) => resolved,
-        Err(code) => {
-            let errors = ErrorTally::of(code);
-            broker.metrics.errors.count(Api::Fetch, &errors);
-            return FetchResponse {
-                error: Some(code),
-                ..FetchResponse::default()
-            };
-        }
+        Err(code) => return refused_whole(broker, code),
     };
     // The request may have added partitions to the session.
     let count = resolved.partitions.len();
@@ -181,6 +174,16 @@ async fn handle<P: Platform>(
     FetchResponse {
         session_id,
         topics,
+        ..FetchResponse::default()
+    }
+}
+
+/// Returns the response to a request that is refused as a whole.
+fn refused_whole<P: Platform>(broker: &Broker<P>, code: ErrorCode) -> FetchResponse {
+    let errors = ErrorTally::of(code);
+    broker.metrics.errors.count(Api::Fetch, &errors);
+    FetchResponse {
+        error: Some(code),
         ..FetchResponse::default()
     }
 }

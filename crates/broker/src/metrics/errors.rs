@@ -61,6 +61,7 @@ impl RequestErrors {
     fn add(&self, request: &'static str, tally: &ErrorTally) {
         assert!(!request.is_empty(), "an API has a name");
         for (code, count) in &tally.0 {
+            assert!(*code != 0 && *count > 0, "a tally holds noted errors only");
             let error = Code(*code);
             let labels = Labels { request, error };
             self.0.get_or_create(&labels).inc_by(*count);

@@ -22,7 +22,6 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
-use wire::kafka::Response;
 
 use super::bell::Bell;
 use super::budget::Taken;

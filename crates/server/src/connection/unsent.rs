@@ -13,7 +13,8 @@ use crate::metrics::RequestKind;
 
 /// The answers of one connection that are not written, in their order.
 pub(super) struct Unsent<K = RequestKind> {
-    // Bounded: unwritten answers, of which each takes bytes of `ReplyWriter`'s queue.
+    // Bounded: each has bytes that are unwritten, and a request begins only while at most
+    // `conversation::UNWRITTEN_BYTES_MAX` are.
     answers: VecDeque<Answer<K>>,
 }
 

@@ -122,19 +122,30 @@ async fn try_start(
     Some(controller)
 }
 
+/// A log of which no checkpoint is left.
+const NOT_SAVED: OpenAs = OpenAs {
+    clean: false,
+    recovery_point: Offset(0),
+    log_start: Offset(0),
+    compacted: None,
+};
+
 async fn begin(
     platform: &SimPlatform,
     snapshot_bytes: u64,
 ) -> Result<Rc<Controller<SimPlatform>>, String> {
+    begin_saved(platform, snapshot_bytes, NOT_SAVED).await
+}
+
+async fn begin_saved(
+    platform: &SimPlatform,
+    snapshot_bytes: u64,
+    open_as: OpenAs,
+) -> Result<Rc<Controller<SimPlatform>>, String> {
     let home = Home {
         node: NODE,
         dir: "/d".into(),
-        open_as: OpenAs {
-            clean: false,
-            recovery_point: Offset(0),
-            log_start: Offset(0),
-            compacted: None,
-        },
+        open_as,
         directories: vec![Uuid::from_u128(0xd1)],
         snapshot_bytes,
         has_logs: false,

@@ -104,7 +104,7 @@ impl DirLock {
 /// Returns true if a process holds the lock of the directory.
 ///
 /// Only looks: it takes no lock, so no start is refused because of it. A lock file that cannot be
-/// opened counts as not held.
+/// opened, or that is no regular file, counts as not held.
 pub fn is_held(dir: &Path) -> bool {
     let path = dir.join(LOCK_FILE);
     // To close the file would end a record lock of this process.
@@ -115,8 +115,11 @@ pub fn is_held(dir: &Path) -> bool {
     if held.contains(&id_of(&facts)) {
         return true;
     }
-    let file = File::open(&path).ok().filter(|_| facts.is_file());
-    file.is_some_and(|file| {
+    // To open a FIFO would wait for its writer.
+    if !facts.is_file() {
+        return false;
+    }
+    File::open(&path).is_ok_and(|file| {
         let other = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
         matches!(other, Ok(Some(_)))
     })
@@ -273,6 +276,16 @@ mod tests {
         drop(lock);
         assert!(!is_held(dir.path()));
         assert!(DirLock::acquire(dir.path()).is_ok());
+    }
+
+    #[test]
+    fn a_look_at_a_lock_that_is_no_file_does_not_wait_for_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(LOCK_FILE);
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        assert!(!is_held(dir.path()));
     }
 
     #[test]

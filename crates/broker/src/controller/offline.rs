@@ -22,8 +22,6 @@ use crate::image::{Image, ImagePosition, Replayer, ResourceType, entity_entries}
 
 /// Findings that [`judge`] keeps; it counts more.
 const FINDINGS_MAX: usize = 1000;
-/// Snapshots of which [`judge`] reads the newest whole one.
-const SNAPSHOTS_MAX: usize = 2;
 
 /// The files of `__cluster_metadata-0`, by name.
 pub type Files = Vec<(String, Bytes)>;
@@ -88,8 +86,10 @@ pub fn judge(files: &Files, has_logs: bool) -> Reading {
     read_by(reader, files, has_logs)
 }
 
-/// Returns those of the names in the folder that [`judge`] needs: the segments, the newest
-/// snapshots, and the small files.
+/// Returns those of the names in the folder that [`judge`] needs: the segments, the small files,
+/// and last the snapshots, the newest first.
+///
+/// Of the snapshots it needs none after the first whole one ([`is_whole_snapshot`]).
 pub fn needed(names: Vec<String>) -> Vec<String> {
     let (mut snapshots, mut needed): (Vec<_>, Vec<_>) = names
         .into_iter()
@@ -102,9 +102,18 @@ pub fn needed(names: Vec<String>) -> Vec<String> {
     needed.retain(|name| segment_base(name).is_some() || small.contains(&name.as_str()));
     // Their names are numbers of one length, so they sort as the numbers do.
     snapshots.sort_unstable();
-    let older = snapshots.len().saturating_sub(SNAPSHOTS_MAX);
-    needed.extend(snapshots.drain(older..));
+    needed.extend(snapshots.into_iter().rev());
     needed
+}
+
+/// Returns true if a file of this name is a snapshot.
+pub fn is_snapshot(name: &str) -> bool {
+    SnapshotId::parse(name).is_some()
+}
+
+/// Returns true if these are the bytes of a snapshot that was finished and is not damaged.
+pub fn is_whole_snapshot(bytes: &Bytes) -> bool {
+    matches!(snapshot::read(bytes), Ok(Some(_)))
 }
 
 fn read_by(mut reader: Reader, files: &Files, has_logs: bool) -> Reading {
@@ -124,8 +133,14 @@ fn read_by(mut reader: Reader, files: &Files, has_logs: bool) -> Reading {
     }
     reader.replayer = Replayer::new(image);
     reader.end = from.max(Offset(start));
-    for (place, (_, name, bytes)) in segments.iter().enumerate() {
-        reader.segment(name, bytes, from, place + 1 == segments.len());
+    for (place, (base, name, bytes)) in segments.iter().enumerate() {
+        let behind = segments.get(place + 1);
+        let bounds = SegmentBounds {
+            base: Offset(*base),
+            behind: behind.map(|(base, ..)| Offset(*base)),
+            from,
+        };
+        reader.segment(name, bytes, &bounds);
     }
     reader.small_files(files);
     if reader.end == Offset::ZERO && has_logs {
@@ -159,6 +174,16 @@ fn segment_base(name: &str) -> Option<i64> {
     let base = name.strip_suffix(".log")?;
     let digits = base.len() == 20 && base.bytes().all(|it| it.is_ascii_digit());
     digits.then(|| base.parse().ok()).flatten()
+}
+
+/// Where a segment lies.
+struct SegmentBounds {
+    /// Its first offset.
+    base: Offset,
+    /// The first offset of the segment behind it; `None` for the last one.
+    behind: Option<Offset>,
+    /// The end of the snapshot: a start reads nothing below.
+    from: Offset,
 }
 
 struct Reader {
@@ -255,36 +280,38 @@ impl Reader {
 
     /// Returns the image of the newest whole snapshot.
     ///
-    /// If only a damaged one covers what lies below the log, returns what can be read of it.
+    /// If only a damaged one covers what lies below the log, returns what can be read of it. A
+    /// damaged one is fatal only then.
     fn snapshots(&mut self, files: &Files, log_start: i64) -> Image {
         let mut named: Vec<(SnapshotId, &String, &Bytes)> = files
             .iter()
             .filter_map(|(name, bytes)| Some((SnapshotId::parse(name)?, name, bytes)))
             .collect();
         named.sort_unstable_by_key(|(id, ..)| *id);
-        let mut damaged = None;
+        let (mut usable, mut damaged) = (None, Vec::new());
         for (id, name, bytes) in named.into_iter().rev() {
             match snapshot::read(bytes) {
                 Ok(Some(_)) => {
-                    let covers = damaged.is_none() || id.end.0 >= log_start;
-                    if !covers {
-                        break;
-                    }
-                    return self.salvage(id, name, bytes);
+                    let covers = damaged.is_empty() || id.end.0 >= log_start;
+                    usable = covers.then_some((id, name, bytes));
+                    break;
                 }
                 Ok(None) => {
                     let problem = "not finished; a start does not use it".to_owned();
                     self.find_in_flight(name, 0, problem);
                 }
-                Err(error) => {
-                    self.find(name, 0, log_start > 0, error.to_string());
-                    damaged.get_or_insert((id, name, bytes));
-                }
+                Err(error) => damaged.push((error, (id, name, bytes))),
             }
         }
-        match damaged {
-            Some((id, name, bytes)) if log_start > 0 => self.salvage(id, name, bytes),
-            _ => Image::empty(),
+        // Without a snapshot, a start reads the log from its first record.
+        let is_fatal = usable.is_none() && log_start > 0;
+        for (error, (_, name, _)) in &damaged {
+            self.find(name, 0, is_fatal, error.to_string());
+        }
+        let newest_damaged = damaged.into_iter().next().filter(|_| is_fatal);
+        match usable.or(newest_damaged.map(|(_, file)| file)) {
+            Some((id, name, bytes)) => self.salvage(id, name, bytes),
+            None => Image::empty(),
         }
     }
 
@@ -311,7 +338,8 @@ impl Reader {
         image
     }
 
-    fn segment(&mut self, name: &str, bytes: &Bytes, from: Offset, is_last: bool) {
+    fn segment(&mut self, name: &str, bytes: &Bytes, bounds: &SegmentBounds) {
+        let from = bounds.from;
         let mut rest = bytes.clone();
         while !rest.is_empty() {
             let header = BatchHeader::parse(&rest);
@@ -319,7 +347,8 @@ impl Reader {
                 header.filter(|it| it.size_bytes >= HEADER_BYTES && it.size_bytes <= rest.len());
             let Some(header) = whole else {
                 let problem = format!("{} bytes are no batch", rest.len());
-                if self.skip_damage(name, &mut rest, self.end.0, problem, is_last) {
+                let offset = self.next.unwrap_or(bounds.base);
+                if self.skip_damage(name, &mut rest, offset, problem, bounds) {
                     continue;
                 }
                 return;
@@ -334,7 +363,7 @@ impl Reader {
             }
             if let Err(error) = wire::batch::iter::check_crc(&header, &batch) {
                 let problem = BadBatch::Batch(header.base_offset, error).to_string();
-                if self.skip_damage(name, &mut rest, header.base_offset.0, problem, is_last) {
+                if self.skip_damage(name, &mut rest, header.base_offset, problem, bounds) {
                     continue;
                 }
                 return;
@@ -347,7 +376,7 @@ impl Reader {
             }
             if let Some(next) = self.next.filter(|next| header.base_offset > *next) {
                 let problem = format!("the records from offset {next} on are missing");
-                self.find(name, next.0, true, problem);
+                self.find(name, next.0, header.base_offset > from, problem);
             }
             self.next = Some(header.next_offset());
             self.end = self.end.max(header.next_offset());
@@ -363,32 +392,33 @@ impl Reader {
     ///
     /// In the last segment, such bytes without a whole batch after them are the batch that was
     /// being written when the process ended, and a start truncates them. If whole batches follow, a
-    /// start fails.
+    /// start fails, unless all that is damaged lies below the end of the snapshot, in a segment that
+    /// is sealed: a recovery checks the last one from its beginning.
     fn skip_damage(
         &mut self,
         name: &str,
         rest: &mut Bytes,
-        offset: i64,
+        offset: Offset,
         problem: String,
-        is_last: bool,
+        bounds: &SegmentBounds,
     ) -> bool {
         self.next = None;
+        let from = bounds.from;
         let behind = rest.get(1..).unwrap_or_default();
         let Some(skipped) = storage::first_batch(behind, self.end) else {
             let is_zeros = rest.iter().all(|byte| *byte == 0);
-            if !is_zeros && is_last {
-                self.find_in_flight(name, offset, problem);
-            } else if !is_zeros {
-                self.find(name, offset, true, problem);
+            match bounds.behind {
+                _ if is_zeros => {}
+                None => self.find_in_flight(name, offset.0, problem),
+                Some(behind) => self.find(name, offset.0, behind > from, problem),
             }
             return false;
         };
-        self.find(
-            name,
-            offset,
-            true,
-            format!("{problem}; whole batches follow"),
-        );
+        let follows = BatchHeader::parse(behind.get(skipped..).unwrap_or_default());
+        let is_resumed = follows.is_some_and(|it| it.base_offset <= from);
+        let is_below = bounds.behind.is_some() && offset < from && is_resumed;
+        let problem = format!("{problem}; whole batches follow");
+        self.find(name, offset.0, !is_below, problem);
         rest.advance(skipped + 1);
         true
     }

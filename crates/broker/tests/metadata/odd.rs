@@ -8,6 +8,7 @@ use broker::image::ResourceType;
 use platform::Disk;
 use platform::Platform;
 use platform::sim::{Rng, SimPlatform};
+use storage::OpenAs;
 use wire::batch::{BatchBuilder, Batches, crc_of};
 use wire::records::metadata::{
     BrokerRegistrationChangeRecord, ClientQuotaRecord, ConfigRecord, FenceBrokerRecord,
@@ -16,7 +17,7 @@ use wire::records::metadata::{
 };
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, Uuid};
 
-use crate::{begin, caller, names, run, start, topics};
+use crate::{NOT_SAVED, begin, begin_saved, caller, names, run, start, topics};
 
 const LOG: &str = "/d/__cluster_metadata-0/00000000000000000000.log";
 
@@ -428,7 +429,8 @@ fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_
     type Torn = fn(&mut Vec<u8>, usize);
     let torn: [Torn; 3] = [
         |log, end| log.truncate(end - 10),
-        |log, end| log[end - 10..].fill(0),
+        // Longer than the zeros in which its last record ends.
+        |log, end| log[end - 30..].fill(0),
         |log, _| log.extend([1; 300]),
     ];
     for tear in torn {
@@ -442,7 +444,9 @@ fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_
             add(&platform, &misfits(Uuid::from_u128(7)));
             let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
             let end = log.len();
+            let whole = log.clone();
             tear(&mut log, end);
+            assert_ne!(log, whole, "it is torn");
             platform.disk().put(Path::new(LOG), &log).unwrap();
             let files = folder_files(&platform).await;
             assert!(!offline::read(&files).is_fatal());
@@ -454,6 +458,82 @@ fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_
             assert_eq!(found[..2], ["a", "b"], "and what was whole of the last");
         });
     }
+}
+
+#[test]
+fn damage_below_a_snapshot_is_not_fatal_in_a_sealed_segment() {
+    run(async |platform| {
+        let controller = start(&platform, 1 << 20).await;
+        controller.create_topics(&topics(&["a"]), &caller()).await;
+        controller.stop().await.unwrap();
+        let before = offline::read(&folder_files(&platform).await);
+        let (name, bytes) = before.snapshot().unwrap();
+        let controller = start(&platform, 1 << 20).await;
+        controller.create_topics(&topics(&["b"]), &caller()).await;
+        controller.stop().await.unwrap();
+        let folder = Path::new("/d/__cluster_metadata-0");
+        platform.disk().put(&folder.join(&name), &bytes).unwrap();
+        let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
+        let whole = log.clone();
+        // In the record of "a".
+        let at = log.windows(2).position(|it| it == [2, b'a']).unwrap();
+        log[at + 1] ^= 1;
+        platform.disk().put(Path::new(LOG), &log).unwrap();
+        assert!(begin(&platform, 1 << 20).await.is_err());
+        assert!(offline::judge(&folder_files(&platform).await, true).is_fatal());
+        // The log is rolled where the snapshot ends, as a broker does.
+        let (mut place, mut end) = (0, Offset(0));
+        let ends = |end: Offset| name.starts_with(&format!("{:020}-", end.0));
+        for batch in Batches::new(&whole) {
+            let Ok((header, bytes)) = batch else { break };
+            if ends(header.base_offset) {
+                log.truncate(place);
+                let next = folder.join(format!("{:020}.log", header.base_offset.0));
+                platform.disk().put(&next, &whole[place..]).unwrap();
+            }
+            (place, end) = (place + bytes.len(), header.next_offset());
+        }
+        platform.disk().put(Path::new(LOG), &log).unwrap();
+        let judged = offline::judge(&folder_files(&platform).await, true);
+        assert_eq!(judged.findings.len(), 1, "{:?}", judged.findings);
+        assert!(!judged.is_fatal(), "{:?}", judged.findings);
+        let saved = OpenAs {
+            clean: true,
+            recovery_point: end,
+            ..NOT_SAVED
+        };
+        let controller = begin_saved(&platform, 1 << 20, saved).await.unwrap();
+        assert_eq!(names(&controller.image()), ["a", "b"]);
+    });
+}
+
+#[test]
+fn damaged_snapshots_are_fatal_only_if_no_older_one_reaches_the_log() {
+    run(async |platform| {
+        let controller = start(&platform, 1).await;
+        for name in ["a", "b"] {
+            controller.create_topics(&topics(&[name]), &caller()).await;
+        }
+        controller.stop().await.unwrap();
+        let mut files = folder_files(&platform).await;
+        let whole = files.iter().find(|(name, _)| offline::is_snapshot(name));
+        let (last, bytes) = whole.unwrap().clone();
+        assert!(offline::is_whole_snapshot(&bytes));
+        let damaged = bytes.slice(..bytes.len() - 5);
+        assert!(!offline::is_whole_snapshot(&damaged));
+        // A whole one, and two that are newer and damaged.
+        for end in [4000, 5000] {
+            let name = format!("{end:020}-0000000009.checkpoint");
+            files.push((name, damaged.clone()));
+        }
+        let judged = offline::judge(&files, true);
+        assert!(
+            judged.findings.len() == 2 && !judged.is_fatal(),
+            "{judged:?}"
+        );
+        files.retain(|(name, _)| *name != last);
+        assert!(offline::judge(&files, true).is_fatal());
+    });
 }
 
 #[test]
@@ -488,7 +568,7 @@ fn what_a_start_makes_of_metadata_takes_bounded_memory() {
 }
 
 #[test]
-fn of_many_snapshots_a_start_needs_the_newest() {
+fn of_many_snapshots_a_start_reads_the_newest_first() {
     let snapshot = |end: u64| format!("{end:020}-0000000001.checkpoint");
     let others = [
         "00000000000000000000.log",
@@ -498,6 +578,9 @@ fn of_many_snapshots_a_start_needs_the_newest() {
     ];
     let names = others.iter().map(|name| (*name).to_owned());
     let needed = offline::needed(names.chain([3, 40, 7].map(snapshot)).collect());
-    let expect = [others[0], others[2], &snapshot(7), &snapshot(40)];
-    assert_eq!(needed, expect);
+    let newest_first = [40, 7, 3].map(snapshot);
+    let [newest, older, oldest] = newest_first.each_ref().map(String::as_str);
+    assert_eq!(needed, [others[0], others[2], newest, older, oldest]);
+    assert!(newest_first.iter().all(|name| offline::is_snapshot(name)));
+    assert!(!others.iter().any(|name| offline::is_snapshot(name)));
 }

@@ -245,7 +245,8 @@ impl Seen {
             let what = format!("a broker is writing it, at offset {offset}: {problem}");
             self.say(Group::NoEffect, dir, "metadata", what);
         }
-        let Some(first) = defects.iter().max_by_key(|one| one.fatal) else {
+        let fatal = defects.iter().find(|one| one.fatal);
+        let Some(first) = fatal.or(defects.first()) else {
             return;
         };
         let count = defects.len().saturating_add(reading.more_findings);

@@ -1,8 +1,9 @@
 //! Reads the metadata log of a directory for what a start makes of it.
 //!
-//! Invariants: only reads; at most [`BYTES_MAX`] bytes are in memory, and no text of records. A
-//! file that a running broker deletes meanwhile is passed over. Not here: the tools that show and
-//! repair all of it (`cli::metadata`).
+//! Invariants: only reads; at most [`BYTES_MAX`] bytes of files are in memory, of one reading at a
+//! time, and no text of records. What they decode to comes on top: a compressed batch, the image,
+//! and the records that are kept as bytes. A file that a running broker deletes meanwhile is passed
+//! over. Not here: the tools that show and repair all of it (`cli::metadata`).
 
 use std::fs;
 use std::io::ErrorKind;
@@ -27,6 +28,8 @@ pub(super) fn judged(dir: &Path, has_logs: bool, is_running: bool) -> anyhow::Re
         if !(is_running && reading.is_fatal()) {
             break;
         }
+        // The files of the next reading take the room of this one.
+        drop(reading);
         reading = offline::judge(&files_of(dir)?, has_logs);
     }
     Ok(reading)
@@ -41,14 +44,21 @@ fn files_of(dir: &Path) -> anyhow::Result<Files> {
     }
     let mut files = Files::new();
     let mut room = BYTES_MAX;
+    let mut has_snapshot = false;
     for name in offline::needed(names) {
+        let is_snapshot = offline::is_snapshot(&name);
+        if is_snapshot && has_snapshot {
+            break;
+        }
         let path = folder.join(&name);
         let bytes = match bounded::file(&path, room) {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             read => read.with_context(|| format!("reading {}", path.display()))?,
         };
         room = room.saturating_sub(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
-        files.push((name, bytes.into()));
+        let bytes = bytes.into();
+        has_snapshot = is_snapshot && offline::is_whole_snapshot(&bytes);
+        files.push((name, bytes));
     }
     Ok(files)
 }

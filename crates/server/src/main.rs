@@ -51,4 +51,10 @@ fn say(warnings: Vec<Warning>) {
             "settings without effect: `forebay config check FILE` names them"
         );
     }
+    if said.service_links > 0 {
+        tracing::info!(
+            count = said.service_links,
+            "environment variables of a Kubernetes service called forebay are no settings"
+        );
+    }
 }

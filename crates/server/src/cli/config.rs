@@ -147,17 +147,20 @@ fn of_no_settings(raw: &Raw) -> Option<Finding> {
         keys::find(key).is_some()
             || keys::of_listener(key).is_some()
             || keys::why_without_effect(key).is_some()
-            || keys::nearest(key).is_some()
     };
+    let resembles = |key: &str| keys::nearest(key).is_some();
     let first = raw.entries.first()?;
-    if raw.entries.iter().any(|entry| is_setting(&entry.key)) {
+    let mut asked = raw.entries.iter().take(keys::ASKED_MAX);
+    if raw.entries.iter().any(|entry| is_setting(&entry.key))
+        || asked.any(|entry| resembles(&entry.key))
+    {
         return None;
     }
     Some(Finding {
         group: Group::Changes,
         place: first.origin.to_string(),
         line: None,
-        key: first.key.clone(),
+        key: keys::shown(&first.key).to_owned(),
         value: None,
         what: "no line of this file is a setting: a start would take the defaults".into(),
         advice: "is it the right file, with key=value on each line?".into(),

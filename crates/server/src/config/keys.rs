@@ -28,7 +28,13 @@ pub use broker::options::{AllowedValues, Changes};
 pub use foreign::why_without_effect;
 
 /// Longer names resemble none of the table.
-const NAME_BYTES_MAX: usize = 200;
+const NAME_BYTES_MAX: usize = 64;
+/// Longer parts of a name are no words.
+const WORD_BYTES_MAX: usize = 40;
+/// Unknown keys of one file for which [`nearest`] is asked; more are no misspellings.
+pub const ASKED_MAX: usize = 1000;
+/// What stands in the place of a key that is not named.
+pub const NOT_SHOWN: &str = "(not shown)";
 
 /// One setting.
 #[derive(Clone, Copy, Debug)]
@@ -235,6 +241,26 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     });
     let (distance, .., nearest) = scored.min()?;
     (distance <= 2 + name.len() / 4).then_some(nearest)
+}
+
+/// Returns the key as messages name it: [`NOT_SHOWN`] for what does not look like a setting.
+///
+/// A line of a secret that was pasted without continuation is such a key.
+pub fn shown(key: &str) -> &str {
+    let is_known =
+        || find(key).is_some() || of_listener(key).is_some() || why_without_effect(key).is_some();
+    if looks_like_setting(key) || is_known() {
+        key
+    } else {
+        NOT_SHOWN
+    }
+}
+
+/// Returns true for words joined by dots; base64 has no dot.
+fn looks_like_setting(key: &str) -> bool {
+    let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let is_word = |word: &str| word.len() <= WORD_BYTES_MAX && word.bytes().all(is_of_word);
+    key.contains('.') && key.split('.').all(is_word)
 }
 
 /// Returns the table as the broker shows it to `DescribeConfigs`; a family becomes one key for each

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::keys::{AllowedValues, Key};
+use super::keys::{self, AllowedValues, Key};
 use super::raw::{Entry, Origin};
 use broker::options::ConfigKind;
 
@@ -46,7 +46,7 @@ pub enum Effect {
 /// A setting without effect, or without the intended effect; the broker still starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
-    /// The key.
+    /// The key, if it looks like a setting.
     pub key: String,
     /// Why.
     pub why: String,
@@ -62,7 +62,7 @@ impl Warning {
     /// A warning about this entry, from which nothing follows.
     pub(super) fn of(entry: &Entry, why: String) -> Self {
         Self {
-            key: entry.key.clone(),
+            key: keys::shown(&entry.key).to_owned(),
             why,
             origin: entry.origin.clone(),
             effect: Effect::Nothing,

@@ -11,7 +11,8 @@ use super::raw::Origin;
 
 /// Settings that a start names.
 const NAMED_MAX: usize = 100;
-/// Longer than any key of the table; the rest of a longer one is left out.
+/// Longer than any key of the table; the rest of a longer one is left out, and of a longer name of
+/// an environment variable. The system bounds the path of a file.
 const KEY_BYTES_MAX: usize = 200;
 
 /// The warnings of one start.
@@ -23,6 +24,8 @@ pub struct StartWarnings {
     pub more: usize,
     /// How many settings of files have no effect, and were not meant otherwise.
     pub without_effect: usize,
+    /// How many environment variables tell of a service of Kubernetes that is called `forebay`.
+    pub service_links: usize,
 }
 
 impl StartWarnings {
@@ -30,7 +33,10 @@ impl StartWarnings {
     ///
     /// It names what clients notice, what was probably meant otherwise, and what is in no file:
     /// `forebay config check FILE` cannot name that.
-    pub fn of(warnings: Vec<Warning>) -> Self {
+    pub fn of(mut warnings: Vec<Warning>) -> Self {
+        let given = warnings.len();
+        warnings.retain(|warning| !is_service_link(&warning.origin));
+        let service_links = given.saturating_sub(warnings.len());
         let (mut named, quiet): (Vec<_>, Vec<_>) = warnings
             .into_iter()
             .partition(|warning| warning.effect != Effect::Nothing || !is_of_file(warning));
@@ -41,12 +47,32 @@ impl StartWarnings {
             named: named.into_iter().map(with_advice).collect(),
             more,
             without_effect: quiet.len(),
+            service_links,
         }
     }
 }
 
 fn is_of_file(warning: &Warning) -> bool {
     matches!(warning.origin, Origin::File(..))
+}
+
+/// Returns true for a variable that Kubernetes sets in each container beside a service called
+/// `forebay`.
+fn is_service_link(origin: &Origin) -> bool {
+    let Origin::Environment(name) = origin else {
+        return false;
+    };
+    let Some(rest) = name.strip_prefix("FOREBAY_") else {
+        return false;
+    };
+    // `PORT_9092_TCP_ADDR`, for each port.
+    let of_port = rest
+        .strip_prefix("PORT_")
+        .and_then(|rest| rest.split_once('_'));
+    let is_of_port = of_port.is_some_and(|(port, protocol)| {
+        port.parse::<u16>().is_ok() && ["TCP", "UDP"].iter().any(|it| protocol.starts_with(it))
+    });
+    ["SERVICE_HOST", "PORT"].contains(&rest) || rest.starts_with("SERVICE_PORT") || is_of_port
 }
 
 fn with_advice(warning: Warning) -> Warning {
@@ -60,6 +86,10 @@ fn with_advice(warning: Warning) -> Warning {
     };
     Warning {
         key: cut(&warning.key, KEY_BYTES_MAX).to_owned(),
+        origin: match warning.origin {
+            Origin::Environment(name) => Origin::Environment(cut(&name, KEY_BYTES_MAX).to_owned()),
+            origin => origin,
+        },
         advice,
         ..warning
     }
@@ -114,6 +144,41 @@ mod tests {
             assert_eq!(shows, !is_of_file(one), "{one}: {}", one.advice);
             assert!(!one.advice.is_empty(), "{one}");
         }
+    }
+
+    #[test]
+    fn a_key_that_was_pasted_without_continuation_is_not_named() {
+        let secret = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        let file = format!("ssl.keystore.key=-----BEGIN\n{secret}\n{secret}\n");
+        let said = warnings(&file, "PATH", "num.partitions=3");
+        let named: Vec<_> = said.named.iter().map(ToString::to_string).collect();
+        let again = "f:2: (not shown): is given again further down, which wins".to_owned();
+        let other = "f:3: (not shown): line 3 is no setting".to_owned();
+        assert!(
+            named.contains(&again) && named.contains(&other),
+            "{named:?}"
+        );
+        assert!(!format!("{:?}", said.named).contains("MII"), "{named:?}");
+    }
+
+    #[test]
+    fn variables_of_service_links_are_counted_and_long_ones_are_cut() {
+        for link in [
+            "SERVICE_HOST",
+            "SERVICE_PORT",
+            "SERVICE_PORT_KAFKA",
+            "PORT",
+            "PORT_9092_TCP",
+            "PORT_9092_UDP_ADDR",
+        ] {
+            let said = warnings("", &format!("FOREBAY_{link}"), "num.partitions=3");
+            assert_eq!((said.named.len(), said.service_links), (0, 1), "{link}");
+        }
+        let long = format!("FOREBAY_PORT_X_TCP_{}", "Z".repeat(5000));
+        let said = warnings("", &long, "num.partitions=3");
+        assert_eq!((said.named.len(), said.service_links), (1, 0));
+        let line = said.named[0].to_string();
+        assert!(line.len() < 3 * KEY_BYTES_MAX, "{line}");
     }
 
     #[test]

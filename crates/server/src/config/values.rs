@@ -55,8 +55,9 @@ impl Values {
             text("listener.security.protocol.map"),
             text("controller.listener.names"),
         );
-        for entry in others.values() {
-            unknown(entry, &spoken, warnings);
+        for (place, entry) in others.values().enumerate() {
+            let may_ask = place < keys::ASKED_MAX;
+            unknown(entry, &spoken, may_ask, warnings);
         }
         for (name, entry) in &given {
             let key = keys::find(name).expect("only keys of the table are inserted");
@@ -194,18 +195,26 @@ fn impacts(entry: &Entry, spoken: &impact::Protocols, warnings: &mut Vec<Warning
     warnings.len() > before
 }
 
-/// Warns about a key that is not in the table.
-fn unknown(entry: &Entry, spoken: &impact::Protocols, warnings: &mut Vec<Warning>) {
+/// Warns about a key that is not in the table; looks for the one that was meant if it `may_ask`.
+fn unknown(entry: &Entry, spoken: &impact::Protocols, may_ask: bool, warnings: &mut Vec<Warning>) {
     if impacts(entry, spoken, warnings) {
         return;
     }
     warnings.push(if let Some(why) = keys::why_without_effect(&entry.key) {
         Warning::of(entry, format!("has no effect: {why}"))
-    } else if let Some(nearest) = keys::nearest(&entry.key) {
+    } else if may_ask && let Some(nearest) = keys::nearest(&entry.key) {
         let advice = format!(
             "write {nearest}, or take it out: as it stands, the default of {nearest} is in force"
         );
-        Warning::of(entry, format!("unknown key, is {nearest} meant?")).seen_by_clients(advice)
+        let near = Warning {
+            key: entry.key.clone(),
+            ..Warning::of(entry, format!("unknown key, is {nearest} meant?"))
+        };
+        near.seen_by_clients(advice)
+    } else if let (keys::NOT_SHOWN, Origin::File(_, line)) =
+        (keys::shown(&entry.key), &entry.origin)
+    {
+        Warning::of_mistake(entry, &format!("line {line} is no setting"))
     } else {
         Warning::of_mistake(entry, "unknown key")
     });

@@ -86,3 +86,35 @@ fn the_nearest_key_is_the_one_that_was_meant() {
         capacity
     );
 }
+
+#[test]
+fn every_key_of_the_table_is_short_enough_to_have_a_nearest() {
+    assert!(all().all(|key| key.name.len() <= NAME_BYTES_MAX));
+    assert_eq!(nearest(&"log.dirs".repeat(20)), None);
+}
+
+#[test]
+fn a_line_of_a_secret_is_not_named() {
+    let base64 = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+    let word = format!("a.{}", "b".repeat(WORD_BYTES_MAX + 1));
+    for key in [
+        base64,
+        "q2w",
+        "-----BEGIN PRIVATE KEY-----",
+        "a.b/c",
+        &word,
+        "",
+    ] {
+        assert_eq!(shown(key), NOT_SHOWN);
+    }
+    for key in [
+        "node.id",
+        "log.retention.hrs",
+        "my.own_key-1",
+        "x.y",
+        "port",
+    ] {
+        let is_shown = shown(key) == key;
+        assert_eq!(is_shown, key.contains('.') || find(key).is_some(), "{key}");
+    }
+}

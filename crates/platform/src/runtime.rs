@@ -22,7 +22,7 @@ const BLOCKING_THREADS_MAX: usize = 96;
 ///
 /// The pool panics if it has no thread and the system refuses one; with a thread, work waits for
 /// it. So threads are kept for as long as a process runs.
-pub const BLOCKING_THREADS_KEPT: Duration = Duration::from_secs(100 * 365 * 86_400);
+pub const BLOCKING_THREADS_KEPT: Duration = Duration::from_hours(100 * 365 * 24);
 
 /// Runs a shard on this thread until `future` completes, bound to a CPU if `core` names one.
 ///

@@ -4,8 +4,9 @@
 //! from one image to the next. Not here: what a broker knows of its own partitions.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use platform::sync::watch;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -47,7 +48,7 @@ struct QuorumGauges {
 
 /// The registered brokers. A scrape sees those of one image, never a part of them.
 #[derive(Clone, Default, Debug)]
-struct RegisteredBrokers(Arc<Mutex<Arc<[BrokerLabels]>>>);
+struct RegisteredBrokers(watch::Sender<Arc<[BrokerLabels]>>);
 
 #[derive(Clone, Debug, EncodeLabelSet)]
 struct BrokerLabels {
@@ -175,13 +176,11 @@ impl RegisteredBrokers {
                 address: format!("{}:{}", endpoint.host, endpoint.port),
             })
         });
-        // Collected before the lock is taken.
-        let labels: Arc<[BrokerLabels]> = labels.collect();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = labels;
+        self.0.send_replace(labels.collect());
     }
 
     fn shown(&self) -> Arc<[BrokerLabels]> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.borrow())
     }
 }
 

@@ -130,7 +130,9 @@ mod tests {
         let errors = RequestErrors::register(&mut registry);
         let count = |api, codes: &[i16]| {
             let mut tally = ErrorTally::default();
-            codes.iter().for_each(|code| tally.note(*code));
+            for code in codes {
+                tally.note(*code);
+            }
             errors.count(api, &tally);
         };
         count(Api::Metadata, &[3, 0, 3]);

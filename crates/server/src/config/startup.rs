@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_file_that_is_no_file_of_settings_gives_a_bounded_number_of_lines() {
         let long = "k".repeat(5000);
-        let lines: String = (0..1000).map(|at| format!("zz{at}{long}=1\n")).collect();
-        let said = warnings(&lines, "PATH", "default.replication.factor=3");
+        let lines: Vec<_> = (0..1000).map(|at| format!("zz{at}{long}=1")).collect();
+        let said = warnings(&lines.join("\n"), "PATH", "default.replication.factor=3");
         assert_eq!((said.named.len(), said.more), (NAMED_MAX, 901));
         assert_eq!(said.named[0].key, "default.replication.factor");
         assert!(said.named.iter().all(|one| one.key.len() <= KEY_BYTES_MAX));

@@ -17,6 +17,7 @@ mod media;
 pub mod metrics;
 mod notify;
 mod planner;
+pub mod run;
 pub mod serve;
 pub mod shards;
 pub mod tiers;

@@ -4,7 +4,6 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use server::assemble::BrokerAssembly;
 use server::cli::Cli;
 use server::config::{Settings, StartWarnings, Warning};
 use server::logging;
@@ -22,7 +21,7 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     let (version, commit) = (server::version::VERSION, server::version::COMMIT);
     tracing::info!(version, commit, pid = std::process::id(), "forebay");
     say(warnings);
-    server::serve::run(settings, |prepared| Ok(BrokerAssembly::new(prepared)))
+    server::run::broker(settings)
 }
 
 /// Logs each setting that somebody has to look at, and how many others have no effect.

@@ -392,8 +392,8 @@ impl Reader {
     ///
     /// In the last segment, such bytes without a whole batch after them are the batch that was
     /// being written when the process ended, and a start truncates them. If whole batches follow, a
-    /// start fails, unless all that is damaged lies below the end of the snapshot, in a segment that
-    /// is sealed: a recovery checks the last one from its beginning.
+    /// start fails, unless all that is damaged lies below the end of the snapshot, in a sealed
+    /// segment: a recovery checks the last one from its beginning.
     fn skip_damage(
         &mut self,
         name: &str,

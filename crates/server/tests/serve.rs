@@ -99,7 +99,14 @@ fn cpus_that_there_are_not_are_refused() {
 #[test]
 fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
     let dir = tempfile::tempdir().unwrap();
-    let mut broker = Broker::start(dir.path(), &[]);
+    // These tests may run under nohup themselves, which what they start inherits.
+    let mut broker = Broker::start_with(|| {
+        let broker = command(dir.path(), &[]);
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP");
+        command.arg(broker.get_program()).args(broker.get_args());
+        command
+    });
     assert!(broker.stop(Signal::HUP).success());
     assert!(dir.path().join(".kafka_cleanshutdown").exists());
     let mut ignoring = Broker::start_with(|| {

@@ -106,6 +106,7 @@ pub struct LogDirs {
 impl LogDir {
     /// Returns how to open a log of this directory.
     pub fn open_as(&self, name: &TopicPartition) -> OpenAs {
+        // A log that a checkpoint does not name starts at 0 and is read from there.
         let at = |offsets: &BTreeMap<_, Offset>| offsets.get(name).copied().unwrap_or_default();
         OpenAs {
             clean: self.clean.is_some(),
@@ -190,7 +191,7 @@ impl LogDirs {
         let node_id = node_id.or(known.map(|meta| meta.node_id));
         Self {
             cluster_id,
-            node_id: node_id.unwrap_or(DEFAULT_NODE_ID),
+            node_id: node_id.unwrap_or(DEFAULT_NODE_ID), // Neither set nor formatted: a first start.
             dirs: Vec::new(),
             found: FoundLogs::default(),
             arrived: Vec::new(),
@@ -326,6 +327,7 @@ impl LogDirs {
             let free = free.map_or(0, |space| space.free);
             roomy.push((free, dir));
         }
+        // No directory is the same as one without room: the first is taken below.
         let most = roomy.iter().map(|(free, _)| *free).max().unwrap_or(0);
         roomy.retain(|(free, _)| *free >= most - most / 8);
         let spread = topic_id

@@ -3,6 +3,7 @@
 mod check;
 mod completion;
 mod config;
+mod format;
 mod http;
 mod metadata;
 mod plan;

@@ -154,9 +154,8 @@ impl RingSize {
     /// Returns the length of the longest commit: a quarter of the ring at most, so that a skip mark
     /// never takes more.
     pub fn commit_bytes_max(self) -> u64 {
-        let quarter = self.0.checked_div(4).unwrap_or(0);
-        let blocks = quarter.saturating_sub(quarter.checked_rem(BLOCK).unwrap_or(0));
-        blocks.min(COMMIT_BYTES_MAX)
+        let blocks = self.0 / BLOCK / 4;
+        blocks.saturating_mul(BLOCK).min(COMMIT_BYTES_MAX)
     }
 
     /// Returns the place of a position: a position in the file.

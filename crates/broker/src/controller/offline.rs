@@ -347,6 +347,7 @@ impl Reader {
                 header.filter(|it| it.size_bytes >= HEADER_BYTES && it.size_bytes <= rest.len());
             let Some(header) = whole else {
                 let problem = format!("{} bytes are no batch", rest.len());
+                // Before the first batch of a segment, damage is at its base.
                 let offset = self.next.unwrap_or(bounds.base);
                 if self.skip_damage(name, &mut rest, offset, problem, bounds) {
                     continue;
@@ -404,7 +405,7 @@ impl Reader {
     ) -> bool {
         self.next = None;
         let from = bounds.from;
-        let behind = rest.get(1..).unwrap_or_default();
+        let behind = rest.get(1..).unwrap_or_default(); // Nothing follows the last byte.
         let Some(skipped) = storage::first_batch(behind, self.end) else {
             let is_zeros = rest.iter().all(|byte| *byte == 0);
             match bounds.behind {
@@ -414,7 +415,11 @@ impl Reader {
             }
             return false;
         };
-        let follows = BatchHeader::parse(behind.get(skipped..).unwrap_or_default());
+        assert!(
+            skipped < behind.len(),
+            "a batch that was found is in what was searched"
+        );
+        let follows = BatchHeader::parse(&behind[skipped..]);
         let is_resumed = follows.is_some_and(|it| it.base_offset <= from);
         let is_below = bounds.behind.is_some() && offset < from && is_resumed;
         let problem = format!("{problem}; whole batches follow");

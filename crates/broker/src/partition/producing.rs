@@ -119,6 +119,7 @@ impl<P: Platform> Partition<P> {
             "a batch has a first and a last record"
         );
         self.note_opened(produced.batch.header());
+        // With CreateTime, an answer carries -1.
         let log_append_time = log_append_time.unwrap_or(TimestampMs::NONE);
         Ok(AcceptedAppend {
             base_offset,

@@ -7,13 +7,15 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use platform::Platform as _;
 use platform::os::{EngineChoice, System};
 use platform::runtime::run_shard;
 use serde_json::json;
 use storage::check::{FINDINGS_MAX, Finding, Report, Severity, check};
 use wire::text::{EscapedText, escaped_json, escaped_lines};
+
+use super::format::Format;
 
 /// Arguments of `forebay check`.
 #[derive(Debug, Args)]
@@ -27,14 +29,6 @@ pub(super) struct CheckArgs {
     /// Also shows notes: what is not wrong, but worth knowing.
     #[arg(long)]
     notes: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
 }
 
 impl CheckArgs {

@@ -15,8 +15,9 @@ mod show;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
+use super::format::Format;
 use crate::config::{Judged, Raw, Settings, keys, reference};
 use crate::machine::Machine;
 use finding::{Finding, Group};
@@ -69,14 +70,6 @@ struct CheckArgs {
     /// Output format.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs.
-    Json,
 }
 
 impl ConfigArgs {

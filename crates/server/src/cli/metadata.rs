@@ -14,13 +14,15 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use broker::METADATA_TOPIC;
 use broker::controller::offline::{self, Files, Reading};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use platform::bounded;
 use platform::disk::SMALL_FILE_BYTES_MAX;
 use platform::lock::DirLock;
 use storage::checkpoint::{meta_properties, partition_metadata};
 use wire::text::{EscapedText, escaped_json};
 use wire::types::{NodeId, TopicId};
+
+use super::format::Format;
 
 /// Larger files of the folder are ignored.
 const FILE_BYTES_MAX: u64 = 2 << 30;
@@ -50,17 +52,9 @@ enum MetadataCommand {
 struct Of {
     /// The log directory with `__cluster_metadata-0`.
     dir: PathBuf,
-    /// Output format.
+    /// Output format; JSON is one object per line.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs: one object per line.
-    Json,
 }
 
 impl MetadataArgs {

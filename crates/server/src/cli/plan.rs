@@ -16,9 +16,10 @@ use ::plan::catalogue::{Catalogue, Month};
 use ::plan::emit;
 use ::plan::load::{SHIPPED, Scenario, shipped};
 use anyhow::Context as _;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use platform::bounded;
 
+use super::format::Format;
 use crate::planner;
 
 /// A plan, a catalogue or a calibration is a small file.
@@ -41,7 +42,7 @@ pub(super) struct PlanArgs {
     /// Overwrites files of these names that already exist with other contents.
     #[arg(long, requires = "out")]
     overwrite: bool,
-    /// Output format.
+    /// Output format; JSON is the plan of each variant.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Changes the plan: `goals.cpu=0.5`, `load.NAME.peak=2 GB/s`, `given.brokers=6`.
@@ -87,14 +88,6 @@ pub(super) struct PlanArgs {
     /// Prints published figures beside what the planner computes for them.
     #[arg(long, conflicts_with_all = ["plan", "out", "set", "year", "verify", "simulate"])]
     published: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs: the plan of each variant.
-    Json,
 }
 
 /// A scenario and its answer.

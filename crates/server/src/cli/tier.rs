@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 
 use wire::text::{EscapedText, escaped_json};
 
+use super::format::Format;
 use super::http::{ask, encode};
 use crate::tiers::{Outcome, SegmentStatus, Status, TierStatus, parse_which};
 
@@ -24,19 +25,11 @@ pub(super) struct TierArgs {
     /// Profile to take the endpoint from, instead of the one in use.
     #[arg(long, value_name = "NAME", global = true)]
     profile: Option<String>,
-    /// Output format.
+    /// Output format; JSON is the response of the endpoint.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     format: Format,
     #[command(subcommand)]
     command: TierCommand,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Format {
-    /// For people.
-    Text,
-    /// For programs: the response of the endpoint.
-    Json,
 }
 
 #[derive(Debug, Subcommand)]

@@ -244,7 +244,7 @@ impl Front {
             return BLOCK;
         }
         let size = u64::from(self.length).checked_next_multiple_of(BLOCK);
-        size.unwrap_or(u64::MAX)
+        size.unwrap_or(u64::MAX) // A length of 32 bits does not overflow it.
     }
 
     /// Checks the bytes that begin with this front, and returns the commit in them; one of a skip

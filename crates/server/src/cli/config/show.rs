@@ -11,8 +11,8 @@ use clap::Args;
 use serde_json::json;
 use wire::text::{EscapedText, escaped_json};
 
-use super::Format;
 use super::directories::{changed, metadata_of};
+use crate::cli::format::Format;
 use crate::config::{Effective, Settings};
 use crate::machine::Machine;
 

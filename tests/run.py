@@ -44,6 +44,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 SHORT = ["java-tools"]
@@ -284,7 +285,7 @@ def check(run):
         "clippy": ["cargo", "clippy", "-q", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"],
         "tidy": ["cargo", "xtask", "tidy"],
         # Nothing else builds them; an interface that moved on left one behind once.
-        "fuzz targets": ["cargo", "check", "-q", "--locked", "--manifest-path", "fuzz/Cargo.toml"],
+        "fuzz targets": ["cargo", "check", "-q", "--locked", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", TARGET],
     }.items():
         with contextlib.suppress(Failed):
             run.step(name, command, env=env if name == "fuzz targets" else None)
@@ -311,8 +312,8 @@ def sweep(run):
     minutes = run.options.minutes
     how = ["--minutes", minutes] if minutes else ["--minutes", 0, "--share", 2, "--answer-ms", 10_000, "--others-ms", 5000,
                                                          "--answer-work-ms", 2000, "--others-work-ms", 250]
-    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release"
-    run.step("sweep", [target / "examples/sweep", "--broker", target / "forebay", "--keep", LOGS / "sweep", "--seed", run.options.seed, *how])
+    built = TARGET / "release"
+    run.step("sweep", [built / "examples/sweep", "--broker", built / "forebay", "--keep", LOGS / "sweep", "--seed", run.options.seed, *how])
 
 
 def report(run):
@@ -321,13 +322,13 @@ def report(run):
     kind = "release" if run.built else "debug"
     if not run.built:
         run.step("build plan", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
-    binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / kind / "forebay"
+    binary = TARGET / kind / "forebay"
     run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py"], count=pytest_counts, cwd=TESTS, env={"TEST_BROKER": str(binary)})
 
 
 def tune(run):
     run.step("build tune", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
-    binary = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "debug" / "forebay"
+    binary = TARGET / "debug" / "forebay"
     chromium(run)
     env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary)}
     run.step("tune", [python(run), "-m", "pytest", "-q", "tune", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
@@ -386,11 +387,13 @@ def main():
     # One cargo command at a time: they would wait for each other's lock.
     inside = [(suite, body) for suite, body in (("check", check), ("guard", guard), ("rust", rust), ("sweep", sweep)) if suite in suites]
     behind = lanes[1:2]
-    for _, body in inside:
+    for suite, body in inside:
+        if suite == "sweep" and "report" in suites:
+            # Reports are of the debug build that the tests made, and go on beside what sweep builds.
+            lanes.append(run.lane(lambda: report(run), *lanes))
         lanes.append(run.lane(lambda body=body: body(run), *behind))
         behind = lanes[-1:]
-    if "report" in suites:
-        # Last: it builds with cargo as well, and takes half a minute.
+    if "report" in suites and "sweep" not in suites:
         lanes.append(run.lane(lambda: report(run), *lanes))
     if "tune" in suites:
         lanes.append(run.lane(lambda: tune(run), *lanes))

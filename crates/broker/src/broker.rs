@@ -17,6 +17,7 @@ use storage::store::Store;
 use wire::types::{ErrorCode, TopicId};
 
 use crate::answers::Answers;
+use crate::bulk::Bulk;
 use crate::compaction;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
@@ -117,6 +118,8 @@ pub struct Broker<P: Platform> {
     pub(crate) elsewhere: Queues<IpAddr>,
     /// The queue for judging a batch on another thread, which may take a second.
     pub(crate) judging: Queues<IpAddr>,
+    /// The share of the thread that large requests have.
+    pub(crate) bulk: Bulk,
     /// Held by requests about very many items.
     pub(crate) many: Queues<IpAddr>,
     /// Held while the checkpoint files of a log directory are written.
@@ -194,6 +197,7 @@ impl<P: Platform> Broker<P> {
             lines: Lines::default(),
             elsewhere: Queues::new(1),
             judging: Queues::new(1),
+            bulk: Bulk::new(),
             many: Queues::new(many::AT_ONCE),
             checkpoint_turns,
             unwritten: RefCell::default(),

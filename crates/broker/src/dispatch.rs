@@ -42,9 +42,11 @@ use wire::messages::{
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
+use crate::bulk::is_large;
 use crate::handler::{self, Context, acls, delegation_tokens, raft_voters, sasl};
 use crate::quota::{Busy, timed};
 use call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
+use reply::ReplyFuture;
 pub use reply::{CloseReason, ParsedRequest, Reply, Service};
 use row::{AccessCheck, Guard, Loss, Order, Quota, Row, Runs, Size};
 pub use row::{Operation, ResourceType};
@@ -70,18 +72,22 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
         }
     };
     let (api, version) = (request.header.api, request.header.version);
+    let large = is_large(api, frame.len()).then(|| Rc::clone(broker));
     let context = Context {
         client_id: request.header.client_id.clone(),
         frame_bytes: frame.len(),
         ..context
     };
+    if large.is_none() {
+        broker.bulk.note_other();
+    }
     let row = Row::of(api);
     let overlaps = match row.order {
         Order::Alone => false,
         Order::OverlapsUnlessTransactional => !kafka::produce::names_transaction(&request),
     };
     let broker = Rc::clone(broker);
-    let reply = Box::pin(async move {
+    let reply: ReplyFuture = Box::pin(async move {
         if !broker.limits_time() {
             let answered = answer(&broker, &context, &Busy::default(), row, request).await;
             let reply = roomy(&broker, &context, (row, api), answered);
@@ -98,7 +104,10 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
         overlaps,
         api: Some(api),
         only_reads: row.loss == Loss::NothingWhileItWaits,
-        reply,
+        reply: match large {
+            None => reply,
+            Some(broker) => Box::pin(async move { broker.paced(reply).await }),
+        },
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod answers;
 mod broker;
+mod bulk;
 mod checkpoints;
 mod client_metrics;
 pub mod compaction;

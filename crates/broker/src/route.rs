@@ -317,13 +317,16 @@ where
     let mut all = Vec::with_capacity(list.len());
     let mut list = list.into_iter();
     let mut left = AT_ONCE;
+    let mut since = (list.len() > AT_ONCE).then(|| broker.platform.clock().now());
     while let Some((index, target, item)) = list.next() {
         let (worth, begun) = match broker.led(target) {
             Ok(partition) => match work(Rc::clone(&broker), partition, item) {
                 ItemStart::Now(worth, begun) => (worth.max(1), Ok(begun)),
                 ItemStart::Later(begins) => {
                     place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
-                    (1, Ok(begins.await))
+                    let begun = begins.await;
+                    since = since.map(|_| broker.platform.clock().now());
+                    (1, Ok(begun))
                 }
             },
             Err(code) => (1, Err(code)),
@@ -338,7 +341,8 @@ where
         if left == 0 && list.len() > 0 {
             // The place is taken in the first poll, before a request behind this one comes.
             place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
-            yield_now().await;
+            broker.rest(since).await;
+            since = since.map(|_| broker.platform.clock().now());
             left = AT_ONCE;
         }
     }

@@ -21,8 +21,11 @@ pub trait Service: 'static {
     fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>>;
 }
 
+/// The work on a request.
+pub(crate) type ReplyFuture = Pin<Box<dyn Future<Output = Reply>>>;
+
 /// A request that is parsed and ready to run.
-pub struct ParsedRequest<F = Pin<Box<dyn Future<Output = Reply>>>> {
+pub struct ParsedRequest<F = ReplyFuture> {
     /// True when it may run while earlier overlapping requests of the connection still wait. The
     /// first polls run in the order of the requests.
     pub overlaps: bool,

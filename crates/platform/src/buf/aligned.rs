@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use super::arena::sys;
 use super::chunk::Lease;
 use crate::disk::BLOCK_BYTES;
 
@@ -197,7 +198,13 @@ enum Source {
     Leased(Lease),
 }
 
-/// One allocation.
+/// Size from which memory is mapped.
+///
+/// The allocator clears reused memory at once, which costs milliseconds for each megabyte whose
+/// pages the system has to find again; those of a mapping are cleared where they are first used.
+const MAPPED_BYTES_MIN: usize = 256 << 10;
+
+/// One allocation, or one mapping.
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
@@ -211,6 +218,12 @@ unsafe impl Sync for Memory {}
 impl Memory {
     fn zeroed(size: usize) -> Self {
         let layout = Layout::from_size_align(size, BLOCK_BYTES).expect("buffer size fits isize");
+        if size >= MAPPED_BYTES_MIN {
+            let Ok(start) = sys::map(size) else {
+                alloc::handle_alloc_error(layout)
+            };
+            return Self { start, layout };
+        }
         // SAFETY: callers pass sizes of at least one block.
         let start = unsafe { alloc::alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else {
@@ -222,6 +235,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        if self.layout.size() >= MAPPED_BYTES_MIN {
+            // SAFETY: mapped in `zeroed` with this size, unmapped once.
+            return unsafe { sys::unmap(self.start, self.layout.size()) };
+        }
         // SAFETY: allocated in `zeroed` with this layout, freed once.
         unsafe { alloc::dealloc(self.start.as_ptr(), self.layout) }
     }

@@ -119,12 +119,12 @@ impl Region {
 }
 
 #[cfg(not(miri))]
-mod sys {
+pub(super) mod sys {
     use super::{NonNull, io};
     use crate::disk::BLOCK_BYTES;
     use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-    pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
+    pub(in crate::buf) fn map(len: usize) -> io::Result<NonNull<u8>> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new anonymous mapping at an address that the kernel chooses replaces nothing.
@@ -134,7 +134,7 @@ mod sys {
 
     /// # Safety
     /// `start` and `len` are those of one `map`, and nothing points into it any more.
-    pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
+    pub(in crate::buf) unsafe fn unmap(start: NonNull<u8>, len: usize) {
         // SAFETY: given by the caller. Failure would only leak address space.
         let unmapped = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
         debug_assert!(unmapped.is_ok());
@@ -174,7 +174,7 @@ mod sys {
 /// A substitute under Miri, which has no mappings: the allocator, so that Miri can check the
 /// pointer rules of chunks.
 #[cfg(miri)]
-mod sys {
+pub(super) mod sys {
     use super::{HUGE_PAGE_BYTES, NonNull, io};
     use std::alloc;
 
@@ -182,7 +182,7 @@ mod sys {
         alloc::Layout::from_size_align(len, HUGE_PAGE_BYTES).expect("small sizes in tests")
     }
 
-    pub(super) fn map(len: usize) -> io::Result<NonNull<u8>> {
+    pub(in crate::buf) fn map(len: usize) -> io::Result<NonNull<u8>> {
         // SAFETY: the size is not zero.
         NonNull::new(unsafe { alloc::alloc_zeroed(layout(len)) })
             .ok_or_else(|| io::ErrorKind::OutOfMemory.into())
@@ -190,7 +190,7 @@ mod sys {
 
     /// # Safety
     /// As with the real one.
-    pub(super) unsafe fn unmap(start: NonNull<u8>, len: usize) {
+    pub(in crate::buf) unsafe fn unmap(start: NonNull<u8>, len: usize) {
         // SAFETY: allocated with this layout.
         unsafe { alloc::dealloc(start.as_ptr(), layout(len)) }
     }

@@ -84,7 +84,7 @@ impl Effective {
             let why = keys::why_without_effect(&entry.key).unwrap_or("unknown key");
             let is_known = known.is_some() || keys::of_listener(&entry.key).is_some();
             let one = Self {
-                key: entry.key.clone(),
+                key: keys::shown(&entry.key).to_owned(),
                 value: Some(entry.value.clone()),
                 origin: entry.origin.to_string(),
                 is_given: true,
@@ -96,7 +96,7 @@ impl Effective {
                 // Whether an unknown key is a secret is not known either.
                 is_secret: !is_known,
             };
-            all.insert(one.key.clone(), one.without_secret());
+            all.insert(entry.key.clone(), one.without_secret());
         }
         Ok(all.into_values().collect())
     }
@@ -224,6 +224,16 @@ mod tests {
         check("ssl.key.password=x", "ssl.key.password", tls);
         let unknown = (Some(HIDDEN), "f:1", "no effect: unknown key");
         check("my.plugin.password=x", "my.plugin.password", unknown);
+        // A line of a key that was pasted without continuation is no name to print.
+        let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        let pasted = listed(&format!("ssl.keystore.key=-----BEGIN\n{line}\n{line}A\n"));
+        let lines: Vec<_> = pasted
+            .iter()
+            .filter(|one| one.key == keys::NOT_SHOWN)
+            .map(|one| &*one.origin)
+            .collect();
+        assert_eq!(lines, ["f:2", "f:3"], "one row for each, by its line");
+        assert!(!pasted.iter().any(|one| format!("{one:?}").contains(line)));
         let bound = "listener.name.plaintext.max.connections";
         check(&format!("{bound}=5"), bound, (Some("5"), "f:1", ""));
     }

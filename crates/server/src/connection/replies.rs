@@ -4,15 +4,21 @@
 //! copied. Queued bytes above `FLOOR_BYTES` count as memory of responses until they are written.
 
 use std::collections::VecDeque;
+use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use broker::answers::{Account, FLOOR_BYTES};
 use bytes::{Buf, Bytes};
+use platform::task::yield_now;
 use tokio::net::TcpStream;
 
 /// Parts per system call.
 const SLICES_MAX: usize = 64;
+
+/// Bytes that are written before other tasks get a turn. The system takes megabytes at a time from
+/// a connection whose client does not read.
+const TURN_BYTES: usize = 128 << 10;
 
 /// The writing half of a connection.
 pub(super) struct ReplyWriter {
@@ -84,23 +90,40 @@ impl ReplyWriter {
         self.peak_bytes
     }
 
-    /// Writes until everything is written.
+    /// Writes until everything is written; asks for another poll after [`TURN_BYTES`].
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         socket: &TcpStream,
     ) -> Poll<io::Result<()>> {
+        let mut left = TURN_BYTES;
         while !self.parts.is_empty() {
+            if left == 0 {
+                // This task runs again behind those that sockets and disks wake meanwhile.
+                let mut turn = std::pin::pin!(yield_now());
+                return turn.as_mut().poll(cx).map(Ok);
+            }
             ready!(socket.poll_write_ready(cx))?;
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            let count = self.parts.len().min(SLICES_MAX);
+            let mut count = 0;
+            let mut room = left;
             for (slice, part) in slices.iter_mut().zip(&self.parts) {
-                *slice = IoSlice::new(part);
+                // Bounded: at most all of the part.
+                let (now, later) = part.split_at(part.len().min(room));
+                *slice = IoSlice::new(now);
+                count += 1;
+                room -= now.len();
+                if room == 0 || !later.is_empty() {
+                    break;
+                }
             }
             // Bounded: at most as many as there are.
             match socket.try_write_vectored(slices.split_at(count).0) {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Ok(written) => self.advance(written),
+                Ok(written) => {
+                    left = left.saturating_sub(written);
+                    self.advance(written);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
             }

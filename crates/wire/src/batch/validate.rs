@@ -11,6 +11,8 @@
 //! Not here: sequences and epochs against earlier batches of the producer (`storage`), and stamping
 //! of offsets.
 
+use std::ops::RangeInclusive;
+
 use bytes::Bytes;
 
 use super::compression::{self, Compression};
@@ -167,6 +169,7 @@ fn check_records(
     limits: &ValidateLimits,
 ) -> Result<(TimestampMs, usize), BatchError> {
     let mut refused = RefusedRecords::default();
+    let times = Times::of(header, limits);
     let mut max_timestamp = TimestampMs::NONE;
     for index in 0..header.record_count {
         let record = walk::record(&mut source).map_err(|broken| broken_record(broken, index))?;
@@ -179,8 +182,8 @@ fn check_records(
         if limits.compacted && !record.has_key {
             let message = "Compacted topic cannot accept message without key";
             refused.add(index, false, || message.to_owned());
-        } else if let Some(message) = bad_timestamp(timestamp, header, limits) {
-            refused.add(index, true, || message);
+        } else if !times.accept(timestamp) {
+            refused.add(index, true, || times.refusal(timestamp));
         } else if record.offset_delta != i64::from(index) {
             refused.add(index, false, || {
                 format!(
@@ -207,32 +210,50 @@ fn check_records(
         .map(|()| (max_timestamp, walked_bytes))
 }
 
-fn bad_timestamp(
-    timestamp: TimestampMs,
-    header: &BatchHeader,
-    limits: &ValidateLimits,
-) -> Option<String> {
-    if !limits.log_append_time && timestamp != TimestampMs::NONE {
-        let (now, before, after) = (
-            i128::from(limits.now_ms),
-            i128::from(limits.timestamp_before_max_ms),
-            i128::from(limits.timestamp_after_max_ms),
-        );
-        let allowed = now - before..=now + after;
-        (!allowed.contains(&i128::from(timestamp.0))).then(|| {
-            format!(
+/// The timestamps that the records of a batch may have.
+struct Times {
+    /// `None` if the topic uses the append time.
+    allowed: Option<RangeInclusive<i128>>,
+    /// True if the batch says what only a broker may say.
+    is_append_time: bool,
+}
+
+impl Times {
+    fn of(header: &BatchHeader, limits: &ValidateLimits) -> Self {
+        let now = i128::from(limits.now_ms);
+        let first = now - i128::from(limits.timestamp_before_max_ms);
+        let last = now + i128::from(limits.timestamp_after_max_ms);
+        Self {
+            allowed: (!limits.log_append_time).then_some(first..=last),
+            is_append_time: header.is_log_append_time(),
+        }
+    }
+
+    /// Returns the range that a timestamp must be in.
+    fn range_for(&self, timestamp: TimestampMs) -> Option<&RangeInclusive<i128>> {
+        let is_time = timestamp != TimestampMs::NONE;
+        self.allowed.as_ref().filter(|_| is_time)
+    }
+
+    fn accept(&self, timestamp: TimestampMs) -> bool {
+        match self.range_for(timestamp) {
+            Some(range) => range.contains(&i128::from(timestamp.0)),
+            None => !self.is_append_time,
+        }
+    }
+
+    fn refusal(&self, timestamp: TimestampMs) -> String {
+        match self.range_for(timestamp) {
+            Some(range) => format!(
                 "Timestamp {} of message is out of range. The timestamp should be within [{}, {}]",
                 timestamp.0,
-                allowed.start(),
-                allowed.end()
-            )
-        })
-    } else {
-        header.is_log_append_time().then(|| {
-            "Invalid timestamp type in message. Producer should not set timestamp type to \
-             LogAppendTime."
-                .to_owned()
-        })
+                range.start(),
+                range.end()
+            ),
+            None => "Invalid timestamp type in message. Producer should not set timestamp type to \
+                     LogAppendTime."
+                .to_owned(),
+        }
     }
 }
 

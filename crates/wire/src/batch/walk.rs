@@ -27,6 +27,10 @@ pub(super) enum WalkError {
 pub(super) trait Source {
     fn byte(&mut self) -> Result<u8, WalkError>;
     fn skip(&mut self, count: usize) -> Result<(), WalkError>;
+    /// Reads a variable-length integer.
+    fn integer(&mut self) -> Result<i64, WalkError> {
+        long_integer(self)
+    }
     /// Returns the number of bytes read so far.
     fn position(&self) -> usize;
     /// Returns true when there are no more bytes.
@@ -40,8 +44,8 @@ pub(super) fn record(source: &mut impl Source) -> Result<Framing, WalkError> {
     let length = length(source, "its length is negative")?;
     let start = source.position();
     source.skip(1)?;
-    let timestamp_delta = integer(source)?;
-    let offset_delta = integer(source)?;
+    let timestamp_delta = source.integer()?;
+    let offset_delta = source.integer()?;
     let has_key = field(source)?;
     field(source)?;
     for _ in 0..self::length(source, "its number of headers is negative")? {
@@ -66,7 +70,7 @@ pub(super) fn record(source: &mut impl Source) -> Result<Framing, WalkError> {
 
 /// Skips a length and that many bytes; returns false for null.
 fn field(source: &mut impl Source) -> Result<bool, WalkError> {
-    match integer(source)? {
+    match source.integer()? {
         -1 => Ok(false),
         length => {
             let length = usize::try_from(length)
@@ -77,10 +81,10 @@ fn field(source: &mut impl Source) -> Result<bool, WalkError> {
 }
 
 fn length(source: &mut impl Source, negative: &'static str) -> Result<usize, WalkError> {
-    usize::try_from(integer(source)?).map_err(|_| WalkError::Framing(negative))
+    usize::try_from(source.integer()?).map_err(|_| WalkError::Framing(negative))
 }
 
-fn integer(source: &mut impl Source) -> Result<i64, WalkError> {
+fn long_integer(source: &mut (impl Source + ?Sized)) -> Result<i64, WalkError> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let byte = source.byte()?;
@@ -121,6 +125,21 @@ impl Source for Slice<'_> {
         Ok(())
     }
 
+    /// Most integers of records take one byte or two.
+    #[inline]
+    fn integer(&mut self) -> Result<i64, WalkError> {
+        let (value, rest) = match *self.rest {
+            [only @ 0..0x80, ref rest @ ..] => (u64::from(only), rest),
+            [low, high @ 0..0x80, ref rest @ ..] => {
+                (u64::from(low & 0x7f) | u64::from(high) << 7, rest)
+            }
+            _ => return long_integer(self),
+        };
+        self.rest = rest;
+        Ok(unzigzag(value))
+    }
+
+    #[inline]
     fn position(&self) -> usize {
         self.length - self.rest.len()
     }

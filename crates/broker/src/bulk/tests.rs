@@ -1,0 +1,96 @@
+//! Turns of large requests, on a clock that moves only while everybody waits.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::clock::Clock;
+use platform::runtime::run_simulated;
+use platform::task::{spawn, yield_now};
+use wire::kafka::Api;
+
+use super::{Bulk, OTHERS, is_large};
+
+const PIECE: Duration = Duration::from_millis(10);
+
+#[test]
+fn a_request_that_waits_holds_nobody_up() {
+    run_simulated(async {
+        let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
+        let waiting = {
+            let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
+            spawn(async move { bulk.paced(&clock, std::future::pending::<()>()).await })
+        };
+        yield_now().await;
+        assert_eq!(bulk.paced(&clock, async { 7 }).await, 7);
+        waiting.abort();
+    })
+    .unwrap();
+}
+
+#[test]
+fn pieces_of_several_requests_take_turns_and_each_request_keeps_its_order() {
+    let said = Rc::new(RefCell::new(Vec::new()));
+    run_simulated(async {
+        let bulk = Rc::new(Bulk::new());
+        let each = (0..3).map(|number| {
+            let (bulk, said) = (Rc::clone(&bulk), Rc::clone(&said));
+            spawn(async move {
+                let work = async {
+                    for piece in 0..3 {
+                        said.borrow_mut().push((number, piece));
+                        yield_now().await;
+                    }
+                };
+                bulk.paced(&Clock::system(), work).await;
+            })
+        });
+        for one in each.collect::<Vec<_>>() {
+            one.await.unwrap();
+        }
+    })
+    .unwrap();
+    let said = said.borrow();
+    assert_eq!(said.len(), 9);
+    for number in 0..3 {
+        let mine: Vec<_> = said.iter().filter(|one| one.0 == number).collect();
+        assert_eq!(mine, [&(number, 0), &(number, 1), &(number, 2)]);
+    }
+    assert_ne!(said[0].0, said[1].0, "they take turns");
+}
+
+/// Returns how long a large request waits after another one worked for a while.
+fn waited(has_others: bool, worked: Duration) -> Duration {
+    run_simulated(async {
+        let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
+        let since = clock.now();
+        bulk.worked(since.checked_sub(worked).unwrap(), since);
+        let others = {
+            let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
+            spawn(async move {
+                while has_others {
+                    bulk.note_other();
+                    clock.sleep(Duration::from_micros(500)).await;
+                }
+            })
+        };
+        bulk.paced(&clock, async {}).await;
+        others.abort();
+        clock.now() - since
+    })
+    .unwrap()
+}
+
+#[test]
+fn after_a_piece_the_others_have_the_thread_if_there_are_others() {
+    assert!(waited(true, PIECE) >= PIECE * OTHERS);
+    assert!(waited(false, PIECE) < PIECE, "there is nobody else");
+    assert_eq!(waited(true, Duration::from_micros(100)), Duration::ZERO);
+}
+
+#[test]
+fn a_produce_is_never_kept_for_its_size() {
+    assert!(is_large(Api::JoinGroup, 20_000));
+    assert!(!is_large(Api::JoinGroup, 10_000));
+    assert!(!is_large(Api::Produce, 1 << 20));
+}

@@ -6,26 +6,26 @@
 //! after a piece that took some time the other requests have the thread for several times as long,
 //! if there are other requests.
 //!
-//! Invariants: one large request of a shard works at a time; a request that is not polled does not
-//! hold the turn, so none waits for another that waits. In a simulation, where work takes no time,
-//! only the turns remain. A Produce costs little for each byte and must begin in the order of its
+//! Invariants: one large request of a shard works at a time; it holds the turn for one poll and the
+//! wait before it, which is bounded, so none waits for another that waits for a disk or a client. In
+//! a simulation, where work takes no time, only the turns remain. Requests of the controller take
+//! none: they have the controller's turn, which others must not wait for. A Produce costs little for each byte and must begin in the order of its
 //! connection, so it takes no turns; one of very many batches leaves the others their share between
 //! its pieces. Not here: loops over many items (`rests.rs`); memory (`many.rs`).
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use platform::Platform;
 use platform::clock::{Clock, Instant};
-use platform::sync::Semaphore;
 use platform::task::yield_now;
 use wire::kafka::Api;
 
-use crate::Broker;
-use crate::queues::turn_at;
+use crate::network::network;
+use crate::queues::Queues;
 
 /// A request of more bytes than this is large: to decode it may take a fraction of a millisecond.
 const LARGE_BYTES: usize = 16 << 10;
@@ -33,47 +33,57 @@ const LARGE_BYTES: usize = 16 << 10;
 const OTHERS: u32 = 3;
 /// A piece that took less than this delays nobody.
 const PIECE_MIN: Duration = Duration::from_micros(250);
+/// A process that was stopped in a piece worked for no longer than this.
+const PIECE_MAX: Duration = Duration::from_millis(50);
 /// How often a request that waits looks whether there are others at all.
-const LOOK: Duration = Duration::from_millis(1);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Returns true for a request that shares the thread with the other large ones.
 pub(crate) fn is_large(api: Api, frame_bytes: usize) -> bool {
     frame_bytes > LARGE_BYTES && api != Api::Produce
 }
 
-/// The turns of the large requests of a shard.
+/// The turns of the large requests of a shard, of each network in its order.
 pub(crate) struct Bulk {
-    turn: Semaphore,
-    /// Until when the thread is the others'.
-    others_until: Cell<Option<Instant>>,
-    /// Requests of other sizes that were taken so far.
+    turns: Queues<IpAddr>,
+    share: Cell<Option<OthersShare>>,
+    /// Requests of other sizes, and calls of other shards, that came so far.
     others: Cell<u64>,
+}
+
+/// What the others have after a piece of work.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct OthersShare {
+    until: Instant,
+    /// How many others had come when the piece began.
+    before: u64,
 }
 
 impl Bulk {
     /// Creates the turns of a shard.
     pub(crate) fn new() -> Self {
         Self {
-            turn: Semaphore::new(1),
-            others_until: Cell::default(),
+            turns: Queues::new(1),
+            share: Cell::default(),
             others: Cell::default(),
         }
     }
 
-    /// Counts a request that is not large.
+    /// Counts a request that is not large, or a call of another shard.
     pub(crate) fn note_other(&self) {
         self.others.set(self.others.get().wrapping_add(1));
     }
 
-    /// Runs a large request, whose polls take turns with those of the others.
-    pub(crate) async fn paced<F: Future>(&self, clock: &Clock, work: F) -> F::Output {
+    /// Runs a large request of `peer`, whose polls take turns with those of the others.
+    pub(crate) async fn paced<F: Future>(&self, clock: &Clock, peer: IpAddr, work: F) -> F::Output {
         let mut work = pin!(work);
+        let line = self.turns.of(&network(peer));
         loop {
-            let turn = turn_at(&self.turn).await;
+            let turn = self.turns.turn(&line).await;
             self.wait_for_others(clock).await;
-            let since = clock.now();
+            let piece = self.begin(clock);
             let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
-            self.worked(since, clock.now());
+            self.worked(piece, clock);
             drop(turn);
             match polled {
                 Poll::Ready(output) => return output,
@@ -82,44 +92,67 @@ impl Bulk {
         }
     }
 
-    /// Gives the thread to the others for a multiple of a piece of work.
-    fn worked(&self, since: Instant, now: Instant) {
-        let spent = now.saturating_duration_since(since);
-        if spent >= PIECE_MIN {
-            self.others_until.set(now.checked_add(spent * OTHERS));
+    /// Begins a piece of work.
+    pub(crate) fn begin(&self, clock: &Clock) -> Piece {
+        Piece {
+            since: clock.now(),
+            before: self.others.get(),
         }
     }
 
-    /// Waits until the others have had their share, or until there are none.
+    /// Rests in a long request that may not wait for its turn, after a piece of its work.
+    pub(crate) async fn rest(&self, clock: &Clock, piece: Option<Piece>) {
+        if let Some(piece) = piece {
+            self.worked(piece, clock);
+        }
+        yield_now().await;
+        self.wait_for_others(clock).await;
+    }
+
+    fn worked(&self, Piece { since, before }: Piece, clock: &Clock) {
+        let now = clock.now();
+        self.give(before, now.saturating_duration_since(since), now);
+    }
+
+    /// Gives the thread to the others for a multiple of the time of a piece of work.
+    fn give(&self, before: u64, spent: Duration, now: Instant) {
+        if spent >= PIECE_MIN {
+            let until = now.checked_add(spent.min(PIECE_MAX) * OTHERS);
+            self.share
+                .set(until.map(|until| OthersShare { until, before }));
+        }
+    }
+
+    /// Waits until the others have had their share of the last piece, or until there are none.
+    ///
+    /// Later pieces do not prolong it, so that everybody who waits goes on.
     async fn wait_for_others(&self, clock: &Clock) {
-        while let Some(until) = self.others_until.get() {
-            let left = until.saturating_duration_since(clock.now());
-            let before = self.others.get();
-            if !left.is_zero() {
-                clock.sleep(left.min(LOOK)).await;
+        let Some(share) = self.share.get() else {
+            return;
+        };
+        // Sockets, disks and shards tell now who came during the piece.
+        yield_now().await;
+        let mut before = share.before;
+        loop {
+            let left = share.until.saturating_duration_since(clock.now());
+            let come = self.others.get();
+            if left.is_zero() || come == before {
+                break;
             }
-            if left.is_zero() || self.others.get() == before {
-                self.others_until.set(None);
-            }
+            before = come;
+            clock.sleep(left.min(LOOK)).await;
+        }
+        if self.share.get() == Some(share) {
+            self.share.set(None);
         }
     }
 }
 
-impl<P: Platform> Broker<P> {
-    /// Runs a large request, which takes turns with the others of this shard.
-    pub(crate) async fn paced<F: Future>(&self, work: F) -> F::Output {
-        self.bulk.paced(self.platform.clock(), work).await
-    }
-
-    /// Rests in a long request that may not wait for its turn, after it worked since then.
-    pub(crate) async fn rest(&self, since: Option<Instant>) {
-        let clock = self.platform.clock();
-        if let Some(since) = since {
-            self.bulk.worked(since, clock.now());
-        }
-        yield_now().await;
-        self.bulk.wait_for_others(clock).await;
-    }
+/// A piece of work that has begun.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    since: Instant,
+    before: u64,
 }
 
 /// Waits until the task is polled again.

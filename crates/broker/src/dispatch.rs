@@ -72,7 +72,10 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
         }
     };
     let (api, version) = (request.header.api, request.header.version);
-    let large = is_large(api, frame.len()).then(|| Rc::clone(broker));
+    let peer = context.peer.ip();
+    let row = Row::of(api);
+    let is_large = row.runs != Runs::Controller && is_large(api, frame.len());
+    let large = is_large.then(|| Rc::clone(broker));
     let context = Context {
         client_id: request.header.client_id.clone(),
         frame_bytes: frame.len(),
@@ -81,7 +84,6 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     if large.is_none() {
         broker.bulk.note_other();
     }
-    let row = Row::of(api);
     let overlaps = match row.order {
         Order::Alone => false,
         Order::OverlapsUnlessTransactional => !kafka::produce::names_transaction(&request),
@@ -106,7 +108,10 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
         only_reads: row.loss == Loss::NothingWhileItWaits,
         reply: match large {
             None => reply,
-            Some(broker) => Box::pin(async move { broker.paced(reply).await }),
+            Some(broker) => Box::pin(async move {
+                let clock = broker.platform.clock();
+                broker.bulk.paced(clock, peer, reply).await
+            }),
         },
     }
 }

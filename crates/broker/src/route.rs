@@ -317,7 +317,7 @@ where
     let mut all = Vec::with_capacity(list.len());
     let mut list = list.into_iter();
     let mut left = AT_ONCE;
-    let mut since = (list.len() > AT_ONCE).then(|| broker.platform.clock().now());
+    let mut piece = (list.len() > 1).then(|| broker.bulk.begin(broker.platform.clock()));
     while let Some((index, target, item)) = list.next() {
         let (worth, begun) = match broker.led(target) {
             Ok(partition) => match work(Rc::clone(&broker), partition, item) {
@@ -325,7 +325,7 @@ where
                 ItemStart::Later(begins) => {
                     place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
                     let begun = begins.await;
-                    since = since.map(|_| broker.platform.clock().now());
+                    piece = piece.map(|_| broker.bulk.begin(broker.platform.clock()));
                     (1, Ok(begun))
                 }
             },
@@ -341,8 +341,8 @@ where
         if left == 0 && list.len() > 0 {
             // The place is taken in the first poll, before a request behind this one comes.
             place = place.or_else(|| line.map(|line| Box::new(broker.lines.enter(line))));
-            broker.rest(since).await;
-            since = since.map(|_| broker.platform.clock().now());
+            broker.bulk.rest(broker.platform.clock(), piece).await;
+            piece = piece.map(|_| broker.bulk.begin(broker.platform.clock()));
             left = AT_ONCE;
         }
     }

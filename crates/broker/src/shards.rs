@@ -185,6 +185,7 @@ impl<P: platform::Platform> Inbox<P> {
     /// Serves the other shards until they are gone.
     pub async fn serve(mut self, broker: Rc<Broker<P>>) {
         while let Some(task) = self.0.recv().await {
+            broker.bulk.note_other();
             start(task(Rc::clone(&broker)));
         }
     }

@@ -1,6 +1,7 @@
 //! Turns of large requests, on a clock that moves only while everybody waits.
 
 use std::cell::RefCell;
+use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use wire::kafka::Api;
 
 use super::{Bulk, OTHERS, is_large};
 
+const ME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PIECE: Duration = Duration::from_millis(10);
 
 #[test]
@@ -19,10 +21,10 @@ fn a_request_that_waits_holds_nobody_up() {
         let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
         let waiting = {
             let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
-            spawn(async move { bulk.paced(&clock, std::future::pending::<()>()).await })
+            spawn(async move { bulk.paced(&clock, ME, std::future::pending::<()>()).await })
         };
         yield_now().await;
-        assert_eq!(bulk.paced(&clock, async { 7 }).await, 7);
+        assert_eq!(bulk.paced(&clock, ME, async { 7 }).await, 7);
         waiting.abort();
     })
     .unwrap();
@@ -42,7 +44,7 @@ fn pieces_of_several_requests_take_turns_and_each_request_keeps_its_order() {
                         yield_now().await;
                     }
                 };
-                bulk.paced(&Clock::system(), work).await;
+                bulk.paced(&Clock::system(), ME, work).await;
             })
         });
         for one in each.collect::<Vec<_>>() {
@@ -64,7 +66,7 @@ fn waited(has_others: bool, worked: Duration) -> Duration {
     run_simulated(async {
         let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
         let since = clock.now();
-        bulk.worked(since.checked_sub(worked).unwrap(), since);
+        bulk.give(0, worked, since);
         let others = {
             let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
             spawn(async move {
@@ -74,7 +76,7 @@ fn waited(has_others: bool, worked: Duration) -> Duration {
                 }
             })
         };
-        bulk.paced(&clock, async {}).await;
+        bulk.paced(&clock, ME, async {}).await;
         others.abort();
         clock.now() - since
     })
@@ -84,8 +86,33 @@ fn waited(has_others: bool, worked: Duration) -> Duration {
 #[test]
 fn after_a_piece_the_others_have_the_thread_if_there_are_others() {
     assert!(waited(true, PIECE) >= PIECE * OTHERS);
-    assert!(waited(false, PIECE) < PIECE, "there is nobody else");
+    assert_eq!(waited(false, PIECE), Duration::ZERO, "nobody else came");
     assert_eq!(waited(true, Duration::from_micros(100)), Duration::ZERO);
+    // A process that was stopped for an hour worked for a moment.
+    assert!(waited(true, Duration::from_hours(1)) < Duration::from_secs(1));
+}
+
+#[test]
+fn pieces_of_others_do_not_prolong_a_wait() {
+    run_simulated(async {
+        let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
+        let since = clock.now();
+        bulk.give(0, PIECE, since);
+        let others = {
+            let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
+            spawn(async move {
+                loop {
+                    bulk.note_other();
+                    bulk.give(0, PIECE, clock.now());
+                    clock.sleep(Duration::from_micros(500)).await;
+                }
+            })
+        };
+        bulk.paced(&clock, ME, async {}).await;
+        others.abort();
+        assert!(clock.now() - since < PIECE * OTHERS * 2);
+    })
+    .unwrap();
 }
 
 #[test]

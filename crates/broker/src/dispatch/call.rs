@@ -24,7 +24,6 @@ use super::reply::{CloseReason, Reply};
 use super::row::{AccessCheck, Operation, Quota, ResourceType, Row, Runs, Size};
 use crate::Broker;
 use crate::broker::Groups;
-use crate::bulk::is_large;
 use crate::controller::{Caller, Controller};
 use crate::handler::Context;
 use crate::many::{LARGE_BYTES, RequestPlace};
@@ -82,11 +81,6 @@ impl<'a, P: Platform> Call<'a, P> {
     fn is_coded_beside(&self) -> bool {
         let is_of_many = self.row.runs == Runs::Controller || self.row.size == Size::Own;
         is_of_many && self.body_bytes > LARGE_BYTES
-    }
-
-    /// Returns true if the request takes turns with the other large ones of its shard.
-    fn is_large(&self) -> bool {
-        is_large(self.header.api, self.context.frame_bytes)
     }
 
     /// Returns the client's address.
@@ -218,17 +212,9 @@ where
     let broker = call.broker;
     let work = async |asked: T, _| {
         let home = homes::home_of(broker, asked.group());
-        // On this shard it has its turn already.
-        let is_paced = call.is_large() && home != broker.shards.me();
-        let answered = broker.shards.call(home, move |broker| async move {
+        let answered = broker.shards.call(home, |broker| async move {
             let groups = Rc::clone(&broker.groups);
-            let shard = Rc::clone(&broker);
-            let work = work(At { broker, groups }, asked);
-            if is_paced {
-                Box::pin(shard.paced(work)).await
-            } else {
-                work.await
-            }
+            work(At { broker, groups }, asked).await
         });
         Ok((answered.await.ok_or(CloseReason::Stopping)?, Duration::ZERO))
     };

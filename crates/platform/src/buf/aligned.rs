@@ -28,7 +28,7 @@ pub struct AlignedBuf {
     memory: Option<Source>,
     len: usize,
     home: Option<Arc<Shelves>>,
-    /// True when the memory was never used: its pages may still need allocation and clearing.
+    /// True when some of the memory was never used: its pages may still need allocation and clearing.
     is_new: bool,
 }
 
@@ -55,7 +55,7 @@ impl AlignedBuf {
         }
     }
 
-    /// Returns true when the memory was never used.
+    /// Returns true when some of the memory was never used.
     ///
     /// The first write to each page then waits for the kernel to allocate and clear it.
     pub fn is_new(&self) -> bool {
@@ -129,12 +129,12 @@ impl BufPool {
     /// Returns a buffer of `len` bytes with unspecified content.
     pub fn take(&self, len: usize) -> AlignedBuf {
         let capacity = len.max(BLOCK_BYTES).next_power_of_two();
-        let memory = self.shelves.get(capacity);
-        let is_new = memory.is_none();
+        let kept = self.shelves.get(capacity);
+        let mut memory = kept.unwrap_or_else(|| Memory::zeroed(capacity));
+        let is_new = memory.used < len;
+        memory.used = memory.used.max(len.next_multiple_of(BLOCK_BYTES));
         AlignedBuf {
-            memory: Some(Source::Own(
-                memory.unwrap_or_else(|| Memory::zeroed(capacity)),
-            )),
+            memory: Some(Source::Own(memory)),
             len,
             home: Some(Arc::clone(&self.shelves)),
             is_new,
@@ -208,6 +208,8 @@ const MAPPED_BYTES_MIN: usize = 256 << 10;
 struct Memory {
     start: NonNull<u8>,
     layout: Layout,
+    /// Bytes from the start that a user may have touched.
+    used: usize,
 }
 
 // SAFETY: plain memory with one owner.
@@ -222,14 +224,23 @@ impl Memory {
             let Ok(start) = sys::map(size) else {
                 alloc::handle_alloc_error(layout)
             };
-            return Self { start, layout };
+            return Self::new(start, layout);
         }
         // SAFETY: callers pass sizes of at least one block.
         let start = unsafe { alloc::alloc_zeroed(layout) };
         let Some(start) = NonNull::new(start) else {
             alloc::handle_alloc_error(layout)
         };
-        Self { start, layout }
+        Self::new(start, layout)
+    }
+
+    fn new(start: NonNull<u8>, layout: Layout) -> Self {
+        let used = 0;
+        Self {
+            start,
+            layout,
+            used,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ const SLICES_MAX: usize = 64;
 
 /// Bytes that are written before other tasks get a turn. The system takes megabytes at a time from
 /// a connection whose client does not read.
-const TURN_BYTES: usize = 128 << 10;
+const TURN_BYTES: usize = 256 << 10;
 
 /// The writing half of a connection.
 pub(super) struct ReplyWriter {

@@ -7,11 +7,12 @@
 //! if there are other requests.
 //!
 //! Invariants: one large request of a shard works at a time; it holds the turn for one poll and the
-//! wait before it, which is bounded, so none waits for another that waits for a disk or a client. In
-//! a simulation, where work takes no time, only the turns remain. Requests of the controller take
-//! none: they have the controller's turn, which others must not wait for. A Produce costs little for each byte and must begin in the order of its
-//! connection, so it takes no turns; one of very many batches leaves the others their share between
-//! its pieces. Not here: loops over many items (`rests.rs`); memory (`many.rs`).
+//! wait before it, which is bounded, so none waits for another that waits for a disk or a client.
+//! In a simulation, where work takes no time, only the turns remain. Requests of the controller
+//! take none: they have the controller's turn, which others must not wait for. A Produce costs
+//! little for each byte and must begin in the order of its connection, so it takes no turns; one of
+//! very many batches leaves the others their share between its pieces. Not here: loops over many
+//! items (`rests.rs`); memory (`many.rs`).
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

@@ -28,7 +28,8 @@ pub struct AlignedBuf {
     memory: Option<Source>,
     len: usize,
     home: Option<Arc<Shelves>>,
-    /// True when some of the memory was never used: its pages may still need allocation and clearing.
+    /// True when some of the memory was never used: its pages may still need allocation and
+    /// clearing.
     is_new: bool,
 }
 

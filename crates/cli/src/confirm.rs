@@ -50,7 +50,7 @@ mod tests {
     #[test]
     fn names_are_confirmed_and_patterns_need_execute() {
         assert!(confirmed(&["cars", "trucks"]));
-        assert!(!confirmed(&["cars", "tr*"]));
+        assert!(!confirmed(&["trucks", "c*"]));
         assert!(confirmed(&["c*", "--execute"]));
         for wrong in [
             &["command"][..],

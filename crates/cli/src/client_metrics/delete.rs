@@ -34,7 +34,9 @@ impl Delete {
             return outcome::show_planned(target.format, "SUBSCRIPTION", names, "deleted");
         }
         let outcomes = selected.names.iter().map(|name| {
-            let result = delete(controller, name);
+            // A lost connection is the error of one subscription: the next has a new one.
+            let controller = cluster.controller().map_err(Failure::from);
+            let result = controller.and_then(|controller| delete(controller, name));
             Outcome::of(name, result, "deleted")
         });
         let outcomes: Vec<_> = outcomes.collect();

@@ -95,7 +95,7 @@ fn look(cluster: &mut Cluster) -> anyhow::Result<Found> {
 
 /// Returns the brokers that are registered and not in service; old brokers do not tell.
 fn fenced(cluster: &mut Cluster) -> anyhow::Result<Vec<Problem>> {
-    let broker = cluster.entrance();
+    let broker = cluster.entrance()?;
     let version = broker.version::<DescribeClusterRequest>().unwrap_or(0);
     if version < 2 {
         return Ok(Vec::new());

@@ -85,7 +85,7 @@ impl Describe {
         ends: &Offsets,
     ) -> anyhow::Result<Described> {
         let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
-        let mut settings = settings(cluster.entrance(), Resource::Topic, name, None)?;
+        let mut settings = settings(cluster.entrance()?, Resource::Topic, name, None)?;
         settings.retain(|setting| self.all_settings || setting.is_set());
         let mut partitions: Vec<_> = topic
             .partitions

@@ -182,25 +182,20 @@ fn answered(
     request: &DeleteRecordsRequest,
     answer: anyhow::Result<DeleteRecordsResponse>,
 ) -> Started {
-    let silence = match &answer {
-        Ok(_) => Failure::LeftOut,
-        Err(error) => Failure::NotAsked(format!("{error:#}")),
-    };
-    let mut started = Started::new();
-    for topic in &request.topics {
-        for one in &topic.partitions {
-            let place = (topic.name.0.to_string(), one.partition_index);
-            started.insert(place, Err(silence.clone()));
-        }
-    }
-    for topic in answer.into_iter().flat_map(|answer| answer.topics) {
-        for one in topic.partitions {
-            let place = (topic.name.0.to_string(), one.partition_index);
-            let start = check(one.error_code, None).map(|()| one.low_watermark);
-            started.insert(place, start.map_err(Failure::from));
-        }
-    }
-    started
+    let places = request.topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter();
+        partitions.map(|one| (topic.name.0.to_string(), one.partition_index))
+    });
+    let told = answer.map(|answer| {
+        answer.topics.into_iter().flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |one| {
+                let start = check(one.error_code, None).map(|()| one.low_watermark);
+                ((name.0.to_string(), one.partition_index), start)
+            })
+        })
+    });
+    crate::ask::each_answer(places, told)
 }
 
 fn table(trimmed: &[Trimmed]) -> String {
@@ -242,8 +237,8 @@ impl Trimmed {
         match started {
             Ok(start) => (self.to, self.executed) = (Some(*start), true),
             Err(failure) => {
-                // A leader that is silent may have deleted the records nevertheless.
-                self.to = self.from.filter(|_| !failure.is_silence());
+                // The leader may have deleted the records nevertheless.
+                self.to = None;
                 self.error = Some(failure.to_string());
             }
         }

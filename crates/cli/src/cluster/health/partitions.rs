@@ -25,7 +25,9 @@ pub(super) fn problems(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) 
     let mut needed = Needed::default();
     for names in lacks.chunks(TOPICS_MAX) {
         let keys = [MIN_ISR.to_owned()];
-        let answers = configs::of_each(cluster.entrance(), Resource::Topic, names, Some(&keys));
+        let broker = cluster.entrance();
+        let answers =
+            broker.and_then(|broker| configs::of_each(broker, Resource::Topic, names, Some(&keys)));
         needed.take(names, answers);
     }
     let mut problems = found(topics, &needed.replicas);

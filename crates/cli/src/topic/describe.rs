@@ -67,10 +67,11 @@ impl Describe {
             let texts: Vec<_> = described.iter().map(Described::text).collect();
             texts.join("\n")
         })?;
-        // A partition without a leader is described; a broker that is silent leaves offsets out.
+        // A partition without a leader is described; offsets that others do not tell are a failure.
         let mut offsets = starts.values().chain(ends.values());
-        let is_silent = |one: &Result<i64, Failure>| one.as_ref().is_err_and(Failure::is_silence);
-        Ok(if offsets.any(is_silent) {
+        let is_failed =
+            |one: &Result<i64, Failure>| one.as_ref().is_err_and(|one| !one.is_excused());
+        Ok(if offsets.any(is_failed) {
             ExitCode::FAILURE
         } else {
             ExitCode::SUCCESS

@@ -39,6 +39,7 @@ impl AddPartitions {
         let outcomes = counted("topics", &topics).map(|topic| {
             let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
             match self.add(&mut cluster, name, topic) {
+                Ok(done) if self.dry_run => Outcome::would(name, &done),
                 Ok(done) => Outcome::of(name, Ok::<(), Failure>(()), &done),
                 Err(failure) => Outcome::of(name, Err(failure), ""),
             }

@@ -52,5 +52,5 @@ fn delete(controller: &mut Connection, name: &str) -> Result<(), Failure> {
     }
     let keys = there.into_iter().map(|setting| setting.name).collect();
     let changes = Changes::removing(keys);
-    Ok(changes.make(controller, Resource::ClientMetrics, name, false)??)
+    changes.make(controller, Resource::ClientMetrics, name, false)
 }

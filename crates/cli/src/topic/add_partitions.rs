@@ -44,6 +44,7 @@ impl AddPartitions {
         let outcomes = counted("topics", names).map(|name| {
             let topic = topics.remove(name).unwrap_or(Err(Failure::LeftOut));
             match topic.and_then(|topic| self.add(cluster, name, &topic)) {
+                Ok(done) if self.dry_run => Outcome::would(name, &done),
                 Ok(done) => Outcome::of(name, Ok::<(), Failure>(()), &done),
                 Err(failure) => Outcome::of(name, Err(failure), ""),
             }

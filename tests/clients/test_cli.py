@@ -218,7 +218,7 @@ def test_groups(cli, own_topic, name):
     dry = cli.run("group", "reset", group, "--to", "start")
     assert dry.returncode == 0 and "--execute" in dry.stderr
     zero = [row for row in rows(dry.stdout) if row["PARTITION"] == "0"]
-    assert zero == [{"TOPIC": own_topic, "PARTITION": "0", "PRIOR-OFFSET": "6", "NEW-OFFSET": "0"}]
+    assert zero == [{"TOPIC": own_topic, "PARTITION": "0", "PRIOR-OFFSET": "6", "NEW-OFFSET": "0", "STATUS": "would"}]
     assert group_of(cli, group)["lag"] == 4
 
     for where, position in [(["--to", "start"], 0), (["--shift-by", "7"], 7), (["--shift-by", "-2"], 5), (["--to", "-1"], 9),

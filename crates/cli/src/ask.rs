@@ -2,15 +2,21 @@
 //!
 //! Everything blocks: a command takes one step after the other.
 
+mod answers;
 mod connection;
 mod failure;
 mod offsets;
+#[cfg(test)]
+mod peer;
 mod refusal;
 mod route;
 
+pub(crate) use answers::each_answer;
 pub(crate) use connection::{CLIENT_ID, Connection};
 pub(crate) use failure::Failure;
 pub(crate) use offsets::{EARLIEST, LATEST, Offsets, Place, read_committed};
+#[cfg(test)]
+pub(crate) use peer::{Asked, Peer};
 pub(crate) use refusal::{Refusal, check, patiently, while_it_passes};
 pub(crate) use route::{Cluster, Coordinates};
 use wire::StrBytes;

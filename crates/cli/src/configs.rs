@@ -9,9 +9,10 @@ use serde::Serialize;
 use wire::messages::describe_configs_request::DescribeConfigsResource;
 use wire::messages::describe_configs_response::DescribeConfigsResourceResult;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
+use wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
 
-use crate::ask::{Connection, Refusal, check, text};
+use crate::ask::{Connection, Failure, Refusal, check, text};
 use crate::property::Property;
 use crate::show::Table;
 
@@ -48,7 +49,9 @@ pub(crate) fn settings(
     keys: Option<&[String]>,
 ) -> anyhow::Result<Vec<Setting>> {
     let mut answers = of_each(broker, resource, &[name], keys)?;
-    let answer = answers.remove(name).context("an empty answer")?;
+    let answer = answers.remove(name).ok_or(Failure::LeftOut);
+    let answer = answer.and_then(|answer| answer.map_err(Failure::from));
+    let answer = answer.map_err(anyhow::Error::from);
     answer.with_context(|| format!("settings of {name:?}"))
 }
 
@@ -160,7 +163,7 @@ impl Changes {
         resource: Resource,
         name: &str,
         dry_run: bool,
-    ) -> anyhow::Result<Result<(), Refusal>> {
+    ) -> Result<(), Failure> {
         let change = |operation: i8, key: &str, value: Option<&str>| {
             AlterableConfig::default()
                 .with_name(text(key))
@@ -185,7 +188,49 @@ impl Changes {
             .with_resources(vec![wanted])
             .with_validate_only(dry_run);
         let responses = broker.ask_newest(&request)?.responses;
-        let response = responses.first().context("an empty answer")?;
-        Ok(check(response.error_code, response.error_message.as_ref()))
+        made(&responses, resource, name)
+    }
+}
+
+/// Returns what the broker answered for the resource.
+fn made(
+    responses: &[AlterConfigsResourceResponse],
+    resource: Resource,
+    name: &str,
+) -> Result<(), Failure> {
+    let is_it = |one: &&AlterConfigsResourceResponse| {
+        one.resource_type == resource as i8 && one.resource_name.as_str() == name
+    };
+    let response = responses.iter().find(is_it).ok_or(Failure::LeftOut)?;
+    Ok(check(response.error_code, response.error_message.as_ref())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::types::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn what_became_of_another_resource_is_no_answer() {
+        let response = |resource: Resource, name: &str, error: i16| {
+            AlterConfigsResourceResponse::default()
+                .with_resource_type(resource as i8)
+                .with_resource_name(text(name))
+                .with_error_code(error)
+                .with_error_message(None)
+        };
+        let responses = [
+            response(Resource::Topic, "1", 0),
+            response(Resource::Broker, "1", 40),
+            // The broker settings of all.
+            response(Resource::Broker, "", 0),
+        ];
+        let of = |resource: Resource, name: &str| made(&responses, resource, name);
+        assert_eq!(of(Resource::Topic, "1"), Ok(()));
+        let refused = Err(ErrorCode::InvalidConfig.into());
+        assert_eq!(of(Resource::Broker, "1"), refused);
+        assert_eq!(of(Resource::Broker, ""), Ok(()));
+        assert_eq!(of(Resource::Broker, "2"), Err(Failure::LeftOut));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Positions are moved only in groups without members.
 
+mod assignment;
 mod behind;
 mod delete;
 mod describe;

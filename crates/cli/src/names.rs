@@ -98,7 +98,7 @@ impl Selection {
                     if found.is_empty() {
                         selection.unmatched.push(argument.text.clone());
                     }
-                    selection.by_pattern = true;
+                    selection.by_pattern |= !found.is_empty();
                     found
                 }
                 None => vec![&argument.text],
@@ -116,6 +116,11 @@ impl Selection {
         }
         Ok(self)
     }
+}
+
+/// Returns true for a name that one of the arguments selects; without any, all are selected.
+pub(crate) fn wanted(arguments: &[Name], name: &str) -> bool {
+    arguments.is_empty() || arguments.iter().any(|argument| argument.matches(name))
 }
 
 #[cfg(test)]
@@ -144,7 +149,7 @@ mod tests {
         ] {
             let selection = select(&[pattern]);
             assert_eq!(selection.names, names, "{pattern}");
-            assert!(selection.by_pattern);
+            assert_eq!(selection.by_pattern, !names.is_empty());
             assert_eq!(selection.complete("topic").is_err(), names.is_empty());
         }
     }
@@ -166,6 +171,20 @@ mod tests {
         let selection = Selection::of(&names, || bail!("asked")).unwrap();
         assert_eq!(selection.names, ["cars", "/", "//", "/cars", "cars?"]);
         assert!(!selection.by_pattern);
+    }
+
+    #[test]
+    fn a_pattern_that_matches_nothing_leaves_names_as_they_are() {
+        let selection = select(&["cars", "bikes*"]);
+        assert_eq!(selection.names, ["cars"]);
+        assert!(!selection.by_pattern, "a name is confirmed by itself");
+    }
+
+    #[test]
+    fn without_arguments_every_name_is_wanted() {
+        let arguments = ["cars", "tr*"].map(|one| one.parse::<Name>().unwrap());
+        assert!(wanted(&arguments, "cars") && wanted(&arguments, "trucks"));
+        assert!(!wanted(&arguments, "bikes") && wanted(&[], "bikes"));
     }
 
     #[test]

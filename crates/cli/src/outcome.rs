@@ -1,12 +1,14 @@
 //! The outcome of a command for each of the things that it names.
 //!
-//! Invariant: the exit code is a failure if one of them failed.
+//! Invariants: the exit code is a failure if one of them failed. What a command only would do is
+//! not `done`.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
 use serde::Serialize;
 
+use crate::ask::Failure;
 use crate::show::{self, Format, Table};
 
 /// The outcome for one thing.
@@ -31,6 +33,28 @@ impl Outcome {
             error,
         }
     }
+
+    /// Makes the outcome of something that can be done and was not; `would` is the text for it.
+    pub(crate) fn would(name: &str, would: &str) -> Self {
+        let possible = Self::of(name, Ok::<(), Failure>(()), would);
+        Self {
+            done: false,
+            ..possible
+        }
+    }
+
+    /// Makes the outcome of a change, or with `dry_run` of the question whether it can be made.
+    pub(crate) fn tried(
+        name: &str,
+        result: Result<(), impl Display>,
+        done: &str,
+        dry_run: bool,
+    ) -> Self {
+        if dry_run && result.is_ok() {
+            return Self::would(name, &format!("would be {done}"));
+        }
+        Self::of(name, result, done)
+    }
 }
 
 /// Tells on standard error how a command is carried out that only showed what it would do.
@@ -45,12 +69,8 @@ pub(crate) fn show_planned(
     names: &[String],
     done: &str,
 ) -> anyhow::Result<ExitCode> {
-    let planned = names.iter().map(|name| Outcome {
-        name: name.clone(),
-        done: false,
-        error: None,
-        words: format!("would be {done}"),
-    });
+    let would = format!("would be {done}");
+    let planned = names.iter().map(|name| Outcome::would(name, &would));
     let shown = show(format, head, &planned.collect::<Vec<_>>())?;
     say_planned();
     Ok(shown)
@@ -65,10 +85,76 @@ pub(crate) fn show(format: Format, head: &str, outcomes: &[Outcome]) -> anyhow::
         }
         table.render()
     })?;
-    let failed = outcomes.iter().any(|outcome| outcome.error.is_some());
-    Ok(if failed {
+    Ok(exit_code(
+        outcomes.iter().any(|outcome| outcome.error.is_some()),
+    ))
+}
+
+/// Returns what could be found out; tells the errors of the rest on standard error.
+///
+/// Also returns whether there are any.
+pub(crate) fn found<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> (Vec<T>, bool) {
+    let mut errors = Vec::new();
+    let found = results.filter_map(|result| result.map_err(|error| errors.push(error)).ok());
+    let found = found.collect();
+    // Not earlier: the iterator may have a line of progress on the terminal.
+    for error in &errors {
+        show::say(&format!("{error:#}"));
+    }
+    (found, !errors.is_empty())
+}
+
+/// Returns the exit code of a command of which something failed, or nothing.
+pub(crate) fn exit_code(failed: bool) -> ExitCode {
+    if failed {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_was_done_is_done() {
+        let refused = || Err(Failure::LeftOut);
+        let left_out = "the broker did not answer for it";
+        for (outcome, json, words) in [
+            (
+                Outcome::tried("cars", Ok::<(), Failure>(()), "changed", false),
+                json!({"name": "cars", "done": true}),
+                "changed",
+            ),
+            (
+                Outcome::tried("cars", Ok::<(), Failure>(()), "changed", true),
+                json!({"name": "cars", "done": false}),
+                "would be changed",
+            ),
+            (
+                Outcome::tried("cars", refused(), "changed", true),
+                json!({"name": "cars", "done": false, "error": left_out}),
+                left_out,
+            ),
+            (
+                Outcome::tried("cars", refused(), "changed", false),
+                json!({"name": "cars", "done": false, "error": left_out}),
+                left_out,
+            ),
+        ] {
+            assert_eq!(serde_json::to_value(&outcome).unwrap(), json);
+            assert_eq!(outcome.words, words);
+        }
+    }
+
+    #[test]
+    fn what_fails_hides_nothing_else() {
+        let results = [Ok(1), Err(anyhow::anyhow!("topic cars")), Ok(3)];
+        assert_eq!(found(results.into_iter()), (vec![1, 3], true));
+        let all = [Ok(1), Ok(2)];
+        assert_eq!(found(all.into_iter()), (vec![1, 2], false));
+    }
 }

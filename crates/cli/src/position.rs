@@ -35,7 +35,7 @@ impl std::str::FromStr for Position {
             "end" | "newest" | "latest" => Ok(Self::End),
             _ => {
                 if let Some(time) = text.strip_prefix('@') {
-                    return moment::parse(time).map(Self::At);
+                    return since_1970(time).map(Self::At);
                 }
                 let number: i64 = text.parse().map_err(|_| wrong())?;
                 match number.checked_neg() {
@@ -46,6 +46,16 @@ impl std::str::FromStr for Position {
             }
         }
     }
+}
+
+/// Reads a time, which is not negative: brokers take negative numbers for other questions than the
+/// offset at a time, such as -1 for the end.
+fn since_1970(text: &str) -> Result<i64, String> {
+    let time = moment::parse(text)?;
+    if time < 0 {
+        return Err(format!("{text:?} is before 1970"));
+    }
+    Ok(time)
 }
 
 /// The bounds of a partition.
@@ -133,11 +143,20 @@ mod tests {
             ("-0", Position::Last(0)),
             ("@1700000000000", Position::At(1_700_000_000_000)),
             ("@2000-02-29", Position::At(951_782_400_000)),
+            ("@0", Position::At(0)),
         ] {
             assert_eq!(text.parse(), Ok(position), "{text}");
         }
         for text in ["", "middle", "1.5", "@", "@noon", "-9223372036854775808"] {
             assert!(text.parse::<Position>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_is_never_one_of_the_numbers_that_mean_another_question() {
+        for text in ["@-1", "@-2", "@-3", "@-9223372036854775808", "@1969-12-31"] {
+            let refused = text.parse::<Position>().unwrap_err();
+            assert!(refused.ends_with("is before 1970"), "{refused}");
         }
     }
 

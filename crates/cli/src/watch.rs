@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::ask::Cluster;
 use crate::moment;
+use crate::outcome::exit_code;
 use crate::show::{self, Format, say};
 use crate::stop::Stop;
 use crate::target::Chosen;
@@ -53,7 +54,7 @@ impl Watch {
         let mut good = is_good(&first);
         if !self.watch {
             target.format.show(&first, || text(&first))?;
-            return Ok(code(good));
+            return Ok(exit_code(!good));
         }
         let stop = Stop::on_signal()?;
         let mut connected = Some(cluster);
@@ -76,15 +77,7 @@ impl Watch {
                 }
             }
         }
-        Ok(code(good))
-    }
-}
-
-fn code(good: bool) -> ExitCode {
-    if good {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+        Ok(exit_code(!good))
     }
 }
 

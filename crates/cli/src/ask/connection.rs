@@ -73,7 +73,10 @@ impl Connection {
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str(CLIENT_ID))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        self.ask(version, &request)
+        let answer = self.ask(version, &request)?;
+        check(answer.error_code, None)
+            .with_context(|| format!("features of broker {}", self.address))?;
+        Ok(answer)
     }
 
     /// Returns true if the broker serves this request in a version that this client knows.
@@ -163,4 +166,20 @@ fn reach(address: &str, within: Duration) -> anyhow::Result<TcpStream> {
         }
     }
     Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ask::Peer;
+
+    #[test]
+    fn features_that_come_with_an_error_are_none() {
+        let refused = ApiVersionsResponse::default().with_error_code(35);
+        let peer = Peer::start(move |asked| asked.to(|_: ApiVersionsRequest| refused.clone()));
+        let mut cluster = peer.cluster();
+        let broker = cluster.entrance().unwrap();
+        let reason = format!("{:#}", broker.features().unwrap_err());
+        assert!(reason.ends_with("UNSUPPORTED_VERSION"), "{reason}");
+    }
 }

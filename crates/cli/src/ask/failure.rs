@@ -22,9 +22,16 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// Returns true if it says nothing about the thing: the broker did not answer for it.
-    pub(crate) fn is_silence(&self) -> bool {
-        matches!(self, Self::NotAsked(_) | Self::LeftOut)
+    /// Returns true if the offsets of a partition are not known for a reason that is no failure of
+    /// the command: the partition has no leader, or its topic was deleted.
+    pub(crate) fn is_excused(&self) -> bool {
+        let Self::Refused(refusal) = self else {
+            return false;
+        };
+        matches!(
+            refusal.error,
+            ErrorCode::LeaderNotAvailable | ErrorCode::UnknownTopicOrPartition
+        )
     }
 }
 
@@ -81,13 +88,30 @@ mod tests {
         let wrapped = Err::<(), _>(refusal.clone()).context("group g");
         let failure = Failure::from(wrapped.unwrap_err());
         assert_eq!(failure, Failure::Refused(refusal.clone()));
-        assert!(!failure.is_silence());
         let back = anyhow::Error::from(failure);
         assert_eq!(back.downcast_ref::<Refusal>(), Some(&refusal));
 
         let lost = anyhow::anyhow!("reset").context("broker a:1");
         let failure = Failure::from(lost);
         assert_eq!(failure.to_string(), "broker a:1: reset");
-        assert!(failure.is_silence() && Failure::LeftOut.is_silence());
+    }
+
+    #[test]
+    fn only_a_missing_leader_or_topic_excuses_that_offsets_are_not_known() {
+        for error in [
+            ErrorCode::LeaderNotAvailable,
+            ErrorCode::UnknownTopicOrPartition,
+        ] {
+            assert!(Failure::from(error).is_excused(), "{error:?}");
+        }
+        for error in [
+            ErrorCode::TopicAuthorizationFailed,
+            ErrorCode::KafkaStorageError,
+            ErrorCode::NotLeaderOrFollower,
+        ] {
+            assert!(!Failure::from(error).is_excused(), "{error:?}");
+        }
+        let silent = Failure::NotAsked("no answer".into());
+        assert!(!silent.is_excused() && !Failure::LeftOut.is_excused());
     }
 }

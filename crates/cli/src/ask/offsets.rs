@@ -10,6 +10,7 @@ use wire::messages::metadata_response::MetadataResponseTopic;
 use wire::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 use wire::types::ErrorCode;
 
+use super::answers::each_answer;
 use super::refusal::check;
 use super::{Cluster, Failure, text};
 
@@ -86,24 +87,20 @@ fn answered(
     asked: &BTreeMap<String, Vec<i32>>,
     answer: anyhow::Result<ListOffsetsResponse>,
 ) -> Offsets {
-    let silence = match &answer {
-        Ok(_) => Failure::LeftOut,
-        Err(error) => Failure::NotAsked(format!("{error:#}")),
-    };
-    let mut found = Offsets::new();
-    for (name, partitions) in asked {
-        for &index in partitions {
-            found.insert((name.clone(), index), Err(silence.clone()));
-        }
-    }
-    for topic in answer.into_iter().flat_map(|answer| answer.topics) {
-        for partition in topic.partitions {
-            let place = (topic.name.0.to_string(), partition.partition_index);
-            let offset = check(partition.error_code, None).map(|()| partition.offset);
-            found.insert(place, offset.map_err(Failure::from));
-        }
-    }
-    found
+    let places = asked.iter().flat_map(|(name, partitions)| {
+        let partitions = partitions.iter();
+        partitions.map(move |&index| (name.clone(), index))
+    });
+    let told = answer.map(|answer| {
+        answer.topics.into_iter().flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |one| {
+                let offset = check(one.error_code, None).map(|()| one.offset);
+                ((name.0.to_string(), one.partition_index), offset)
+            })
+        })
+    });
+    each_answer(places, told)
 }
 
 fn question(topics: &BTreeMap<String, Vec<i32>>, time: i64, isolation: i8) -> ListOffsetsRequest {
@@ -143,8 +140,9 @@ mod tests {
         };
         let cars = ListOffsetsTopicResponse::default()
             .with_name(TopicName(text("cars")))
-            .with_partitions(vec![offset(0, 0), offset(1, 6)]);
+            .with_partitions(vec![offset(0, 0), offset(1, 6), offset(7, 0)]);
         let answer = ListOffsetsResponse::default().with_topics(vec![cars]);
+        // Nobody asked for partition 7: it is not made up.
         let found: Vec<_> = answered(&asked, Ok(answer)).into_values().collect();
         let moved = Err(ErrorCode::NotLeaderOrFollower.into());
         assert_eq!(found, [Ok(7), moved, Err(Failure::LeftOut)]);

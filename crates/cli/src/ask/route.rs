@@ -1,18 +1,26 @@
 //! The cluster behind a connection, and the broker for each request.
 //!
-//! Connections are opened when first needed and kept until the command ends or an exchange fails.
+//! Connections are opened when first needed and kept until the command ends or an exchange fails:
+//! the next question then has a new one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use wire::messages::metadata_request::MetadataRequestTopic;
 use wire::messages::metadata_response::MetadataResponseTopic;
-use wire::messages::{FindCoordinatorRequest, MetadataRequest, MetadataResponse, TopicName};
+use wire::messages::{
+    FindCoordinatorRequest, FindCoordinatorResponse, MetadataRequest, MetadataResponse, TopicName,
+};
 
+use super::answers::each_answer;
 use super::connection::Connection;
+use super::failure::Failure;
 use super::refusal::{check, patiently};
 use super::text;
+
+/// First version of `FindCoordinator` that asks for several keys, and names them in the answer.
+const KEYS_SINCE: i16 = 4;
 
 /// What a coordinator is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +33,10 @@ pub(crate) enum Coordinates {
 #[derive(Debug)]
 pub(crate) struct Cluster {
     entrance: Connection,
+    /// Of every broker that was ever named.
     addresses: BTreeMap<i32, String>,
+    /// The brokers that the last metadata named, sorted.
+    members: Vec<i32>,
     open: HashMap<i32, Connection>,
     within: Duration,
 }
@@ -45,6 +56,7 @@ impl Cluster {
                     return Ok(Self {
                         entrance,
                         addresses: BTreeMap::new(),
+                        members: Vec::new(),
                         open: HashMap::new(),
                         within,
                     });
@@ -65,9 +77,12 @@ impl Cluster {
         i32::try_from(self.within.as_millis()).unwrap_or(i32::MAX)
     }
 
-    /// Returns the connection to the broker that was reached first.
-    pub(crate) fn entrance(&mut self) -> &mut Connection {
-        &mut self.entrance
+    /// Returns a connection to the broker that was reached first.
+    pub(crate) fn entrance(&mut self) -> anyhow::Result<&mut Connection> {
+        if self.entrance.is_lost() {
+            self.entrance = Connection::open(self.entrance.address(), self.within)?;
+        }
+        Ok(&mut self.entrance)
     }
 
     /// Returns a connection to this broker.
@@ -84,19 +99,20 @@ impl Cluster {
         self.open.get_mut(&id).context("a connection just opened")
     }
 
-    /// Returns the ids of all brokers.
+    /// Returns the ids of all brokers; there is at least one.
     pub(crate) fn brokers(&mut self) -> anyhow::Result<Vec<i32>> {
         self.look(Some(&[]), false)?;
-        Ok(self.addresses.keys().copied().collect())
+        ensure!(!self.members.is_empty(), "the cluster has no brokers");
+        Ok(self.members.clone())
     }
 
     /// Returns a connection to the controller, or to a broker that forwards requests to it.
     pub(crate) fn controller(&mut self) -> anyhow::Result<&mut Connection> {
         let controller = self.look(Some(&[]), false)?.controller_id.0;
-        if self.addresses.contains_key(&controller) {
+        if self.members.contains(&controller) {
             self.broker(controller)
         } else {
-            Ok(&mut self.entrance)
+            self.entrance()
         }
     }
 
@@ -115,28 +131,44 @@ impl Cluster {
         let request = MetadataRequest::default()
             .with_topics(topics.map(named))
             .with_allow_auto_topic_creation(create);
-        if self.entrance.is_lost() {
-            self.entrance = Connection::open(self.entrance.address(), self.within)?;
-        }
-        let answer = self.entrance.ask_newest(&request)?;
+        let answer = self.entrance()?.ask_newest(&request)?;
+        check(answer.error_code, None)
+            .with_context(|| format!("metadata of broker {}", self.entrance.address()))?;
         for broker in &answer.brokers {
             let address = format!("{}:{}", broker.host, broker.port);
             self.addresses.insert(broker.node_id.0, address);
         }
+        let members = answer.brokers.iter().map(|broker| broker.node_id.0);
+        let members: BTreeSet<_> = members.collect();
+        self.members = members.into_iter().collect();
         Ok(answer)
     }
 
-    /// Returns the metadata of these topics; a missing one is an error.
+    /// Returns the metadata of each of these topics, or why there is none.
+    pub(crate) fn each_topic(
+        &mut self,
+        names: &[String],
+    ) -> anyhow::Result<BTreeMap<String, Result<MetadataResponseTopic, Failure>>> {
+        let topics = self.look(Some(names), false)?.topics;
+        let told = topics.into_iter().filter_map(|topic| {
+            let name = topic.name.as_ref()?.0.to_string();
+            Some((name, check(topic.error_code, None).map(|()| topic)))
+        });
+        Ok(each_answer(names.iter().cloned(), Ok(told)))
+    }
+
+    /// Returns the metadata of these topics, in their order; a missing one is an error.
     pub(crate) fn topics(
         &mut self,
         names: &[String],
     ) -> anyhow::Result<Vec<MetadataResponseTopic>> {
-        let topics = self.look(Some(names), false)?.topics;
-        for topic in &topics {
-            let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
-            check(topic.error_code, None).with_context(|| format!("topic {name}"))?;
-        }
-        Ok(topics)
+        let mut told = self.each_topic(names)?;
+        let topics = names.iter().map(|name| {
+            let topic = told.remove(name).unwrap_or(Err(Failure::LeftOut));
+            let topic = topic.map_err(anyhow::Error::from);
+            topic.with_context(|| format!("topic {name}"))
+        });
+        topics.collect()
     }
 
     /// Returns the broker that coordinates a group or a transactional id, and waits until there is
@@ -152,25 +184,20 @@ impl Cluster {
     }
 
     fn find(&mut self, of: Coordinates, key: &str) -> anyhow::Result<i32> {
-        let version = self.entrance.version::<FindCoordinatorRequest>()?;
+        let entrance = self.entrance()?;
+        let version = entrance.version::<FindCoordinatorRequest>()?;
         let request = FindCoordinatorRequest::default().with_key_type(match of {
             Coordinates::Group => 0,
             Coordinates::Transaction => 1,
         });
-        let request = if version >= 4 {
+        let request = if version >= KEYS_SINCE {
             request.with_coordinator_keys(vec![text(key)])
         } else {
             request.with_key(text(key))
         };
-        let answer = self.entrance.ask(version, &request)?;
-        check(answer.error_code, answer.error_message.as_ref())?;
-        let (id, host, port) = if let Some(found) = answer.coordinators.into_iter().next() {
-            check(found.error_code, found.error_message.as_ref())?;
-            (found.node_id.0, found.host, found.port)
-        } else {
-            (answer.node_id.0, answer.host, answer.port)
-        };
-        self.addresses.insert(id, format!("{host}:{port}"));
+        let answer = entrance.ask(version, &request)?;
+        let (id, address) = coordinator_of(key, version, answer)?;
+        self.addresses.insert(id, address);
         Ok(id)
     }
 
@@ -179,3 +206,24 @@ impl Cluster {
         self.addresses.get(&id).map_or("?", String::as_str)
     }
 }
+
+/// Returns the broker that coordinates the key, and its address.
+fn coordinator_of(
+    key: &str,
+    version: i16,
+    answer: FindCoordinatorResponse,
+) -> anyhow::Result<(i32, String)> {
+    if version < KEYS_SINCE {
+        check(answer.error_code, answer.error_message.as_ref())?;
+        let address = format!("{}:{}", answer.host, answer.port);
+        return Ok((answer.node_id.0, address));
+    }
+    let mut coordinators = answer.coordinators.into_iter();
+    let found = coordinators.find(|one| one.key.as_str() == key);
+    let found = found.ok_or(Failure::LeftOut)?;
+    check(found.error_code, found.error_message.as_ref())?;
+    Ok((found.node_id.0, format!("{}:{}", found.host, found.port)))
+}
+
+#[cfg(test)]
+mod tests;

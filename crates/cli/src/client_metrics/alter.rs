@@ -32,13 +32,8 @@ impl Alter {
         let controller = cluster.controller()?;
         let changed = self
             .changes
-            .make(controller, Resource::ClientMetrics, name, dry_run)?;
-        let done = if dry_run {
-            "would be changed"
-        } else {
-            "changed"
-        };
-        let outcomes = [Outcome::of(name, changed, done)];
+            .make(controller, Resource::ClientMetrics, name, dry_run);
+        let outcomes = [Outcome::tried(name, changed, "changed", dry_run)];
         outcome::show(target.format, "SUBSCRIPTION", &outcomes)
     }
 }

@@ -34,7 +34,9 @@ impl Delete {
             return outcome::show_planned(target.format, "SUBSCRIPTION", names, "deleted");
         }
         let outcomes = selected.names.iter().map(|name| {
-            let result = delete(controller, name);
+            // A lost connection is the error of one subscription: the next has a new one.
+            let controller = cluster.controller().map_err(Failure::from);
+            let result = controller.and_then(|controller| delete(controller, name));
             Outcome::of(name, result, "deleted")
         });
         let outcomes: Vec<_> = outcomes.collect();
@@ -50,5 +52,5 @@ fn delete(controller: &mut Connection, name: &str) -> Result<(), Failure> {
     }
     let keys = there.into_iter().map(|setting| setting.name).collect();
     let changes = Changes::removing(keys);
-    Ok(changes.make(controller, Resource::ClientMetrics, name, false)??)
+    changes.make(controller, Resource::ClientMetrics, name, false)
 }

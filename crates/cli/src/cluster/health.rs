@@ -95,7 +95,7 @@ fn look(cluster: &mut Cluster) -> anyhow::Result<Found> {
 
 /// Returns the brokers that are registered and not in service; old brokers do not tell.
 fn fenced(cluster: &mut Cluster) -> anyhow::Result<Vec<Problem>> {
-    let broker = cluster.entrance();
+    let broker = cluster.entrance()?;
     let version = broker.version::<DescribeClusterRequest>().unwrap_or(0);
     if version < 2 {
         return Ok(Vec::new());
@@ -121,7 +121,8 @@ fn of_broker(cluster: &mut Cluster, id: i32) -> Vec<Problem> {
     match dirs {
         Ok(dirs) => {
             let failed = dirs.into_iter().filter_map(|dir| {
-                let place = format!("broker {id}, {} ({})", dir.dir, dir.error?);
+                let name = or_dash(dir.dir);
+                let place = format!("broker {id}, {name} ({})", dir.error?);
                 Some(Problem::at("log directory failed", place))
             });
             failed.collect()

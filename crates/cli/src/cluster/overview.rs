@@ -33,7 +33,7 @@ struct Broker {
 pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
     let mut cluster = target.cluster()?;
     let answer = cluster.look(None, false)?;
-    let features = cluster.entrance().features()?.finalized_features;
+    let features = cluster.entrance()?.features()?.finalized_features;
     let mut brokers: Vec<_> = answer
         .brokers
         .into_iter()

@@ -11,7 +11,7 @@ use wire::messages::UpdateFeaturesRequest;
 use wire::messages::update_features_request::FeatureUpdateKey;
 use wire::messages::update_features_response::UpdateFeaturesResponse;
 
-use crate::ask::{Refusal, check, text};
+use crate::ask::{Failure, check, text};
 use crate::outcome::{self, Outcome};
 use crate::property::Property;
 use crate::target::Chosen;
@@ -107,14 +107,10 @@ fn change(
         .with_feature_updates(updates.collect())
         .with_validate_only(dry_run);
     let answer = controller.ask(version, &request)?;
-    let would = if dry_run { "would be " } else { "" };
     let outcomes = levels.iter().map(|one| {
-        let result = result(&answer, &one.feature);
-        Outcome::of(
-            &one.feature,
-            result,
-            &format!("{would}at level {}", one.level),
-        )
+        let result = result(version, &answer, &one.feature);
+        let done = format!("at level {}", one.level);
+        Outcome::tried(&one.feature, result, &done, dry_run)
     });
     outcome::show(target.format, "FEATURE", &outcomes.collect::<Vec<_>>())
 }
@@ -133,12 +129,13 @@ impl Level {
     }
 }
 
-/// Returns what became of a feature: since version 2 all have one error.
-fn result(answer: &UpdateFeaturesResponse, feature: &str) -> Result<(), Refusal> {
+/// Returns what became of a feature: since version 2 all have one error, and no others.
+fn result(version: i16, answer: &UpdateFeaturesResponse, feature: &str) -> Result<(), Failure> {
     check(answer.error_code, answer.error_message.as_ref())?;
     let mut results = answer.results.iter();
     match results.find(|result| result.feature.as_str() == feature) {
-        Some(result) => check(result.error_code, result.error_message.as_ref()),
+        Some(result) => Ok(check(result.error_code, result.error_message.as_ref())?),
+        None if version < 2 => Err(Failure::LeftOut),
         None => Ok(()),
     }
 }
@@ -146,6 +143,7 @@ fn result(answer: &UpdateFeaturesResponse, feature: &str) -> Result<(), Refusal>
 #[cfg(test)]
 mod tests {
     use wire::messages::update_features_response::UpdatableFeatureResult;
+    use wire::types::ErrorCode;
 
     use super::*;
 
@@ -163,14 +161,24 @@ mod tests {
 
     #[test]
     fn an_error_is_that_of_the_feature_or_of_all() {
-        let refused = UpdatableFeatureResult::default()
-            .with_feature(text("a"))
-            .with_error_code(95);
-        let answer = UpdateFeaturesResponse::default().with_results(vec![refused]);
-        assert!(result(&answer, "a").is_err());
-        assert!(result(&answer, "b").is_ok());
-        let all = UpdateFeaturesResponse::default().with_error_code(95);
-        assert!(result(&all, "b").is_err());
+        let of = |feature: &str, error: i16| {
+            UpdatableFeatureResult::default()
+                .with_feature(text(feature))
+                .with_error_code(error)
+                .with_error_message(None)
+        };
+        let results = vec![of("a", 95), of("b", 0)];
+        let answer = UpdateFeaturesResponse::default().with_results(results);
+        let refused = Err(ErrorCode::InvalidUpdateVersion.into());
+        assert_eq!(result(1, &answer, "a"), refused);
+        assert_eq!(result(1, &answer, "b"), Ok(()));
+        assert_eq!(result(1, &answer, "c"), Err(Failure::LeftOut));
+        let all = UpdateFeaturesResponse::default();
+        assert_eq!(result(2, &all, "c"), Ok(()), "there is no error");
+        let all = all.with_error_code(95);
+        for version in 0..=2 {
+            assert!(result(version, &all, "c").is_err());
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ struct Feature {
 }
 
 pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
-    let answer = target.cluster()?.entrance().features()?;
+    let answer = target.cluster()?.entrance()?.features()?;
     let features = of(&answer);
     target.format.show(&features, || {
         let head = ["FEATURE", "LEVEL", "SUPPORTED", "EPOCH"];

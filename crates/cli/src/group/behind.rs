@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 
 use wire::types::ErrorCode;
 
-use crate::ask::{Cluster, Failure, LATEST, Offsets, Place, check};
+use crate::ask::{Cluster, Failure, LATEST, Offsets, Place};
 
 /// Returns how many offsets are behind a position.
 pub(super) fn lag(position: i64, end: i64) -> i64 {
@@ -19,8 +19,8 @@ pub(super) fn lag(position: i64, end: i64) -> i64 {
 #[derive(Default, Debug)]
 pub(super) struct Known {
     offsets: Offsets,
-    /// Topics that the metadata has an error for: a deleted topic may still have positions.
-    refused: BTreeMap<String, Failure>,
+    /// The topics, and why some are not described: a deleted topic may still have positions.
+    topics: BTreeMap<String, Result<(), Failure>>,
 }
 
 impl Known {
@@ -35,15 +35,13 @@ impl Known {
         if names.is_empty() {
             return Ok(times.map(|_| Self::default()));
         }
-        let topics = cluster.look(Some(&names), false)?.topics;
-        let refused = topics.iter().filter_map(|topic| {
-            let refusal = check(topic.error_code, None).err()?;
-            Some((topic.name.as_ref()?.0.to_string(), refusal.into()))
-        });
-        let refused: BTreeMap<_, _> = refused.collect();
+        let (mut described, mut topics) = (Vec::new(), BTreeMap::new());
+        for (name, topic) in cluster.each_topic(&names)? {
+            topics.insert(name, topic.map(|topic| described.push(topic)));
+        }
         Ok(times.map(|time| Self {
-            offsets: cluster.offsets(&topics, time, 0),
-            refused: refused.clone(),
+            offsets: cluster.offsets(&described, time, 0),
+            topics: topics.clone(),
         }))
     }
 
@@ -57,19 +55,24 @@ impl Known {
 
     /// Returns the offset of a partition, or why it is not known.
     pub(super) fn of(&self, place: &Place) -> Result<i64, Failure> {
-        match (self.offsets.get(place), self.refused.get(&place.0)) {
+        match (self.offsets.get(place), self.topics.get(&place.0)) {
             (Some(offset), _) => offset.clone(),
-            (None, Some(failure)) => Err(failure.clone()),
-            (None, None) => Err(ErrorCode::UnknownTopicOrPartition.into()),
+            (None, Some(Err(failure))) => Err(failure.clone()),
+            // The topic is there without this partition.
+            (None, Some(Ok(()))) => Err(ErrorCode::UnknownTopicOrPartition.into()),
+            (None, None) => Err(Failure::LeftOut),
         }
     }
 }
 
 #[cfg(test)]
-impl From<Offsets> for Known {
-    fn from(offsets: Offsets) -> Self {
-        let refused = BTreeMap::new();
-        Self { offsets, refused }
+impl Known {
+    /// Makes what is known of these partitions; the topics are deleted.
+    pub(super) fn with_deleted(offsets: Offsets, deleted: &[&str]) -> Self {
+        let error = || Err(ErrorCode::UnknownTopicOrPartition.into());
+        let topics = deleted.iter().map(|&name| (name.to_owned(), error()));
+        let topics = topics.collect();
+        Self { offsets, topics }
     }
 }
 
@@ -115,7 +118,29 @@ impl Display for Sum {
 
 #[cfg(test)]
 mod tests {
+    use wire::messages::TopicName;
+    use wire::messages::metadata_response::MetadataResponseTopic;
+
     use super::*;
+    use crate::ask::{Asked, Peer, text};
+
+    #[test]
+    fn a_topic_that_the_metadata_leaves_out_is_no_deleted_topic() {
+        let answer = |asked: &Asked| {
+            let topic = |name: &str, error: i16| {
+                MetadataResponseTopic::default()
+                    .with_name(Some(TopicName(text(name))))
+                    .with_error_code(error)
+            };
+            asked.metadata(vec![topic("cars", 0), topic("gone", 3)])
+        };
+        let places = ["cars", "gone", "trucks"].map(|name| (name.to_owned(), 0));
+        let mut cluster = Peer::start(answer).cluster();
+        let ends = Known::ends(&mut cluster, places.iter()).unwrap();
+        let unknown = || Err(ErrorCode::UnknownTopicOrPartition.into());
+        let expected = [unknown(), unknown(), Err(Failure::LeftOut)];
+        assert_eq!(places.each_ref().map(|place| ends.of(place)), expected);
+    }
 
     #[test]
     fn a_sum_tells_what_it_lacks_and_is_no_number_if_nothing_is_known() {

@@ -9,11 +9,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use super::list::Silent;
 use crate::names::Name;
-use crate::show::{Table, or_dash};
+use crate::show::{Format, Table, or_dash};
 use crate::target::Chosen;
 use crate::watch::Watch;
-use measure::GroupLag;
+use measure::{GroupLag, Measured};
 
 #[derive(Debug, Args)]
 pub(super) struct Lag {
@@ -34,19 +35,32 @@ impl Lag {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         self.watch.run(
             target,
-            |cluster| measure::all(cluster, &self.names, &self.topics),
-            |groups| self.text(groups),
-            |groups| groups.iter().all(GroupLag::is_complete),
+            |cluster| {
+                let measured = measure::all(cluster, &self.names, &self.topics)?;
+                // A table has these errors in rows.
+                if target.format == Format::Json {
+                    measured.silent.iter().for_each(Silent::say);
+                }
+                Ok(measured)
+            },
+            |measured| self.text(measured),
+            Measured::is_complete,
         )
     }
 
-    fn text(&self, groups: &[GroupLag]) -> String {
+    fn text(&self, measured: &Measured) -> String {
+        let groups = &measured.groups;
         let lags = if self.partitions {
             by_partition(groups)
         } else {
             by_topic(groups)
         };
-        let errors: Vec<_> = groups.iter().flat_map(GroupLag::errors).collect();
+        let silent = measured.silent.iter().map(|one| {
+            let place = format!("groups of broker {}", one.broker);
+            (place, one.failure.to_string())
+        });
+        let errors = silent.chain(groups.iter().flat_map(GroupLag::errors));
+        let errors: Vec<_> = errors.collect();
         if errors.is_empty() {
             return lags;
         }

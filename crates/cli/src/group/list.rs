@@ -1,17 +1,17 @@
 //! `forebay group list`: lists groups.
 //!
-//! It asks every broker, because each knows only the groups that it coordinates.
+//! It asks every broker, because each knows only the groups that it coordinates. One that does not
+//! answer hides only its own groups.
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 use wire::messages::ListGroupsRequest;
 
-use crate::ask::{Cluster, check, patiently};
-use crate::names::Name;
-use crate::show::Table;
+use crate::ask::{Cluster, Failure, check, patiently};
+use crate::names::{Name, wanted};
+use crate::show::{Table, say};
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
@@ -39,15 +39,14 @@ pub(super) struct Listed {
 
 impl List {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
-        let mut listed = all(&mut target.cluster()?)?;
+        let (mut listed, silent) = all(&mut target.cluster()?)?;
         // The client filters, because brokers differ in the versions with filters and in the names
         // of states.
         listed.retain(|group| {
-            let is_one = |wanted: &[String], is: &str| {
-                wanted.is_empty() || wanted.iter().any(|one| one.eq_ignore_ascii_case(is))
+            let is_one = |any: &[String], is: &str| {
+                any.is_empty() || any.iter().any(|one| one.eq_ignore_ascii_case(is))
             };
-            let is_named = self.names.iter().any(|name| name.matches(&group.name));
-            (self.names.is_empty() || is_named)
+            wanted(&self.names, &group.name)
                 && is_one(&self.state, &group.state)
                 && is_one(&self.types, &group.kind)
         });
@@ -73,32 +72,121 @@ impl List {
             }
             table.render()
         })?;
-        Ok(ExitCode::SUCCESS)
+        silent.iter().for_each(Silent::say);
+        Ok(if silent.is_empty() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }
 
-/// Returns the groups of all brokers, sorted by name.
-pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<Vec<Listed>> {
-    let within = cluster.within();
-    let mut listed = Vec::new();
-    for id in cluster.brokers()? {
-        let broker = cluster.broker(id)?;
-        let answer = patiently(within, || {
-            let answer = broker.ask_newest(&ListGroupsRequest::default())?;
-            check(answer.error_code, None)?;
-            Ok(answer)
-        });
-        let groups = answer
-            .with_context(|| format!("groups of broker {id}"))?
-            .groups;
-        listed.extend(groups.into_iter().map(|group| Listed {
-            name: group.group_id.0.to_string(),
-            kind: group.group_type.to_string(),
-            protocol: group.protocol_type.to_string(),
-            state: group.group_state.to_string(),
-            coordinator: id,
-        }));
+/// A broker that did not tell its groups, and why.
+#[derive(Debug)]
+pub(super) struct Silent {
+    pub(super) broker: i32,
+    pub(super) failure: Failure,
+}
+
+impl Silent {
+    /// Returns the failure as that of the command.
+    pub(super) fn fail(self) -> anyhow::Result<()> {
+        let error = anyhow::Error::from(self.failure);
+        Err(error.context(format!("groups of broker {}", self.broker)))
+    }
+
+    /// Tells on standard error.
+    pub(super) fn say(&self) {
+        let Self { broker, failure } = self;
+        say(&format!("groups of broker {broker}: {failure}"));
+    }
+}
+
+/// Returns the groups of all brokers, sorted by name, and the brokers that did not tell theirs.
+///
+/// Fails if no broker tells.
+pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<(Vec<Listed>, Vec<Silent>)> {
+    let (mut listed, mut silent) = (Vec::new(), Vec::new());
+    let brokers = cluster.brokers()?;
+    for &broker in &brokers {
+        match of_broker(cluster, broker) {
+            Ok(groups) => listed.extend(groups),
+            Err(error) => {
+                let failure = Failure::from(error);
+                silent.push(Silent { broker, failure });
+            }
+        }
+    }
+    if silent.len() == brokers.len() {
+        silent.pop().map_or(Ok(()), Silent::fail)?;
     }
     listed.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(listed)
+    Ok((listed, silent))
+}
+
+/// Returns the groups that a broker coordinates.
+fn of_broker(cluster: &mut Cluster, id: i32) -> anyhow::Result<Vec<Listed>> {
+    let within = cluster.within();
+    let broker = cluster.broker(id)?;
+    let answer = patiently(within, || {
+        let answer = broker.ask_newest(&ListGroupsRequest::default())?;
+        check(answer.error_code, None)?;
+        Ok(answer)
+    })?;
+    let groups = answer.groups.into_iter().map(|group| Listed {
+        name: group.group_id.0.to_string(),
+        kind: group.group_type.to_string(),
+        protocol: group.protocol_type.to_string(),
+        state: group.group_state.to_string(),
+        coordinator: id,
+    });
+    Ok(groups.collect())
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use wire::messages::list_groups_response::ListedGroup;
+    use wire::messages::{GroupId, ListGroupsResponse, MetadataRequest, MetadataResponse};
+
+    use super::*;
+    use crate::ask::{Peer, text};
+
+    /// Starts a broker with two groups, in a cluster with another that does not answer.
+    pub(in crate::group) fn half_silent() -> Peer {
+        let silent = Peer::start(|_| None).node(2);
+        Peer::start(move |asked| {
+            let groups = ["writers", "readers"].map(|name| {
+                let id = GroupId(text(name));
+                ListedGroup::default().with_group_id(id)
+            });
+            let listed = ListGroupsResponse::default().with_groups(groups.to_vec());
+            let brokers = vec![asked.node(1), silent.clone()];
+            let metadata = MetadataResponse::default().with_brokers(brokers);
+            asked
+                .to(|_: MetadataRequest| metadata)
+                .or_else(|| asked.to(|_: ListGroupsRequest| listed))
+        })
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_hides_no_groups_of_others() {
+        let (listed, silent) = all(&mut half_silent().cluster()).unwrap();
+        let names: Vec<_> = listed.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["readers", "writers"]);
+        let silent: Vec<_> = silent.iter().map(|one| one.broker).collect();
+        assert_eq!(silent, [2]);
+    }
+
+    #[test]
+    fn if_no_broker_answers_that_is_the_error() {
+        let refused = ListGroupsResponse::default().with_error_code(30);
+        let peer = Peer::start(move |asked| {
+            let refused = refused.clone();
+            let listed = || asked.to(|_: ListGroupsRequest| refused);
+            asked.metadata(Vec::new()).or_else(listed)
+        });
+        let error = all(&mut peer.cluster()).unwrap_err();
+        let reason = "groups of broker 1: GROUP_AUTHORIZATION_FAILED";
+        assert_eq!(format!("{error:#}"), reason);
+    }
 }

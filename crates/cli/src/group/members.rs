@@ -3,17 +3,14 @@
 //! Assignments are decoded for consumers only.
 
 use anyhow::Context as _;
-use bytes::{Buf as _, Bytes};
 use serde::Serialize;
-use wire::Decodable as _;
 use wire::messages::consumer_group_describe_response as modern;
 use wire::messages::describe_groups_response as classic;
-use wire::messages::{
-    ConsumerGroupDescribeRequest, ConsumerProtocolAssignment, DescribeGroupsRequest, GroupId,
-};
+use wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest, GroupId};
 use wire::types::ErrorCode;
 
-use crate::ask::{Cluster, Coordinates, Place, Refusal, check, patiently, text};
+use super::assignment;
+use crate::ask::{Cluster, Coordinates, Failure, Place, Refusal, check, patiently, text};
 
 /// A group.
 #[derive(Debug, Serialize)]
@@ -61,8 +58,9 @@ pub(super) fn ask(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Gr
         if broker.serves::<ConsumerGroupDescribeRequest>() {
             let request =
                 ConsumerGroupDescribeRequest::default().with_group_ids(vec![GroupId(text(name))]);
-            let groups = broker.ask_newest(&request)?.groups;
-            let group = groups.into_iter().next().context("an empty answer")?;
+            let mut groups = broker.ask_newest(&request)?.groups.into_iter();
+            let group = groups.find(|one| one.group_id.0.as_str() == name);
+            let group = group.ok_or(Failure::LeftOut)?;
             match check(group.error_code, group.error_message.as_ref()) {
                 Ok(()) => return Ok(Some(of_modern(name, id, group))),
                 Err(refusal) if !is_other_kind(&refusal) => return Err(refusal.into()),
@@ -70,14 +68,15 @@ pub(super) fn ask(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Gr
             }
         }
         let request = DescribeGroupsRequest::default().with_groups(vec![GroupId(text(name))]);
-        let groups = broker.ask_newest(&request)?.groups;
-        let group = groups.into_iter().next().context("an empty answer")?;
+        let mut groups = broker.ask_newest(&request)?.groups.into_iter();
+        let group = groups.find(|one| one.group_id.0.as_str() == name);
+        let group = group.ok_or(Failure::LeftOut)?;
         match check(group.error_code, group.error_message.as_ref()) {
             Err(refusal) if refusal.error == ErrorCode::GroupIdNotFound => Ok(None),
             Err(refusal) => Err(refusal.into()),
             // Brokers before 4.0 report a missing group in this way.
             Ok(()) if group.group_state.as_str() == "Dead" => Ok(None),
-            Ok(()) => Ok(Some(of_classic(name, id, group)?)),
+            Ok(()) => Ok(Some(of_classic(name, id, group))),
         }
     });
     group.with_context(|| format!("group {name}"))
@@ -114,53 +113,92 @@ fn of_modern(name: &str, coordinator: i32, group: modern::DescribedGroup) -> Gro
     }
 }
 
-fn of_classic(
-    name: &str,
-    coordinator: i32,
-    group: classic::DescribedGroup,
-) -> anyhow::Result<Group> {
+fn of_classic(name: &str, coordinator: i32, group: classic::DescribedGroup) -> Group {
     let is_consumer = group.protocol_type.as_str() == "consumer";
     let members = group.members.into_iter().map(|member| {
-        let assignment = member.member_assignment;
-        Ok(Member {
+        let bytes = Some(member.member_assignment).filter(|_| is_consumer);
+        Member {
             id: member.member_id.to_string(),
             instance: member.group_instance_id.map(|id| id.to_string()),
             client: member.client_id.to_string(),
             host: member.client_host.to_string(),
-            // The format of assignments in other kinds of groups is unknown.
-            partitions: if is_consumer {
-                assigned(assignment)?
-            } else {
-                Vec::new()
-            },
-        })
+            // The format of assignments in other kinds of groups is unknown. Bytes that are no
+            // assignment do not hide the group.
+            partitions: bytes.and_then(assignment::decode).unwrap_or_default(),
+        }
     });
-    Ok(Group {
+    Group {
         name: name.to_owned(),
         kind: "classic",
         state: group.group_state.to_string(),
         assignor: group.protocol_data.to_string(),
         coordinator,
-        members: members.collect::<anyhow::Result<_>>()?,
-    })
-}
-
-/// Decodes the partitions of an assignment in the consumer format.
-fn assigned(mut bytes: Bytes) -> anyhow::Result<Vec<Place>> {
-    if bytes.is_empty() {
-        return Ok(Vec::new());
+        members: members.collect(),
     }
-    anyhow::ensure!(bytes.len() >= 2, "an assignment of one byte");
-    // Newer versions only add to the older ones.
-    let version = bytes.get_i16().min(3);
-    let assignment = ConsumerProtocolAssignment::decode(&mut bytes, version)?;
-    let topics = assignment.assigned_partitions.iter();
-    Ok(topics
-        .flat_map(|topic| places(topic.topic.0.as_str(), &topic.partitions))
-        .collect())
 }
 
 fn places(topic: &str, partitions: &[i32]) -> Vec<Place> {
     let places = partitions.iter().map(|&index| (topic.to_owned(), index));
     places.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use wire::messages::{ConsumerGroupDescribeResponse, DescribeGroupsResponse};
+
+    use super::*;
+    use crate::ask::{Asked, Peer};
+
+    #[test]
+    fn bytes_that_are_no_assignment_leave_the_member_without_partitions() {
+        let member = |id: &str, assignment: &'static [u8]| {
+            classic::DescribedGroupMember::default()
+                .with_member_id(text(id))
+                .with_member_assignment(Bytes::from_static(assignment))
+        };
+        let cars = b"\0\0\0\0\0\x01\0\x04cars\0\0\0\x01\0\0\0\x02";
+        let members = vec![member("a", b"\0\0\x7f\xff\xff\xff"), member("b", cars)];
+        let group = classic::DescribedGroup::default()
+            .with_protocol_type(text("consumer"))
+            .with_members(members);
+        let members = of_classic("g", 1, group).members.into_iter();
+        let members: Vec<_> = members.map(|one| (one.id, one.partitions)).collect();
+        let place = ("cars".to_owned(), 2);
+        let expected = [("a".to_owned(), vec![]), ("b".to_owned(), vec![place])];
+        assert_eq!(members, expected);
+    }
+
+    #[test]
+    fn a_group_that_nobody_asked_for_is_no_answer() {
+        fn other() -> GroupId {
+            GroupId(text("other"))
+        }
+        let modern_too = |error: i16| {
+            move |asked: &Asked| {
+                let group = modern::DescribedGroup::default().with_group_id(other());
+                let modern = ConsumerGroupDescribeResponse::default().with_groups(vec![
+                    group.clone(),
+                    group
+                        .with_group_id(GroupId(text("g")))
+                        .with_error_code(error),
+                ]);
+                let group = classic::DescribedGroup::default().with_group_id(other());
+                let classic = DescribeGroupsResponse::default().with_groups(vec![group]);
+                asked
+                    .coordinator()
+                    .or_else(|| asked.to(|_: ConsumerGroupDescribeRequest| modern))
+                    .or_else(|| asked.to(|_: DescribeGroupsRequest| classic))
+            }
+        };
+        let mut cluster = Peer::start(modern_too(0)).cluster();
+        let group = ask(&mut cluster, "g").unwrap().unwrap();
+        assert_eq!((group.name.as_str(), group.kind), ("g", "consumer"));
+        let left_out = ask(&mut cluster, "h").unwrap_err();
+        let reason = "group h: the broker did not answer for it";
+        assert_eq!(format!("{left_out:#}"), reason);
+        // The group is not of this kind, and the other answer leaves it out.
+        let mut cluster = Peer::start(modern_too(69)).cluster();
+        assert!(ask(&mut cluster, "g").is_err());
+    }
 }

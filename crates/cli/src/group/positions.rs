@@ -1,36 +1,31 @@
-//! Reads, stores and deletes the positions of a group.
+//! The positions of a group: reads them, and has those that are stored or deleted.
 //!
 //! Requests name topics by name, so newer versions are not used.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod change;
+
+use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use wire::messages::offset_commit_request::{
-    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
-};
-use wire::messages::offset_delete_request::{
-    OffsetDeleteRequestPartition, OffsetDeleteRequestTopic,
-};
 use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
-use wire::messages::{
-    GroupId, OffsetCommitRequest, OffsetDeleteRequest, OffsetDeleteResponse, OffsetFetchRequest,
-    TopicName,
-};
+use wire::messages::{GroupId, OffsetFetchRequest, OffsetFetchResponse, TopicName};
 
 use crate::ask::{Cluster, Coordinates, Failure, Place, check, patiently, text};
+pub(super) use change::{delete, store};
 
 /// Last version that names topics by name.
-const FETCH_BY_NAME: i16 = 9;
-const COMMIT_BY_NAME: i16 = 9;
+const BY_NAME: i16 = 9;
+/// First version that asks for several groups, and names them in the answer.
+const GROUPS_SINCE: i16 = 8;
 
 /// Returns all positions of a group.
 pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMap<Place, i64>> {
     let id = cluster.coordinator(Coordinates::Group, group)?;
     let within = cluster.within();
     let broker = cluster.broker(id)?;
-    let version = broker.version::<OffsetFetchRequest>()?.min(FETCH_BY_NAME);
+    let version = broker.version::<OffsetFetchRequest>()?.min(BY_NAME);
     let name = GroupId(text(group));
-    let request = if version >= 8 {
+    let request = if version >= GROUPS_SINCE {
         let all = OffsetFetchRequestGroup::default()
             .with_group_id(name)
             .with_member_epoch(-1)
@@ -41,142 +36,108 @@ pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMa
             .with_group_id(name)
             .with_topics(None)
     };
-    let answer = patiently(within, || {
+    let positions = patiently(within, || {
         let answer = broker.ask(version, &request)?;
-        let code = answer
-            .groups
-            .first()
-            .map_or(answer.error_code, |group| group.error_code);
-        check(code, None)?;
-        Ok(answer)
+        of_group(group, version, answer)
     });
-    let answer = answer.with_context(|| format!("positions of group {group}"))?;
+    positions.with_context(|| format!("positions of group {group}"))
+}
+
+/// Returns the positions of this group; an error of one of them is an error.
+fn of_group(
+    group: &str,
+    version: i16,
+    answer: OffsetFetchResponse,
+) -> anyhow::Result<BTreeMap<Place, i64>> {
     let mut positions = BTreeMap::new();
-    let mut put = |topic: &TopicName, partition: i32, offset: i64| {
+    let mut put = |topic: &TopicName, partition: i32, offset: i64, error: i16| {
+        check(error, None).with_context(|| format!("position in {}-{partition}", topic.0))?;
         if offset >= 0 {
             positions.insert((topic.0.to_string(), partition), offset);
         }
+        anyhow::Ok(())
     };
-    for topic in answer.groups.iter().flat_map(|group| &group.topics) {
-        for one in &topic.partitions {
-            put(&topic.name, one.partition_index, one.committed_offset);
+    if version >= GROUPS_SINCE {
+        let mut groups = answer.groups.into_iter();
+        let found = groups.find(|one| one.group_id.0.as_str() == group);
+        let found = found.ok_or(Failure::LeftOut)?;
+        check(found.error_code, None)?;
+        for topic in &found.topics {
+            for one in &topic.partitions {
+                let offset = one.committed_offset;
+                put(&topic.name, one.partition_index, offset, one.error_code)?;
+            }
         }
-    }
-    for topic in &answer.topics {
-        for one in &topic.partitions {
-            put(&topic.name, one.partition_index, one.committed_offset);
+    } else {
+        check(answer.error_code, None)?;
+        for topic in &answer.topics {
+            for one in &topic.partitions {
+                let offset = one.committed_offset;
+                put(&topic.name, one.partition_index, offset, one.error_code)?;
+            }
         }
     }
     Ok(positions)
 }
 
-/// Stores positions of a group without members, or returns an error.
-pub(super) fn store(
-    cluster: &mut Cluster,
-    group: &str,
-    positions: &BTreeMap<Place, i64>,
-) -> anyhow::Result<()> {
-    let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
-    for ((topic, partition), &offset) in positions {
-        let position = OffsetCommitRequestPartition::default()
-            .with_partition_index(*partition)
-            .with_committed_offset(offset)
-            .with_committed_leader_epoch(-1)
-            .with_committed_metadata(Some(text("")));
-        topics.entry(topic).or_default().push(position);
-    }
-    let topics = topics.into_iter().map(|(name, partitions)| {
-        OffsetCommitRequestTopic::default()
-            .with_name(TopicName(text(name)))
-            .with_partitions(partitions)
-    });
-    let request = OffsetCommitRequest::default()
-        .with_group_id(GroupId(text(group)))
-        .with_generation_id_or_member_epoch(-1)
-        .with_topics(topics.collect());
-    let id = cluster.coordinator(Coordinates::Group, group)?;
-    let within = cluster.within();
-    let broker = cluster.broker(id)?;
-    let version = broker.version::<OffsetCommitRequest>()?.min(COMMIT_BY_NAME);
-    patiently(within, || {
-        for topic in broker.ask(version, &request)?.topics {
-            for one in topic.partitions {
-                check(one.error_code, None).with_context(|| {
-                    format!("position of {}-{}", topic.name.0, one.partition_index)
-                })?;
-            }
-        }
-        Ok(())
-    })
-}
-
-/// Deletes positions; returns what became of each, also of those that the answer leaves out.
-pub(super) fn delete(
-    cluster: &mut Cluster,
-    group: &str,
-    places: &BTreeSet<Place>,
-) -> anyhow::Result<BTreeMap<Place, Result<(), Failure>>> {
-    let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
-    for (topic, partition) in places {
-        let partition = OffsetDeleteRequestPartition::default().with_partition_index(*partition);
-        topics.entry(topic).or_default().push(partition);
-    }
-    let topics = topics.into_iter().map(|(name, partitions)| {
-        OffsetDeleteRequestTopic::default()
-            .with_name(TopicName(text(name)))
-            .with_partitions(partitions)
-    });
-    let request = OffsetDeleteRequest::default()
-        .with_group_id(GroupId(text(group)))
-        .with_topics(topics.collect());
-    let id = cluster.coordinator(Coordinates::Group, group)?;
-    let within = cluster.within();
-    let broker = cluster.broker(id)?;
-    let answer = patiently(within, || {
-        let answer = broker.ask_newest(&request)?;
-        check(answer.error_code, None)?;
-        Ok(answer)
-    });
-    let answer = answer.with_context(|| format!("positions of group {group}"))?;
-    Ok(deleted(places, answer))
-}
-
-fn deleted(
-    places: &BTreeSet<Place>,
-    answer: OffsetDeleteResponse,
-) -> BTreeMap<Place, Result<(), Failure>> {
-    let left_out = places
-        .iter()
-        .map(|place| (place.clone(), Err(Failure::LeftOut)));
-    let mut deleted: BTreeMap<_, _> = left_out.collect();
-    for topic in answer.topics {
-        for one in topic.partitions {
-            let place = (topic.name.0.to_string(), one.partition_index);
-            let result = check(one.error_code, None);
-            deleted.insert(place, result.map_err(Failure::from));
-        }
-    }
-    deleted
-}
-
 #[cfg(test)]
 mod tests {
-    use wire::messages::offset_delete_response::{
-        OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
+    use wire::messages::offset_fetch_response::{
+        OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+        OffsetFetchResponseTopic, OffsetFetchResponseTopics,
     };
 
     use super::*;
 
-    #[test]
-    fn a_position_that_the_answer_leaves_out_was_not_deleted() {
-        let place = |partition| ("cars".to_owned(), partition);
-        let gone = OffsetDeleteResponsePartition::default().with_partition_index(0);
-        let cars = OffsetDeleteResponseTopic::default()
+    fn group(name: &str, offset: i64, error: i16) -> OffsetFetchResponseGroup {
+        let none = OffsetFetchResponsePartitions::default()
+            .with_partition_index(1)
+            .with_committed_offset(-1);
+        let one = OffsetFetchResponsePartitions::default()
+            .with_committed_offset(offset)
+            .with_error_code(error);
+        let cars = OffsetFetchResponseTopics::default()
             .with_name(TopicName(text("cars")))
-            .with_partitions(vec![gone]);
-        let answer = OffsetDeleteResponse::default().with_topics(vec![cars]);
-        let deleted = deleted(&[place(0), place(1)].into(), answer);
-        let expected = [(place(0), Ok(())), (place(1), Err(Failure::LeftOut))];
-        assert_eq!(deleted, expected.into());
+            .with_partitions(vec![one, none]);
+        OffsetFetchResponseGroup::default()
+            .with_group_id(GroupId(text(name)))
+            .with_topics(vec![cars])
+    }
+
+    fn told(answer: &OffsetFetchResponse, version: i16) -> Result<Vec<(Place, i64)>, String> {
+        let positions = of_group("g", version, answer.clone());
+        let positions = positions.map_err(|error| format!("{error:#}"))?;
+        Ok(positions.into_iter().collect())
+    }
+
+    #[test]
+    fn only_the_group_that_was_asked_for_has_positions() {
+        let place = ("cars".to_owned(), 0);
+        let both = vec![group("other", 99, 0), group("g", 7, 0)];
+        let answer = OffsetFetchResponse::default().with_groups(both);
+        assert_eq!(told(&answer, 9), Ok(vec![(place.clone(), 7)]));
+        let other = OffsetFetchResponse::default().with_groups(vec![group("other", 99, 0)]);
+        let left_out = Err(Failure::LeftOut.to_string());
+        assert_eq!(told(&other, 9), left_out);
+        assert_eq!(told(&OffsetFetchResponse::default(), 9), left_out);
+
+        // An old answer does not name the group.
+        let one = OffsetFetchResponsePartition::default().with_committed_offset(5);
+        let cars = OffsetFetchResponseTopic::default()
+            .with_name(TopicName(text("cars")))
+            .with_partitions(vec![one]);
+        let old = OffsetFetchResponse::default().with_topics(vec![cars]);
+        assert_eq!(told(&old, 7), Ok(vec![(place, 5)]));
+    }
+
+    #[test]
+    fn a_position_with_an_error_is_not_left_out_in_silence() {
+        let unstable = OffsetFetchResponse::default().with_groups(vec![group("g", 7, 88)]);
+        let reason = "position in cars-0: UNSTABLE_OFFSET_COMMIT";
+        assert_eq!(told(&unstable, 9), Err(reason.to_owned()));
+        let whole = group("g", 7, 0).with_error_code(30);
+        let refused = OffsetFetchResponse::default().with_groups(vec![whole]);
+        let reason = "GROUP_AUTHORIZATION_FAILED";
+        assert_eq!(told(&refused, 9), Err(reason.to_owned()));
     }
 }

@@ -1,22 +1,24 @@
 //! `forebay group reset`: new positions for a group without members.
 //!
-//! Invariant: positions are stored only with `--execute`, only while the group has no members, and
-//! only within the bounds of a partition.
+//! Invariants: positions are stored only with `--execute`, only while the group has no members, and
+//! only within the bounds of a partition. What the command line selects is in the answer, or the
+//! command fails.
+
+mod moved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use serde::Serialize;
 
-use super::scope::Scope;
+use super::scope::{self, Scope};
 use super::{members, positions};
 use crate::ask::{Cluster, Place};
 use crate::outcome;
-use crate::position::{Position, bounds};
-use crate::show::{Table, or_dash};
+use crate::position::{Bounds, Position, bounds};
 use crate::target::Chosen;
+use moved::Moved;
 
 #[derive(Debug, Args)]
 pub(super) struct Reset {
@@ -49,15 +51,6 @@ pub(super) struct Reset {
     execute: bool,
 }
 
-#[derive(Serialize)]
-struct Moved {
-    topic: String,
-    partition: i32,
-    from: Option<i64>,
-    to: i64,
-    executed: bool,
-}
-
 impl Reset {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
@@ -73,22 +66,24 @@ impl Reset {
         }
         let current = positions::read(&mut cluster, name)?;
         let wanted = self.wanted(&mut cluster, &current)?;
+        let mut stored = BTreeMap::new();
         if self.execute && !wanted.is_empty() {
-            positions::store(&mut cluster, name, &wanted)?;
+            stored = positions::store(&mut cluster, name, &wanted)?;
         }
-        let moved = wanted.into_iter().map(|(place, to)| Moved {
-            from: current.get(&place).copied(),
-            topic: place.0,
-            partition: place.1,
-            to,
-            executed: self.execute,
+        let moved = wanted.into_iter().map(|(place, to)| {
+            let (from, stored) = (current.get(&place).copied(), stored.remove(&place));
+            Moved::of(place, from, to, stored)
         });
         let moved: Vec<_> = moved.collect();
-        target.format.show(&moved, || table(&moved))?;
+        target.format.show(&moved, || moved::table(&moved))?;
         if !self.execute {
             outcome::say_planned();
         }
-        Ok(ExitCode::SUCCESS)
+        Ok(if moved.iter().any(Moved::is_failed) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        })
     }
 
     /// Returns the new position of each selected partition.
@@ -109,13 +104,7 @@ impl Reset {
         }
         let topics = cluster.topics(&names)?;
         let bounds = bounds(cluster, &topics, 0)?;
-        for Scope { topic, partitions } in &self.topics {
-            for &partition in partitions {
-                if !bounds.contains_key(&(topic.clone(), partition)) {
-                    bail!("topic {topic} has no partition {partition}");
-                }
-            }
-        }
+        let places = self.places(current, &bounds)?;
         let mut wanted = match (self.to, self.shift_by) {
             (Some(position), _) => position.find(cluster, &topics, &bounds)?,
             (None, shift) => {
@@ -127,30 +116,93 @@ impl Reset {
                 shifted.collect()
             }
         };
-        wanted.retain(|place, _| self.includes(place, current));
+        wanted.retain(|place, _| places.contains(place));
         Ok(wanted)
     }
 
-    fn includes(&self, place: &Place, current: &BTreeMap<Place, i64>) -> bool {
-        if self.topics.is_empty() {
-            return current.contains_key(place);
+    /// Returns the selected partitions, each of which exists, and has a position if that is to be
+    /// shifted.
+    fn places(
+        &self,
+        current: &BTreeMap<Place, i64>,
+        bounds: &BTreeMap<Place, Bounds>,
+    ) -> anyhow::Result<BTreeSet<Place>> {
+        let scopes = &self.topics;
+        let places: BTreeSet<_> = if scopes.is_empty() {
+            current.keys().cloned().collect()
+        } else if self.shift_by.is_some() {
+            scope::with_position(scopes, current)?
+        } else {
+            let places = scopes.iter().map(|scope| scope.places(bounds.keys()));
+            places.flatten().collect()
+        };
+        let missing = places.iter().find(|place| !bounds.contains_key(*place));
+        let Some((topic, partition)) = missing else {
+            return Ok(places);
+        };
+        if scopes.is_empty() {
+            bail!(
+                "topic {topic} has no partition {partition}, and the group has a position there: \
+                 select topics with -t, or delete the position with `forebay group offset-delete`"
+            );
         }
-        self.topics.iter().any(|scope| {
-            let all = scope.partitions.is_empty();
-            scope.topic == place.0 && (all || scope.partitions.contains(&place.1))
-        })
+        bail!("topic {topic} has no partition {partition}");
     }
 }
 
-fn table(moved: &[Moved]) -> String {
-    let mut table = Table::headed(&["TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET"]);
-    for one in moved {
-        table.row([
-            one.topic.clone(),
-            one.partition.to_string(),
-            or_dash(one.from),
-            one.to.to_string(),
-        ]);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(topic: &str, partition: i32) -> Place {
+        (topic.to_owned(), partition)
     }
-    table.render()
+
+    /// Selects with the group in cars-0 and cars-9; cars has the partitions 0 and 1.
+    fn selected(to: Option<Position>, scopes: &[&str]) -> Result<Vec<Place>, String> {
+        let reset = Reset {
+            name: "g".to_owned(),
+            to,
+            shift_by: to.is_none().then_some(-100),
+            topics: scopes.iter().map(|one| one.parse().unwrap()).collect(),
+            execute: false,
+        };
+        let current = [(place("cars", 0), 5), (place("cars", 9), 7)];
+        let there = Bounds { start: 0, end: 9 };
+        let bounds = [0, 1].map(|index| (place("cars", index), there));
+        let places = reset.places(&current.into(), &bounds.into());
+        let places = places.map_err(|error| error.to_string())?;
+        Ok(places.into_iter().collect())
+    }
+
+    #[test]
+    fn a_position_that_cannot_be_shifted_is_an_error() {
+        assert_eq!(selected(None, &["cars:0"]), Ok(vec![place("cars", 0)]));
+        for (scope, reason) in [
+            ("cars:1", "no position in partition cars-1"),
+            ("trucks", "no position in topic trucks"),
+            ("cars", "topic cars has no partition 9"),
+        ] {
+            assert_eq!(selected(None, &[scope]), Err(reason.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_new_position_needs_a_partition_and_no_old_position() {
+        let to = Some(Position::End);
+        let both = vec![place("cars", 0), place("cars", 1)];
+        assert_eq!(selected(to, &["cars"]), Ok(both));
+        assert_eq!(selected(to, &["cars:1"]), Ok(vec![place("cars", 1)]));
+        let missing = Err("topic cars has no partition 8".to_owned());
+        assert_eq!(selected(to, &["cars:0,8"]), missing);
+    }
+
+    #[test]
+    fn a_position_in_a_partition_that_is_gone_is_not_left_out_in_silence() {
+        for to in [None, Some(Position::Start)] {
+            let refused = selected(to, &[]).unwrap_err();
+            assert!(refused.starts_with("topic cars has no partition 9"));
+            assert!(refused.contains("offset-delete"), "{refused}");
+        }
+    }
 }

@@ -2,7 +2,12 @@
 //!
 //! It does not look up whether they exist.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
+
+use anyhow::bail;
+
+use crate::ask::Place;
 
 /// A topic, or some of its partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,6 +42,38 @@ impl FromStr for Scope {
     }
 }
 
+impl Scope {
+    /// Returns the partitions in this scope; `there` are those of a topic that is named as a whole.
+    pub(super) fn places<'a>(&self, there: impl Iterator<Item = &'a Place>) -> BTreeSet<Place> {
+        if self.partitions.is_empty() {
+            let of_topic = there.filter(|place| place.0 == self.topic);
+            return of_topic.cloned().collect();
+        }
+        let partitions = self.partitions.iter();
+        let places = partitions.map(|&partition| (self.topic.clone(), partition));
+        places.collect()
+    }
+}
+
+/// Returns the partitions in these scopes that have a position; a scope without one is an error.
+pub(super) fn with_position(
+    scopes: &[Scope],
+    current: &BTreeMap<Place, i64>,
+) -> anyhow::Result<BTreeSet<Place>> {
+    let mut wanted = BTreeSet::new();
+    for scope in scopes {
+        let places = scope.places(current.keys());
+        if places.is_empty() {
+            bail!("no position in topic {}", scope.topic);
+        }
+        if let Some(missing) = places.iter().find(|place| !current.contains_key(*place)) {
+            bail!("no position in partition {}-{}", missing.0, missing.1);
+        }
+        wanted.extend(places);
+    }
+    Ok(wanted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -52,5 +89,28 @@ mod tests {
         for text in ["", ":1", "cars:", "cars:x"] {
             assert!(text.parse::<Scope>().is_err(), "{text}");
         }
+    }
+    #[test]
+    fn only_positions_that_there_are_can_be_wanted() {
+        let place = |topic: &str, partition| (topic.to_owned(), partition);
+        let current = [(place("a", 0), 5), (place("a", 2), 0), (place("b", 1), 7)];
+        let current: BTreeMap<Place, i64> = current.into();
+        let wanted = |scopes: &[&str]| {
+            let scopes: Vec<Scope> = scopes.iter().map(|one| one.parse().unwrap()).collect();
+            let wanted = with_position(&scopes, &current).map_err(|error| error.to_string())?;
+            Ok(wanted.into_iter().collect::<Vec<_>>())
+        };
+        assert_eq!(wanted(&["a"]), Ok(vec![place("a", 0), place("a", 2)]));
+        assert_eq!(
+            wanted(&["a:2", "b"]),
+            Ok(vec![place("a", 2), place("b", 1)])
+        );
+        assert_eq!(wanted(&["b", "b:1", "b"]), Ok(vec![place("b", 1)]));
+        let refused = Err("no position in partition a-1".to_owned());
+        assert_eq!(wanted(&["a:0,1"]), refused);
+        assert_eq!(
+            wanted(&["b", "c"]),
+            Err("no position in topic c".to_owned())
+        );
     }
 }

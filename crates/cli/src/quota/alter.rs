@@ -2,15 +2,17 @@
 //!
 //! The broker knows which keys there are, and for which entities.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 use wire::messages::AlterClientQuotasRequest;
 use wire::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
+use wire::messages::alter_client_quotas_response as response;
 
-use super::entity::{self, Entity, Part};
-use crate::ask::{check, text};
+use super::entity::{self, Entity, Kind, Part};
+use crate::ask::{Failure, check, text};
 use crate::outcome::{self, Outcome};
 use crate::property::Property;
 use crate::target::Chosen;
@@ -50,19 +52,14 @@ impl Alter {
             .with_validate_only(self.dry_run);
         let mut cluster = target.cluster()?;
         let entries = cluster.controller()?.ask_newest(&request)?.entries;
-        let entry = entries.first().context("an empty answer")?;
-        let result = check(entry.error_code, entry.error_message.as_ref());
-        let done = if self.dry_run {
-            "would be changed"
-        } else {
-            "changed"
-        };
+        let result = answered(&entries, &parts);
         let parts = parts.iter().map(|(kind, name)| Part {
             kind: kind.name().to_owned(),
             name: name.map(str::to_owned),
         });
         let name = entity::shown(&parts.collect::<Vec<_>>());
-        outcome::show(target.format, "ENTITY", &[Outcome::of(&name, result, done)])
+        let outcome = Outcome::tried(&name, result, "changed", self.dry_run);
+        outcome::show(target.format, "ENTITY", &[outcome])
     }
 
     fn operations(&self) -> anyhow::Result<Vec<OpData>> {
@@ -85,8 +82,28 @@ impl Alter {
     }
 }
 
+/// Returns what the controller answered for the entity, whose parts it may name in any order.
+fn answered(
+    entries: &[response::EntryData],
+    parts: &[(Kind, Option<&str>)],
+) -> Result<(), Failure> {
+    let wanted: BTreeSet<_> = parts
+        .iter()
+        .map(|&(kind, name)| (kind.name(), name))
+        .collect();
+    let is_it = |entry: &&response::EntryData| {
+        let parts = entry.entity.iter();
+        let parts = parts.map(|part| (part.entity_type.as_str(), part.entity_name.as_deref()));
+        parts.collect::<BTreeSet<_>>() == wanted
+    };
+    let entry = entries.iter().find(is_it).ok_or(Failure::LeftOut)?;
+    Ok(check(entry.error_code, entry.error_message.as_ref())?)
+}
+
 #[cfg(test)]
 mod tests {
+    use wire::types::ErrorCode;
+
     use super::*;
 
     fn alter(set: &[&str], unset: &[&str]) -> Alter {
@@ -118,5 +135,34 @@ mod tests {
             assert_eq!(refused.to_string(), format!("{wrong}: must be a number"));
         }
         assert!(alter(&[], &[]).operations().is_err());
+    }
+
+    #[test]
+    fn what_became_of_another_entity_is_no_answer() {
+        let entry = |parts: &[(&str, Option<&str>)], error: i16| {
+            let parts = parts.iter().map(|&(kind, name)| {
+                response::EntityData::default()
+                    .with_entity_type(text(kind))
+                    .with_entity_name(name.map(text))
+            });
+            response::EntryData::default()
+                .with_entity(parts.collect())
+                .with_error_code(error)
+                .with_error_message(None)
+        };
+        let entries = [
+            entry(&[("user", Some("alice"))], 0),
+            entry(&[("client-id", None), ("user", Some("alice"))], 42),
+        ];
+        let alice = (Kind::User, Some("alice"));
+        assert_eq!(answered(&entries, &[alice]), Ok(()));
+        let refused = Err(ErrorCode::InvalidRequest.into());
+        assert_eq!(
+            answered(&entries, &[alice, (Kind::ClientId, None)]),
+            refused
+        );
+        for other in [(Kind::User, None), (Kind::Ip, Some("alice"))] {
+            assert_eq!(answered(&entries, &[other]), Err(Failure::LeftOut));
+        }
     }
 }

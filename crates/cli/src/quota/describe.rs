@@ -45,7 +45,7 @@ impl Describe {
         let request = DescribeClientQuotasRequest::default()
             .with_components(self.components()?)
             .with_strict(self.strict);
-        let answer = target.cluster()?.entrance().ask_newest(&request)?;
+        let answer = target.cluster()?.entrance()?.ask_newest(&request)?;
         check(answer.error_code, answer.error_message.as_ref())?;
         let entries = answer.entries.unwrap_or_default().into_iter();
         let mut described: Vec<_> = entries.map(Described::of).collect();

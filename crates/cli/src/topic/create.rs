@@ -1,15 +1,16 @@
 //! `forebay topic create`: creates topics, and reports the outcome of each.
 //!
-//! The controller decides; `--dry-run` only asks it.
+//! The controller decides; `--dry-run` only asks it. A topic that its answer leaves out has failed.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
 use wire::messages::create_topics_request::{CreatableTopic, CreatableTopicConfig};
-use wire::messages::{CreateTopicsRequest, TopicName};
+use wire::messages::{CreateTopicsRequest, CreateTopicsResponse, TopicName};
 use wire::types::ErrorCode;
 
-use crate::ask::{Refusal, check, text};
+use crate::ask::{Failure, check, text};
 use crate::outcome::{self, Outcome};
 use crate::property::Property;
 use crate::target::Chosen;
@@ -49,7 +50,10 @@ impl Create {
                 .with_value(Some(text(&property.value)))
         });
         let configs: Vec<_> = configs.collect();
-        let topics = self.names.iter().map(|name| {
+        let mut seen = BTreeSet::new();
+        let names = self.names.iter().filter(|name| seen.insert(*name));
+        let names: Vec<_> = names.collect();
+        let topics = names.iter().map(|name| {
             CreatableTopic::default()
                 .with_name(TopicName(text(name)))
                 .with_num_partitions(self.partitions.unwrap_or(-1))
@@ -62,19 +66,45 @@ impl Create {
             .with_timeout_ms(cluster.within_ms())
             .with_validate_only(self.dry_run);
         let answer = cluster.controller()?.ask_newest(&request)?;
-        let outcomes = answer.topics.iter().map(|made| {
-            let result = check(made.error_code, made.error_message.as_ref());
-            let name = made.name.0.as_str();
-            match result {
-                Err(refusal)
-                    if self.if_not_exists && refusal.error == ErrorCode::TopicAlreadyExists =>
-                {
-                    Outcome::of(name, Ok::<(), Refusal>(()), "there already")
-                }
-                _ if self.dry_run => Outcome::of(name, result, "would be created"),
-                _ => Outcome::of(name, result, "created"),
+        let outcomes = names.iter().map(|name| match answered(&answer, name) {
+            Err(Failure::Refused(refusal))
+                if self.if_not_exists && refusal.error == ErrorCode::TopicAlreadyExists =>
+            {
+                Outcome::of(name, Ok::<(), Failure>(()), "there already")
             }
+            result => Outcome::tried(name, result, "created", self.dry_run),
         });
         outcome::show(target.format, "TOPIC", &outcomes.collect::<Vec<_>>())
+    }
+}
+
+/// Returns what the controller answered for a topic.
+fn answered(answer: &CreateTopicsResponse, name: &str) -> Result<(), Failure> {
+    let mut all = answer.topics.iter();
+    let made = all.find(|made| made.name.0.as_str() == name);
+    let made = made.ok_or(Failure::LeftOut)?;
+    Ok(check(made.error_code, made.error_message.as_ref())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::messages::create_topics_response::CreatableTopicResult;
+
+    use super::*;
+
+    #[test]
+    fn a_topic_that_the_controller_does_not_name_has_failed() {
+        let made = |name: &str, error: i16| {
+            CreatableTopicResult::default()
+                .with_name(TopicName(text(name)))
+                .with_error_code(error)
+                .with_error_message(None)
+        };
+        let topics = vec![made("trucks", 36), made("cars", 0)];
+        let answer = CreateTopicsResponse::default().with_topics(topics);
+        assert_eq!(answered(&answer, "cars"), Ok(()));
+        let there = Err(ErrorCode::TopicAlreadyExists.into());
+        assert_eq!(answered(&answer, "trucks"), there);
+        assert_eq!(answered(&answer, "bikes"), Err(Failure::LeftOut));
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 use wire::messages::metadata_response::MetadataResponseTopic;
 
-use crate::names::Name;
+use crate::names::{Name, wanted};
 use crate::show::Table;
 use crate::target::Chosen;
 
@@ -32,8 +32,7 @@ struct Listed {
 impl List {
     fn lists(&self, topic: &MetadataResponseTopic) -> bool {
         let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
-        let is_named = self.names.iter().any(|one| one.matches(name));
-        (self.internal || !topic.is_internal) && (self.names.is_empty() || is_named)
+        (self.internal || !topic.is_internal) && wanted(&self.names, name)
     }
 
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {

@@ -6,14 +6,13 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 use wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use wire::messages::metadata_response::MetadataResponseTopic;
 use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse, TopicName};
 
-use super::selected;
+use super::{partitions, selected};
 use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, Place, check, text};
 use crate::names::Name;
 use crate::outcome;
@@ -61,7 +60,7 @@ impl Trim {
         let names = selected::some(&mut cluster, &self.names)?.names;
         let mut topics = cluster.topics(&names)?;
         for topic in &mut topics {
-            self.keep_partitions(topic)?;
+            partitions::keep(topic, &self.partitions)?;
         }
         let starts = cluster.offsets(&topics, EARLIEST, 0);
         let ends = cluster.offsets(&topics, LATEST, 0);
@@ -95,35 +94,14 @@ impl Trim {
             outcome::say_planned();
         }
         let failed = trimmed.iter().any(|one| one.error.is_some());
-        Ok(if failed {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        })
-    }
-
-    /// Leaves the partitions of the command line in the topic's metadata.
-    fn keep_partitions(&self, topic: &mut MetadataResponseTopic) -> anyhow::Result<()> {
-        if self.partitions.is_empty() {
-            return Ok(());
-        }
-        let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
-        for wanted in &self.partitions {
-            let mut there = topic.partitions.iter();
-            if !there.any(|one| one.partition_index == *wanted) {
-                bail!("topic {name} has no partition {wanted}");
-            }
-        }
-        let is_wanted = |index: i32| self.partitions.contains(&index);
-        let partitions = &mut topic.partitions;
-        partitions.retain(|one| is_wanted(one.partition_index));
-        Ok(())
+        Ok(outcome::exit_code(failed))
     }
 }
 
 /// Returns the offset at which a partition is to start.
 ///
-/// A time that is later than the last record would delete everything: it is refused.
+/// A time that is later than the last record would delete everything: it is refused, and so is an
+/// offset beyond the end, as by Kafka.
 fn wanted(
     position: Position,
     start: &Result<i64, Failure>,
@@ -134,6 +112,10 @@ fn wanted(
     let bounds = Bounds { start, end };
     if start >= end {
         return Ok(start);
+    }
+    if matches!(position, Position::Offset(offset) if offset > end) {
+        let reason = format!("the partition ends at {end}; -o end deletes all");
+        return Err(Failure::Unsafe(reason));
     }
     let by_time = by_time.cloned().transpose()?;
     let to = position.within(bounds, by_time);
@@ -182,25 +164,20 @@ fn answered(
     request: &DeleteRecordsRequest,
     answer: anyhow::Result<DeleteRecordsResponse>,
 ) -> Started {
-    let silence = match &answer {
-        Ok(_) => Failure::LeftOut,
-        Err(error) => Failure::NotAsked(format!("{error:#}")),
-    };
-    let mut started = Started::new();
-    for topic in &request.topics {
-        for one in &topic.partitions {
-            let place = (topic.name.0.to_string(), one.partition_index);
-            started.insert(place, Err(silence.clone()));
-        }
-    }
-    for topic in answer.into_iter().flat_map(|answer| answer.topics) {
-        for one in topic.partitions {
-            let place = (topic.name.0.to_string(), one.partition_index);
-            let start = check(one.error_code, None).map(|()| one.low_watermark);
-            started.insert(place, start.map_err(Failure::from));
-        }
-    }
-    started
+    let places = request.topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter();
+        partitions.map(|one| (topic.name.0.to_string(), one.partition_index))
+    });
+    let told = answer.map(|answer| {
+        answer.topics.into_iter().flat_map(|topic| {
+            let name = topic.name;
+            topic.partitions.into_iter().map(move |one| {
+                let start = check(one.error_code, None).map(|()| one.low_watermark);
+                ((name.0.to_string(), one.partition_index), start)
+            })
+        })
+    });
+    crate::ask::each_answer(places, told)
 }
 
 fn table(trimmed: &[Trimmed]) -> String {
@@ -240,10 +217,16 @@ impl Trimmed {
     /// Takes in the leader's answer.
     fn became(&mut self, started: &Result<i64, Failure>) {
         match started {
-            Ok(start) => (self.to, self.executed) = (Some(*start), true),
+            Ok(start) => match self.to.replace(*start) {
+                Some(planned) if *start < planned => {
+                    self.error = Some(format!("starts at {start}, not at {planned}"));
+                }
+                _ => self.executed = true,
+            },
             Err(failure) => {
-                // A leader that is silent may have deleted the records nevertheless.
-                self.to = self.from.filter(|_| !failure.is_silence());
+                // A leader that is silent, or that waited in vain for the followers, may have
+                // deleted the records nevertheless.
+                self.to = None;
                 self.error = Some(failure.to_string());
             }
         }
@@ -266,6 +249,7 @@ mod tests {
     use wire::messages::delete_records_response::{
         DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
     };
+    use wire::types::ErrorCode;
 
     use super::*;
 
@@ -280,6 +264,37 @@ mod tests {
         assert_eq!(all, Ok(9));
         let unknown = super::wanted(at, &Ok(3), &Ok(9), Some(&Err(Failure::LeftOut)));
         assert_eq!(unknown, Err(Failure::LeftOut));
+    }
+
+    #[test]
+    fn an_offset_beyond_the_end_deletes_nothing() {
+        let wanted = |offset: i64, end: i64| {
+            let position = Position::Offset(offset);
+            wanted(position, &Ok(3), &Ok(end), None)
+        };
+        assert_eq!(wanted(9, 9), Ok(9));
+        let refused = wanted(10, 9).unwrap_err().to_string();
+        assert_eq!(refused, "the partition ends at 9; -o end deletes all");
+        assert_eq!(wanted(10, 3), Ok(3), "there is nothing to delete");
+        assert_eq!(wanted(1, 9), Ok(3), "it is deleted already");
+    }
+
+    #[test]
+    fn a_row_tells_only_what_the_leader_is_known_to_have_done() {
+        let place = ("cars".to_owned(), 0);
+        let became = |started: Result<i64, Failure>| {
+            let mut row = Trimmed::planned(&place, &Ok(0), &Ok(9), &Ok(4));
+            row.became(&started);
+            (row.to, row.executed, row.status())
+        };
+        assert_eq!(became(Ok(4)), (Some(4), true, "4 offsets deleted".into()));
+        let further = (Some(6), true, "6 offsets deleted".into());
+        assert_eq!(became(Ok(6)), further);
+        let less = (Some(2), false, "starts at 2, not at 4".into());
+        assert_eq!(became(Ok(2)), less);
+        // The followers do not follow in time: the leader has deleted the records.
+        let late = ErrorCode::RequestTimedOut.into();
+        assert_eq!(became(Err(late)), (None, false, "REQUEST_TIMED_OUT".into()));
     }
 
     #[test]

@@ -5,13 +5,14 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::Args;
 use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
+use wire::messages::write_txn_markers_response::WritableTxnMarkerResult;
 use wire::messages::{ProducerId, TopicName, WriteTxnMarkersRequest};
 
 use super::producers;
-use crate::ask::{Cluster, check, text};
+use crate::ask::{Cluster, Failure, check, text};
 use crate::outcome::{self, Outcome};
 use crate::target::Chosen;
 
@@ -67,12 +68,10 @@ impl Abort {
             .with_topics(vec![topic]);
         let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);
         let markers = cluster.broker(leader)?.ask_newest(&request)?.markers;
-        let topics = markers.iter().flat_map(|marker| &marker.topics);
-        let mut partitions = topics.flat_map(|topic| &topic.partitions);
-        let code = partitions.next().context("an empty answer")?.error_code;
+        let result = answered(&markers, whose.producer_id, &self.topic, self.partition);
         let name = format!("{}-{}", self.topic, self.partition);
         let done = format!("transaction of producer {} aborted", whose.producer_id);
-        let outcome = Outcome::of(&name, check(code, None), &done);
+        let outcome = Outcome::of(&name, result, &done);
         outcome::show(target.format, "PARTITION", &[outcome])
     }
 
@@ -102,6 +101,57 @@ impl Abort {
                 self.topic,
                 self.partition
             ),
+        }
+    }
+}
+
+/// Returns what the leader answered for the marker of this producer in this partition.
+fn answered(
+    markers: &[WritableTxnMarkerResult],
+    producer_id: i64,
+    topic: &str,
+    partition: i32,
+) -> Result<(), Failure> {
+    let markers = markers.iter();
+    let of_producer = markers.filter(|marker| marker.producer_id.0 == producer_id);
+    let topics = of_producer.flat_map(|marker| &marker.topics);
+    let of_topic = topics.filter(|one| one.name.0.as_str() == topic);
+    let mut partitions = of_topic.flat_map(|one| &one.partitions);
+    let written = partitions.find(|one| one.partition_index == partition);
+    Ok(check(written.ok_or(Failure::LeftOut)?.error_code, None)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::messages::write_txn_markers_response::{
+        WritableTxnMarkerPartitionResult, WritableTxnMarkerTopicResult,
+    };
+    use wire::types::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn what_became_of_another_marker_is_no_answer() {
+        let marker = |producer: i64, topic: &str, partition: i32, error: i16| {
+            let partition = WritableTxnMarkerPartitionResult::default()
+                .with_partition_index(partition)
+                .with_error_code(error);
+            let topic = WritableTxnMarkerTopicResult::default()
+                .with_name(TopicName(text(topic)))
+                .with_partitions(vec![partition]);
+            WritableTxnMarkerResult::default()
+                .with_producer_id(ProducerId(producer))
+                .with_topics(vec![topic])
+        };
+        let markers = [marker(7, "cars", 0, 0), marker(8, "cars", 1, 47)];
+        let of = |producer: i64, topic: &str, partition: i32| {
+            answered(&markers, producer, topic, partition)
+        };
+        assert_eq!(of(7, "cars", 0), Ok(()));
+        let fenced = Err(ErrorCode::InvalidProducerEpoch.into());
+        assert_eq!(of(8, "cars", 1), fenced);
+        for (producer, topic, partition) in [(8, "cars", 0), (7, "bikes", 0), (7, "cars", 1)] {
+            assert_eq!(of(producer, topic, partition), Err(Failure::LeftOut));
         }
     }
 }

@@ -8,9 +8,10 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use serde::Serialize;
 use wire::messages::describe_producers_request::TopicRequest;
+use wire::messages::describe_producers_response::{PartitionResponse, TopicResponse};
 use wire::messages::{DescribeProducersRequest, TopicName};
 
-use crate::ask::{Cluster, check, text};
+use crate::ask::{Cluster, Failure, check, text};
 use crate::moment;
 use crate::show::{Table, or_dash};
 use crate::target::Chosen;
@@ -94,10 +95,8 @@ pub(super) fn ask(
         .with_partition_indexes(vec![partition]);
     let request = DescribeProducersRequest::default().with_topics(vec![wanted]);
     let topics = cluster.broker(leader)?.ask_newest(&request)?.topics;
-    let mut partitions = topics.into_iter().flat_map(|topic| topic.partitions);
-    let found = partitions.next().context("an empty answer")?;
-    check(found.error_code, found.error_message.as_ref())
-        .with_context(|| format!("producers of {topic}-{partition}"))?;
+    let found = answered(topics, topic, partition).map_err(anyhow::Error::from);
+    let found = found.with_context(|| format!("producers of {topic}-{partition}"))?;
     let producers = found.active_producers.into_iter().map(|producer| {
         let start = producer.current_txn_start_offset;
         Ok(Producer {
@@ -110,4 +109,48 @@ pub(super) fn ask(
         })
     });
     producers.collect()
+}
+
+/// Returns what the leader answered for the partition.
+fn answered(
+    topics: Vec<TopicResponse>,
+    topic: &str,
+    partition: i32,
+) -> Result<PartitionResponse, Failure> {
+    let mut topics = topics.into_iter();
+    let topic = topics.find(|one| one.name.0.as_str() == topic);
+    let mut partitions = topic.into_iter().flat_map(|topic| topic.partitions);
+    let found = partitions.find(|one| one.partition_index == partition);
+    let found = found.ok_or(Failure::LeftOut)?;
+    check(found.error_code, found.error_message.as_ref())?;
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::types::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn the_producers_of_another_partition_are_no_answer() {
+        let topic = |name: &str, partition: i32, error: i16| {
+            let partition = PartitionResponse::default()
+                .with_partition_index(partition)
+                .with_error_code(error);
+            TopicResponse::default()
+                .with_name(TopicName(text(name)))
+                .with_partitions(vec![partition])
+        };
+        let of = |name: &str, partition: i32| {
+            let topics = vec![topic("trucks", 1, 0), topic("cars", 0, 6)];
+            let found = answered(topics, name, partition)?;
+            Ok::<_, Failure>(found.partition_index)
+        };
+        assert_eq!(of("trucks", 1), Ok(1));
+        let moved = Err(ErrorCode::NotLeaderOrFollower.into());
+        assert_eq!(of("cars", 0), moved);
+        assert_eq!(of("cars", 1), Err(Failure::LeftOut));
+        assert_eq!(of("bikes", 0), Err(Failure::LeftOut));
+    }
 }

@@ -14,7 +14,10 @@ const METADATA_TOPIC: &str = "__cluster_metadata";
 
 /// Returns the controller, given the one that the metadata names; or the problem with it.
 pub(super) fn find(cluster: &mut Cluster, named: Option<i32>) -> Result<Option<i32>, Problem> {
-    let broker = cluster.entrance();
+    let broker = cluster.entrance().map_err(|error| {
+        let reason = format!("{error:#}");
+        Problem::at("the controller is not known", reason)
+    })?;
     if !broker.serves::<DescribeQuorumRequest>() {
         return named
             .map(Some)

@@ -10,11 +10,22 @@ use serde::Serialize;
 
 use crate::ask::{Cluster, Failure, Place};
 use crate::group::behind::{self, Known, Sum};
+use crate::group::list::Silent;
 use crate::group::members::{self, Group};
 use crate::group::{positions, selected};
-use crate::names::Name;
+use crate::names::{self, Name};
 use crate::progress::counted;
 use crate::show::list;
+
+/// The groups and how far they are behind.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Measured {
+    pub(super) groups: Vec<GroupLag>,
+    /// Brokers whose groups may be missing.
+    #[serde(skip)]
+    pub(super) silent: Vec<Silent>,
+}
 
 /// A group and how far it is behind.
 #[derive(PartialEq, Eq, Debug, Serialize)]
@@ -22,7 +33,7 @@ pub(super) struct GroupLag {
     pub(super) name: String,
     pub(super) state: Option<String>,
     pub(super) members: Option<usize>,
-    /// The sum of the known lags; `None` if none is known.
+    /// The sum of the known lags; `None` if none is known, or there is no position.
     pub(super) lag: Option<i64>,
     /// How many partitions have a lag that is not known.
     pub(super) unknown_partitions: usize,
@@ -39,15 +50,16 @@ pub(super) struct PartitionLag {
     #[serde(rename = "partition")]
     pub(super) index: i32,
     pub(super) position: i64,
-    /// `None` for a partition without a leader or of a deleted topic, and if the leader is silent.
+    /// `None` for a partition without a leader or of a deleted topic, and if its leader does not
+    /// tell.
     pub(super) end_offset: Option<i64>,
     pub(super) lag: Option<i64>,
     /// Why the end is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
-    /// Whether that is because a broker did not answer.
+    /// Whether that is a failure of the command.
     #[serde(skip)]
-    is_silent: bool,
+    is_failed: bool,
 }
 
 /// The partitions of one topic together.
@@ -64,13 +76,13 @@ pub(super) fn all(
     cluster: &mut Cluster,
     names: &[Name],
     topics: &[Name],
-) -> anyhow::Result<Vec<GroupLag>> {
+) -> anyhow::Result<Measured> {
     // Without the first broker nothing can be asked: this error is not that of a group.
     cluster.brokers()?;
-    let wanted = if names.is_empty() {
+    let (wanted, silent) = if names.is_empty() {
         selected::all(cluster)?
     } else {
-        selected::some(cluster, names)?.names
+        selected::known(cluster, names)?
     };
     let (mut found, mut groups) = (Vec::new(), Vec::new());
     for name in counted("groups", &wanted) {
@@ -95,7 +107,7 @@ pub(super) fn all(
     let measured = found.into_iter();
     groups.extend(measured.map(|(group, positions)| GroupLag::of(group, positions, &ends)));
     groups.sort_by_key(|group| (Reverse(group.lag), group.name.clone()));
-    Ok(groups)
+    Ok(Measured { groups, silent })
 }
 
 /// Returns a group and its positions in these topics; `None` if the group does not exist.
@@ -108,9 +120,15 @@ fn of_group(
         return Ok(None);
     };
     let mut positions = positions::read(cluster, name)?;
-    let is_wanted = |topic: &str| topics.iter().any(|name| name.matches(topic));
-    positions.retain(|place, _| topics.is_empty() || is_wanted(&place.0));
+    positions.retain(|place, _| names::wanted(topics, &place.0));
     Ok(Some((group, positions)))
+}
+
+impl Measured {
+    /// Returns true if nothing that could be known is missing.
+    pub(super) fn is_complete(&self) -> bool {
+        self.silent.is_empty() && self.groups.iter().all(GroupLag::is_complete)
+    }
 }
 
 impl GroupLag {
@@ -124,7 +142,7 @@ impl GroupLag {
                 position,
                 end_offset: known,
                 lag: known.map(|end| behind::lag(position, end)),
-                is_silent: end.as_ref().is_err_and(Failure::is_silence),
+                is_failed: end.as_ref().is_err_and(|failure| !failure.is_excused()),
                 error: end.err().map(|failure| failure.to_string()),
             }
         });
@@ -134,7 +152,7 @@ impl GroupLag {
             name: group.name,
             state: Some(group.state),
             members: Some(group.members.len()),
-            lag: sum.lag(),
+            lag: sum.lag().filter(|_| !partitions.is_empty()),
             unknown_partitions: sum.unknown,
             partitions,
             error: None,
@@ -153,9 +171,9 @@ impl GroupLag {
         }
     }
 
-    /// Returns true if the group was found, and each broker answered.
-    pub(super) fn is_complete(&self) -> bool {
-        self.error.is_none() && !self.partitions.iter().any(|one| one.is_silent)
+    /// Returns true if the group was found, and nothing that could be known is missing.
+    fn is_complete(&self) -> bool {
+        self.error.is_none() && !self.partitions.iter().any(|one| one.is_failed)
     }
 
     /// Returns what failed: the group, or partitions by topic and error.
@@ -197,82 +215,4 @@ impl GroupLag {
 }
 
 #[cfg(test)]
-mod tests {
-    use wire::types::ErrorCode;
-
-    use super::*;
-    use crate::ask::Offsets;
-
-    #[test]
-    fn lag_is_summed_over_the_partitions_that_have_an_end() {
-        let place = |topic: &str, partition| (topic.to_owned(), partition);
-        let positions = [
-            (place("a", 0), 10),
-            (place("a", 1), 7),
-            (place("a", 2), 3),
-            (place("gone", 0), 5),
-            (place("silent", 4), 1),
-            (place("silent", 5), 1),
-        ];
-        let ends: Offsets = [
-            (place("a", 0), Ok(15)),
-            // The log was cut: the position is beyond its end.
-            (place("a", 1), Ok(2)),
-            (place("a", 2), Err(ErrorCode::LeaderNotAvailable.into())),
-            (place("b", 0), Ok(100)),
-            (
-                place("silent", 4),
-                Err(Failure::NotAsked("no answer".into())),
-            ),
-            (
-                place("silent", 5),
-                Err(Failure::NotAsked("no answer".into())),
-            ),
-        ]
-        .into();
-        let group = Group {
-            name: "g".into(),
-            kind: "classic",
-            state: "Empty".into(),
-            assignor: String::new(),
-            coordinator: 1,
-            members: Vec::new(),
-        };
-        let measured = GroupLag::of(group, positions.into(), &ends.into());
-        assert_eq!((measured.lag, measured.unknown_partitions), (Some(5), 4));
-        let lags: Vec<_> = measured.partitions.iter().map(|one| one.lag).collect();
-        assert_eq!(lags, [Some(5), Some(0), None, None, None, None]);
-        let topics = measured.by_topic();
-        let a = TopicLag {
-            partitions: 3,
-            sum: Sum::of([Some(5), Some(0), None].into_iter()),
-            largest: Some((0, 5)),
-        };
-        assert_eq!(topics.get("a"), Some(&a));
-        let gone = topics.get("gone").unwrap();
-        assert_eq!(
-            (gone.partitions, gone.sum.lag(), gone.largest),
-            (1, None, None)
-        );
-        let errors = [
-            ("g: a:2", "LEADER_NOT_AVAILABLE"),
-            ("g: gone:0", "UNKNOWN_TOPIC_OR_PARTITION"),
-            ("g: silent:4,5", "no answer"),
-        ];
-        let errors = errors.map(|(place, error)| (place.to_owned(), error.to_owned()));
-        assert_eq!(measured.errors(), errors);
-        assert!(!measured.is_complete(), "a broker was silent");
-    }
-
-    #[test]
-    fn a_group_that_does_not_exist_has_an_error_and_no_lag() {
-        let missing = GroupLag::failed("g", "does not exist");
-        assert_eq!(
-            missing.errors(),
-            [("g".to_owned(), "does not exist".to_owned())]
-        );
-        assert!(!missing.is_complete());
-        let json = serde_json::to_value(&missing).unwrap();
-        assert!(json["lag"].is_null() && json["state"].is_null());
-    }
-}
+mod tests;

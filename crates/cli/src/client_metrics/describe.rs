@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
 use wire::text::EscapedText;
@@ -12,6 +12,7 @@ use wire::text::EscapedText;
 use super::subscriptions;
 use crate::configs::{self, Resource, Setting, settings};
 use crate::names::{Name, Selection};
+use crate::outcome;
 use crate::target::Chosen;
 
 #[derive(Debug, Args)]
@@ -37,15 +38,13 @@ impl Describe {
             let selected = Selection::of(&self.names, || Ok(there.clone()))?;
             selected.complete("subscription")?.names
         };
-        let mut described = Vec::new();
-        for name in names {
+        let described = names.into_iter().map(|name| {
             // A broker answers with defaults for a subscription that does not exist.
-            if !there.contains(&name) {
-                bail!("subscription {name} does not exist");
-            }
+            ensure!(there.contains(&name), "subscription {name} does not exist");
             let settings = settings(controller, Resource::ClientMetrics, &name, None)?;
-            described.push(Described { name, settings });
-        }
+            Ok(Described { name, settings })
+        });
+        let (described, failed) = outcome::found(described);
         target.format.show(&described, || {
             let texts = described.iter().map(|one| {
                 let settings = configs::table(&one.settings);
@@ -53,6 +52,6 @@ impl Describe {
             });
             texts.collect::<Vec<_>>().join("\n")
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(outcome::exit_code(failed))
     }
 }

@@ -1,23 +1,30 @@
 //! `forebay topic describe`: partitions, leaders, replicas, offsets and settings of topics.
 //!
-//! It changes nothing.
+//! It changes nothing. What is wrong with one topic is told on standard error, the others are
+//! shown.
 
+mod partition;
+
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use clap::Args;
 use serde::Serialize;
-use wire::messages::metadata_response::{MetadataResponsePartition, MetadataResponseTopic};
+use wire::messages::metadata_response::MetadataResponseTopic;
 
 use super::selected;
-use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets};
+use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, check};
 use crate::configs::{self, Resource, Setting, settings};
 use crate::names::Name;
+use crate::outcome;
 use crate::progress::counted;
-use crate::show::{Table, list, or_dash};
+use crate::show::Table;
 use crate::target::Chosen;
+use partition::Partition;
 
 #[derive(Debug, Args)]
 pub(super) struct Describe {
@@ -38,31 +45,18 @@ struct Described {
     settings: Vec<Setting>,
 }
 
-#[derive(Serialize)]
-struct Partition {
-    #[serde(rename = "partition")]
-    index: i32,
-    leader: Option<i32>,
-    leader_epoch: i32,
-    replicas: Vec<i32>,
-    isr: Vec<i32>,
-    offline: Vec<i32>,
-    start_offset: Option<i64>,
-    end_offset: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
 impl Describe {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
-        let names = selected::some(&mut cluster, &self.names)?.names;
-        let topics = cluster.topics(&names)?;
+        let mut names = selected::some(&mut cluster, &self.names)?.names;
+        names.sort();
+        let topics = cluster.look(Some(&names), false)?.topics;
+        let (topics, missing) = outcome::found(each(topics, &names));
         let starts = cluster.offsets(&topics, EARLIEST, 0);
         let ends = cluster.offsets(&topics, LATEST, 0);
         let described = counted("topics", &topics)
-            .map(|topic| self.describe(&mut cluster, topic, &starts, &ends))
-            .collect::<anyhow::Result<Vec<_>>>()?;
+            .map(|topic| self.describe(&mut cluster, topic, &starts, &ends));
+        let (described, failed) = outcome::found(described);
         target.format.show(&described, || {
             let texts: Vec<_> = described.iter().map(Described::text).collect();
             texts.join("\n")
@@ -70,11 +64,8 @@ impl Describe {
         // A partition without a leader is described; a broker that is silent leaves offsets out.
         let mut offsets = starts.values().chain(ends.values());
         let is_silent = |one: &Result<i64, Failure>| one.as_ref().is_err_and(Failure::is_silence);
-        Ok(if offsets.any(is_silent) {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        })
+        let failed = missing || failed || offsets.any(is_silent);
+        Ok(outcome::exit_code(failed))
     }
 
     fn describe(
@@ -104,30 +95,22 @@ impl Describe {
     }
 }
 
-impl Partition {
-    fn of(
-        topic: &str,
-        partition: &MetadataResponsePartition,
-        starts: &Offsets,
-        ends: &Offsets,
-    ) -> Self {
-        let place = (topic.to_owned(), partition.partition_index);
-        let found = |offsets: &Offsets| offsets.get(&place)?.as_ref().ok().copied();
-        let refused =
-            |offsets: &Offsets| offsets.get(&place)?.as_ref().err().map(ToString::to_string);
-        let ids = |nodes: &[wire::messages::BrokerId]| nodes.iter().map(|node| node.0).collect();
-        Self {
-            index: partition.partition_index,
-            leader: (partition.leader_id.0 >= 0).then_some(partition.leader_id.0),
-            leader_epoch: partition.leader_epoch,
-            replicas: ids(&partition.replica_nodes),
-            isr: ids(&partition.isr_nodes),
-            offline: ids(&partition.offline_replicas),
-            start_offset: found(starts),
-            end_offset: found(ends),
-            error: refused(ends),
-        }
-    }
+/// Returns the metadata of each topic, or why there is none.
+fn each(
+    topics: Vec<MetadataResponseTopic>,
+    names: &[String],
+) -> impl Iterator<Item = anyhow::Result<MetadataResponseTopic>> {
+    let named = |topic: MetadataResponseTopic| Some((topic.name.as_ref()?.0.to_string(), topic));
+    let mut topics: BTreeMap<_, _> = topics.into_iter().filter_map(named).collect();
+    names.iter().map(move |name| {
+        let topic = topics.remove(name).ok_or(Failure::LeftOut);
+        let topic = topic.and_then(|topic| {
+            check(topic.error_code, None)?;
+            Ok(topic)
+        });
+        let topic = topic.map_err(anyhow::Error::from);
+        topic.with_context(|| format!("topic {name}"))
+    })
 }
 
 impl Described {
@@ -138,36 +121,43 @@ impl Described {
         fact("ID", self.id.clone());
         fact("INTERNAL", self.internal.to_string());
         fact("PARTITIONS", self.partitions.len().to_string());
-        let mut table = Table::headed(&[
-            "PARTITION",
-            "LEADER",
-            "EPOCH",
-            "REPLICAS",
-            "ISR",
-            "OFFLINE",
-            "START",
-            "END",
-        ]);
+        let mut table = Table::headed(&partition::HEAD);
         for one in &self.partitions {
-            let end = match &one.error {
-                Some(error) => error.clone(),
-                None => or_dash(one.end_offset),
-            };
-            table.row([
-                one.index.to_string(),
-                or_dash(one.leader),
-                one.leader_epoch.to_string(),
-                list(&one.replicas),
-                list(&one.isr),
-                list(&one.offline),
-                or_dash(one.start_offset),
-                end,
-            ]);
+            table.row(one.cells());
         }
         let mut text = format!("{}\n{}", head.render(), table.render());
         if !self.settings.is_empty() {
             let _ = write!(text, "\n{}", configs::table(&self.settings));
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::messages::TopicName;
+
+    use super::*;
+    use crate::ask::text;
+
+    #[test]
+    fn a_topic_that_is_missing_or_left_out_hides_no_other() {
+        let topic = |name: &str, error: i16| {
+            MetadataResponseTopic::default()
+                .with_name(Some(TopicName(text(name))))
+                .with_error_code(error)
+        };
+        let topics = vec![topic("not-asked", 0), topic("cars", 3), topic("trucks", 0)];
+        let names = ["cars", "bikes", "trucks"].map(str::to_owned);
+        let each = each(topics, &names).map(|topic| match topic {
+            Ok(topic) => topic.name.unwrap().0.to_string(),
+            Err(error) => format!("{error:#}"),
+        });
+        let expected = [
+            "topic cars: UNKNOWN_TOPIC_OR_PARTITION",
+            "topic bikes: the broker did not answer for it",
+            "trucks",
+        ];
+        assert_eq!(each.collect::<Vec<_>>(), expected);
     }
 }

@@ -1,6 +1,7 @@
 //! `forebay txn describe`: the state of transactional ids.
 //!
-//! It asks the coordinator of each id.
+//! It asks the coordinator of each id. What is wrong with one id is told on standard error, the
+//! others are shown.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,10 +9,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
+use wire::messages::describe_transactions_response::TransactionState;
 use wire::messages::{DescribeTransactionsRequest, TransactionalId};
 
-use crate::ask::{Cluster, Coordinates, check, patiently, text};
+use crate::ask::{Cluster, Coordinates, Failure, check, patiently, text};
 use crate::moment;
+use crate::outcome;
 use crate::show::{Table, list, or_dash};
 use crate::target::Chosen;
 
@@ -46,12 +49,12 @@ impl Describe {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let described = self.ids.iter().map(|id| describe(&mut cluster, id));
-        let described = described.collect::<anyhow::Result<Vec<_>>>()?;
+        let (described, failed) = outcome::found(described);
         target.format.show(&described, || {
             let texts: Vec<_> = described.iter().map(Described::text).collect();
             texts.join("\n")
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(outcome::exit_code(failed))
     }
 }
 
@@ -63,9 +66,7 @@ fn describe(cluster: &mut Cluster, id: &str) -> anyhow::Result<Described> {
         .with_transactional_ids(vec![TransactionalId(text(id))]);
     let state = patiently(within, || {
         let states = broker.ask_newest(&request)?.transaction_states;
-        let state = states.into_iter().next().context("an empty answer")?;
-        check(state.error_code, None)?;
-        Ok(state)
+        Ok(answered(states, id)?)
     });
     let state = state.with_context(|| format!("transactional id {id:?}"))?;
     let start = Some(state.transaction_start_time_ms).filter(|&start| start >= 0);
@@ -88,6 +89,15 @@ fn describe(cluster: &mut Cluster, id: &str) -> anyhow::Result<Described> {
     })
 }
 
+/// Returns what the coordinator answered for the id.
+fn answered(states: Vec<TransactionState>, id: &str) -> Result<TransactionState, Failure> {
+    let mut states = states.into_iter();
+    let state = states.find(|state| state.transactional_id.0.as_str() == id);
+    let state = state.ok_or(Failure::LeftOut)?;
+    check(state.error_code, None)?;
+    Ok(state)
+}
+
 impl Described {
     fn text(&self) -> String {
         let mut table = Table::plain();
@@ -107,5 +117,29 @@ impl Described {
             );
         }
         table.render()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::types::ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn the_state_of_another_id_is_no_answer() {
+        let state = |id: &str, error: i16| {
+            TransactionState::default()
+                .with_transactional_id(TransactionalId(text(id)))
+                .with_error_code(error)
+        };
+        let of = |id: &str| {
+            let states = vec![state("a", 105), state("b", 0)];
+            answered(states, id).map(|state| state.transactional_id.0.to_string())
+        };
+        assert_eq!(of("b"), Ok("b".to_owned()));
+        let unknown = Err(ErrorCode::TransactionalIdNotFound.into());
+        assert_eq!(of("a"), unknown);
+        assert_eq!(of("c"), Err(Failure::LeftOut));
     }
 }

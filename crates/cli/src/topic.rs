@@ -11,6 +11,7 @@ mod describe;
 mod grow;
 mod line;
 mod list;
+mod partitions;
 mod produce;
 mod selected;
 mod trim;

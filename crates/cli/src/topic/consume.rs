@@ -16,6 +16,7 @@ use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use rdkafka::{Offset, TopicPartitionList};
 
+use super::partitions;
 use crate::ask::{Place, read_committed};
 use crate::position::{Bounds, Position, bounds};
 use crate::property::Property;
@@ -79,20 +80,7 @@ impl Consume {
             return Ok(ExitCode::SUCCESS);
         }
         let topic = topics.first_mut().context("an empty answer")?;
-        if !self.partitions.is_empty() {
-            let there = &topic.partitions;
-            let missing = self.partitions.iter().find(|&&wanted| {
-                there
-                    .iter()
-                    .all(|partition| partition.partition_index != wanted)
-            });
-            if let Some(missing) = missing {
-                bail!("topic {} has no partition {missing}", self.topic);
-            }
-            topic
-                .partitions
-                .retain(|one| self.partitions.contains(&one.partition_index));
-        }
+        partitions::keep(topic, &self.partitions)?;
         let bounds = bounds(
             &mut cluster,
             &topics,

@@ -6,14 +6,13 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::bail;
 use clap::Args;
 use serde::Serialize;
 use wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
 use wire::messages::metadata_response::MetadataResponseTopic;
 use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse, TopicName};
 
-use super::selected;
+use super::{partitions, selected};
 use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, Place, check, text};
 use crate::names::Name;
 use crate::outcome;
@@ -61,7 +60,7 @@ impl Trim {
         let names = selected::some(&mut cluster, &self.names)?.names;
         let mut topics = cluster.topics(&names)?;
         for topic in &mut topics {
-            self.keep_partitions(topic)?;
+            partitions::keep(topic, &self.partitions)?;
         }
         let starts = cluster.offsets(&topics, EARLIEST, 0);
         let ends = cluster.offsets(&topics, LATEST, 0);
@@ -95,35 +94,14 @@ impl Trim {
             outcome::say_planned();
         }
         let failed = trimmed.iter().any(|one| one.error.is_some());
-        Ok(if failed {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        })
-    }
-
-    /// Leaves the partitions of the command line in the topic's metadata.
-    fn keep_partitions(&self, topic: &mut MetadataResponseTopic) -> anyhow::Result<()> {
-        if self.partitions.is_empty() {
-            return Ok(());
-        }
-        let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
-        for wanted in &self.partitions {
-            let mut there = topic.partitions.iter();
-            if !there.any(|one| one.partition_index == *wanted) {
-                bail!("topic {name} has no partition {wanted}");
-            }
-        }
-        let is_wanted = |index: i32| self.partitions.contains(&index);
-        let partitions = &mut topic.partitions;
-        partitions.retain(|one| is_wanted(one.partition_index));
-        Ok(())
+        Ok(outcome::exit_code(failed))
     }
 }
 
 /// Returns the offset at which a partition is to start.
 ///
-/// A time that is later than the last record would delete everything: it is refused.
+/// A time that is later than the last record would delete everything: it is refused, and so is an
+/// offset beyond the end, as by Kafka.
 fn wanted(
     position: Position,
     start: &Result<i64, Failure>,

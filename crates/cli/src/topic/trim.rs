@@ -113,6 +113,10 @@ fn wanted(
     if start >= end {
         return Ok(start);
     }
+    if matches!(position, Position::Offset(offset) if offset > end) {
+        let reason = format!("the partition ends at {end}; -o end deletes all");
+        return Err(Failure::Unsafe(reason));
+    }
     let by_time = by_time.cloned().transpose()?;
     let to = position.within(bounds, by_time);
     to.ok_or_else(|| Failure::Unsafe("no record is as recent; -o end deletes all".to_owned()))
@@ -218,10 +222,16 @@ impl Trimmed {
     /// Takes in the leader's answer.
     fn became(&mut self, started: &Result<i64, Failure>) {
         match started {
-            Ok(start) => (self.to, self.executed) = (Some(*start), true),
+            Ok(start) => match self.to.replace(*start) {
+                Some(planned) if *start < planned => {
+                    self.error = Some(format!("starts at {start}, not at {planned}"));
+                }
+                _ => self.executed = true,
+            },
             Err(failure) => {
-                // A leader that is silent may have deleted the records nevertheless.
-                self.to = self.from.filter(|_| !failure.is_silence());
+                // A leader that is silent, or that waited in vain for the followers, may have
+                // deleted the records nevertheless.
+                self.to = None;
                 self.error = Some(failure.to_string());
             }
         }
@@ -244,6 +254,7 @@ mod tests {
     use wire::messages::delete_records_response::{
         DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
     };
+    use wire::types::ErrorCode;
 
     use super::*;
 
@@ -258,6 +269,37 @@ mod tests {
         assert_eq!(all, Ok(9));
         let unknown = super::wanted(at, &Ok(3), &Ok(9), Some(&Err(Failure::LeftOut)));
         assert_eq!(unknown, Err(Failure::LeftOut));
+    }
+
+    #[test]
+    fn an_offset_beyond_the_end_deletes_nothing() {
+        let wanted = |offset: i64, end: i64| {
+            let position = Position::Offset(offset);
+            wanted(position, &Ok(3), &Ok(end), None)
+        };
+        assert_eq!(wanted(9, 9), Ok(9));
+        let refused = wanted(10, 9).unwrap_err().to_string();
+        assert_eq!(refused, "the partition ends at 9; -o end deletes all");
+        assert_eq!(wanted(10, 3), Ok(3), "there is nothing to delete");
+        assert_eq!(wanted(1, 9), Ok(3), "it is deleted already");
+    }
+
+    #[test]
+    fn a_row_tells_only_what_the_leader_is_known_to_have_done() {
+        let place = ("cars".to_owned(), 0);
+        let became = |started: Result<i64, Failure>| {
+            let mut row = Trimmed::planned(&place, &Ok(0), &Ok(9), &Ok(4));
+            row.became(&started);
+            (row.to, row.executed, row.status())
+        };
+        assert_eq!(became(Ok(4)), (Some(4), true, "4 offsets deleted".into()));
+        let further = (Some(6), true, "6 offsets deleted".into());
+        assert_eq!(became(Ok(6)), further);
+        let less = (Some(2), false, "starts at 2, not at 4".into());
+        assert_eq!(became(Ok(2)), less);
+        // The followers do not follow in time: the leader has deleted the records.
+        let late = ErrorCode::RequestTimedOut.into();
+        assert_eq!(became(Err(late)), (None, false, "REQUEST_TIMED_OUT".into()));
     }
 
     #[test]

@@ -121,7 +121,8 @@ fn of_broker(cluster: &mut Cluster, id: i32) -> Vec<Problem> {
     match dirs {
         Ok(dirs) => {
             let failed = dirs.into_iter().filter_map(|dir| {
-                let place = format!("broker {id}, {} ({})", dir.dir, dir.error?);
+                let name = or_dash(dir.dir);
+                let place = format!("broker {id}, {name} ({})", dir.error?);
                 Some(Problem::at("log directory failed", place))
             });
             failed.collect()

@@ -1,6 +1,7 @@
 //! `forebay logdir describe`: the log directories of all brokers, or of some.
 //!
-//! With topics, only partitions of these count.
+//! With topics, only partitions of these count. A broker that does not tell its directories has a
+//! row with the reason, and is a failure.
 
 use std::process::ExitCode;
 
@@ -8,6 +9,7 @@ use clap::Args;
 
 use super::dirs::{LogDir, of_broker};
 use crate::names::Name;
+use crate::outcome;
 use crate::progress::counted;
 use crate::show::{Table, or_dash};
 use crate::target::Chosen;
@@ -33,8 +35,11 @@ impl Describe {
             self.broker.clone()
         };
         let mut dirs = Vec::new();
+        let mut failed = false;
         for &id in counted("brokers", &brokers) {
-            dirs.extend(of_broker(&mut cluster, id)?);
+            let told = of_broker(&mut cluster, id);
+            failed |= told.is_err();
+            dirs.extend(told.unwrap_or_else(|error| vec![LogDir::unknown(id, &error)]));
         }
         if !self.topics.is_empty() {
             for dir in &mut dirs {
@@ -49,7 +54,7 @@ impl Describe {
                 by_dir(&dirs)
             }
         })?;
-        Ok(ExitCode::SUCCESS)
+        Ok(outcome::exit_code(failed))
     }
 }
 
@@ -66,7 +71,7 @@ fn by_dir(dirs: &[LogDir]) -> String {
     for dir in dirs {
         table.row([
             dir.broker.to_string(),
-            dir.dir.clone(),
+            or_dash(dir.dir.as_ref()),
             dir.partitions.len().to_string(),
             dir.size_bytes().to_string(),
             or_dash(dir.usable_bytes),
@@ -88,11 +93,23 @@ fn by_partition(dirs: &[LogDir]) -> String {
         "STATUS",
     ]);
     for dir in dirs {
+        if let Some(error) = &dir.error {
+            let dash = || "-".to_owned();
+            table.row([
+                dir.broker.to_string(),
+                or_dash(dir.dir.as_ref()),
+                dash(),
+                dash(),
+                dash(),
+                dash(),
+                error.clone(),
+            ]);
+        }
         for one in &dir.partitions {
             let moving = if one.is_future { "moves here" } else { "-" };
             table.row([
                 dir.broker.to_string(),
-                dir.dir.clone(),
+                or_dash(dir.dir.as_ref()),
                 one.topic.clone(),
                 one.index.to_string(),
                 one.size_bytes.to_string(),
@@ -102,4 +119,23 @@ fn by_partition(dirs: &[LogDir]) -> String {
         }
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_tells_nothing_has_a_row_with_the_reason() {
+        let silent = [LogDir::unknown(3, &anyhow::anyhow!("silent"))];
+        for table in [by_dir(&silent), by_partition(&silent)] {
+            let row = table.lines().last().unwrap();
+            assert!(
+                row.starts_with("3       -") && row.ends_with("silent"),
+                "{row}"
+            );
+        }
+        let json = serde_json::to_value(&silent).unwrap();
+        assert!(json[0]["dir"].is_null() && json[0]["error"] == "silent");
+    }
 }

@@ -1,19 +1,21 @@
 //! The log directories of a broker, as it describes them (`DescribeLogDirs`).
 //!
-//! Sizes are in bytes. A directory that failed has an error and no partitions.
+//! Sizes are in bytes. A directory that failed has an error; Kafka tells no partitions of it, our
+//! broker does.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde::Serialize;
-use wire::messages::DescribeLogDirsRequest;
 use wire::messages::describe_log_dirs_response::DescribeLogDirsResult;
+use wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use crate::ask::{Cluster, check};
 
-/// A log directory.
+/// A log directory, or a broker that did not tell any.
 #[derive(Debug, Serialize)]
 pub(crate) struct LogDir {
     pub(crate) broker: i32,
-    pub(crate) dir: String,
+    /// `None` if the broker did not tell any.
+    pub(crate) dir: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
     /// Of the file system; `None` if the broker is too old to tell.
@@ -41,7 +43,13 @@ pub(super) struct Replica {
 pub(crate) fn of_broker(cluster: &mut Cluster, id: i32) -> anyhow::Result<Vec<LogDir>> {
     let request = DescribeLogDirsRequest::default().with_topics(None);
     let answer = cluster.broker(id)?.ask_newest(&request)?;
-    check(answer.error_code, None).with_context(|| format!("log directories of broker {id}"))?;
+    answered(id, answer).with_context(|| format!("log directories of broker {id}"))
+}
+
+fn answered(id: i32, answer: DescribeLogDirsResponse) -> anyhow::Result<Vec<LogDir>> {
+    check(answer.error_code, None)?;
+    // Every broker has one. Versions without an error code tell none to who may not see them.
+    ensure!(!answer.results.is_empty(), "none in the answer");
     let mut dirs: Vec<_> = answer
         .results
         .into_iter()
@@ -72,11 +80,23 @@ impl LogDir {
         let known = |bytes: i64| (bytes >= 0).then_some(bytes);
         Self {
             broker,
-            dir: result.log_dir.to_string(),
+            dir: Some(result.log_dir.to_string()),
             error: refused.map(|refusal| refusal.to_string()),
             total_bytes: known(result.total_bytes),
             usable_bytes: known(result.usable_bytes),
             partitions,
+        }
+    }
+
+    /// Makes what is known of a broker that did not tell its directories.
+    pub(super) fn unknown(broker: i32, error: &anyhow::Error) -> Self {
+        Self {
+            broker,
+            dir: None,
+            error: Some(format!("{error:#}")),
+            total_bytes: None,
+            usable_bytes: None,
+            partitions: Vec::new(),
         }
     }
 
@@ -122,5 +142,19 @@ mod tests {
         let failed = LogDir::of(1, failed);
         assert_eq!(failed.error.as_deref(), Some("KAFKA_STORAGE_ERROR"));
         assert_eq!((failed.total_bytes, failed.usable_bytes), (None, None));
+    }
+
+    #[test]
+    fn a_broker_without_a_directory_has_not_answered() {
+        let answer = DescribeLogDirsResponse::default;
+        let none = answered(1, answer()).unwrap_err();
+        assert_eq!(none.to_string(), "none in the answer");
+        let refused = answered(1, answer().with_error_code(31)).unwrap_err();
+        assert_eq!(refused.to_string(), "CLUSTER_AUTHORIZATION_FAILED");
+        let dir = |name: &str| DescribeLogDirsResult::default().with_log_dir(text(name));
+        let two = answer().with_results(vec![dir("/b"), dir("/a")]);
+        let dirs = answered(1, two).unwrap().into_iter();
+        let dirs: Vec<_> = dirs.filter_map(|one| one.dir).collect();
+        assert_eq!(dirs, ["/a", "/b"]);
     }
 }

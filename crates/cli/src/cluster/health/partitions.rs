@@ -60,16 +60,23 @@ impl Needed {
                 .remove(name)
                 .map(|answer| answer.map_err(Failure::from));
             match answer.unwrap_or(Err(Failure::LeftOut)) {
-                Ok(settings) => {
-                    let value = settings.into_iter().find_map(|one| one.value);
-                    if let Some(least) = value.and_then(|value| value.parse::<usize>().ok()) {
+                Ok(settings) => match least(settings) {
+                    Some(least) => {
                         self.replicas.insert(name.to_owned(), least);
                     }
-                }
+                    None => unknown(format!("{name} (no number in the answer)")),
+                },
                 Err(failure) => unknown(format!("{name} ({failure})")),
             }
         }
     }
+}
+
+/// Returns how many replicas in sync the settings demand.
+fn least(settings: Vec<Setting>) -> Option<usize> {
+    let mut settings = settings.into_iter();
+    let setting = settings.find(|setting| setting.name == MIN_ISR)?;
+    setting.value?.parse().ok()
 }
 
 fn name(topic: &MetadataResponseTopic) -> &str {
@@ -169,20 +176,27 @@ mod tests {
 
     #[test]
     fn settings_that_are_not_answered_are_problems_and_end_nothing() {
-        let setting = |value: &str| Setting {
-            name: MIN_ISR.into(),
-            value: Some(value.into()),
+        let setting = |name: &str, value: Option<&str>| Setting {
+            name: name.into(),
+            value: value.map(str::to_owned),
             source: "topic",
             read_only: false,
         };
+        let other = || setting("retention.ms", Some("9"));
         let refused = Err(wire::types::ErrorCode::TopicAuthorizationFailed.into());
         let answers = BTreeMap::from([
-            ("a".to_owned(), Ok(vec![setting("2")])),
+            (
+                "a".to_owned(),
+                Ok(vec![other(), setting(MIN_ISR, Some("2"))]),
+            ),
             ("b".to_owned(), refused),
+            ("d".to_owned(), Ok(vec![other()])),
+            ("e".to_owned(), Ok(vec![setting(MIN_ISR, None)])),
+            ("f".to_owned(), Ok(vec![setting(MIN_ISR, Some("two"))])),
         ]);
         let mut needed = Needed::default();
-        needed.take(&["a", "b", "c"], Ok(answers));
-        needed.take(&["d", "e"], Err(anyhow::anyhow!("no answer")));
+        needed.take(&["a", "b", "c", "d", "e", "f"], Ok(answers));
+        needed.take(&["g", "h"], Err(anyhow::anyhow!("no answer")));
         assert_eq!(needed.replicas, BTreeMap::from([("a".to_owned(), 2)]));
         let places: Vec<_> = needed
             .problems
@@ -192,6 +206,9 @@ mod tests {
         let expected = [
             "b (TOPIC_AUTHORIZATION_FAILED)",
             "c (the broker did not answer for it)",
+            "d (no number in the answer)",
+            "e (no number in the answer)",
+            "f (no number in the answer)",
             "2 topics (no answer)",
         ];
         assert_eq!(places, expected);

@@ -29,6 +29,7 @@ pub struct ProfileArgs {
 #[derive(Debug, Subcommand)]
 enum ProfileCommand {
     /// Lists profiles; the one in use has a star.
+    #[command(visible_alias = "ls")]
     List,
     /// Selects the profile to use.
     Use {
@@ -174,6 +175,18 @@ pub fn admin_address(profile: Option<&str>) -> anyhow::Result<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ls_is_list() {
+        let command = ProfileArgs::augment_args(clap::Command::new("profile"));
+        let lists = command
+            .get_subcommands()
+            .find(|one| one.get_name() == "list");
+        assert_eq!(
+            lists.unwrap().get_visible_aliases().collect::<Vec<_>>(),
+            ["ls"]
+        );
+    }
 
     #[test]
     fn an_empty_value_removes_a_property() {

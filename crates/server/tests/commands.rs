@@ -153,6 +153,10 @@ fn a_topic_is_trimmed_only_when_told_and_gets_more_partitions() {
     assert!(text.contains("nothing to delete"), "{text}");
     cluster.ok(&["topic", "trim", "c*", "-o", "newest", "--execute"]);
     assert_eq!(cluster.start_offset("cars"), 5);
+    cluster.write("cars", &["5", "6"]);
+    let beyond = cluster.refused(1, &["topic", "trim", "cars", "-o", "8", "--execute"]);
+    assert!(beyond.contains("ends at 7; -o end deletes all"), "{beyond}");
+    assert_eq!(cluster.start_offset("cars"), 5);
     let missing = cluster.refused(1, &["topic", "trim", "cars", "-o", "end", "-p", "7"]);
     assert!(
         missing.contains("topic cars has no partition 7"),
@@ -168,6 +172,58 @@ fn a_topic_is_trimmed_only_when_told_and_gets_more_partitions() {
     assert_eq!(described[0]["partitions"].as_array().unwrap().len(), 5);
     let missing = cluster.refused(1, &["topic", "add-partitions", "not", "-n", "1"]);
     assert!(missing.contains("UNKNOWN_TOPIC_OR_PARTITION"), "{missing}");
+}
+
+#[test]
+fn what_fails_is_told_and_hides_nothing_else() {
+    let cluster = Cluster::start();
+    let create = ["topic", "create", "cars", "trucks", "cars"];
+    let tried = cluster.json(&[&create[..], &["--dry-run"]].concat());
+    let would = |name: &str| json!({"name": name, "done": false});
+    assert_eq!(tried, json!([would("cars"), would("trucks")]));
+    cluster.ok(&[&create[..], &["-p", "3"]].concat());
+
+    let both = cluster.run(&["topic", "describe", "bikes", "cars", "--format", "json"]);
+    assert_eq!(both.status.code(), Some(1));
+    let described: Value = serde_json::from_slice(&both.stdout).unwrap();
+    assert_eq!(described[0]["name"], "cars");
+    let said = String::from_utf8(both.stderr).unwrap();
+    assert!(
+        said.contains("topic bikes: UNKNOWN_TOPIC_OR_PARTITION"),
+        "{said}"
+    );
+
+    let alter = [
+        "topic",
+        "alter",
+        "cars",
+        "-s",
+        "retention.ms=86400000",
+        "-p",
+        "1",
+    ];
+    let would = cluster.refused(1, &[&alter[..], &["--dry-run"]].concat());
+    assert!(
+        would.contains("settings would be changed; partitions: INVALID_PARTITIONS"),
+        "{would}"
+    );
+    let partly = cluster.refused(1, &alter);
+    assert!(
+        partly.contains("settings changed; partitions: INVALID_PARTITIONS"),
+        "{partly}"
+    );
+    let described = cluster.json(&["topic", "describe", "cars"]);
+    assert_eq!(described[0]["settings"][0]["value"], "86400000");
+
+    let config = ["cluster", "config", "log.retention.ms"];
+    assert_eq!(cluster.names(&config), ["log.retention.ms"]);
+    let missing = cluster.refused(1, &[&config[..], &["log.retentio.ms"]].concat());
+    assert!(
+        missing.contains("broker 1 has no setting log.retentio.ms"),
+        "{missing}"
+    );
+    assert!(missing.contains("log.retention.ms"), "{missing}");
+    cluster.refused(2, &[&config[..], &["--set", "log.retention.ms=1"]].concat());
 }
 
 #[test]
@@ -339,7 +395,8 @@ fn a_subscription_to_client_metrics_from_its_making_to_its_end() {
         .find(|one| one["name"] == "interval.ms")
         .unwrap();
     assert_eq!(interval["value"], "60000");
-    let missing = cluster.refused(1, &["client-metrics", "describe", "fast"]);
+    let missing = cluster.refused(1, &["client-metrics", "describe", "fast", "slow"]);
+    assert!(missing.contains("NAME  slow"), "{missing}");
     assert!(
         missing.contains("subscription fast does not exist"),
         "{missing}"
@@ -375,8 +432,11 @@ fn the_cluster_its_directories_and_its_features() {
     assert!(dirs[0]["total_bytes"].as_i64() > dirs[0]["usable_bytes"].as_i64());
     assert!(cluster.ok(&["logdir", "describe"]).contains("in service"));
     assert!(cluster.ok(&["logdir", "describe", "-p"]).contains("trucks"));
-    let missing = cluster.refused(1, &["logdir", "describe", "--broker", "77"]);
-    assert!(missing.contains("no broker 77"), "{missing}");
+    let missing = cluster.refused(1, &["logdir", "describe", "--broker", "77,1"]);
+    assert!(
+        missing.contains("no broker 77") && missing.contains("in service"),
+        "{missing}"
+    );
 
     let features = cluster.json(&["features", "describe"]);
     let level = features["metadata.version"]["level"].as_i64().unwrap();

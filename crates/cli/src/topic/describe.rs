@@ -5,7 +5,6 @@
 
 mod partition;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -17,7 +16,7 @@ use serde::Serialize;
 use wire::messages::metadata_response::MetadataResponseTopic;
 
 use super::selected;
-use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, check};
+use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets};
 use crate::configs::{self, Resource, Setting, settings};
 use crate::names::Name;
 use crate::outcome;
@@ -49,8 +48,12 @@ impl Describe {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let names = selected::some(&mut cluster, &self.names)?.names;
-        let topics = cluster.look(Some(&names), false)?.topics;
-        let (topics, missing) = outcome::found(each(topics, &names));
+        let topics = cluster.each_topic(&names)?.into_iter();
+        let topics = topics.map(|(name, topic)| {
+            let topic = topic.map_err(anyhow::Error::from);
+            topic.with_context(|| format!("topic {name}"))
+        });
+        let (topics, missing) = outcome::found(topics);
         let starts = cluster.offsets(&topics, EARLIEST, 0);
         let ends = cluster.offsets(&topics, LATEST, 0);
         let described = counted("topics", &topics)
@@ -95,24 +98,6 @@ impl Describe {
     }
 }
 
-/// Returns the metadata of each topic, or why there is none.
-fn each(
-    topics: Vec<MetadataResponseTopic>,
-    names: &[String],
-) -> impl Iterator<Item = anyhow::Result<MetadataResponseTopic>> {
-    let named = |topic: MetadataResponseTopic| Some((topic.name.as_ref()?.0.to_string(), topic));
-    let mut topics: BTreeMap<_, _> = topics.into_iter().filter_map(named).collect();
-    names.iter().map(move |name| {
-        let topic = topics.remove(name).ok_or(Failure::LeftOut);
-        let topic = topic.and_then(|topic| {
-            check(topic.error_code, None)?;
-            Ok(topic)
-        });
-        let topic = topic.map_err(anyhow::Error::from);
-        topic.with_context(|| format!("topic {name}"))
-    })
-}
-
 impl Described {
     fn text(&self) -> String {
         let mut head = Table::plain();
@@ -130,34 +115,5 @@ impl Described {
             let _ = write!(text, "\n{}", configs::table(&self.settings));
         }
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use wire::messages::TopicName;
-
-    use super::*;
-    use crate::ask::text;
-
-    #[test]
-    fn a_topic_that_is_missing_or_left_out_hides_no_other() {
-        let topic = |name: &str, error: i16| {
-            MetadataResponseTopic::default()
-                .with_name(Some(TopicName(text(name))))
-                .with_error_code(error)
-        };
-        let topics = vec![topic("not-asked", 0), topic("cars", 3), topic("trucks", 0)];
-        let names = ["cars", "bikes", "trucks"].map(str::to_owned);
-        let each = each(topics, &names).map(|topic| match topic {
-            Ok(topic) => topic.name.unwrap().0.to_string(),
-            Err(error) => format!("{error:#}"),
-        });
-        let expected = [
-            "topic cars: UNKNOWN_TOPIC_OR_PARTITION",
-            "topic bikes: the broker did not answer for it",
-            "trucks",
-        ];
-        assert_eq!(each.collect::<Vec<_>>(), expected);
     }
 }

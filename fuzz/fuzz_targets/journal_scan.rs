@@ -55,7 +55,10 @@ fuzz_target!(|input: &[u8]| {
         repair_commits(&mut file, &header);
     }
     let is_ours = header.id.cluster_id == "fuzz" && header.id.directory_id == Uuid::from_u128(1);
-    assert_eq!(header.check_owner("fuzz", Uuid::from_u128(1)).is_ok(), is_ours);
+    assert_eq!(
+        header.check_owner("fuzz", Uuid::from_u128(1)).is_ok(),
+        is_ours
+    );
     if let Some(end) = read(&file, &header) {
         reopen(&header, end);
     }

@@ -2,7 +2,8 @@
 //!
 //! The first byte is a choice: whether the header blocks are taken from the input, too, whether
 //! stamps and CRCs are made right, and in which block the head is. The rest is a list of pieces (a
-//! length, then so many bytes), each at the start of a block and followed by zeros.
+//! length, then so many bytes), each at the start of a block and followed by zeros; one of 255
+//! bytes is followed by its last byte up to the end of the block.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -37,6 +38,11 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     lay_out(pieces, &mut file);
+    if !own_headers {
+        // A shorter one is damage where it ends.
+        let whole = usize::try_from(made_header(0).size.file_bytes()).expect("small");
+        file.resize(file.len().max(whole), 0);
+    }
     if repaired {
         repair_headers(&mut file);
     }
@@ -48,8 +54,14 @@ fuzz_target!(|input: &[u8]| {
     if repaired && header.size == RingSize::new(RingSize::MIN).expect("it is one") {
         repair_commits(&mut file, &header);
     }
-    let end = read(&file, &header);
-    reopen(&header, end);
+    let is_ours = header.id.cluster_id == "fuzz" && header.id.directory_id == Uuid::from_u128(1);
+    assert_eq!(
+        header.check_owner("fuzz", Uuid::from_u128(1)).is_ok(),
+        is_ours
+    );
+    if let Some(end) = read(&file, &header) {
+        reopen(&header, end);
+    }
 });
 
 fn made_header(first_block: u64) -> Header {
@@ -73,7 +85,9 @@ fn lay_out(mut pieces: &[u8], file: &mut Vec<u8>) {
     while let Some((&len, rest)) = pieces.split_first() {
         let (piece, rest) = rest.split_at(usize::from(len).min(rest.len()));
         file.extend_from_slice(piece);
-        file.resize(file.len().next_multiple_of(BLOCK_BYTES), 0);
+        let fill = piece.last().filter(|_| piece.len() == usize::from(u8::MAX));
+        let fill = fill.copied().unwrap_or(0);
+        file.resize(file.len().next_multiple_of(BLOCK_BYTES), fill);
         pieces = rest;
     }
 }
@@ -88,7 +102,8 @@ fn repair_headers(file: &mut [u8]) {
 /// Gives what looks like commits, one after the other from the head on, the stamps and CRCs of
 /// such.
 fn repair_commits(file: &mut Vec<u8>, header: &Header) {
-    let incarnation = file[24..32].to_vec();
+    let chosen = usize::try_from(Header::place_of(header.generation)).expect("small");
+    let incarnation = file[chosen + 24..chosen + 32].to_vec();
     let mut head = header.head;
     file.resize(usize::try_from(header.size.file_bytes()).expect("small"), 0);
     for _ in 0..header.size.bytes() / BLOCK {
@@ -123,8 +138,8 @@ fn repair_commits(file: &mut Vec<u8>, header: &Header) {
     }
 }
 
-/// Reads the file as a start does; returns where it ended.
-fn read(file: &[u8], header: &Header) -> Head {
+/// Reads the file as a start does; returns where the next use begins, if there may be one.
+fn read(file: &[u8], header: &Header) -> Option<Head> {
     let mut scan = Scan::new(header);
     let mut looks = 0;
     while let Some(wanted) = scan.wanted() {
@@ -133,7 +148,8 @@ fn read(file: &[u8], header: &Header) -> Head {
         assert!(wanted.bytes as u64 <= header.size.commit_bytes_max());
         let place = usize::try_from(wanted.place).expect("a ring is small");
         let rest = file.get(place..).unwrap_or_default();
-        let before = scan.end();
+        assert_eq!(scan.end(), None);
+        let before = scan.at();
         if let Step::Commit(commit) = scan.take(&rest[..rest.len().min(wanted.bytes)]) {
             assert_eq!(commit.stamp.sequence, before.sequence);
             assert_eq!(commit.stamp.position, before.position);
@@ -142,9 +158,11 @@ fn read(file: &[u8], header: &Header) -> Head {
             check_again(commit.stamp, &parts, header);
         }
     }
+    let mut is_damage = scan.stopped().expect("it has ended").is_damage();
     for (number, block) in (0..).zip(file.chunks(BLOCK_BYTES)).skip(2) {
-        let _ = scan.proves_loss(number * BLOCK, block);
+        is_damage |= scan.proves_loss(number * BLOCK, block);
     }
+    assert_eq!(scan.end().is_none(), is_damage);
     scan.end()
 }
 
@@ -178,9 +196,7 @@ fn check_again(stamp: Stamp, parts: &[Part<'_>], header: &Header) {
 
 /// The ring can be used again from there.
 fn reopen(header: &Header, end: Head) {
-    let incarnation = Incarnation::new(INCARNATION, Some(header.incarnation));
-    let (id, generation) = (header.id.clone(), header.generation);
-    let Some(mut ring) = Ring::new(id, header.size, incarnation, end, generation) else {
+    let Some(mut ring) = Ring::after(header, INCARNATION, end) else {
         return;
     };
     let mut block = vec![0; BLOCK_BYTES];

@@ -4,9 +4,9 @@
 //! `header` says where reading begins, `commit` is the unit of a write, `ring` keeps the account of
 //! room, `scan` reads the commits back after a crash. Layout: `docs/formats/journal.md`, reasons:
 //! `docs/adr/0034-format-of-the-journal.md`.
-//! Invariants: a commit is read back only if every byte of it is what this incarnation wrote there
-//! as that sequence; room is used again only when both header blocks, synced, have passed it; what
-//! a file holds reaches neither a panic nor an allocation.
+//! Invariants: a commit is read back only if every byte of it is, up to the CRC, what this
+//! incarnation wrote there as that sequence; room is used again only when both header blocks,
+//! synced, have passed it; what a file holds reaches neither a panic nor an allocation.
 //! It does not: read or write files, know logs beyond their ids, wait, or decide when a log lands.
 
 #![cfg_attr(
@@ -61,9 +61,9 @@ impl Position {
         Self(self.0.saturating_add(bytes))
     }
 
-    /// Returns the bytes from `earlier` to here.
-    pub const fn since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
+    /// Returns the bytes from `earlier` to here, if it is not later.
+    pub const fn since(self, earlier: Self) -> Option<u64> {
+        self.0.checked_sub(earlier.0)
     }
 }
 

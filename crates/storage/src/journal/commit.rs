@@ -247,6 +247,13 @@ impl Front {
         size.unwrap_or(u64::MAX) // A length of 32 bits does not overflow it.
     }
 
+    /// Returns true when the length of a commit has room for the front and the entries.
+    pub(crate) fn holds_its_entries(&self) -> bool {
+        let entries = u64::from(self.parts).saturating_mul(PART_BYTES as u64);
+        // Numbers of 32 bits do not overflow it.
+        u64::from(self.length) >= entries.saturating_add(FRONT_BYTES as u64)
+    }
+
     /// Checks the bytes that begin with this front, and returns the commit in them; one of a skip
     /// mark has no parts.
     pub(crate) fn decode<'a>(&self, bytes: &'a [u8]) -> Result<Commit<'a>, CommitError> {

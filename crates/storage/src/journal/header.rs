@@ -179,14 +179,18 @@ impl Header {
 
 /// Returns the newer of the two headers that is whole.
 ///
-/// Refuses the ring if either block is whole and of an unknown version, if the two contradict each
-/// other, or if both are damaged: the file got its name when both were durable.
+/// Refuses the ring if a block with a right CRC is of an unknown version or impossible: no tear
+/// makes a right CRC. Refuses it if the two contradict each other, or if both are damaged: the file
+/// got its name when both were durable.
 pub fn choose(blocks: [&[u8]; 2]) -> Result<Choice, HeaderError> {
     let [first, second] = blocks;
-    match (decode_at(first, 0), decode_at(second, BLOCK)) {
-        (Err(error @ HeaderError::Version(_)), _) | (_, Err(error @ HeaderError::Version(_))) => {
-            Err(error)
+    let decoded = [decode_at(first, 0), decode_at(second, BLOCK)];
+    for block in &decoded {
+        if let Err(error @ (HeaderError::Version(_) | HeaderError::Impossible(_))) = block {
+            return Err(error.clone());
         }
+    }
+    match decoded.into() {
         (Ok(first), Ok(second)) => {
             let header = newer(first, second)?;
             Ok(Choice {
@@ -202,6 +206,10 @@ pub fn choose(blocks: [&[u8]; 2]) -> Result<Choice, HeaderError> {
     }
 }
 
+/// Returns the newer of two whole headers.
+///
+/// Each header is written over the older one, so a pair is always of two neighbours: anything else
+/// shows that a write was lost. A head is at most a ring after the one before it.
 fn newer(first: Header, second: Header) -> Result<Header, HeaderError> {
     if first.id != second.id || first.size != second.size {
         return Err(HeaderError::Impossible("its two headers are of two rings"));
@@ -211,10 +219,18 @@ fn newer(first: Header, second: Header) -> Result<Header, HeaderError> {
     } else {
         (second, first)
     };
-    let goes_back =
-        newer.head.sequence < older.head.sequence || newer.head.position < older.head.position;
-    if goes_back {
+    if older.generation.checked_add(1) != Some(newer.generation) {
+        return Err(HeaderError::Impossible("a header between its two is lost"));
+    }
+    let bytes = newer.head.position.since(older.head.position);
+    let commits = newer.head.sequence.0.checked_sub(older.head.sequence.0);
+    let (Some(bytes), Some(commits)) = (bytes, commits) else {
         return Err(HeaderError::Impossible("its head went back"));
+    };
+    // Each commit or skip mark takes a block or more.
+    let is_possible = commits <= bytes / BLOCK && (commits > 0 || bytes == 0);
+    if !is_possible || bytes > newer.size.bytes() {
+        return Err(HeaderError::Impossible("its head moved as none does"));
     }
     Ok(newer)
 }

@@ -14,12 +14,15 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::commit::Stamp;
+use super::commit::{Part, Stamp, size_of};
 use super::header::{Header, RingId};
 pub use super::unlanded::Landing;
 use super::unlanded::UnlandedLogs;
 use super::{BLOCK, Head, Incarnation, LogId, NUMBER_MAX, Position, RingSize, Sequence};
 use crate::num::index;
+
+#[cfg(test)]
+use super::tests::PlantedBug;
 
 /// How many commits and skip marks may be reserved and not yet durable.
 pub const IN_FLIGHT_MAX: usize = 64;
@@ -54,22 +57,6 @@ pub struct Ring {
     pub(super) planted: Option<PlantedBug>,
 }
 
-/// A mistake that the tests must find.
-#[cfg(test)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum PlantedBug {
-    /// Parts count as landed before their segments are synced.
-    ReleaseBeforeLandingSync,
-    /// Room is used again before the header that has passed it is synced.
-    ReleaseBeforeHeaderSync,
-    /// Room is used again when the newer header block has passed it.
-    ReleaseByOneBlock,
-    /// Commits are written when one header block has the new incarnation.
-    OpenByOneBlock,
-    /// A start goes on with the incarnation that it found.
-    KeepIncarnation,
-}
-
 /// The room for a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reserved {
@@ -91,30 +78,47 @@ pub enum Refusal {
     },
     /// As many commits as may be are in flight.
     Busy,
-    /// No commit of this ring is that long, or ends in the middle of a block.
+    /// No commit of this ring is that long, or it has no parts.
     Unfit,
 }
 
 impl Ring {
-    /// Starts a new use of a ring, in which nothing counts that was there before.
+    /// Starts the first use of a ring, in a file of zeros.
+    pub fn new(id: RingId, size: RingSize, random: u64) -> Self {
+        Self::begin(id, size, Incarnation::new(random, None), Head::START, 0)
+    }
+
+    /// Starts the next use of a ring, in which nothing counts that was there before.
     ///
-    /// `end` is where the last scan ended, `generation` that of the header it began with: what it
-    /// yielded is in the segments and synced. `incarnation` is not that of this header.
+    /// `found` is the header with which the last scan began, and `end` where that ended: what it
+    /// yielded is in the segments and synced.
     ///
     /// Returns `None` for numbers that no ring reaches by use: the file must be made anew.
-    pub fn new(
+    pub fn after(found: &Header, random: u64, end: Head) -> Option<Self> {
+        let Header { id, size, head, .. } = found;
+        assert!(
+            head.position <= end.position && head.sequence <= end.sequence,
+            "a scan does not end before its head"
+        );
+        let largest = end.position.0.max(end.sequence.0).max(found.generation);
+        let incarnation = Incarnation::new(random, Some(found.incarnation));
+        (largest <= START_MAX)
+            .then(|| Self::begin(id.clone(), *size, incarnation, end, found.generation))
+    }
+
+    /// Starts a use in which the next commit is `end`.
+    pub(super) fn begin(
         id: RingId,
         size: RingSize,
         incarnation: Incarnation,
         end: Head,
         generation: u64,
-    ) -> Option<Self> {
+    ) -> Self {
         assert!(
             end.position.0.is_multiple_of(BLOCK),
             "a ring begins where a block does"
         );
-        let largest = end.position.0.max(end.sequence.0).max(generation);
-        (largest <= START_MAX).then(|| Self {
+        Self {
             id,
             size,
             incarnation,
@@ -129,18 +133,16 @@ impl Ring {
             writing: None,
             #[cfg(test)]
             planted: None,
-        })
+        }
     }
 
-    /// Gives room to a commit of `bytes` with parts of these logs, and a skip mark before it if the
-    /// commit would cross the end of the ring.
+    /// Gives room to a commit of these parts, and a skip mark before it if the commit would cross
+    /// the end of the ring.
     ///
     /// What is given must be written, whole and once; a write that fails ends the use of the ring.
-    pub fn reserve(&mut self, bytes: u64, logs: &[LogId]) -> Result<Reserved, Refusal> {
-        let is_whole = bytes.is_multiple_of(BLOCK) && bytes > 0 && !logs.is_empty();
-        if !is_whole || bytes > self.size.commit_bytes_max() {
-            return Err(Refusal::Unfit);
-        }
+    pub fn reserve(&mut self, parts: &[Part<'_>]) -> Result<Reserved, Refusal> {
+        let fitting = size_of(parts).filter(|bytes| *bytes <= self.size.commit_bytes_max());
+        let bytes = fitting.ok_or(Refusal::Unfit)?;
         if !self.is_open() {
             return Err(Refusal::Opening);
         }
@@ -156,8 +158,8 @@ impl Ring {
         }
         let skip = (skipped > 0).then(|| (self.advance(skipped), skipped));
         let stamp = self.advance(bytes);
-        for log in logs {
-            self.unlanded.note(*log, stamp.sequence, self.durable);
+        for part in parts {
+            self.unlanded.note(part, stamp.sequence, self.durable);
         }
         self.check();
         Ok(Reserved { skip, stamp })
@@ -183,30 +185,36 @@ impl Ring {
     /// Begins to land a log: what its parts in durable commits say is written to its segments, and
     /// synced.
     ///
-    /// Returns `None` if it has no such parts, or is landing. Must not be called between a
-    /// truncation of the log and the durability of its cut: what the durable commits say is then no
-    /// longer in memory, and newer bytes would be under older parts that are read back.
+    /// Returns `None` if it has no such parts, is landing, or has a cut that is not durable: what
+    /// the durable commits say is then no longer in memory, and newer bytes would be under older
+    /// parts that are read back. So it must not be called between a truncation of the log and the
+    /// `reserve` of its cut.
     pub fn begin_landing(&mut self, log: LogId) -> Option<Landing> {
         let landing = self.unlanded.begin(log, self.durable)?;
         #[cfg(test)]
         if self.planted == Some(PlantedBug::ReleaseBeforeLandingSync) {
-            self.end_landing(landing);
+            self.end_landing(landing.clone());
         }
         Some(landing)
     }
 
     /// Notes that the segments have all that the landing covers, synced, and under durable names.
+    #[expect(clippy::needless_pass_by_value, reason = "a landing ends once")]
     pub fn end_landing(&mut self, landing: Landing) {
-        self.unlanded.end(landing);
+        self.unlanded.end(&landing);
         self.check();
     }
 
     /// Notes that a landing failed, or was not tried; its parts stay.
+    #[expect(clippy::needless_pass_by_value, reason = "a landing ends once")]
     pub fn give_up_landing(&mut self, landing: Landing) {
-        self.unlanded.give_up(landing);
+        self.unlanded.give_up(&landing);
     }
 
     /// Drops the parts of a log that is deleted, durably: a start that finds them has no such log.
+    ///
+    /// A log of the same id is made only when [`Ring::released`] has passed its last part, or when
+    /// a cut at its start is durable.
     pub fn forget(&mut self, log: LogId) {
         self.unlanded.forget(log);
     }
@@ -221,7 +229,7 @@ impl Ring {
     /// It goes to [`Header::place_of`] its generation. One is written at a time; if that fails, the
     /// use of the ring ends.
     pub fn begin_header(&mut self) -> Option<Header> {
-        let generation = self.generation.saturating_add(1);
+        let generation = self.next_generation();
         let head = self.head();
         let [even, odd] = self.heads;
         let older = if is_even(generation) { even } else { odd };
@@ -245,7 +253,7 @@ impl Ring {
     /// Notes that the header is synced, and releases what both blocks have passed.
     pub fn header_synced(&mut self) {
         let head = self.writing.take().expect("a header is being written");
-        self.generation = self.generation.saturating_add(1);
+        self.generation = self.next_generation();
         let [even, odd] = &mut self.heads;
         let block = if is_even(self.generation) { even } else { odd };
         *block = Some(head);
@@ -276,26 +284,31 @@ impl Ring {
 
     /// Returns the commit below which no scan reads any more.
     ///
-    /// What changes a segment other than by appends (compaction, a move) waits until this has
-    /// passed the segment's last part.
-    pub fn released(&self) -> Sequence {
-        self.released
+    /// What changes a segment other than by parts waits until this has passed the segment's last
+    /// part (compaction, a move) or the log's last cut (an append past the journal).
+    ///
+    /// Returns `None` while the ring is opening: until both headers are synced a scan may begin
+    /// where the one before it did.
+    pub fn released(&self) -> Option<Sequence> {
+        self.is_open().then_some(self.released)
     }
 
     /// Returns the room for commits and skip marks, in bytes.
     pub fn free_bytes(&self) -> u64 {
-        self.size.bytes().saturating_sub(self.used_bytes())
+        let free = self.size.bytes().checked_sub(self.used_bytes());
+        free.expect("no commit is written over one that counts")
     }
 
     /// Returns the room that is not released, in bytes.
     pub fn used_bytes(&self) -> u64 {
-        let released = self.position_of(self.released);
-        self.next.position.since(released)
+        let used = self.next.position.since(self.position_of(self.released));
+        used.expect("what is released was reserved")
     }
 
     /// Returns how many commits and skip marks are not durable.
     pub fn in_flight(&self) -> usize {
-        index(self.next.sequence.0.saturating_sub(self.durable.0))
+        let in_flight = self.next.sequence.0.checked_sub(self.durable.0);
+        index(in_flight.expect("what is durable was reserved"))
     }
 
     fn is_open(&self) -> bool {
@@ -330,9 +343,19 @@ impl Ring {
         }
     }
 
+    fn next_generation(&self) -> u64 {
+        let next = self.generation.checked_add(1);
+        next.expect("a use begins far below 2^64")
+    }
+
+    /// Returns the position of a commit that is not released, or of the next one.
     fn position_of(&self, sequence: Sequence) -> Position {
-        let at = index(sequence.0.saturating_sub(self.released.0));
-        self.positions.get(at).map_or(self.next.position, |at| *at)
+        if sequence == self.next.sequence {
+            return self.next.position;
+        }
+        let at = sequence.0.checked_sub(self.released.0).map(index);
+        let position = at.and_then(|at| self.positions.get(at));
+        *position.expect("what is reserved and not released has a position")
     }
 
     fn check(&self) {

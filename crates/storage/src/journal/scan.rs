@@ -8,8 +8,8 @@
 //! Invariants: it yields commits in the order in which they were written, without a gap; it asks
 //! for one commit at a time, of a bounded length, and holds none of their bytes; it never goes
 //! round more than once, whatever the file holds.
-//! It does not search for a commit after the end: the one that is missing there was never
-//! acknowledged, or else [`Scan::proves_loss`] finds out. It does not apply parts.
+//! It does not search for a commit after the end: [`Scan::proves_loss`] tells from the blocks of
+//! the file whether the one that is missing there was acknowledged. It does not apply parts.
 
 use super::commit::{Commit, CommitError, Front};
 use super::header::Header;
@@ -64,14 +64,16 @@ pub enum StopReason {
     /// A later commit is where the next one belongs: the headers are older than the ring, so
     /// commits that count were written over.
     Ahead(Sequence),
-    /// A commit with a right CRC that this version would not write there.
+    /// A front, a commit or a length of the file that this version would not write there.
     Impossible(&'static str),
+    /// A block behind the end proves that the commit that is missing there was synced once.
+    Lost,
 }
 
 impl StopReason {
     /// Returns true when no crash explains the end: what follows may have been acknowledged.
     pub fn is_damage(self) -> bool {
-        matches!(self, Self::Ahead(_) | Self::Impossible(_))
+        matches!(self, Self::Ahead(_) | Self::Impossible(_) | Self::Lost)
     }
 }
 
@@ -121,9 +123,17 @@ impl Scan {
         }
     }
 
-    /// Returns where the next commit would have been: where the next use of the ring may begin.
-    pub fn end(&self) -> Head {
+    /// Returns the commit that it looks for, or did not find.
+    pub fn at(&self) -> Head {
         self.at
+    }
+
+    /// Returns where the next use of the ring begins: where the next commit would have been.
+    ///
+    /// Returns `None` before the end, and if the end is damage: such a ring is kept as it is.
+    pub fn end(&self) -> Option<Head> {
+        let reason = self.stopped?;
+        (!reason.is_damage()).then_some(self.at)
     }
 
     /// Returns why the scan ended.
@@ -134,54 +144,83 @@ impl Scan {
     /// Returns true when a block of the file shows that the commit at the end of the scan was
     /// synced once: that the end is damage, and commits are lost that may have been acknowledged.
     ///
-    /// Such a block begins a later commit of this incarnation, at its place in this lap, that was
-    /// written when the missing one was known to be synced. A front lies in one sector, so it is as
-    /// it was written without its commit's being whole.
-    pub fn proves_loss(&self, place: u64, block: &[u8]) -> bool {
-        let Some(Front { stamp, .. }) = Front::parse(block) else {
-            return false;
-        };
-        let is_later = self.at.position < stamp.position
-            && stamp.position < self.limit
-            && self.at.sequence < stamp.sequence;
-        stamp.incarnation == self.incarnation
-            && is_later
-            && self.size.place(stamp.position) == place
-            && stamp.synced_below > self.at.sequence
+    /// Such a block begins a commit of this incarnation, at its place. Either it is a later one of
+    /// this lap that was written when the missing one was known to be synced; or it is beyond the
+    /// lap, where room is given only after both headers have passed this head. A front lies in one
+    /// sector, so it is as it was written without its commit's being whole.
+    ///
+    /// It is called after the end, for each block behind the headers.
+    pub fn proves_loss(&mut self, place: u64, block: &[u8]) -> bool {
+        let end = self.stopped.expect("a scan ends before loss is proved");
+        let is_proof = Front::parse(block).is_some_and(|front| {
+            let Front { stamp, .. } = front;
+            let is_at_its_place = self.size.place(stamp.position) == place;
+            let is_later = self.at.position < stamp.position
+                && self.at.sequence < stamp.sequence
+                && self.at.sequence < stamp.synced_below;
+            let is_of_this_use = stamp.incarnation == self.incarnation;
+            is_of_this_use && is_at_its_place && (is_later || stamp.position >= self.limit)
+        });
+        if is_proof && !end.is_damage() {
+            self.stopped = Some(StopReason::Lost);
+        }
+        is_proof
     }
 
     /// Returns the bytes that the commit or skip mark takes in the ring, with what it is.
     fn judge<'a>(&mut self, bytes: &'a [u8]) -> Result<(u64, Step<'a>), StopReason> {
-        let room = self.limit.since(self.at.position);
-        if room == 0 {
+        if self.room() == 0 {
             return Err(StopReason::End);
+        }
+        // The file had its whole length before it had its name.
+        if (bytes.len() as u64) < self.wanted_bytes {
+            return Err(StopReason::Impossible("the file ends within its ring"));
         }
         let front = Front::parse(bytes).ok_or(StopReason::End)?;
         self.judge_stamp(&front)?;
-        let left = self.size.left(self.at.position).min(room);
+        let taken = self.judge_length(&front)?;
         let size = front.size();
-        if size == 0 || size > left.min(self.size.commit_bytes_max()) {
-            return Err(StopReason::Torn);
-        }
         if (bytes.len() as u64) < size {
-            if self.wanted_bytes < size {
-                self.wanted_bytes = size;
-                return Ok((0, Step::More));
-            }
-            return Err(StopReason::Torn);
+            self.wanted_bytes = size;
+            return Ok((0, Step::More));
         }
         let commit = front.decode(bytes).map_err(|error| match error {
             CommitError::Torn => StopReason::Torn,
             CommitError::Impossible(what) => StopReason::Impossible(what),
         })?;
-        if !front.is_skip() {
-            return Ok((size, Step::Commit(commit)));
+        let is_skip = front.is_skip();
+        Ok((
+            taken,
+            if is_skip {
+                Step::Skip
+            } else {
+                Step::Commit(commit)
+            },
+        ))
+    }
+
+    /// Returns the bytes of the ring that were not looked at.
+    fn room(&self) -> u64 {
+        self.limit.since(self.at.position).unwrap_or(0) // Nothing takes more than the room.
+    }
+
+    /// Returns the bytes that what begins with the expected front takes in the ring.
+    ///
+    /// A front lies in one sector, so it is whole: a length that was never written is no tear.
+    fn judge_length(&self, front: &Front) -> Result<u64, StopReason> {
+        let left = self.size.left(self.at.position);
+        let longest = self.size.commit_bytes_max();
+        let (taken, is_possible) = if front.is_skip() {
+            let skipped = front.skipped();
+            (skipped, skipped == left && skipped < longest)
+        } else {
+            let size = front.size();
+            (size, front.holds_its_entries() && size <= left.min(longest))
+        };
+        if !is_possible || taken > self.room() {
+            return Err(StopReason::Impossible("its length"));
         }
-        let skipped = front.skipped();
-        if skipped != left || skipped >= self.size.commit_bytes_max() {
-            return Err(StopReason::Impossible("a skip mark leads elsewhere"));
-        }
-        Ok((skipped, Step::Skip))
+        Ok(taken)
     }
 
     fn judge_stamp(&self, front: &Front) -> Result<(), StopReason> {

@@ -5,61 +5,88 @@ use wire::types::{LeaderEpoch, Offset, TopicId, Uuid};
 
 use super::commit::{Change, Commit, Part, Stamp, encode_into, encode_skip_into, size_of};
 use super::header::{Header, RingId};
-use super::ring::Ring;
+use super::ring::{Refusal, Reserved, Ring};
 use super::scan::{Scan, Step, StopReason};
 use super::*;
 
 mod account;
+mod changes;
 mod codec;
+mod crash;
+mod damage;
 mod device;
+mod file;
 mod garbage;
+mod logs;
 mod model;
+mod planted;
 mod torn;
+mod world;
+
+pub(super) use planted::PlantedBug;
 
 /// A part that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Written {
-    Bytes(LogId, u32, Vec<u8>),
-    Cut(LogId, u32),
+struct Written {
+    log: LogId,
+    segment: Offset,
+    position: u32,
+    what: What,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum What {
+    Bytes(LeaderEpoch, Vec<u8>),
+    Cut(Offset),
 }
 
 impl Written {
-    fn of(part: &Part<'_>) -> Self {
-        match part.change {
-            Change::Bytes { bytes, .. } => Self::Bytes(part.log, part.position, bytes.to_vec()),
-            Change::Cut { .. } => Self::Cut(part.log, part.position),
+    fn bytes(log: LogId, position: u32, bytes: Vec<u8>) -> Self {
+        Self {
+            log,
+            segment: Offset(1000),
+            position,
+            what: What::Bytes(LeaderEpoch(3), bytes),
         }
     }
 
-    fn log(&self) -> LogId {
-        match self {
-            Self::Bytes(log, ..) | Self::Cut(log, _) => *log,
+    fn cut(log: LogId, position: u32) -> Self {
+        Self {
+            log,
+            segment: Offset(1000),
+            position,
+            what: What::Cut(Offset(1000)),
+        }
+    }
+
+    fn of(part: &Part<'_>) -> Self {
+        let what = match part.change {
+            Change::Bytes {
+                leader_epoch,
+                bytes,
+            } => What::Bytes(leader_epoch, bytes.to_vec()),
+            Change::Cut { offset } => What::Cut(offset),
+        };
+        Self {
+            log: part.log,
+            segment: part.segment,
+            position: part.position,
+            what,
         }
     }
 
     fn part(&self) -> Part<'_> {
-        let (position, change) = match self {
-            Self::Bytes(_, position, bytes) => {
-                let leader_epoch = LeaderEpoch(3);
-                (
-                    *position,
-                    Change::Bytes {
-                        leader_epoch,
-                        bytes,
-                    },
-                )
-            }
-            Self::Cut(_, position) => (
-                *position,
-                Change::Cut {
-                    offset: Offset(1000),
-                },
-            ),
+        let change = match &self.what {
+            What::Bytes(leader_epoch, bytes) => Change::Bytes {
+                leader_epoch: *leader_epoch,
+                bytes,
+            },
+            What::Cut(offset) => Change::Cut { offset: *offset },
         };
         Part {
-            log: self.log(),
-            segment: Offset(1000),
-            position,
+            log: self.log,
+            segment: self.segment,
+            position: self.position,
             change,
         }
     }
@@ -116,9 +143,20 @@ fn owned(commit: &Commit<'_>) -> Vec<Written> {
     commit.parts().map(|part| Written::of(&part)).collect()
 }
 
+/// Returns a header as a scan may have begun with it.
+fn found(size: RingSize, head: Head, generation: u64) -> Header {
+    Header {
+        id: ring_id(),
+        size,
+        generation,
+        incarnation: incarnation(6),
+        head,
+    }
+}
+
 /// Returns a ring whose header blocks are both synced, and what they hold.
 fn opened(end: Head) -> (Ring, [Header; 2]) {
-    let mut ring = Ring::new(ring_id(), small(), incarnation(7), end, 0).unwrap();
+    let mut ring = Ring::after(&found(small(), end, 0), 7, end).unwrap();
     let mut headers = Vec::new();
     while let Some(header) = ring.begin_header() {
         headers.push(header);
@@ -126,6 +164,12 @@ fn opened(end: Head) -> (Ring, [Header; 2]) {
     }
     let headers = headers.try_into().expect("both blocks are written");
     (ring, headers)
+}
+
+/// Reserves room for these parts.
+fn reserve(ring: &mut Ring, written: &[Written]) -> Result<Reserved, Refusal> {
+    let parts: Vec<_> = written.iter().map(Written::part).collect();
+    ring.reserve(&parts)
 }
 
 /// What a scan of a whole file gave.
@@ -150,7 +194,8 @@ fn read_back(file: &[u8], header: &Header) -> ReadBack {
         assert!(wanted.place >= RING_START && wanted.place.is_multiple_of(BLOCK));
         assert!(wanted.place + wanted.bytes as u64 <= header.size.file_bytes());
         let rest = file.get(index_of(wanted.place)..).unwrap_or_default();
-        let sequence = scan.end().sequence;
+        assert_eq!(scan.end(), None, "it has not ended");
+        let sequence = scan.at().sequence;
         match scan.take(&rest[..rest.len().min(wanted.bytes)]) {
             Step::More | Step::Stop(_) => {}
             Step::Commit(commit) => {
@@ -168,7 +213,7 @@ fn read_back(file: &[u8], header: &Header) -> ReadBack {
 }
 
 /// Returns true if any block of the file proves that the end of a scan is damage.
-fn proves_loss(file: &[u8], scan: &Scan) -> bool {
+fn proves_loss(file: &[u8], scan: &mut Scan) -> bool {
     let blocks = file.chunks(index_of(BLOCK)).zip(0..).skip(2);
     blocks
         .into_iter()

@@ -2,14 +2,15 @@
 //!
 //! States of a log: *unlanded* -> *landing* -> gone, or unlanded again when parts came meanwhile.
 //! Invariants: a log is here exactly while it has unlanded parts; a landing covers only parts of
-//! commits that were durable when it began; only the end of a landing, or of the log, moves its
-//! oldest part.
+//! commits that were durable when it began, and begins only when the log's cuts are durable, too;
+//! only the end of that landing, or of the log, moves its oldest part.
 //! It does not know positions, or what is in flight beyond that (`ring`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use wire::types::{TopicId, Uuid};
 
+use super::commit::{Change, Part};
 use super::{LogId, Sequence};
 
 /// A log in an order.
@@ -22,6 +23,8 @@ pub(super) struct UnlandedLogs {
     by_log: BTreeMap<Key, Unlanded>,
     /// The same, the oldest part first.
     by_age: BTreeSet<(Sequence, Key)>,
+    /// How many landings have begun.
+    landings: u64,
 }
 
 /// The parts of a log that are not in its segments.
@@ -32,33 +35,45 @@ struct Unlanded {
     /// Commits with parts of the log that were not durable at the last look. Bounded:
     /// `ring::IN_FLIGHT_MAX`.
     in_flight: VecDeque<Sequence>,
-    landing: Option<Landing>,
+    /// The commit of the last cut.
+    cut: Option<Sequence>,
+    /// The number of the landing that is under way.
+    landing: Option<u64>,
     /// While it lands: the oldest part that does not land with it.
     after: Option<Sequence>,
 }
 
 /// A landing that has begun: every part of the log in commits below `below`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+///
+/// Whoever began it ends it, or gives it up; so it is not copied.
+#[derive(PartialEq, Eq, Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub struct Landing {
     /// The log.
     pub log: LogId,
     /// The first commit whose parts it does not cover.
     pub below: Sequence,
+    /// Of all landings of the ring; one that is tried again has another number.
+    number: u64,
 }
 
 impl UnlandedLogs {
     /// Notes a part in a new commit.
-    pub(super) fn note(&mut self, log: LogId, sequence: Sequence, durable: Sequence) {
-        let key = key(log);
+    pub(super) fn note(&mut self, part: &Part<'_>, sequence: Sequence, durable: Sequence) {
+        let key = key(part.log);
         let unlanded = self.by_log.entry(key).or_insert_with(|| {
             self.by_age.insert((sequence, key));
             Unlanded {
                 oldest: sequence,
                 in_flight: VecDeque::new(),
+                cut: None,
                 landing: None,
                 after: None,
             }
         });
+        if matches!(part.change, Change::Cut { .. }) {
+            unlanded.cut = Some(sequence);
+        }
         if unlanded.landing.is_some() {
             unlanded.after.get_or_insert(sequence);
         }
@@ -68,7 +83,7 @@ impl UnlandedLogs {
         }
     }
 
-    /// Begins to land the parts below `durable`, if there are any and the log is not landing.
+    /// Begins to land the parts below `durable`, if there are any and the log may land.
     pub(super) fn begin(&mut self, log: LogId, durable: Sequence) -> Option<Landing> {
         let unlanded = self.by_log.get_mut(&key(log))?;
         if !unlanded.may_land(durable) {
@@ -76,16 +91,17 @@ impl UnlandedLogs {
         }
         unlanded.forget_durable(durable);
         unlanded.after = unlanded.in_flight.front().copied();
-        let landing = Landing {
+        self.landings = self.landings.wrapping_add(1); // Of 2^64 no two meet.
+        unlanded.landing = Some(self.landings);
+        Some(Landing {
             log,
             below: durable,
-        };
-        unlanded.landing = Some(landing);
-        Some(landing)
+            number: self.landings,
+        })
     }
 
     /// Notes that a landing is done.
-    pub(super) fn end(&mut self, landing: Landing) {
+    pub(super) fn end(&mut self, landing: &Landing) {
         let Some(unlanded) = self.of(landing) else {
             return; // The log was forgotten meanwhile.
         };
@@ -104,7 +120,7 @@ impl UnlandedLogs {
     }
 
     /// Notes that a landing came to nothing.
-    pub(super) fn give_up(&mut self, landing: Landing) {
+    pub(super) fn give_up(&mut self, landing: &Landing) {
         if let Some(unlanded) = self.of(landing) {
             unlanded.landing = None;
             unlanded.after = None;
@@ -125,26 +141,27 @@ impl UnlandedLogs {
     }
 
     /// Returns the log with the oldest part, of those that may begin to land.
-    pub(super) fn next_to_land(&self, durable: Sequence) -> Option<LogId> {
-        let durable = (self.by_age.iter()).take_while(|(oldest, _)| *oldest < durable);
-        let rests = |key: &Key| {
+    pub(super) fn next_to_land(&self, until: Sequence) -> Option<LogId> {
+        let durable = (self.by_age.iter()).take_while(|(oldest, _)| *oldest < until);
+        let may_land = |key: &Key| {
             let unlanded = self.by_log.get(key);
-            unlanded.is_some_and(|unlanded| unlanded.landing.is_none())
+            unlanded.is_some_and(|unlanded| unlanded.may_land(until))
         };
         let mut keys = durable.map(|(_, key)| key);
-        keys.find(|key| rests(key)).map(|key| log_of(*key))
+        keys.find(|key| may_land(key)).map(|key| log_of(*key))
     }
 
     /// Returns the log of a landing that is under way.
-    fn of(&mut self, landing: Landing) -> Option<&mut Unlanded> {
+    fn of(&mut self, landing: &Landing) -> Option<&mut Unlanded> {
         let unlanded = self.by_log.get_mut(&key(landing.log))?;
-        (unlanded.landing == Some(landing)).then_some(unlanded)
+        (unlanded.landing == Some(landing.number)).then_some(unlanded)
     }
 }
 
 impl Unlanded {
     fn may_land(&self, durable: Sequence) -> bool {
-        self.landing.is_none() && self.oldest < durable
+        let is_cut_durable = self.cut.is_none_or(|cut| cut < durable);
+        self.landing.is_none() && self.oldest < durable && is_cut_durable
     }
 
     fn forget_durable(&mut self, durable: Sequence) {

@@ -1,7 +1,7 @@
 //! The account of a ring, step by step: who is refused, what is durable, what holds the head.
 
 use super::*;
-use crate::journal::ring::{IN_FLIGHT_MAX, Refusal};
+use crate::journal::ring::IN_FLIGHT_MAX;
 
 const START: Sequence = Sequence::FIRST;
 
@@ -9,11 +9,17 @@ fn sequence(number: u64) -> Sequence {
     Sequence(START.0 + number)
 }
 
+/// Reserves a block with a part of each of these logs.
+fn block(ring: &mut Ring, logs: &[LogId]) -> Result<Reserved, Refusal> {
+    let bytes = logs.iter().map(|log| Written::bytes(*log, 0, vec![1]));
+    reserve(ring, &bytes.collect::<Vec<_>>())
+}
+
 /// Commits a block for each list of logs; all are durable but the last `in_flight`.
 fn ring_of(commits: &[&[LogId]], in_flight: usize) -> Ring {
     let (mut ring, _) = opened(Head::START);
     for logs in commits {
-        ring.reserve(BLOCK, logs).unwrap();
+        block(&mut ring, logs).unwrap();
     }
     for number in 0..commits.len() - in_flight {
         ring.synced(sequence(number as u64));
@@ -27,41 +33,89 @@ fn write_headers(ring: &mut Ring) -> Sequence {
         assert_eq!(ring.begin_header(), None, "one is written at a time");
         ring.header_synced();
     }
-    ring.released()
+    ring.released().expect("it is open")
 }
 
 #[test]
 fn nothing_is_given_before_both_headers_are_synced() {
-    let mut ring = Ring::new(ring_id(), small(), incarnation(3), Head::START, 41).unwrap();
+    let mut ring = Ring::after(&found(small(), Head::START, 41), 3, Head::START).unwrap();
     for generation in [42, 43] {
-        assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Opening));
+        assert_eq!(block(&mut ring, &[log(1)]), Err(Refusal::Opening));
         assert_eq!(ring.begin_header().unwrap().generation, generation);
-        assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Opening));
+        assert_eq!(block(&mut ring, &[log(1)]), Err(Refusal::Opening));
         ring.header_synced();
     }
     assert_eq!(ring.begin_header(), None);
-    assert!(ring.reserve(BLOCK, &[log(1)]).is_ok());
+    assert!(block(&mut ring, &[log(1)]).is_ok());
+}
+
+#[test]
+fn nothing_is_released_before_both_headers_have_passed_what_was_read() {
+    let head = Head::START;
+    let end = Head {
+        position: Position(3 * BLOCK),
+        sequence: sequence(2),
+    };
+    let mut ring = Ring::after(&found(small(), head, 4), 3, end).unwrap();
+    // Either header of before still leads a scan to the old head.
+    for _ in 0..2 {
+        assert_eq!(ring.released(), None);
+        ring.begin_header().unwrap();
+        assert_eq!(ring.released(), None);
+        ring.header_synced();
+    }
+    assert_eq!(ring.released(), Some(sequence(2)));
+}
+
+#[test]
+fn the_first_use_of_a_file_begins_at_its_start() {
+    let mut ring = Ring::new(ring_id(), small(), 3);
+    for generation in [1, 2] {
+        let header = ring.begin_header().unwrap();
+        assert_eq!((header.generation, header.head), (generation, Head::START));
+        ring.header_synced();
+    }
+    let reserved = block(&mut ring, &[log(1)]).unwrap();
+    assert_eq!(reserved.stamp.sequence, Sequence::FIRST);
+    assert_eq!(reserved.stamp.position, Position::ZERO);
+}
+
+#[test]
+fn each_use_has_another_incarnation() {
+    let found = found(small(), Head::START, 4);
+    for random in [6, 0, u64::MAX] {
+        let mut ring = Ring::after(&found, random, Head::START).unwrap();
+        let header = ring.begin_header().unwrap();
+        assert!(header.incarnation != found.incarnation, "{random}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "a scan does not end before its head")]
+fn a_use_begins_where_the_scan_ended() {
+    let head = Head {
+        position: Position(BLOCK),
+        sequence: sequence(1),
+    };
+    Ring::after(&found(small(), head, 4), 3, Head::START);
 }
 
 #[test]
 fn what_fits_nowhere_is_refused() {
     let (mut ring, _) = opened(Head::START);
-    for bytes in [
-        0,
-        1,
-        BLOCK + 1,
-        small().commit_bytes_max() + BLOCK,
-        u64::MAX,
-    ] {
-        assert_eq!(ring.reserve(bytes, &[log(1)]), Err(Refusal::Unfit));
+    let longest = index_of(small().commit_bytes_max()) - 96;
+    for bytes in [longest + 1, index_of(COMMIT_BYTES_MAX)] {
+        let written = [Written::bytes(log(1), 0, vec![1; bytes])];
+        assert_eq!(reserve(&mut ring, &written), Err(Refusal::Unfit));
     }
-    assert_eq!(ring.reserve(BLOCK, &[]), Err(Refusal::Unfit));
-    for _ in 0..16 {
-        ring.reserve(BLOCK, &[log(1)]).unwrap();
+    assert_eq!(reserve(&mut ring, &[]), Err(Refusal::Unfit));
+    reserve(&mut ring, &[Written::bytes(log(1), 0, vec![1; longest])]).unwrap();
+    for _ in 4..16 {
+        block(&mut ring, &[log(1)]).unwrap();
     }
-    assert_eq!((ring.free_bytes(), ring.in_flight()), (0, 16));
+    assert_eq!((ring.free_bytes(), ring.in_flight()), (0, 13));
     assert_eq!(
-        ring.reserve(BLOCK, &[log(1)]),
+        block(&mut ring, &[log(1)]),
         Err(Refusal::Full { lacking: BLOCK })
     );
 }
@@ -69,21 +123,21 @@ fn what_fits_nowhere_is_refused() {
 #[test]
 fn the_number_in_flight_is_bounded() {
     let size = RingSize::new(1 << 20).unwrap();
-    let mut ring = Ring::new(ring_id(), size, incarnation(3), Head::START, 0).unwrap();
+    let mut ring = Ring::new(ring_id(), size, 3);
     write_headers(&mut ring);
     let mut given = 0;
-    while ring.reserve(BLOCK, &[log(1)]).is_ok() {
+    while block(&mut ring, &[log(1)]).is_ok() {
         given += 1;
     }
     assert_eq!(given, IN_FLIGHT_MAX - 1);
-    assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Busy));
+    assert_eq!(block(&mut ring, &[log(1)]), Err(Refusal::Busy));
     // One that is late holds all others.
     for number in 1..given {
         assert_eq!(ring.synced(sequence(number as u64)), START);
     }
-    assert_eq!(ring.reserve(BLOCK, &[log(1)]), Err(Refusal::Busy));
+    assert_eq!(block(&mut ring, &[log(1)]), Err(Refusal::Busy));
     assert_eq!(ring.synced(START), sequence(given as u64));
-    assert!(ring.reserve(BLOCK, &[log(1)]).is_ok());
+    assert!(block(&mut ring, &[log(1)]).is_ok());
 }
 
 #[test]
@@ -122,7 +176,7 @@ fn parts_that_come_during_a_landing_stay() {
     let landing = ring.begin_landing(log(1)).unwrap();
     assert_eq!(landing.below, sequence(2));
     assert_eq!(ring.begin_landing(log(1)), None, "one at a time");
-    ring.reserve(BLOCK, &[log(1)]).unwrap();
+    block(&mut ring, &[log(1)]).unwrap();
     ring.synced(sequence(2));
     ring.synced(sequence(3));
     ring.end_landing(landing);
@@ -166,7 +220,46 @@ fn a_log_that_is_forgotten_while_it_lands_stays_forgotten() {
     let landing = ring.begin_landing(log(1)).unwrap();
     ring.forget(log(1));
     assert_eq!(ring.head().sequence, sequence(1));
-    ring.end_landing(landing);
+    ring.end_landing(landing.clone());
     ring.give_up_landing(landing);
     assert_eq!(ring.next_to_land(), Some(log(2)));
+}
+
+#[test]
+fn a_landing_that_was_given_up_does_not_end_the_next_one() {
+    let mut ring = ring_of(&[&[log(1)]], 0);
+    let failed = ring.begin_landing(log(1)).unwrap();
+    ring.give_up_landing(failed.clone());
+    let again = ring.begin_landing(log(1)).unwrap();
+    assert_eq!((failed.log, failed.below), (again.log, again.below));
+    ring.end_landing(failed.clone());
+    ring.give_up_landing(failed);
+    assert_eq!(ring.begin_landing(log(1)), None, "the second one goes on");
+    assert_eq!(ring.head().sequence, START);
+    ring.end_landing(again);
+    assert_eq!(ring.head().sequence, sequence(1));
+}
+
+#[test]
+fn a_log_does_not_land_before_its_cut_is_durable() {
+    let mut ring = ring_of(&[&[log(1)], &[log(2)]], 0);
+    let cut = [
+        Written::cut(log(1), 0),
+        Written::bytes(log(1), 0, vec![1; 9]),
+    ];
+    reserve(&mut ring, &cut).unwrap();
+    // Parts after it change nothing.
+    block(&mut ring, &[log(1)]).unwrap();
+    ring.synced(sequence(3));
+    assert_eq!(ring.begin_landing(log(1)), None);
+    assert_eq!(ring.next_to_land(), Some(log(2)));
+    ring.synced(sequence(2));
+    assert_eq!(ring.next_to_land(), Some(log(1)));
+    assert!(ring.begin_landing(log(1)).is_some());
+}
+
+#[test]
+fn what_is_later_has_no_distance() {
+    assert_eq!(Position(8).since(Position(5)), Some(3));
+    assert_eq!(Position(5).since(Position(8)), None);
 }

@@ -43,26 +43,50 @@ fn a_commit_is_the_one_on_the_page() {
         incarnation: incarnation(0x0123_4567_89ab_cdef),
         sequence: Sequence(1234),
         position: Position(0x2000_3000),
-        synced_below: Sequence(1234),
+        synced_below: Sequence(1230),
     };
-    let written = [
-        Written::Bytes(log(0x0a), 4096, b"records".to_vec()),
-        Written::Cut(log(0x0b), 300),
+    // Every field has a number of its own.
+    let parts = [
+        Part {
+            log: LogId {
+                topic_id: TopicId(Uuid::from_u128(0x0a)),
+                partition: 5,
+            },
+            segment: Offset(1000),
+            position: 4096,
+            change: Change::Bytes {
+                leader_epoch: LeaderEpoch(3),
+                bytes: b"records",
+            },
+        },
+        Part {
+            log: LogId {
+                topic_id: TopicId(Uuid::from_u128(0x0b)),
+                partition: 6,
+            },
+            segment: Offset(2000),
+            position: 300,
+            change: Change::Cut {
+                offset: Offset(2017),
+            },
+        },
     ];
     let mut expect = hex(
-        "46424a63 eff4a3cc 0123456789abcdef 00000000000004d2 0000000020003000
-         00000000000004d2 00000097 00000002
-         01000000 00000000 0000000000000000000000000000000a
+        "46424a63 82673472 0123456789abcdef 00000000000004d2 0000000020003000
+         00000000000004ce 00000097 00000002
+         01000000 00000005 0000000000000000000000000000000a
          00000000000003e8 00001000 00000007 0000000000000003
-         02000000 00000000 0000000000000000000000000000000b
-         00000000000003e8 0000012c 00000000 00000000000003e8
+         02000000 00000006 0000000000000000000000000000000b
+         00000000000007d0 0000012c 00000000 00000000000007e1
          7265636f726473",
     );
     expect.resize(4096, 0);
-    assert_eq!(blocks(stamp, &written), expect);
+    let mut blocks = vec![0xee; 4096];
+    encode_into(stamp, &parts, &mut blocks);
+    assert_eq!(blocks, expect);
     let front = Front::parse(&expect).unwrap();
     assert_eq!(front.stamp, stamp);
-    assert_eq!(owned(&front.decode(&expect).unwrap()), written);
+    assert!(front.decode(&expect).unwrap().parts().eq(parts));
 }
 
 fn hex(text: &str) -> Vec<u8> {
@@ -126,6 +150,45 @@ fn a_ring_is_refused_by_name() {
 }
 
 #[test]
+fn a_header_in_the_block_of_the_other_refuses_the_ring() {
+    // The next header lies over the newer one: what it has released is written over.
+    let (older, misled) = (header_block(&header(6)), header_block(&header(8)));
+    let text = "its header is impossible: it is in the other's block";
+    assert_eq!(refused(&older, &misled), text);
+    assert_eq!(
+        refused(&header_block(&header(5)), &header_block(&header(7))),
+        text
+    );
+}
+
+#[test]
+fn two_headers_are_neighbours() {
+    let older = header_block(&header(6));
+    let lost = "its header is impossible: a header between its two is lost";
+    assert_eq!(refused(&older, &header_block(&header(3))), lost);
+    assert_eq!(refused(&older, &header_block(&header(9))), lost);
+
+    let head_at = |position, sequence| {
+        let mut newer = header(7);
+        newer.head.position = newer.head.position.plus(position);
+        newer.head.sequence.0 += sequence;
+        newer
+    };
+    let ring = 512 << 20;
+    for (position, sequence) in [(0, 0), (BLOCK, 1), (3 * BLOCK, 1), (ring, ring / BLOCK)] {
+        let newer = head_at(position, sequence);
+        let choice = choose([&older, &header_block(&newer)]).unwrap();
+        assert_eq!((choice.header, choice.other), (newer, None));
+    }
+    let moved = "its header is impossible: its head moved as none does";
+    let impossible = [(0, 1), (BLOCK, 0), (BLOCK, 2), (ring + BLOCK, 1)];
+    for (position, sequence) in impossible {
+        let newer = header_block(&head_at(position, sequence));
+        assert_eq!(refused(&older, &newer), moved, "{position} {sequence}");
+    }
+}
+
+#[test]
 fn a_ring_of_another_place_is_refused_by_name() {
     let header = header(7);
     let id = header.id.directory_id;
@@ -161,7 +224,7 @@ fn sizes_have_their_bounds() {
         assert_eq!(RingSize::new(bytes), None);
     }
     let bytes = vec![1; index_of(COMMIT_BYTES_MAX) - 96];
-    let part = |bytes| [Written::Bytes(log(1), 0, bytes)];
+    let part = |bytes| [Written::bytes(log(1), 0, bytes)];
     assert_eq!(
         size_of(&part(bytes.clone()).each_ref().map(Written::part)),
         Some(COMMIT_BYTES_MAX)
@@ -172,15 +235,28 @@ fn sizes_have_their_bounds() {
 }
 
 fn any_written() -> impl Strategy<Value = Written> {
-    let bytes = prop::collection::vec(any::<u8>(), 1..3000);
-    prop_oneof![
-        3 => (any::<u8>(), 0_u32..1 << 30, bytes).prop_map(|(topic, position, bytes)| {
-            Written::Bytes(log(u128::from(topic)), position, bytes)
-        }),
-        1 => (any::<u8>(), 0_u32..1 << 31).prop_map(|(topic, position)| {
-            Written::Cut(log(u128::from(topic)), position)
-        }),
-    ]
+    let bytes = (any::<i32>(), prop::collection::vec(any::<u8>(), 1..3000));
+    let what = prop_oneof![
+        3 => bytes.prop_map(|(epoch, bytes)| What::Bytes(LeaderEpoch(epoch), bytes)),
+        1 => (0..=i64::MAX).prop_map(|offset| What::Cut(Offset(offset))),
+    ];
+    let log = (any::<u128>(), 0..=i32::MAX);
+    let place = (0..=i64::MAX, 0_u32..1 << 30);
+    (log, place, what).prop_map(|((topic_id, partition), (segment, position), what)| {
+        let segment = match what {
+            What::Cut(Offset(offset)) => segment.min(offset),
+            What::Bytes(..) => segment,
+        };
+        Written {
+            log: LogId {
+                topic_id: TopicId(Uuid::from_u128(topic_id)),
+                partition,
+            },
+            segment: Offset(segment),
+            position,
+            what,
+        }
+    })
 }
 
 proptest! {

@@ -1,0 +1,143 @@
+//! Files that no crash leaves: damage is told from an end, and a ring with it is not used again.
+
+use platform::sim::Rng;
+
+use super::device::below;
+use super::file::{File, bytes_of};
+use super::*;
+
+const LENGTH: StopReason = StopReason::Impossible("its length");
+
+/// A part that makes a commit of so many blocks.
+fn blocks_of(blocks: u64) -> [Written; 1] {
+    [bytes_of(1, 0, index_of(blocks * BLOCK) - 96)]
+}
+
+/// A ring that begins at this block of the first lap.
+fn file_at(block: u64) -> File {
+    File::new(Head {
+        position: Position(block * BLOCK),
+        sequence: Sequence(50),
+    })
+}
+
+#[test]
+fn damage_before_a_commit_that_was_acknowledged_is_not_taken_for_a_crash() {
+    let mut file = File::new(Head::START);
+    let mut places = Vec::new();
+    for number in 0..6 {
+        places.push(file.commit(&[bytes_of(1, number * 5000, 5000)]).unwrap().1);
+    }
+    let mut rng = Rng::new(1);
+    for (at, place) in places.iter().enumerate() {
+        for byte in [0, 3, 9, 17, 25, 33, 41, 45, 100, below(&mut rng, 8192)] {
+            let mut rotten = file.bytes.clone();
+            rotten[place + byte] ^= 0x20;
+            let mut found = read_back(&rotten, file.newest());
+            assert_eq!(found.commits.len(), at, "byte {byte}");
+            // The last one may as well never have been acknowledged.
+            let is_seen = found.stopped.is_damage() || proves_loss(&rotten, &mut found.scan);
+            assert!(is_seen || at + 1 == places.len(), "byte {byte}");
+            assert_eq!(found.scan.end().is_none(), is_seen, "byte {byte}");
+        }
+    }
+}
+
+#[test]
+fn headers_that_are_too_old_lead_to_a_later_lap() {
+    let mut file = File::new(Head::START);
+    let old = file.newest().clone();
+    for _ in 0..2 {
+        file.land_all();
+        for number in 0..6 {
+            file.commit(&[bytes_of(1, number * 5000, 5000)]).unwrap();
+        }
+    }
+    let found = read_back(&file.bytes, &old);
+    assert!(found.stopped.is_damage(), "{:?}", found.stopped);
+}
+
+#[test]
+fn headers_that_are_too_old_are_found_where_no_commit_begins() {
+    let mut file = file_at(1);
+    let old = file.newest().clone();
+    for _ in 0..2 {
+        for _ in 0..5 {
+            file.commit(&blocks_of(3)).unwrap();
+        }
+        file.land_all();
+    }
+    // The old head leads into the middle of the first of these.
+    for _ in 0..6 {
+        file.commit(&blocks_of(2)).unwrap();
+    }
+    let mut found = read_back(&file.bytes, &old);
+    assert_eq!((found.commits.len(), found.stopped), (0, StopReason::End));
+    assert!(proves_loss(&file.bytes, &mut found.scan));
+    assert_eq!(found.scan.stopped(), Some(StopReason::Lost));
+    assert_eq!(found.scan.end(), None, "such a ring is not used");
+}
+
+#[test]
+fn a_file_that_ends_within_its_ring_is_damage() {
+    let mut file = File::new(Head::START);
+    for _ in 0..3 {
+        file.commit(&blocks_of(2)).unwrap();
+    }
+    // Three commits, and the block in which the end is seen.
+    let needed = RING_START + 7 * BLOCK;
+    for len in (RING_START..=small().file_bytes()).step_by(512) {
+        let found = read_back(&file.bytes[..index_of(len)], file.newest());
+        let expect = if len < needed {
+            StopReason::Impossible("the file ends within its ring")
+        } else {
+            StopReason::End
+        };
+        assert_eq!(found.stopped, expect, "{len}");
+        assert_eq!(found.scan.end().is_some(), len >= needed);
+    }
+}
+
+#[test]
+fn a_length_that_was_never_written_is_no_tear() {
+    let over_the_longest = 4 * 4096 + 1;
+    let past_the_lap = 2 * 4096 + 1;
+    // The second commit begins one block later.
+    for (start, length) in [(1, over_the_longest), (13, past_the_lap)] {
+        let mut file = file_at(start);
+        file.commit(&blocks_of(1)).unwrap();
+        let (_, place) = file.commit(&[Written::cut(log(1), 5)]).unwrap();
+        let lengths = [0, 48, 95, length, u32::MAX].map(|length| (40, length));
+        // Without parts it is a skip mark; more of them need a longer commit.
+        for (at, number) in lengths.into_iter().chain([(44, 0), (44, 2)]) {
+            let mut bytes = file.bytes.clone();
+            bytes[place + at..place + at + 4].copy_from_slice(&number.to_be_bytes());
+            let found = read_back(&bytes, file.newest());
+            assert_eq!(found.commits.len(), 1);
+            assert_eq!(found.stopped, LENGTH, "{number} at {at}");
+        }
+    }
+}
+
+#[test]
+fn a_skip_mark_leads_to_the_start_of_the_ring_and_nowhere_else() {
+    let mut file = file_at(8);
+    for _ in 0..7 {
+        file.commit(&blocks_of(2)).unwrap();
+    }
+    // Two blocks before the head, in the middle of the next lap.
+    let stamp = Stamp {
+        incarnation: file.newest().incarnation,
+        sequence: Sequence(57),
+        position: Position(22 * BLOCK),
+        synced_below: Sequence(57),
+    };
+    for skipped in [1, 2, 3, 10] {
+        file.put(
+            index_of(small().place(stamp.position)),
+            &skip_block(stamp, skipped * BLOCK),
+        );
+        let found = read_back(&file.bytes, file.newest());
+        assert_eq!((found.commits.len(), found.stopped), (7, LENGTH));
+    }
+}

@@ -1,0 +1,391 @@
+//! OAUTHBEARER (RFC 7628): one message with a token and extensions, answered with nothing; or with
+//! an error, which the client confirms before the exchange fails.
+//!
+//! ```text
+//! client                                            server
+//!   -- n,, 01 auth=Bearer <token> 01 01 ----------->   Initial::parse
+//!   <-- nothing -----------------------------------   Initial::accept
+//!   <-- {"status":"invalid_token"} ----------------   Initial::reject
+//!   -- 01 ----------------------------------------->   Rejected::finish
+//! ```
+//!
+//! The messages are those of Kafka: of a key that is there twice the last counts. Unlike in Kafka, a
+//! token has a bound, and a client cannot try a second token after an error.
+//!
+//! Not here: what a token means. To this module it is text of a certain alphabet.
+
+use std::collections::BTreeMap;
+
+use super::names::{HEADER, Headed, encoded};
+use super::refusal::{INVALID_TOKEN, check_length, text};
+use super::{Refusal, Secret};
+
+/// Maximum bytes of a token.
+pub const TOKEN_BYTES_MAX: usize = 16 << 10;
+/// Maximum bytes of the client's message, and so of its extensions.
+pub const MESSAGE_BYTES_MAX: usize = TOKEN_BYTES_MAX + (16 << 10);
+
+/// What a client sends when it has been told that its token is not accepted.
+pub const CONFIRMATION: u8 = 0x01;
+
+const MESSAGE: &str = "the OAUTHBEARER message";
+const SEPARATOR: char = '\u{1}';
+const AUTH: &str = "auth";
+
+/// The message of a client.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Initial {
+    authzid: Option<String>,
+    token: Secret<String>,
+    // Bounded: MESSAGE_BYTES_MAX
+    extensions: BTreeMap<String, String>,
+}
+
+impl Initial {
+    /// Makes the message of a client, which names no other identity.
+    pub fn new(
+        token: Secret<String>,
+        extensions: BTreeMap<String, String>,
+    ) -> Result<Self, Refusal> {
+        check_token(token.expose())?;
+        for (key, value) in &extensions {
+            check_extension(key, value)?;
+        }
+        let initial = Self {
+            authzid: None,
+            token,
+            extensions,
+        };
+        let bytes = initial.encode().expose().len();
+        check_length(MESSAGE, bytes, MESSAGE_BYTES_MAX)?;
+        Ok(initial)
+    }
+
+    /// Reads the message.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let text = text(MESSAGE, bytes, MESSAGE_BYTES_MAX)?;
+        let headed = Headed::parse(MESSAGE, text)?;
+        let pairs = headed.rest.strip_prefix(SEPARATOR);
+        let pairs = pairs.and_then(|pairs| pairs.strip_suffix(SEPARATOR));
+        let pairs = pairs.ok_or(malformed("it does not begin and end with a separator"))?;
+        if !pairs.is_empty() && !pairs.ends_with(SEPARATOR) {
+            return Err(malformed("it does not end with two separators"));
+        }
+        let mut auth = None;
+        let mut extensions = BTreeMap::new();
+        for pair in pairs.split_terminator(SEPARATOR) {
+            let split = pair.split_once('=');
+            let (key, value) = split.ok_or(malformed("a key has no value"))?;
+            if key == AUTH {
+                check_value(value)?;
+                auth = Some(value);
+            } else {
+                check_extension(key, value)?;
+                extensions.insert(key.to_owned(), value.to_owned());
+            }
+        }
+        Ok(Self {
+            authzid: headed.authzid,
+            token: token_of(auth.ok_or(malformed("it has no token"))?)?,
+            extensions,
+        })
+    }
+
+    /// Returns the message as bytes.
+    pub fn encode(&self) -> Secret<Vec<u8>> {
+        let mut text = match &self.authzid {
+            Some(authzid) => format!("n,a={},", encoded(authzid)),
+            None => HEADER.to_owned(),
+        };
+        // With room for all of it, so that it leaves no copies behind.
+        text.reserve_exact(MESSAGE_BYTES_MAX);
+        text.push(SEPARATOR);
+        text.extend([AUTH, "=Bearer ", self.token.expose()]);
+        text.push(SEPARATOR);
+        for (key, value) in &self.extensions {
+            text.extend([key.as_str(), "=", value.as_str()]);
+            text.push(SEPARATOR);
+        }
+        text.push(SEPARATOR);
+        Secret::new(text.into_bytes())
+    }
+
+    /// Returns the token.
+    pub fn token(&self) -> &Secret<String> {
+        &self.token
+    }
+
+    /// Returns the extensions.
+    pub fn extensions(&self) -> &BTreeMap<String, String> {
+        &self.extensions
+    }
+
+    /// Ends the exchange of a token that belongs to `principal`: the answer is empty.
+    pub fn accept(self, principal: &str) -> Result<(), Refusal> {
+        let is_other = self.authzid.is_some_and(|authzid| authzid != principal);
+        (!is_other).then_some(()).ok_or(Refusal::OtherIdentity)
+    }
+
+    /// Answers a token that is not accepted.
+    pub fn reject(self) -> (Rejected, &'static [u8]) {
+        (Rejected(()), INVALID_TOKEN.as_bytes())
+    }
+}
+
+/// A server that waits until the client has confirmed the error.
+#[derive(Debug)]
+pub struct Rejected(());
+
+impl Rejected {
+    /// Ends the exchange, whatever the client says.
+    pub fn finish(self, bytes: &[u8]) -> Refusal {
+        match bytes {
+            [CONFIRMATION] => Refusal::Token,
+            _ => malformed("it is not the confirmation of an error"),
+        }
+    }
+}
+
+/// What a client does next, once it has sent its message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Nothing: the token is accepted.
+    Accepted,
+    /// It sends [`CONFIRMATION`], and the exchange ends with [`Refusal::Token`].
+    Confirm,
+}
+
+/// Reads the answer of the server.
+pub fn answered(bytes: &[u8]) -> Step {
+    if bytes.is_empty() {
+        Step::Accepted
+    } else {
+        Step::Confirm
+    }
+}
+
+/// Returns the token of `Bearer <token>`.
+fn token_of(value: &str) -> Result<Secret<String>, Refusal> {
+    let split = value.split_once(' ');
+    let (scheme, rest) = split.ok_or(malformed("it has no scheme"))?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(malformed("its scheme is not Bearer"));
+    }
+    let token = rest.trim_start_matches(' ');
+    check_token(token)?;
+    Ok(Secret::new(token.to_owned()))
+}
+
+fn check_token(token: &str) -> Result<(), Refusal> {
+    check_length("the token", token.len(), TOKEN_BYTES_MAX)?;
+    let inner = token.trim_end_matches('=');
+    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_~+/.".contains(&byte);
+    if inner.is_empty() || !inner.bytes().all(is_of_token) {
+        return Err(malformed("the token is not of the alphabet of tokens"));
+    }
+    Ok(())
+}
+
+fn check_extension(key: &str, value: &str) -> Result<(), Refusal> {
+    let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
+    if !is_key || key == AUTH {
+        return Err(malformed("the key of an extension is not made of letters"));
+    }
+    check_value(value)
+}
+
+fn check_value(value: &str) -> Result<(), Refusal> {
+    let is_of_value = |byte| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n');
+    if value.is_empty() || !value.bytes().all(is_of_value) {
+        return Err(malformed("a value is empty or not printable"));
+    }
+    Ok(())
+}
+
+fn malformed(rule: &'static str) -> Refusal {
+    Refusal::Malformed {
+        message: MESSAGE,
+        rule,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn secret(text: &str) -> Secret<String> {
+        Secret::new(text.to_owned())
+    }
+
+    fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        pairs.iter().map(owned).collect()
+    }
+
+    /// Checks that `text` (with `|` for the separator) is read as this token and these extensions.
+    #[track_caller]
+    fn check(text: &str, token: &str, extensions: &[(&str, &str)]) {
+        let initial = Initial::parse(text.replace('|', "\u{1}").as_bytes()).unwrap();
+        assert_eq!(initial.token(), &secret(token));
+        assert_eq!(initial.extensions(), &map(extensions));
+    }
+
+    #[test]
+    fn a_message_has_a_token_and_may_have_extensions() {
+        check("n,,|auth=Bearer a.b-c_d~e+f/g==||", "a.b-c_d~e+f/g==", &[]);
+        check("n,,|auth=bEARER   1||", "1", &[]);
+        // Of what is there twice the last counts.
+        check("n,,|auth=x|h=1|auth=Bearer t|h=2||", "t", &[("h", "2")]);
+        check(
+            "n,a=ada,|host=example.org|auth=Bearer t|logicalCluster=lkc = 1\t||",
+            "t",
+            &[("host", "example.org"), ("logicalCluster", "lkc = 1\t")],
+        );
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        for text in [
+            "",
+            "n,,",
+            "n,,|",
+            "n,,||",
+            "n,,|auth=Bearer t",
+            "n,,|auth=Bearer t|",
+            "n,,auth=Bearer t||",
+            "n,,|auth=Bearer t||x",
+            "n,,|auth=Bearer t|||",
+            "n,,|auth=Basic t||",
+            "n,,|auth=Bearer||",
+            "n,,|auth=Bearer ||",
+            "n,,|auth=Bearert||",
+            "n,,|auth=Bearer t u||",
+            "n,,|auth=Bearer =||",
+            "n,,|auth=Bearer t=u||",
+            "n,,|auth=Bearer t\u{e4}||",
+            "n,,|auth=||",
+            "n,,|Auth=Bearer t||",
+            "n,,|host=x||",
+            "n,,|auth=Bearer t|host=||",
+            "n,,|auth=Bearer t|=x||",
+            "n,,|auth=Bearer t|h0st=x||",
+            "n,,|auth=Bearer t|host||",
+            "n,,|auth=Bearer t|host=\u{7f}||",
+            "n,,|auth=Bearer t|host=\u{e4}||",
+            "n,a=,|auth=Bearer t||",
+            "n,a=a=b,|auth=Bearer t||",
+        ] {
+            let refusal = Initial::parse(text.replace('|', "\u{1}").as_bytes()).unwrap_err();
+            assert!(matches!(refusal, Refusal::Malformed { .. }), "{text}");
+        }
+        for text in ["y,,|auth=Bearer t||", "p=tls-exporter,,|auth=Bearer t||"] {
+            let refusal = Initial::parse(text.replace('|', "\u{1}").as_bytes()).unwrap_err();
+            assert_eq!(refusal, Refusal::ChannelBinding);
+        }
+        let refusal = Initial::parse(b"n,,\x01auth=Bearer \xff\x01\x01").unwrap_err();
+        assert!(matches!(refusal, Refusal::Malformed { .. }));
+    }
+
+    fn hex(text: &str) -> String {
+        text.bytes().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Each line of the file is a message that was given to Kafka 4.3's parser, in hex, and what it
+    /// made of it: `refused`, or the token, the authorization id as it stands, the extensions.
+    #[test]
+    fn messages_are_read_as_kafka_reads_them() {
+        let golden = include_str!("../../tests/golden/kafka-4.3/oauthbearer.txt");
+        for line in golden.lines() {
+            let (text, expected) = line.split_once(' ').unwrap();
+            let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+            let bytes: Vec<u8> = (0..text.len()).step_by(2).map(byte).collect();
+            let found = match Initial::parse(&bytes) {
+                Ok(initial) => {
+                    let authzid = initial.authzid.as_deref().map(encoded);
+                    let authzid = hex(&authzid.unwrap_or_default());
+                    let mut found = format!("{} {authzid}", hex(initial.token().expose()));
+                    for (key, value) in initial.extensions() {
+                        found += &format!(" {}={}", hex(key), hex(value));
+                    }
+                    found
+                }
+                Err(_) => "refused".to_owned(),
+            };
+            assert_eq!(found, expected, "{}", bytes.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn lengths_are_bounded() {
+        let of = |token: usize, value: usize| {
+            let extensions = map(&[("host", &"h".repeat(value))]);
+            Initial::new(secret(&"t".repeat(token)), extensions)
+        };
+        let longest = of(TOKEN_BYTES_MAX, 1000).unwrap();
+        assert_eq!(Initial::parse(longest.encode().expose()).unwrap(), longest);
+        for (token, value) in [(TOKEN_BYTES_MAX + 1, 1), (1, MESSAGE_BYTES_MAX)] {
+            assert!(matches!(of(token, value), Err(Refusal::TooLong { .. })));
+        }
+        let text = format!(
+            "n,,\x01auth=Bearer {}\x01\x01",
+            "t".repeat(TOKEN_BYTES_MAX + 1)
+        );
+        let refusal = Initial::parse(text.as_bytes()).unwrap_err();
+        assert!(matches!(refusal, Refusal::TooLong { .. }));
+    }
+
+    #[test]
+    fn a_token_of_another_identity_is_refused_and_a_bad_one_is_confirmed() {
+        let initial = |header: &str| {
+            let text = format!("{header}\x01auth=Bearer t\x01\x01");
+            Initial::parse(text.as_bytes()).unwrap()
+        };
+        assert_eq!(initial("n,,").accept("ada"), Ok(()));
+        assert_eq!(initial("n,a=ada,").accept("ada"), Ok(()));
+        let other = initial("n,a=bob,").accept("ada");
+        assert_eq!(other, Err(Refusal::OtherIdentity));
+
+        let reject = || initial("n,,").reject();
+        assert_eq!(reject().1, br#"{"status":"invalid_token"}"#);
+        assert_eq!(answered(reject().1), Step::Confirm);
+        assert_eq!(reject().0.finish(&[CONFIRMATION]), Refusal::Token);
+        for bytes in [&b""[..], b"\x01\x01", b"n,,\x01auth=Bearer t\x01\x01"] {
+            assert!(matches!(
+                reject().0.finish(bytes),
+                Refusal::Malformed { .. }
+            ));
+        }
+        assert_eq!(answered(b""), Step::Accepted);
+    }
+
+    #[test]
+    fn a_token_is_not_shown() {
+        let initial = Initial::parse(b"n,,\x01auth=Bearer canary\x01\x01").unwrap();
+        let shown = format!("{initial:?} {:?}", initial.encode());
+        assert!(!shown.contains("canary") && !shown.contains("97"));
+        let refusal = Initial::parse(b"n,,\x01auth=Bearer canary!\x01\x01").unwrap_err();
+        assert!(!format!("{refusal} {refusal:?}").contains("canary"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(bytes in any::<Vec<u8>>(), text in "n,(a=[a-z=23CD]{0,4})?,\u{1}([a-h]{0,2}=?[ -~]{0,3}\u{1}|auth=Bearer [a-z]\u{1}){0,4}\u{1}?") {
+            for bytes in [&bytes[..], text.as_bytes()] {
+                if let Ok(initial) = Initial::parse(bytes) {
+                    prop_assert_eq!(Initial::parse(initial.encode().expose()).unwrap(), initial);
+                }
+            }
+        }
+
+        #[test]
+        fn what_is_sent_is_read(
+            token in "[a-zA-Z0-9._~+/-]{1,60}={0,2}",
+            extensions in proptest::collection::btree_map("[A-Z][a-zA-Z]{0,9}", "[ -~\t\r\n]{1,20}", 0..4),
+        ) {
+            let sent = Initial::new(secret(&token), extensions).unwrap();
+            prop_assert_eq!(Initial::parse(sent.encode().expose()).unwrap(), sent);
+        }
+    }
+}

@@ -21,6 +21,8 @@ pub mod jaas;
 mod names;
 pub mod oauthbearer;
 pub mod plain;
+#[cfg(test)]
+mod recorded;
 mod refusal;
 pub mod scram;
 mod secret;

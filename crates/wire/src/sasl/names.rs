@@ -2,7 +2,7 @@
 //! with which both begin: `n,,` or `n,a=name,`.
 //!
 //! In names `,` is `=2C` and `=` is `=3D`. Kafka takes names of ASCII characters only; here they are
-//! UTF-8, as the RFC has it, and, as in Kafka, no preparation (SASLprep) changes them.
+//! UTF-8, as the RFC has it, and, as in Kafka, no preparation (`SASLprep`) changes them.
 
 use std::borrow::Cow;
 

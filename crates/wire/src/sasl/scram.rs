@@ -9,7 +9,7 @@
 //!   Proven::finish <-- v=<signature> --------  Accepted
 //! ```
 //!
-//! As in Kafka: names and passwords are UTF-8 bytes as they are (no SASLprep), no channel binding,
+//! As in Kafka: names and passwords are UTF-8 bytes as they are (no `SASLprep`), no channel binding,
 //! unknown extensions are ignored, and the server never derives keys from a password.
 //!
 //! Unlike Kafka:

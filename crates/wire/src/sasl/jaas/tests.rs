@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::sasl::recorded;
 
 const MODULE: &str = "org.apache.kafka.common.security.scram.ScramLoginModule";
 
@@ -161,7 +162,7 @@ fn what_is_missing_is_named_with_its_place() {
 #[test]
 fn users_of_a_server_are_options() {
     let text =
-        r#"m required username="broker" password="x" user_ada="pencil" user_=1 user_b.c='2';"#;
+        r#"m required username="broker" password="x" user_ada="pencil" user_=x user_b.c='2';"#;
     let entry = Entry::parse(text).unwrap();
     let users = entry.users();
     let users: Vec<(&str, &str)> = users
@@ -189,38 +190,21 @@ fn nothing_of_a_line_is_shown() {
     }
 }
 
-/// Returns what an entry says in the form of the golden file.
-fn written(entry: &Entry) -> String {
-    let flag = format!("{:?}", entry.flag()).to_lowercase();
-    let mut text = format!("{} {flag}", hex(entry.module()));
-    for name in entry.names() {
-        let value = entry.option(name).unwrap().expose();
-        text += &format!(" {}={}", hex(name), hex(value));
-    }
-    text
-}
-
-fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn of_hex(text: &str) -> String {
-    let byte = |at| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    let bytes: Vec<u8> = (0..text.len()).step_by(2).map(byte).collect();
-    String::from_utf8(bytes).unwrap()
-}
-
-/// Each line of the file is a text that was given to Kafka 4.3's parser, in hex, and what it made of
-/// it: `refused`; `nameless` for an option without a name, which is refused here; or the module,
-/// the flag and the options.
+/// Texts that were given to Kafka's parser, and what it made of them: `refused`; `nameless` for an
+/// option without a name, which is refused here; or the module, the flag and the options.
 #[test]
 fn texts_are_read_as_kafka_reads_them() {
     let golden = include_str!("../../../tests/golden/kafka-4.3/jaas.txt");
-    for line in golden.lines() {
-        let (text, expected) = line.split_once(' ').unwrap();
-        let text = of_hex(text);
+    for (text, expected) in recorded::lines(golden) {
+        let text = String::from_utf8(text).unwrap();
         let found = match Entry::parse(&text) {
-            Ok(entry) => written(&entry),
+            Ok(entry) => {
+                let module = recorded::hex(entry.module());
+                let flag = format!("{:?}", entry.flag()).to_lowercase();
+                let value = |name| entry.option(name).unwrap().expose().as_str();
+                let pairs = entry.names().map(|name| (name, value(name)));
+                format!("{module} {flag}{}", recorded::pairs(pairs))
+            }
             Err(error) if error.reason == Reason::Name && expected == "nameless" => continue,
             Err(_) => "refused".to_owned(),
         };
@@ -267,7 +251,7 @@ proptest! {
     ) {
         let mut text = format!("{} required", quoted(&module, quote));
         for (name, value) in &options {
-            text += &format!(" {}={}", quoted(name, quote), quoted(value, quote));
+            text.extend([" ", &quoted(name, quote), "=", &quoted(value, quote)]);
         }
         text.push(';');
         let entry = Entry::parse(&text).unwrap();
@@ -275,6 +259,6 @@ proptest! {
         let found = entry.names().map(|name| {
             (name.to_owned(), entry.option(name).unwrap().expose().clone())
         });
-        prop_assert_eq!(found.collect::<std::collections::BTreeMap<_, _>>(), options);
+        prop_assert_eq!(found.collect::<BTreeMap<_, _>>(), options);
     }
 }

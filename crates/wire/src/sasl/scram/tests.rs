@@ -170,7 +170,7 @@ fn the_same_exchange_with_sha_512_as_python_computes_it() {
     });
 }
 
-/// A password that SASLprep would refuse: Kafka does not apply it.
+/// A password that `SASLprep` refuses, which Kafka does not apply.
 const PASSWORD: &str = "pencil \u{e4}\u{8eca}\u{1f697}";
 
 #[test]

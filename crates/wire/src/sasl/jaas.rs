@@ -1,5 +1,5 @@
-//! The line of a JAAS configuration, as in the setting `sasl.jaas.config`: a login module, a control
-//! flag, options, a semicolon.
+//! The line of a JAAS configuration, as in the setting `sasl.jaas.config`: a login module, a
+//! control flag, options, a semicolon.
 //!
 //! ```text
 //! org.apache.kafka.common.security.scram.ScramLoginModule required username="ada" password="..";
@@ -9,8 +9,8 @@
 //! and comments): names and flags may be quoted, of an option that is there twice the last counts.
 //! One oddity is refused that Kafka accepts: an option without a name, as in `= = x` or `5 = x`.
 //!
-//! Every text gives an [`Entry`], or an error with its position. Neither shows any value or any part
-//! of the text: a password with a missing quote may be in any part.
+//! Every text gives an [`Entry`], or an error with its position. Neither shows any value or any
+//! part of the text: a password with a missing quote may be in any part.
 
 mod tokens;
 
@@ -46,7 +46,7 @@ pub enum Flag {
 pub struct Entry {
     module: String,
     flag: Flag,
-    // Bounded: TEXT_BYTES_MAX
+    // Bounded: `TEXT_BYTES_MAX`
     options: BTreeMap<String, Secret<String>>,
 }
 

@@ -1,8 +1,8 @@
 //! Names of users within messages of SCRAM and OAUTHBEARER, and the header (of "GS2", RFC 5801)
 //! with which both begin: `n,,` or `n,a=name,`.
 //!
-//! In names `,` is `=2C` and `=` is `=3D`. Kafka takes names of ASCII characters only; here they are
-//! UTF-8, as the RFC has it, and, as in Kafka, no preparation (`SASLprep`) changes them.
+//! In names `,` is `=2C` and `=` is `=3D`. Kafka takes names of ASCII characters only; here they
+//! are UTF-8, as the RFC has it, and, as in Kafka, no preparation (`SASLprep`) changes them.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,9 @@ impl<'a> Headed<'a> {
 
 /// Returns a name as it stands in a message.
 pub(super) fn encoded(name: &str) -> String {
-    name.replace('=', "=3D").replace(',', "=2C")
+    let encoded = name.replace('=', "=3D").replace(',', "=2C");
+    assert!(!encoded.contains(','), "a name is one attribute");
+    encoded
 }
 
 /// Returns the name for which `text` stands.

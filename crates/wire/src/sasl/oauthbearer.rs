@@ -9,11 +9,12 @@
 //!   -- 01 ----------------------------------------->   Rejected::finish
 //! ```
 //!
-//! The messages are those of Kafka: of a key that is there twice the last counts. Unlike in Kafka, a
-//! token has a bound, and a client cannot try a second token after an error.
+//! The messages are those of Kafka: of a key that is there twice the last counts. Unlike in Kafka,
+//! a token has a bound, and a client cannot try a second token after an error.
 //!
 //! Not here: what a token means. To this module it is text of a certain alphabet.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::names::{HEADER, Headed, encoded};
@@ -31,13 +32,14 @@ pub const CONFIRMATION: u8 = 0x01;
 const MESSAGE: &str = "the OAUTHBEARER message";
 const SEPARATOR: char = '\u{1}';
 const AUTH: &str = "auth";
+const SCHEME: &str = "Bearer ";
 
 /// The message of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Initial {
     authzid: Option<String>,
     token: Secret<String>,
-    // Bounded: MESSAGE_BYTES_MAX
+    // Bounded: `MESSAGE_BYTES_MAX`
     extensions: BTreeMap<String, String>,
 }
 
@@ -56,8 +58,7 @@ impl Initial {
             token,
             extensions,
         };
-        let bytes = initial.encode().expose().len();
-        check_length(MESSAGE, bytes, MESSAGE_BYTES_MAX)?;
+        check_length(MESSAGE, initial.bytes(), MESSAGE_BYTES_MAX)?;
         Ok(initial)
     }
 
@@ -93,21 +94,38 @@ impl Initial {
 
     /// Returns the message as bytes.
     pub fn encode(&self) -> Secret<Vec<u8>> {
-        let mut text = match &self.authzid {
-            Some(authzid) => format!("n,a={},", encoded(authzid)),
-            None => HEADER.to_owned(),
-        };
+        let bytes = self.bytes();
         // With room for all of it, so that it leaves no copies behind.
-        text.reserve_exact(MESSAGE_BYTES_MAX);
+        let mut text = String::with_capacity(bytes);
+        text.push_str(&self.header());
         text.push(SEPARATOR);
-        text.extend([AUTH, "=Bearer ", self.token.expose()]);
+        text.extend([AUTH, "=", SCHEME, self.token.expose()]);
         text.push(SEPARATOR);
         for (key, value) in &self.extensions {
             text.extend([key.as_str(), "=", value.as_str()]);
             text.push(SEPARATOR);
         }
         text.push(SEPARATOR);
+        assert!(text.len() == bytes, "the bytes were counted");
         Secret::new(text.into_bytes())
+    }
+
+    fn header(&self) -> Cow<'static, str> {
+        let named = |authzid| Cow::Owned(format!("n,a={},", encoded(authzid)));
+        self.authzid.as_deref().map_or(HEADER.into(), named)
+    }
+
+    /// Returns the bytes of the message: keys, values, their equals signs, a separator after each
+    /// and two more.
+    fn bytes(&self) -> usize {
+        let auth = AUTH.len() + SCHEME.len() + self.token.expose().len();
+        let extensions = self.extensions.iter();
+        let extensions = extensions.map(|(key, value)| key.len().saturating_add(value.len()));
+        let pairs = extensions.chain([auth]);
+        let pairs = pairs.fold(0_usize, |sum, pair| {
+            sum.saturating_add(pair).saturating_add(2)
+        });
+        pairs.saturating_add(self.header().len() + 2)
     }
 
     /// Returns the token.

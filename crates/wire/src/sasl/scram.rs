@@ -9,8 +9,8 @@
 //!   Proven::finish <-- v=<signature> --------  Accepted
 //! ```
 //!
-//! As in Kafka: names and passwords are UTF-8 bytes as they are (no `SASLprep`), no channel binding,
-//! unknown extensions are ignored, and the server never derives keys from a password.
+//! As in Kafka: names and passwords are UTF-8 bytes as they are (no `SASLprep`), no channel
+//! binding, unknown extensions are ignored, and the server never derives keys from a password.
 //!
 //! Unlike Kafka:
 //! - An unknown user gets a salt like that of others, the same every time, and fails at the end.
@@ -54,6 +54,14 @@ const CLIENT_NONCE_BYTES_MAX: usize = 512;
 const _: () = assert!(
     ITERATIONS_MIN < ITERATIONS_MAX && ITERATIONS_MAX < CLIENT_ITERATIONS_MAX,
     "a client accepts every credential that a server has"
+);
+const _: () = assert!(
+    CLIENT_NONCE_BYTES_MAX + nonce::BYTES <= NONCE_BYTES_MAX,
+    "a server reads the nonce that it made longer"
+);
+const _: () = assert!(
+    6 * crate::sasl::names::NAME_BYTES_MAX + 2 * NONCE_BYTES_MAX < MESSAGE_BYTES_MAX,
+    "a message has room for its parts, with every character of both names escaped"
 );
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!   a backslash makes control characters of `a b f n r t v`, a character of up to three octal
 //!   digits (up to 377), and itself of any other character. A text ends a word and begins one.
 //! - `/` outside of quotes ends a word and begins a comment: from `/*` to `*/`, from anything else
-//!   to the end of the line; and one oddity: if `/` is the last of its line, to the end of the next.
+//!   to the end of the line; and, an oddity, to the end of the next if `/` is the last of its line.
 
 use std::fmt;
 use std::str::Chars;
@@ -87,7 +87,7 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// Returns the next token and where it begins. At the end it is [`Token::End`], again and again.
+    /// Returns the next token and where it begins; at the end, again and again, [`Token::End`].
     pub(super) fn token(&mut self) -> (Token, Place) {
         loop {
             let at = self.place;

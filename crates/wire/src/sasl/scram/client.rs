@@ -1,5 +1,5 @@
-//! The client's end, which trusts no server: what it spends is bounded, and it is done only when the
-//! server has shown that it knows the user.
+//! The client's end, which trusts no server: what it spends is bounded, and it is done only when
+//! the server has shown that it knows the user.
 
 use subtle::ConstantTimeEq as _;
 

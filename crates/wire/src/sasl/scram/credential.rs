@@ -164,8 +164,8 @@ impl Decoy {
     }
 }
 
-/// Returns a new salt, made of 17 random bytes, of the form that Kafka's tools give theirs: a number
-/// of 130 bits with base 36. The salts of all users look alike then, those who do not exist
+/// Returns a new salt, made of 17 random bytes, of the form that Kafka's tools give theirs: a
+/// number of 130 bits with base 36. The salts of all users look alike then, those who do not exist
 /// included.
 pub fn salt(random: [u8; 17]) -> Vec<u8> {
     let mut number = random;

@@ -3,6 +3,9 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
+/// The bytes of a nonce that we make.
+pub(super) const BYTES: usize = 24;
+
 /// Random text that one end adds to an exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Nonce(String);
@@ -12,6 +15,10 @@ impl Nonce {
     pub fn of_random(random: [u8; 18]) -> Self {
         let text = BASE64_STANDARD.encode(random);
         assert!(is_nonce(&text), "base64 is printable and has no comma");
+        assert!(
+            text.len() == BYTES,
+            "base64 makes four characters of three bytes"
+        );
         Self(text)
     }
 

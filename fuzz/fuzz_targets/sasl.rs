@@ -100,14 +100,19 @@ fn server_messages(bytes: &[u8]) {
     let begin = || {
         let nonce = Nonce::of_random([0; 18]);
         let password = Secret::new("pencil".to_owned());
-        Client::start(HASH, "ada", password, &nonce).expect("a name").0
+        Client::start(HASH, "ada", password, &nonce)
+            .expect("a name")
+            .0
     };
     // A fuzzer has no time for as many iterations as the message may ask for.
-    let is_dear = bytes.windows(4).any(|four| four.iter().all(u8::is_ascii_digit));
+    let is_dear = bytes
+        .windows(4)
+        .any(|four| four.iter().all(u8::is_ascii_digit));
     if !is_dear {
         assert!(begin().answer(bytes).is_err());
     }
-    if bytes.starts_with(b"v=") || bytes.starts_with(b"e=") {
+    // Nor to derive keys for each message: it does for one of 32.
+    if bytes.iter().fold(0, |sum, byte| sum ^ byte) % 32 == 0 {
         let (proven, _) = begin().answer(ANSWER).expect("an answer");
         assert!(proven.finish(bytes).is_err());
     }

@@ -1,5 +1,5 @@
 //! Kafka as bytes and values: types, record batches, request and response frames, metadata and
-//! group records.
+//! group records, messages of SASL.
 //!
 //! Invariants: this crate has no clock, files, sockets or async code. Every decoder returns a value
 //! or an error for any input, and its memory is bounded by the length of the input.
@@ -17,6 +17,11 @@ pub mod error;
 )]
 pub mod kafka;
 pub mod records;
+#[cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
+)]
+pub mod sasl;
 #[cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::cast_possible_truncation)

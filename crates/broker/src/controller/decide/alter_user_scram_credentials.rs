@@ -8,9 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use hmac::digest::KeyInit;
-use hmac::{Hmac, Mac};
-use sha2::{Digest, Sha256, Sha512};
 use wire::StrBytes;
 use wire::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
@@ -20,23 +17,13 @@ use wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentials
 use wire::records::metadata::{
     MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord,
 };
+use wire::sasl::scram::{ITERATIONS_MAX, ITERATIONS_MIN, Keys, ScramHash};
 use wire::types::ErrorCode;
 
 use crate::controller::bounds::{check_entities, check_length, check_text};
 use crate::controller::{ControllerDecision, Refusal, check_count};
 use crate::image::Image;
 use crate::rests::{DECISION, Rests, each};
-
-const SHA_256: i8 = 1;
-const SHA_512: i8 = 2;
-/// Bound for both mechanisms.
-const ITERATIONS_MIN: i32 = 4096;
-const ITERATIONS_MAX: i32 = 16_384;
-
-const _: () = assert!(
-    ITERATIONS_MIN < ITERATIONS_MAX,
-    "some number of iterations may be asked for"
-);
 
 type ScramDecision = Result<MetadataRecord, Refusal>;
 
@@ -130,7 +117,7 @@ fn removed(image: &Image, deletion: &ScramCredentialDeletion) -> ScramDecision {
 }
 
 fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> ScramDecision {
-    check(&upsertion.name, upsertion.mechanism)?;
+    let hash = check(&upsertion.name, upsertion.mechanism)?;
     check_text(upsertion.name.len(), "name of a user")?;
     check_text(upsertion.salt.len(), "salt")?;
     // HMAC hashes a key that is longer than a block before it uses it, so without this bound the
@@ -141,53 +128,38 @@ fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> ScramDecision {
         check_entities(image.scram().len(), "credentials")?;
     }
     let unacceptable = |message: &str| Refusal::new(ErrorCode::UnacceptableCredential, message);
-    if upsertion.iterations < ITERATIONS_MIN {
+    let iterations = i64::from(upsertion.iterations);
+    if iterations < i64::from(ITERATIONS_MIN) {
         return Err(unacceptable("Too few iterations"));
     }
-    if upsertion.iterations > ITERATIONS_MAX {
+    if iterations > i64::from(ITERATIONS_MAX) {
         return Err(unacceptable("Too many iterations"));
     }
-    let password = &upsertion.salted_password;
-    let (client_key, server_key) = if upsertion.mechanism == SHA_256 {
-        let keyed = |what| keyed::<Hmac<Sha256>>(password, what);
-        let client_key = Sha256::digest(keyed("Client Key")).to_vec();
-        (client_key, keyed("Server Key"))
-    } else {
-        let keyed = |what| keyed::<Hmac<Sha512>>(password, what);
-        let client_key = Sha512::digest(keyed("Client Key")).to_vec();
-        (client_key, keyed("Server Key"))
-    };
+    let keys = Keys::of_salted(hash, &upsertion.salted_password);
     Ok(UserScramCredentialRecord {
         name: upsertion.name.to_string(),
         mechanism: upsertion.mechanism,
         salt: upsertion.salt.clone(),
-        stored_key: Bytes::from(client_key),
-        server_key: Bytes::from(server_key),
+        stored_key: Bytes::copy_from_slice(keys.stored.expose()),
+        server_key: Bytes::copy_from_slice(keys.server.expose()),
         iterations: upsertion.iterations,
     }
     .into())
 }
 
-fn check(name: &str, mechanism: i8) -> Result<(), Refusal> {
+fn check(name: &str, mechanism: i8) -> Result<ScramHash, Refusal> {
     if name.is_empty() {
         return Err(Refusal::new(
             ErrorCode::UnacceptableCredential,
             "Username must not be empty",
         ));
     }
-    if ![SHA_256, SHA_512].contains(&mechanism) {
-        return Err(Refusal::new(
+    ScramHash::from_code(mechanism).ok_or_else(|| {
+        Refusal::new(
             ErrorCode::UnsupportedSaslMechanism,
             "Unknown SCRAM mechanism",
-        ));
-    }
-    Ok(())
-}
-
-fn keyed<M: Mac + KeyInit>(key: &[u8], what: &str) -> Vec<u8> {
-    let mut mac = <M as KeyInit>::new_from_slice(key).expect("a key may have any length");
-    mac.update(what.as_bytes());
-    mac.finalize().into_bytes().to_vec()
+        )
+    })
 }
 
 #[cfg(test)]
@@ -196,6 +168,9 @@ mod tests {
     use crate::controller::bounds::{ENTITIES_MAX, NAME_BYTES_MAX};
     use crate::rests::PIECE;
     use crate::rests::tests::rested;
+
+    const SHA_256: i8 = 1;
+    const SHA_512: i8 = 2;
 
     fn deletion(user: &str, mechanism: i8) -> ScramCredentialDeletion {
         ScramCredentialDeletion::default()

@@ -1,0 +1,93 @@
+//! The server's end. Its caller looks the user up between [`ClientFirst::parse`] and
+//! [`Server::answer`].
+//!
+//! A login costs it three keyed hashes and one for a decoy, whoever the user is.
+
+use subtle::{Choice, ConstantTimeEq as _};
+
+use super::credential::{Credential, Decoy};
+use super::keys::{ScramHash, combined};
+use super::messages::{ClientFinal, ClientFirst, ServerFinal, ServerFirst, signed};
+use super::nonce::Nonce;
+use crate::sasl::Refusal;
+
+/// A server that waits for the proof.
+#[derive(Debug)]
+pub struct Server {
+    first: ClientFirst,
+    /// Both parts.
+    nonce: String,
+    answer: String,
+    credential: Credential,
+    is_known: bool,
+}
+
+/// A client has proved who it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Accepted {
+    /// The name of the user.
+    pub name: String,
+    /// The last message, with which the server proves that it knows the user.
+    pub reply: Vec<u8>,
+}
+
+impl Server {
+    /// Answers the first message of a client. `nonce` has never been used before; `known` is the
+    /// credential of [`ClientFirst::name`] for this hash, and `None` for an unknown user.
+    pub fn answer(
+        hash: ScramHash,
+        first: ClientFirst,
+        nonce: &Nonce,
+        known: Option<&Credential>,
+        decoy: &Decoy,
+    ) -> (Self, Vec<u8>) {
+        // For known users too: it takes time.
+        let pretended = decoy.credential(hash, first.name());
+        let credential = known.unwrap_or(&pretended).clone();
+        assert!(
+            credential.hash() == hash,
+            "a credential is looked up by its hash"
+        );
+        let nonce = format!("{}{}", first.nonce, nonce.text());
+        let answer = ServerFirst::written(&nonce, credential.salt(), credential.iterations());
+        let bytes = answer.clone().into_bytes();
+        let server = Self {
+            first,
+            nonce,
+            answer,
+            credential,
+            is_known: known.is_some(),
+        };
+        (server, bytes)
+    }
+
+    /// Checks the proof of the client.
+    pub fn finish(self, bytes: &[u8]) -> Result<Accepted, Refusal> {
+        let last = ClientFinal::parse(bytes)?;
+        if last.header != self.first.header.as_bytes() {
+            return Err(Refusal::ChannelBinding);
+        }
+        if last.nonce != self.nonce {
+            return Err(Refusal::Nonce);
+        }
+        let hash = self.credential.hash();
+        if last.proof.len() != hash.bytes() {
+            return Err(Refusal::Credentials);
+        }
+        let keys = self.credential.keys();
+        let signed = signed(&self.first.bare, &self.answer, last.without_proof);
+        let signature = hash.hmac(keys.stored.expose(), &[signed.as_bytes()]);
+        let client_key = combined(signature.expose(), &last.proof);
+        let stored = hash.digest(client_key.expose());
+        let is_equal = stored.expose().ct_eq(keys.stored.expose());
+        let is_known = Choice::from(u8::from(self.is_known));
+        if !bool::from(is_equal & is_known) {
+            return Err(Refusal::Credentials);
+        }
+        let proof = hash.hmac(keys.server.expose(), &[signed.as_bytes()]);
+        Ok(Accepted {
+            name: self.first.name,
+            reply: ServerFinal::written(proof.expose()).into_bytes(),
+        })
+    }
+}

@@ -1,0 +1,354 @@
+//! Exchanges of the RFC and of Kafka 4.3's own classes, both ends against each other, and what
+//! neither accepts.
+//!
+//! No RFC has an exchange with SHA-512. This one was computed in Python, which gives the values of
+//! RFC 7677 for SHA-256; `signed` is the first three messages with commas, without `n,,` and `,p=`:
+//!
+//! ```text
+//! salted = hashlib.pbkdf2_hmac("sha512", b"pencil", salt, 4096)
+//! mac = lambda key, text: hmac.new(key, text, "sha512").digest()
+//! key = mac(salted, b"Client Key")
+//! other = mac(hashlib.sha512(key).digest(), signed)
+//! proof = bytes(a ^ b for a, b in zip(key, other))
+//! signature = mac(mac(salted, b"Server Key"), signed)
+//! ```
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::sasl::{Refusal, Secret};
+
+mod hostile;
+
+fn secret(text: &str) -> Secret<String> {
+    Secret::new(text.to_owned())
+}
+
+fn decoy() -> Decoy {
+    Decoy::new([9; 32], ITERATIONS_MIN)
+}
+
+fn client_nonce() -> Nonce {
+    Nonce::of_random([1; 18])
+}
+
+fn server_nonce() -> Nonce {
+    Nonce::of_random([2; 18])
+}
+
+fn credential(hash: ScramHash, password: &str) -> Credential {
+    Credential::derive(hash, &secret(password), b"salt of ada", ITERATIONS_MIN).unwrap()
+}
+
+/// What each end sends; a test may change a byte of it on the way.
+struct Exchange<'a> {
+    hash: ScramHash,
+    name: &'a str,
+    password: &'a str,
+    known: Option<&'a Credential>,
+    /// The message (0 to 3), the byte of it, and by what it is changed.
+    changed: Option<(usize, usize, u8)>,
+}
+
+/// The messages that arrived, and what became of both ends: the server first.
+type Outcome = (Vec<Vec<u8>>, Result<String, Refusal>, Result<(), Refusal>);
+
+impl Exchange<'_> {
+    fn run(&self) -> Outcome {
+        let mut sent = Vec::new();
+        let mut arrives = |mut bytes: Vec<u8>| {
+            if let Some((message, at, by)) = self.changed
+                && message == sent.len()
+            {
+                let at = at % bytes.len();
+                bytes[at] ^= by;
+            }
+            sent.push(bytes.clone());
+            bytes
+        };
+        let password = secret(self.password);
+        let begun = Client::start(self.hash, self.name, password, &client_nonce());
+        let (client, bytes) = begun.unwrap();
+        let nobody = Err(Refusal::Nonce);
+        let first = match ClientFirst::parse(&arrives(bytes)) {
+            Ok(first) => first,
+            Err(refusal) => return (sent, Err(refusal), nobody),
+        };
+        // As the server would look it up.
+        let known = self.known.filter(|_| first.name() == self.name);
+        let (server, bytes) = Server::answer(self.hash, first, &server_nonce(), known, &decoy());
+        let (proven, bytes) = match client.answer(&arrives(bytes)) {
+            Ok(proven) => proven,
+            Err(refusal) => return (sent, Err(Refusal::Nonce), Err(refusal)),
+        };
+        let accepted = match server.finish(&arrives(bytes)) {
+            Ok(accepted) => accepted,
+            Err(refusal) => return (sent, Err(refusal), nobody),
+        };
+        let done = proven.finish(&arrives(accepted.reply));
+        (sent, Ok(accepted.name), done)
+    }
+}
+
+/// An exchange that somebody else has recorded.
+struct Recorded<'a> {
+    hash: ScramHash,
+    name: &'a str,
+    password: &'a str,
+    salt: &'a [u8],
+    iterations: u32,
+    /// The part of the client, and that of the server.
+    nonces: (&'a str, &'a str),
+    messages: [&'a str; 4],
+}
+
+/// Checks that both ends send what was recorded.
+#[track_caller]
+fn check(recorded: &Recorded<'_>) {
+    let Recorded { hash, name, .. } = *recorded;
+    let password = secret(recorded.password);
+    let known = Credential::derive(hash, &password, recorded.salt, recorded.iterations).unwrap();
+    let nonce = Nonce::of_text(recorded.nonces.0);
+    let (client, first) = Client::start(hash, name, password, &nonce).unwrap();
+    assert_eq!(std::str::from_utf8(&first), Ok(recorded.messages[0]));
+    let first = ClientFirst::parse(&first).unwrap();
+    assert_eq!(first.name(), name);
+    let nonce = Nonce::of_text(recorded.nonces.1);
+    let (server, answer) = Server::answer(hash, first, &nonce, Some(&known), &decoy());
+    assert_eq!(std::str::from_utf8(&answer), Ok(recorded.messages[1]));
+    let (proven, last) = client.answer(&answer).unwrap();
+    assert_eq!(std::str::from_utf8(&last), Ok(recorded.messages[2]));
+    let accepted = server.finish(&last).unwrap();
+    assert_eq!(accepted.name, name);
+    assert_eq!(
+        std::str::from_utf8(&accepted.reply),
+        Ok(recorded.messages[3])
+    );
+    assert_eq!(proven.finish(&accepted.reply), Ok(()));
+}
+
+/// The salt of RFC 7677.
+const SALT: [u8; 16] = [
+    0x5b, 0x6d, 0x99, 0x68, 0x9d, 0x12, 0x35, 0x8e, 0xec, 0xa0, 0x4b, 0x14, 0x12, 0x36, 0xfa, 0x81,
+];
+
+#[test]
+fn the_exchange_of_rfc_7677() {
+    check(&Recorded {
+        hash: ScramHash::Sha256,
+        name: "user",
+        password: "pencil",
+        salt: &SALT,
+        iterations: 4096,
+        nonces: ("rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"),
+        messages: [
+            "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+             p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+            "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+        ],
+    });
+}
+
+#[test]
+fn the_same_exchange_with_sha_512_as_python_computes_it() {
+    check(&Recorded {
+        hash: ScramHash::Sha512,
+        name: "user",
+        password: "pencil",
+        salt: &SALT,
+        iterations: 4096,
+        nonces: ("rOprNGfwEbeRWgbNEkqO", "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"),
+        messages: [
+            "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+            "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+            "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
+             p=gMGXRcevScNtxZ6/8lQYpGtnsNAc3mGcmNomv+xnoOMw+3R2xNJdMNnzMlTN8PPC6wdp6dybEmDYXYTxwnYPJQ==",
+            "v=ZQnYEgWQMFmmsM8aQMF0nDDCy/AgCzkwk8CmMZYcMg0vSVlKDanekLtifDSeVGT4+5ZxXnJq199RVG2rR7N7Zw==",
+        ],
+    });
+}
+
+/// A password that `SASLprep` refuses, which Kafka does not apply.
+const PASSWORD: &str = "pencil \u{e4}\u{8eca}\u{1f697}";
+
+#[test]
+fn exchanges_between_a_client_and_a_server_of_kafka() {
+    check(&Recorded {
+        hash: ScramHash::Sha256,
+        name: "a,b=c",
+        password: PASSWORD,
+        salt: b"1gfwgibt8nukdsr3wshisiodcf",
+        iterations: 4096,
+        nonces: ("gb4lutv1aq4t36r1vflooaztb", "1mowg1wt7uh441iiejmlic8p88"),
+        messages: [
+            "n,,n=a=2Cb=3Dc,r=gb4lutv1aq4t36r1vflooaztb",
+            "r=gb4lutv1aq4t36r1vflooaztb1mowg1wt7uh441iiejmlic8p88,\
+             s=MWdmd2dpYnQ4bnVrZHNyM3dzaGlzaW9kY2Y=,i=4096",
+            "c=biws,r=gb4lutv1aq4t36r1vflooaztb1mowg1wt7uh441iiejmlic8p88,\
+             p=li0cft8n07ILG8k4OW3q92GRmJU2wcFaVRy6hoawby0=",
+            "v=5rwTYHZKLkKfFj43/xOpb8KPqrcE+oRXje43HBVQMJ8=",
+        ],
+    });
+    check(&Recorded {
+        hash: ScramHash::Sha512,
+        name: "a,b=c",
+        password: PASSWORD,
+        salt: b"lqprsavd7afjoutcvywxwzgx8",
+        iterations: 8192,
+        nonces: ("110en5g23xowyazmz1uyuyxhew", "lv8vxxbcvikhttzbmgcdzxynk"),
+        messages: [
+            "n,,n=a=2Cb=3Dc,r=110en5g23xowyazmz1uyuyxhew",
+            "r=110en5g23xowyazmz1uyuyxhewlv8vxxbcvikhttzbmgcdzxynk,\
+             s=bHFwcnNhdmQ3YWZqb3V0Y3Z5d3h3emd4OA==,i=8192",
+            "c=biws,r=110en5g23xowyazmz1uyuyxhewlv8vxxbcvikhttzbmgcdzxynk,\
+             p=BwYPw3ogVQaqgyRwiINcxiPNNoKWCKxKVYuxu/wT0fE10uyB1NU93t0ulSZG/gYl87OT3wU44syo+V6DyhUAyA==",
+            "v=LfMYj7pml9v0OXrtjJon68dnQvEioUF0fdr/RFAHF+9MhfBZLLp51Em/odiJsHJAcu3iBpz7je0oHQvwyv5LVw==",
+        ],
+    });
+}
+
+#[test]
+fn only_the_right_password_of_a_known_user_logs_in() {
+    for hash in [ScramHash::Sha256, ScramHash::Sha512] {
+        let known = credential(hash, "pencil");
+        let of = |password, known| {
+            let exchange = Exchange {
+                hash,
+                name: "ada",
+                password,
+                known,
+                changed: None,
+            };
+            exchange.run()
+        };
+        let (_, server, client) = of("pencil", Some(&known));
+        assert_eq!((server, client), (Ok("ada".to_owned()), Ok(())));
+        for (password, known) in [("Pencil", Some(&known)), ("pencil", None), ("", None)] {
+            assert_eq!(of(password, known).1, Err(Refusal::Credentials));
+        }
+    }
+}
+
+#[test]
+fn an_unknown_user_looks_like_one_with_a_wrong_password_until_the_end() {
+    let hash = ScramHash::Sha256;
+    let salt_of = |name: &str, nonce: Nonce, decoy: &Decoy| {
+        let bytes = format!("n,,n={name},r=x");
+        let first = ClientFirst::parse(bytes.as_bytes()).unwrap();
+        let (_, answer) = Server::answer(hash, first, &nonce, None, decoy);
+        let answer = String::from_utf8(answer).unwrap();
+        let (nonce, salt) = answer.split_once(",s=").unwrap();
+        assert!(nonce.len() > "r=x".len());
+        salt.to_owned()
+    };
+    let bob = salt_of("bob", client_nonce(), &decoy());
+    assert_eq!(
+        salt_of("bob", server_nonce(), &decoy()),
+        bob,
+        "the same every time"
+    );
+    assert_ne!(salt_of("bo", client_nonce(), &decoy()), bob);
+    let other = Decoy::new([8; 32], ITERATIONS_MIN);
+    assert_ne!(
+        salt_of("bob", client_nonce(), &other),
+        bob,
+        "nobody can compute it"
+    );
+    // The form of salts that Kafka's tools make: 25 or 26 digits with base 36.
+    let (salt, iterations) = bob.split_once(',').unwrap();
+    assert_eq!((salt.len(), iterations), (36, "i=4096"));
+}
+
+#[test]
+fn salts_are_numbers_of_130_bits_with_base_36() {
+    // As Python converts them.
+    let cases: [([u8; 17], &str); 4] = [
+        ([0; 17], "0"),
+        ([0xfc; 17], "ez6uz7hcaq7bct63a1rip2iv0"),
+        ([0xff; 17], "1omfro7zwmumr3umxudzyj6scf"),
+        ([1; 17], "f7qywc66s1h590hm6s2ta1f5t"),
+    ];
+    for (random, text) in cases {
+        assert_eq!(salt(random), text.as_bytes());
+    }
+}
+
+#[test]
+fn what_was_stored_is_a_credential_within_its_bounds() {
+    let hash = ScramHash::Sha256;
+    let derived = credential(hash, "pencil");
+    let new = |hash, salt: &[u8], iterations| {
+        Credential::new(hash, salt, iterations, derived.keys().clone()).map(drop)
+    };
+    for iterations in [4096, 16_384] {
+        assert_eq!(new(hash, b"s", iterations), Ok(()));
+    }
+    for iterations in [i32::MIN, -4096, 0, 4095, 16_385, i32::MAX] {
+        let error = CredentialError::Iterations {
+            iterations: iterations.into(),
+        };
+        assert_eq!(new(hash, b"s", iterations), Err(error));
+    }
+    assert_eq!(new(hash, &[1; SALT_BYTES_MAX], 4096), Ok(()));
+    for salt in [&[][..], &[1; SALT_BYTES_MAX + 1]] {
+        let bytes = salt.len();
+        assert_eq!(new(hash, salt, 4096), Err(CredentialError::Salt { bytes }));
+    }
+    let error = CredentialError::Key {
+        bytes: 32,
+        expected: 64,
+    };
+    assert_eq!(new(ScramHash::Sha512, b"s", 4096), Err(error));
+    let derive = |password, iterations| {
+        Credential::derive(hash, &secret(password), b"s", iterations).map(drop)
+    };
+    assert_eq!(derive("", 4096), Err(CredentialError::Password));
+    assert!(derive("x", 4095).is_err() && derive("x", 16_385).is_err());
+}
+
+#[test]
+fn keys_passwords_and_proofs_are_not_shown() {
+    let known = credential(ScramHash::Sha256, "canary");
+    let (client, _) =
+        Client::start(ScramHash::Sha256, "ada", secret("canary"), &client_nonce()).unwrap();
+    let shown = format!("{client:?} {known:?} {:?}", decoy());
+    assert!(!shown.contains("canary") && shown.contains("[hidden]"));
+    let key = format!("{:?}", known.keys().server.expose());
+    assert!(!shown.contains(&key));
+}
+
+#[test]
+fn a_mechanism_has_the_code_of_kafkas_records() {
+    assert_eq!(ScramHash::from_code(1), Some(ScramHash::Sha256));
+    assert_eq!(ScramHash::from_code(2), Some(ScramHash::Sha512));
+    for code in [i8::MIN, -1, 0, 3, i8::MAX] {
+        assert_eq!(ScramHash::from_code(code), None);
+    }
+}
+
+proptest! {
+    // Each case derives keys twice.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn both_ends_agree(
+        name in "[^\0]{1,30}",
+        password in any::<String>().prop_filter("not empty", |text| !text.is_empty()),
+        salt in proptest::collection::vec(any::<u8>(), 1..40),
+        is_512 in any::<bool>(),
+    ) {
+        let hash = if is_512 { ScramHash::Sha512 } else { ScramHash::Sha256 };
+        let known = Credential::derive(hash, &secret(&password), &salt, ITERATIONS_MIN).unwrap();
+        let exchange = Exchange {
+            hash,
+            name: &name,
+            password: &password,
+            known: Some(&known),
+            changed: None,
+        };
+        let (_, server, client) = exchange.run();
+        prop_assert_eq!((server, client), (Ok(name.clone()), Ok(())));
+    }
+}

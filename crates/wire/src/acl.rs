@@ -4,6 +4,7 @@
 //! - `raw`: from the numbers and texts of requests and records to values, or to Kafka's errors;
 //! - `filter`: which ACLs a request to describe or to delete them means;
 //! - `decide`: the decision as a plain function over a list, which is the definition;
+//! - `index`: the same decisions, at a cost that does not depend on other principals' ACLs;
 //! - `operations`: the bits of the operations that a client may do, as answers carry them.
 //!
 //! Semantics are those of Kafka 4.3's `StandardAuthorizer`, with one difference: addresses are
@@ -19,7 +20,9 @@ mod filter;
 #[cfg(test)]
 mod given;
 mod host;
+mod index;
 mod operations;
+mod patterns;
 mod principal;
 mod raw;
 
@@ -28,6 +31,7 @@ pub use codes::{Operation, PatternType, PermissionType, ResourceType};
 pub use decide::{Action, Client, Decision, Policy, decide, decide_any};
 pub use filter::{AclFilter, PatternFilter};
 pub use host::Host;
+pub use index::AclIndex;
 pub use operations::{NOT_ASKED, authorized_operations, supported_operations};
 pub use principal::{Principal, PrincipalError, super_users};
 pub use raw::{AclError, CLUSTER_NAME, RawAcl, RawFilter};

@@ -1,9 +1,14 @@
 //! Kafka as bytes and values: types, record batches, request and response frames, metadata and
-//! group records, messages of SASL.
+//! group records, messages of SASL, the rules of ACLs.
 //!
 //! Invariants: this crate has no clock, files, sockets or async code. Every decoder returns a value
 //! or an error for any input, and its memory is bounded by the length of the input.
 
+#[cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
+)]
+pub mod acl;
 #[cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::cast_possible_truncation)

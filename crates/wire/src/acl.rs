@@ -1,0 +1,40 @@
+//! Access control lists: their values, and the decision whether a principal may do something.
+//!
+//! - `codes`, `principal`, `host`, `binding`: the values, with Kafka's codes, names, comparisons;
+//! - `raw`: from the numbers and texts of requests and records to values, or to Kafka's errors;
+//! - `filter`: which ACLs a request to describe or to delete them means;
+//! - `decide`: the decision as a plain function over a list, which is the definition;
+//! - `index`: the same decisions, at a cost that does not depend on other principals' ACLs;
+//! - `operations`: the bits of the operations that a client may do, as answers carry them.
+//!
+//! Semantics are those of Kafka 4.3's `StandardAuthorizer`, with one difference: addresses are
+//! compared as addresses, not as text (`host`).
+//! Invariants: all of it is pure, and a decision names the rule that it follows from.
+//! Not here: which right a request needs, sessions, audit. Nothing in the broker uses this module
+//! yet: it enforces no ACL.
+
+mod binding;
+mod codes;
+mod decide;
+mod filter;
+#[cfg(test)]
+mod given;
+mod host;
+mod index;
+mod operations;
+mod patterns;
+mod principal;
+mod raw;
+
+pub use binding::{AclBinding, ResourcePattern};
+pub use codes::{Operation, PatternType, PermissionType, ResourceType};
+pub use decide::{Action, Client, Decision, Policy, decide, decide_any};
+pub use filter::{AclFilter, PatternFilter};
+pub use host::Host;
+pub use index::AclIndex;
+pub use operations::{NOT_ASKED, authorized_operations, supported_operations};
+pub use principal::{Principal, PrincipalError, super_users};
+pub use raw::{AclError, CLUSTER_NAME, RawAcl, RawFilter};
+
+/// How many ACLs one request may create or delete.
+pub const CHANGES_MAX: usize = 10_000;

@@ -19,6 +19,7 @@ mod buffers;
 mod conversation;
 mod frames;
 mod replies;
+mod turns;
 mod unsent;
 mod watch;
 
@@ -35,6 +36,7 @@ use tokio::sync::watch as signal;
 pub use budget::Budget;
 pub use buffers::Buffers;
 pub use frames::ReadError;
+pub use turns::WriteTurns;
 
 use crate::metrics::RequestMeter;
 
@@ -66,6 +68,8 @@ pub struct Environment {
     pub answers: Answers,
     /// Buffers of this shard.
     pub buffers: Buffers,
+    /// Turns for large answers, of this shard.
+    pub write_turns: WriteTurns,
     /// Counters.
     pub meter: RequestMeter,
     /// True: finish the requests that have begun, then end.

@@ -70,7 +70,10 @@ fn waited(has_others: bool, worked: Duration) -> Duration {
         let others = {
             let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
             spawn(async move {
-                while has_others {
+                if !has_others {
+                    return;
+                }
+                loop {
                     bulk.note_other();
                     clock.sleep(Duration::from_micros(500)).await;
                 }

@@ -50,6 +50,7 @@ pub(super) async fn hold<S: Service>(
         budget,
         answers,
         buffers,
+        write_turns,
         meter,
         stop,
     } = environment;
@@ -61,7 +62,7 @@ pub(super) async fn hold<S: Service>(
             buffers.clone(),
             limits.frame_bytes_max,
         ),
-        writer: ReplyWriter::new(answers.account(client.peer.ip())),
+        writer: ReplyWriter::new(answers.account(client.peer.ip()), write_turns.place()),
         inflight: Inflight::new(),
         unsent: Unsent::new(),
         held: None,
@@ -101,6 +102,7 @@ pub(super) async fn hold<S: Service>(
     .await;
     // Close now, so that the peer learns of the end before its last request is done.
     drop(socket);
+    talk.writer.leave();
     let finish = poll_fn(|cx| talk.poll_rest(cx));
     // The rest is dropped after that time: no peer waits for it.
     let _ = tokio::time::timeout(limits.abandoned_max, finish).await;

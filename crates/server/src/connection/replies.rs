@@ -13,12 +13,17 @@ use bytes::{Buf, Bytes};
 use platform::task::yield_now;
 use tokio::net::TcpStream;
 
+use super::turns::WritePlace;
+
 /// Parts per system call.
 const SLICES_MAX: usize = 64;
 
 /// Bytes that are written before other tasks get a turn. The system takes megabytes at a time from
 /// a connection whose client does not read.
 const TURN_BYTES: usize = 256 << 10;
+
+/// Unwritten bytes above which connections take turns.
+const LARGE_BYTES: usize = 1 << 20;
 
 /// The writing half of a connection.
 pub(super) struct ReplyWriter {
@@ -31,21 +36,28 @@ pub(super) struct ReplyWriter {
     pending_bytes: usize,
     /// Largest `pending_bytes` since the queue was empty.
     peak_bytes: usize,
+    place: WritePlace,
     /// Bytes written to the socket since the connection began.
     pub(super) written_bytes: u64,
 }
 
 impl ReplyWriter {
     /// Creates an empty queue, whose bytes are counted in `answers`.
-    pub(super) fn new(answers: Account) -> Self {
+    pub(super) fn new(answers: Account, place: WritePlace) -> Self {
         Self {
             answers,
             held_bytes: 0,
             parts: VecDeque::new(),
             pending_bytes: 0,
             peak_bytes: 0,
+            place,
             written_bytes: 0,
         }
+    }
+
+    /// Lets others write: this connection writes no more.
+    pub(super) fn leave(&mut self) {
+        self.place.leave();
     }
 
     /// Counts the queued bytes above the floor.
@@ -96,6 +108,16 @@ impl ReplyWriter {
         cx: &mut Context<'_>,
         socket: &TcpStream,
     ) -> Poll<io::Result<()>> {
+        self.place.pass_on();
+        self.place.look(cx);
+        let written = self.poll_piece(cx, socket);
+        if written.is_ready() {
+            self.place.leave();
+        }
+        written
+    }
+
+    fn poll_piece(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<io::Result<()>> {
         let mut left = TURN_BYTES;
         while !self.parts.is_empty() {
             if left == 0 {
@@ -103,7 +125,14 @@ impl ReplyWriter {
                 let mut turn = std::pin::pin!(yield_now());
                 return turn.as_mut().poll(cx).map(Ok);
             }
-            ready!(socket.poll_write_ready(cx))?;
+            let Poll::Ready(ready) = socket.poll_write_ready(cx) else {
+                self.place.pass_on();
+                return Poll::Pending;
+            };
+            ready?;
+            if self.pending_bytes > LARGE_BYTES {
+                ready!(self.place.poll_turn(cx));
+            }
             let mut slices = [IoSlice::new(&[]); SLICES_MAX];
             let mut count = 0;
             let mut room = left;

@@ -132,6 +132,7 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         budget: budget.clone(),
         answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
+        write_turns: WriteTurns::new(),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
             metrics.register(ConnectionMetrics::register),
@@ -499,6 +500,36 @@ fn a_peer_that_does_not_read_its_answers_is_cut_off() {
             .await;
         assert!(matches!((&mut world.served).await.unwrap(), End::Stalled));
         assert_eq!(answers.used_bytes(), 0);
+    });
+}
+
+#[test]
+fn large_answers_take_turns_and_a_client_that_does_not_read_keeps_none() {
+    let large = Limits {
+        frame_bytes_max: 64 << 20,
+        ..limits()
+    };
+    run_with_budget(large, 64 << 20, |mut world| async move {
+        let frame = vec![b'x'; 12 << 20];
+        // These take what the system takes, and read no more.
+        let mut sleepy = Vec::new();
+        for _ in 0..3 {
+            let (mut client, end) = world.another().await;
+            client.write_all(&prefixed(&frame)).await.unwrap();
+            sleepy.push((client, end));
+        }
+        world.service.until(|service| service.begun() == 3).await;
+        world.send(&frame).await;
+        assert!(world.receive().await == frame);
+        // Nor does one that goes away in the middle.
+        drop(sleepy.pop());
+        for (client, _) in &mut sleepy {
+            let mut answer = vec![0; frame.len() + 4];
+            client.read_exact(&mut answer).await.unwrap();
+            assert!(answer[4..] == frame);
+        }
+        world.send(&frame).await;
+        assert!(world.receive().await == frame);
     });
 }
 

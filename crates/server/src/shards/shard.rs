@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Accepted, Assembly, Call, Phase, Shared, accept};
-use crate::connection::{self, Buffers, Environment};
+use crate::connection::{self, Buffers, Environment, WriteTurns};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
 use crate::watchdog::Pulse;
@@ -106,6 +106,7 @@ async fn serve<A: Assembly>(
         budget: shared.budget.clone(),
         answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
+        write_turns: WriteTurns::new(),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,
     });

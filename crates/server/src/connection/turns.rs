@@ -1,0 +1,85 @@
+//! Turns in which the connections of a shard write large answers.
+//!
+//! The system takes megabytes at a time from a connection, also if its client reads nothing, and
+//! copies them meanwhile. Many large answers would keep the shard for as long as all of those
+//! copies take. So one connection writes a piece, the sockets and disks that are ready come next,
+//! and then the connection behind it writes.
+//!
+//! Invariants: one connection of the shard has the turn; it gives the turn up at its next poll, when
+//! its socket takes nothing more, and when it ends. Small answers take no turns. Not here: how much
+//! a piece is (`replies.rs`).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The turns of a shard; clones share them.
+#[derive(Clone)]
+pub struct WriteTurns(Arc<Semaphore>);
+
+impl WriteTurns {
+    /// Creates the turns of a shard.
+    pub fn new() -> Self {
+        Self(Arc::new(Semaphore::new(1)))
+    }
+
+    /// Returns the place of a connection.
+    pub(super) fn place(&self) -> WritePlace {
+        WritePlace {
+            turns: Arc::clone(&self.0),
+            waiting: None,
+            turn: None,
+        }
+    }
+}
+
+/// What a connection has of the turns.
+pub(super) struct WritePlace {
+    turns: Arc<Semaphore>,
+    waiting: Option<Pin<Box<dyn Future<Output = OwnedSemaphorePermit>>>>,
+    turn: Option<OwnedSemaphorePermit>,
+}
+
+impl WritePlace {
+    /// Waits for the turn, in the order in which connections begin to wait.
+    pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.turn.is_none() {
+            let turns = &self.turns;
+            let waiting = self
+                .waiting
+                .get_or_insert_with(|| Box::pin(turn_at(Arc::clone(turns))));
+            self.turn = Some(ready!(waiting.as_mut().poll(cx)));
+            self.waiting = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Takes the turn if this connection waits and it has come: nobody else gets it before.
+    pub(super) fn look(&mut self, cx: &mut Context<'_>) {
+        if self.waiting.is_some() {
+            // If it has not come, this task is woken then.
+            let _ = self.poll_turn(cx);
+        }
+    }
+
+    /// Gives the turn to the next connection.
+    pub(super) fn pass_on(&mut self) {
+        self.turn = None;
+    }
+
+    /// Gives up the turn, and the wait for it.
+    pub(super) fn leave(&mut self) {
+        self.waiting = None;
+        self.turn = None;
+    }
+}
+
+async fn turn_at(turns: Arc<Semaphore>) -> OwnedSemaphorePermit {
+    let Ok(turn) = turns.acquire_owned().await else {
+        unreachable!("turns are never closed");
+    };
+    turn
+}

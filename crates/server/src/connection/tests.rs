@@ -132,7 +132,7 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         budget: budget.clone(),
         answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
-        write_turns: WriteTurns::new(),
+        write_turns: WriteTurns::default(),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
             metrics.register(ConnectionMetrics::register),

@@ -5,9 +5,9 @@
 //! copies take. So one connection writes a piece, the sockets and disks that are ready come next,
 //! and then the connection behind it writes.
 //!
-//! Invariants: one connection of the shard has the turn; it gives the turn up at its next poll, when
-//! its socket takes nothing more, and when it ends. Small answers take no turns. Not here: how much
-//! a piece is (`replies.rs`).
+//! Invariants: one connection of the shard has the turn; it gives the turn up at its next poll,
+//! when its socket takes nothing more, and when it ends. Small answers take no turns. Not here: how
+//! much a piece is (`replies.rs`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,12 +20,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 #[derive(Clone)]
 pub struct WriteTurns(Arc<Semaphore>);
 
-impl WriteTurns {
-    /// Creates the turns of a shard.
-    pub fn new() -> Self {
+impl Default for WriteTurns {
+    fn default() -> Self {
         Self(Arc::new(Semaphore::new(1)))
     }
+}
 
+impl WriteTurns {
     /// Returns the place of a connection.
     pub(super) fn place(&self) -> WritePlace {
         WritePlace {

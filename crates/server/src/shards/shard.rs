@@ -106,7 +106,7 @@ async fn serve<A: Assembly>(
         budget: shared.budget.clone(),
         answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
-        write_turns: WriteTurns::new(),
+        write_turns: WriteTurns::default(),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,
     });

@@ -71,10 +71,10 @@ pub struct Account {
     ip: IpAddr,
 }
 
-/// Bytes that count as held until this is dropped.
+/// Bytes that count as held until this is dropped, on any shard.
 #[derive(Debug)]
-pub(crate) struct HeldBytes<'a> {
-    answers: &'a Answers,
+pub(crate) struct HeldBytes {
+    answers: Answers,
     /// The account of the address, if the bytes count for the address too.
     account: Option<Account>,
     bytes: usize,
@@ -183,14 +183,14 @@ impl Answers {
 
     /// Sets memory aside for an answer to `ip` that would take `wanted` bytes, and returns how many
     /// it may take.
-    pub(crate) fn set_aside(&self, wanted: usize, ip: IpAddr) -> (usize, Option<HeldBytes<'_>>) {
+    pub(crate) fn set_aside(&self, wanted: usize, ip: IpAddr) -> (usize, Option<HeldBytes>) {
         if wanted <= FLOOR_BYTES {
             return (wanted, None);
         }
         // An address holds no more than all together. While that is little, its own count is not
         // looked up; from half of a share on, it is.
         let sure = (self.shared.share() / 2).saturating_sub(self.used_bytes());
-        let answers = self;
+        let answers = self.clone();
         if wanted <= sure / 8 {
             let bytes = wanted.saturating_sub(FLOOR_BYTES);
             self.hold(bytes);
@@ -317,7 +317,7 @@ impl Drop for Account {
     }
 }
 
-impl Drop for HeldBytes<'_> {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         match &self.account {
             Some(account) => account.release(self.bytes),

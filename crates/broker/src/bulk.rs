@@ -25,6 +25,7 @@ use platform::clock::{Clock, Instant};
 use platform::task::yield_now;
 use wire::kafka::Api;
 
+use crate::many;
 use crate::network::network;
 use crate::queues::Queues;
 
@@ -40,8 +41,15 @@ const PIECE_MAX: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Returns true for a request that shares the thread with the other large ones.
+///
+/// Those that are decoded on other threads from a size on, and rest between their items, are large
+/// from that size on: a commit keeps its place among those of its group.
 pub(crate) fn is_large(api: Api, frame_bytes: usize) -> bool {
-    frame_bytes > LARGE_BYTES && api != Api::Produce
+    match api {
+        Api::Produce => false,
+        Api::Fetch | Api::OffsetCommit => frame_bytes > many::LARGE_BYTES,
+        _ => frame_bytes > LARGE_BYTES,
+    }
 }
 
 /// The turns of the large requests of a shard, of each network in its order.

@@ -75,6 +75,13 @@ pub(crate) struct FetchedPartition {
     pub(crate) records: Vec<Bytes>,
 }
 
+/// The answers of all partitions of a fetch, in order.
+pub(crate) struct Fetched {
+    pub(crate) partitions: Vec<Result<FetchedPartition, ErrorCode>>,
+    /// Counts the bytes that were read; whoever sends the answer counts them from then on.
+    pub(crate) aside: Option<HeldBytes>,
+}
+
 pub(crate) type Item = (Result<Target, ErrorCode>, PartitionFetch);
 
 /// The bytes that a partition can return now.
@@ -96,7 +103,7 @@ pub(crate) async fn fetch_all<P: Platform>(
     items: Vec<Item>,
     limits: FetchLimits,
     place: &mut Option<RequestPlace>,
-) -> Vec<Result<FetchedPartition, ErrorCode>> {
+) -> Fetched {
     let count = items.len();
     // A fetch with a place runs from here, because it gives up the place while it waits.
     if place.is_some() {
@@ -112,11 +119,19 @@ pub(crate) async fn fetch_all<P: Platform>(
                 .call_abandoned(there, move |broker| async move {
                     wait_and_read(&broker, items, limits, &mut None).await
                 });
-            fetched
-                .await
-                .unwrap_or_else(|| vec![Err(ErrorCode::NotLeaderOrFollower); count])
+            fetched.await.unwrap_or_else(|| Fetched::none(count))
         }
         None => wait_and_read(broker, items, limits, place).await,
+    }
+}
+
+impl Fetched {
+    /// Returns the answers when the shard of `count` partitions is gone.
+    fn none(count: usize) -> Self {
+        Self {
+            partitions: vec![Err(ErrorCode::NotLeaderOrFollower); count],
+            aside: None,
+        }
     }
 }
 
@@ -125,7 +140,7 @@ async fn wait_and_read<P: Platform>(
     items: Vec<Item>,
     limits: FetchLimits,
     place: &mut Option<RequestPlace>,
-) -> Vec<Result<FetchedPartition, ErrorCode>> {
+) -> Fetched {
     let may_wait = || {
         let waits = items.len().saturating_mul(WAITING_BYTES);
         broker.answers.wait(waits, limits.peer)
@@ -156,18 +171,16 @@ async fn wait_and_read<P: Platform>(
     };
     let mut read = pin!(read(broker, &items, &estimates, limits));
     if place.is_none() {
-        return read.await.0;
+        return read.await;
     }
     let soon = broker.platform.clock().after(PLACE_HELD_MAX);
-    if let Ok((fetched, _)) = timeout_at(soon, &mut read).await {
+    if let Ok(fetched) = timeout_at(soon, &mut read).await {
         return fetched;
     }
     // A disk may never answer.
     waiting = waiting.or_else(may_wait);
     let had_place = waiting.is_some() && place.take().is_some();
-    // The bytes that were read count until the place is taken again, because other fetches with
-    // such bytes wait for places too.
-    let (fetched, _aside) = read.await;
+    let fetched = read.await;
     if had_place {
         *place = Some(broker.place(limits.peer).await);
     }
@@ -266,15 +279,12 @@ async fn wait<P: Platform>(
 }
 
 /// Reads the estimated bytes, within the request's limit.
-async fn read<'a, P: Platform>(
-    broker: &'a Rc<Broker<P>>,
+async fn read<P: Platform>(
+    broker: &Rc<Broker<P>>,
     items: &[Item],
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
-) -> (
-    Vec<Result<FetchedPartition, ErrorCode>>,
-    Option<HeldBytes<'a>>,
-) {
+) -> Fetched {
     assert_eq!(items.len(), estimates.len(), "each partition is estimated");
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -294,14 +304,17 @@ async fn read<'a, P: Platform>(
     };
     let shares = each(items.iter().zip(estimates), share).await;
     let isolation = limits.isolation;
-    let fetched = at_partitions_abandoned(
+    let partitions = at_partitions_abandoned(
         broker,
         shares,
         move |_, partition, (wanted, bytes, whole)| async move {
             read_at(&partition, wanted, isolation, bytes, whole).await
         },
     );
-    (fetched.await, aside)
+    Fetched {
+        partitions: partitions.await,
+        aside,
+    }
 }
 
 /// Returns the total bytes of slices.

@@ -10,8 +10,8 @@
 //! Semantics are those of Kafka 4.3's `StandardAuthorizer`, with one difference: addresses are
 //! compared as addresses, not as text (`host`).
 //! Invariants: all of it is pure, and a decision names the rule that it follows from.
-//! Not here: which right a request needs, sessions, audit. Nothing in the broker uses this module
-//! yet: it enforces no ACL.
+//! Not here: which right a request needs, sessions, audit. The broker enforces no ACL yet: its
+//! table of requests takes only the names of operations and resource types.
 
 mod binding;
 mod codes;

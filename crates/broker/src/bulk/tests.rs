@@ -124,3 +124,11 @@ fn a_produce_is_never_kept_for_its_size() {
     assert!(!is_large(Api::JoinGroup, 10_000));
     assert!(!is_large(Api::Produce, 1 << 20));
 }
+
+#[test]
+fn a_commit_keeps_its_place_while_it_is_decoded_where_it_came() {
+    for api in [Api::OffsetCommit, Api::Fetch] {
+        assert!(!is_large(api, 64 << 10));
+        assert!(is_large(api, (64 << 10) + 1));
+    }
+}

@@ -2,6 +2,8 @@
 //!
 //! It does not know any API; the rows are in `dispatch.rs`.
 
+pub use wire::acl::{Operation, ResourceType};
+
 /// The row of one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
@@ -17,44 +19,6 @@ pub(super) struct Row {
     pub(super) loss: Loss,
     /// How many things the request may be about.
     pub(super) size: Size,
-}
-
-/// An operation of Kafka's ACLs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Operation {
-    /// READ.
-    Read,
-    /// WRITE.
-    Write,
-    /// CREATE.
-    Create,
-    /// DELETE.
-    Delete,
-    /// ALTER.
-    Alter,
-    /// DESCRIBE.
-    Describe,
-    /// `CLUSTER_ACTION`: requests between brokers.
-    ClusterAction,
-    /// `DESCRIBE_CONFIGS`.
-    DescribeConfigs,
-    /// `ALTER_CONFIGS`.
-    AlterConfigs,
-    /// `IDEMPOTENT_WRITE`.
-    IdempotentWrite,
-}
-
-/// A resource type of Kafka's ACLs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ResourceType {
-    /// A topic.
-    Topic,
-    /// A group.
-    Group,
-    /// The cluster.
-    Cluster,
-    /// A transactional id.
-    TransactionalId,
 }
 
 /// The rights that a client needs, and the step that checks them.

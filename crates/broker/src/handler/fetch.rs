@@ -29,11 +29,12 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId, Offset, TopicId};
 
 use crate::Broker;
+use crate::answers::HeldBytes;
 use crate::dispatch::{CloseReason, Reply};
 use crate::fetch_session::{
     self, AnswerState, Key, PartitionFetch, ResolvedFetch, SessionClaim, SessionRequest, TopicKey,
 };
-use crate::fetching::{FetchLimits, FetchedPartition, fetch_all, slices_bytes};
+use crate::fetching::{FetchLimits, Fetched, FetchedPartition, fetch_all, slices_bytes};
 use crate::handler::Context;
 use crate::many::RequestPlace;
 use crate::metrics::ErrorTally;
@@ -83,7 +84,8 @@ pub(crate) async fn respond<P: Platform>(
         bytes_pause = b.charge(QuotaKind::Fetch, client, bytes, charge).await;
         time.is_zero() && bytes_pause.is_zero()
     });
-    let mut response = response.await;
+    // What was read counts until the connection counts it.
+    let (mut response, _aside) = response.await;
     let pause = time.max(bytes_pause);
     response.throttle_time_ms = wire_ms(pause);
     let response = if response.parts() <= PIECE {
@@ -118,7 +120,7 @@ async fn handle<P: Platform>(
     (peer, bytes_max): (IpAddr, usize),
     place: &mut Option<RequestPlace>,
     may_send: impl AsyncFnOnce(usize) -> bool,
-) -> FetchResponse {
+) -> (FetchResponse, Option<HeldBytes>) {
     let limits = limits(broker, &request, bytes_max, peer);
     let from_follower = request.replica_id >= NodeId(0);
     // A small request may continue a large session, whose partitions all take memory.
@@ -126,7 +128,7 @@ async fn handle<P: Platform>(
     broker.place_for(remembered, peer, place).await;
     let mut resolved = match resolve(broker, request, version).await {
         Ok(resolved) => resolved,
-        Err(code) => return refused_whole(broker, code),
+        Err(code) => return (refused_whole(broker, code), None),
     };
     // The request may have added partitions to the session.
     let count = resolved.partitions.len();
@@ -141,6 +143,10 @@ async fn handle<P: Platform>(
     };
     let items = each(&resolved.partitions, target).await;
     let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
+    let Fetched {
+        partitions: fetched,
+        aside,
+    } = fetched;
     let mut size = 0_usize;
     let tell = |fetched| {
         size = size.saturating_add(size_bytes(fetched));
@@ -150,10 +156,11 @@ async fn handle<P: Platform>(
     if !may_send(size).await {
         // The client fetches again, and gets then what it would have got now.
         let session_id = broker.sessions.borrow_mut().withhold(&resolved);
-        return FetchResponse {
+        let throttled = FetchResponse {
             session_id,
             ..FetchResponse::default()
         };
+        return (throttled, None);
     }
     let mentioned = fetch_session::answer(&broker.sessions, &mut resolved, &told).await;
     broker
@@ -171,11 +178,12 @@ async fn handle<P: Platform>(
     let mut errors = ErrorTally::default();
     let topics = by_topic(answers, runs, &mut errors).await;
     broker.metrics.errors.count(Api::Fetch, &errors);
-    FetchResponse {
+    let response = FetchResponse {
         session_id,
         topics,
         ..FetchResponse::default()
-    }
+    };
+    (response, aside)
 }
 
 /// Returns the response to a request that is refused as a whole.

@@ -1,7 +1,9 @@
 //! Answers about all there is, while clients leave many answers untaken or there is too much for
 //! one answer; and fetches that wait at many partitions.
 
+use std::future::{Future as _, poll_fn};
 use std::net::IpAddr;
+use std::pin::pin;
 
 use broker::dispatch::CloseReason;
 use platform::Platform;
@@ -246,5 +248,31 @@ fn a_fetch_of_many_partitions_waits_only_while_there_is_memory_for_that() {
         assert_eq!(now() - begin, 20_000, "few always wait");
         first.await.expect("an answer");
         assert_eq!(cluster.answers.waiting_bytes(), 0);
+    });
+}
+
+#[test]
+fn what_a_fetch_has_read_counts_until_its_answer_is_there() {
+    with_answers_of(64 * MIB, async |cluster| {
+        cluster.create("t", 2).await;
+        for partition in [0, 1] {
+            let value = "v".repeat(400_000);
+            cluster.produce("t", partition, &[&value]).await;
+        }
+        // The answer is put together in several steps: most of these are not there.
+        let mut from: Vec<_> = (2..2000).map(|index| (index, 0)).collect();
+        from.extend([(0, 0), (1, 0)]);
+        for shard in [0, 1] {
+            let mut reply = pin!(cluster.asking(shard, 12, &fetch("t", &from)));
+            let mut steps = Vec::new();
+            let answer = poll_fn(|cx| {
+                steps.push(cluster.answers.used_bytes());
+                reply.as_mut().poll(cx)
+            });
+            assert_eq!(partitions(&answer.await).len(), 2000);
+            assert_eq!(steps.first(), Some(&0));
+            assert!(steps.last() > Some(&700_000), "{steps:?}");
+            assert_eq!(cluster.answers.used_bytes(), 0);
+        }
     });
 }

@@ -60,6 +60,11 @@ impl ReplyWriter {
         self.place.leave();
     }
 
+    /// Returns true while the broker does not write because other connections do.
+    pub(super) fn waits_for_others(&self) -> bool {
+        self.place.is_waiting()
+    }
+
     /// Counts the queued bytes above the floor.
     fn count(&mut self) {
         let held = self.pending_bytes.saturating_sub(FLOOR_BYTES);

@@ -513,12 +513,12 @@ fn large_answers_take_turns_and_a_client_that_does_not_read_keeps_none() {
         let frame = vec![b'x'; 12 << 20];
         // These take what the system takes, and read no more.
         let mut sleepy = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..6 {
             let (mut client, end) = world.another().await;
             client.write_all(&prefixed(&frame)).await.unwrap();
             sleepy.push((client, end));
         }
-        world.service.until(|service| service.begun() == 3).await;
+        world.service.until(|service| service.begun() == 6).await;
         world.send(&frame).await;
         assert!(world.receive().await == frame);
         // Nor does one that goes away in the middle.

@@ -2,12 +2,12 @@
 //!
 //! The system takes megabytes at a time from a connection, also if its client reads nothing, and
 //! copies them meanwhile. Many large answers would keep the shard for as long as all of those
-//! copies take. So one connection writes a piece, the sockets and disks that are ready come next,
-//! and then the connection behind it writes.
+//! copies take. So a few connections write a piece each, the sockets and disks that are ready come
+//! next, and then the connections behind them write.
 //!
-//! Invariants: one connection of the shard has the turn; it gives the turn up at its next poll,
-//! when its socket takes nothing more, and when it ends. Small answers take no turns. Not here: how
-//! much a piece is (`replies.rs`).
+//! Invariants: at most [`AT_ONCE`] connections of the shard have a turn; each gives its turn up at
+//! its next poll, when its socket takes nothing more, and when it ends. Small answers take no turns.
+//! Not here: how much a piece is (`replies.rs`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -16,13 +16,17 @@ use std::task::{Context, Poll, ready};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// How many connections write a piece before other work comes. A turn ends when a connection's task
+/// runs again, so with one turn the socket of a fast reader would mostly be idle.
+const AT_ONCE: usize = 4;
+
 /// The turns of a shard; clones share them.
 #[derive(Clone)]
 pub struct WriteTurns(Arc<Semaphore>);
 
 impl Default for WriteTurns {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(1)))
+        Self(Arc::new(Semaphore::new(AT_ONCE)))
     }
 }
 
@@ -56,6 +60,11 @@ impl WritePlace {
             self.waiting = None;
         }
         Poll::Ready(())
+    }
+
+    /// Returns true while the connection could write, and others have the turns.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.is_some()
     }
 
     /// Takes the turn if this connection waits and it has come: nobody else gets it before.

@@ -6,8 +6,9 @@
 //! [`PROGRESS_BYTES_MIN`] or one complete frame; so no transfer holds memory for longer than
 //! [`WINDOWS_MAX`] windows. While unread responses exceed their bound, a connection that holds some
 //! of them is checked after every [`STEPS`]th of a window, by the same amount: the slowest end
-//! within seconds. Time spent on requests does not count. The timer is set to the nearest deadline
-//! and checked when it fires, so that a busy connection needs no timer.
+//! within seconds. Time spent on requests does not count, nor does time in which other connections
+//! write. The timer is set to the nearest deadline and checked when it fires, so that a busy
+//! connection needs no timer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -61,6 +62,8 @@ pub(super) struct Watch {
     due: u64,
     /// Completed steps of the present window.
     steps: u32,
+    /// Since when the broker holds the transfer up.
+    held_up: Option<Instant>,
 }
 
 impl Watch {
@@ -73,6 +76,19 @@ impl Watch {
             moved_at_since: 0,
             due: PROGRESS_BYTES_MIN,
             steps: 0,
+            held_up: None,
+        }
+    }
+
+    /// Notes whether the broker holds the transfer up; that time does not count.
+    pub(super) fn set_held_up(&mut self, is_held_up: bool) {
+        if !is_held_up {
+            if let Some(from) = self.held_up.take() {
+                // The window may have begun meanwhile.
+                self.since += from.max(self.since).elapsed();
+            }
+        } else if self.held_up.is_none() {
+            self.held_up = Some(Instant::now());
         }
     }
 
@@ -127,6 +143,7 @@ impl Watch {
     fn deadline(&self) -> Option<Instant> {
         match self.doing {
             Doing::Nothing | Doing::Wait => self.limits.idle_max.map(|idle| self.since + idle),
+            Doing::Transfer if self.held_up.is_some() => None,
             Doing::Transfer => Some(self.since + self.limits.stall_max * (self.steps + 1) / STEPS),
             Doing::Work => None,
         }
@@ -274,6 +291,32 @@ mod tests {
         // Enough in the first window for the remaining size, and nothing in the second.
         assert_eq!(ends((0, large), (5000, 0)).await, ("stalled", 60));
         assert_eq!(ends((0, large), (5000, large)).await, ("stalled", 30));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_other_connections_write_does_not_count() {
+        let mut watch = Watch::new(&limits());
+        let progress = || Progress {
+            moved: 0,
+            size: 100 << 20,
+            pressed: true,
+        };
+        let second = Duration::from_secs(1);
+        for _ in 0..1000 {
+            // Two seconds in which the peer may act, of the three that it has.
+            for held_up in [true, false] {
+                for _ in 0..if held_up { 10 } else { 2 } {
+                    watch.set_held_up(held_up);
+                    let poll = poll_fn(|cx| watch.poll(cx, Doing::Transfer, progress));
+                    let ended = tokio::time::timeout(second, poll).await;
+                    assert!(ended.is_err() || !held_up, "the broker holds it up");
+                    if ended.is_ok() {
+                        return;
+                    }
+                }
+            }
+        }
+        panic!("it never moves, so it ends");
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,11 +25,13 @@
 
 mod entry;
 mod error;
+mod idle;
 mod marker;
 pub mod snapshot;
 mod transactions;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use platform::clock::Reading;
 use wire::batch::BatchHeader;
@@ -37,6 +39,7 @@ use wire::types::{Offset, ProducerId, TimestampMs};
 
 pub use entry::{AppendedBatch, BATCHES_KEPT_MAX, Producer};
 pub use error::ProducerError;
+use idle::Idle;
 pub use marker::{EndMarker, TransactionOutcome};
 pub use snapshot::ProducerSnapshot;
 use transactions::Transactions;
@@ -45,9 +48,12 @@ use super::txn_index::AbortedTxn;
 
 /// Most producers of a partition that are remembered, some 20 MB of them.
 ///
-/// Beyond that, an eighth of all is forgotten at once: those that wrote longest ago and have no
-/// transaction open.
+/// Beyond that, a new one takes the place of the one that wrote longest ago and has no transaction
+/// open.
 pub const PRODUCERS_MAX: usize = 1 << 16;
+
+/// How many producers are looked at to make room for one, so that no batch waits for all of them.
+const LOOKS_MAX: usize = 64;
 
 /// Who appends, which decides how much is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,11 +74,12 @@ pub enum ProducerCheck {
 }
 
 /// The producers of one partition.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct ProducerStates {
     /// In order of the ids, so that snapshots are reproducible.
-    // Bounded: `PRODUCERS_MAX`, and those with open transactions.
+    // Bounded: `PRODUCERS_MAX`, those with open transactions, and one of `LOOKS_MAX`.
     producers: BTreeMap<ProducerId, Producer>,
+    idle: Idle,
     transactions: Transactions,
     /// Everything below this offset is accounted for.
     end: Offset,
@@ -83,6 +90,7 @@ impl ProducerStates {
     pub fn new(start: Offset) -> Self {
         Self {
             producers: BTreeMap::new(),
+            idle: Idle::default(),
             transactions: Transactions::default(),
             end: start,
         }
@@ -108,6 +116,7 @@ impl ProducerStates {
             }
             states.producers.insert(snapshot.producer_id, producer);
         }
+        states.idle = states.notes();
         states
     }
 
@@ -163,12 +172,7 @@ impl ProducerStates {
         if header.producer_id.0 < 0 {
             return;
         }
-        self.make_room();
-        let producer = self
-            .producers
-            .entry(header.producer_id)
-            .or_insert_with(Producer::unknown);
-        if producer.append(header) {
+        if self.producer(header).append(header) {
             self.transactions
                 .open(header.base_offset, header.producer_id);
         }
@@ -184,12 +188,7 @@ impl ProducerStates {
         marker: EndMarker,
     ) -> Option<AbortedTxn> {
         self.end = header.next_offset();
-        self.make_room();
-        let producer = self
-            .producers
-            .entry(header.producer_id)
-            .or_insert_with(Producer::unknown);
-        let first_offset = producer.end_transaction(header, marker)?;
+        let first_offset = self.producer(header).end_transaction(header, marker)?;
         let last_offset = header.base_offset;
         let last_stable_offset = self
             .transactions
@@ -256,28 +255,64 @@ impl ProducerStates {
         let before = self.producers.len();
         self.producers
             .retain(|_, producer| !producer.is_expired(now, expiration_ms));
-        before - self.producers.len()
+        let expired = before - self.producers.len();
+        if expired > 0 {
+            self.idle = self.notes();
+        }
+        expired
     }
 
-    /// Forgets the producers that have been idle longest, if there are too many, so that one more
-    /// fits.
+    /// Returns the producer of a batch, which is new here or known.
+    fn producer(&mut self, header: &BatchHeader) -> &mut Producer {
+        let id = header.producer_id;
+        if self.producers.len() >= PRODUCERS_MAX && !self.producers.contains_key(&id) {
+            self.make_room();
+        }
+        match self.producers.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                self.idle.note(header.base_offset, id);
+                new.insert(Producer::unknown())
+            }
+        }
+    }
+
+    /// Forgets the producer that has been idle longest, so that one more fits.
+    ///
+    /// It may find none where many have written, or have a transaction open, since their notes
+    /// were put right: then there is one more for once.
     fn make_room(&mut self) {
-        if self.producers.len() < PRODUCERS_MAX {
-            return;
+        for _ in 0..LOOKS_MAX {
+            if self.producers.len() < PRODUCERS_MAX {
+                return;
+            }
+            let Some((noted, id)) = self.idle.pop() else {
+                return;
+            };
+            let Some(producer) = self.producers.get(&id) else {
+                continue;
+            };
+            let is_open = producer.transaction_start().is_some();
+            let last = if is_open {
+                self.end
+            } else {
+                producer.last_offset()
+            };
+            if is_open || last > noted {
+                self.idle.note(last, id);
+            } else {
+                self.producers.remove(&id);
+            }
         }
-        let idle = self
-            .producers
-            .values()
-            .filter(|producer| producer.transaction_start().is_none());
-        let mut ages: Vec<_> = idle.map(Producer::last_offset).collect();
-        let count = (PRODUCERS_MAX / 8).min(ages.len().saturating_sub(1));
-        if ages.is_empty() {
-            return;
-        }
-        let (_, &mut newest_to_go, _) = ages.select_nth_unstable(count);
-        self.producers.retain(|_, producer| {
-            producer.transaction_start().is_some() || producer.last_offset() > newest_to_go
-        });
+        assert!(
+            self.idle.len() == self.producers.len(),
+            "each producer has a note"
+        );
+    }
+
+    fn notes(&self) -> Idle {
+        let notes = self.producers.iter();
+        Idle::of(notes.map(|(&id, producer)| (producer.last_offset(), id)))
     }
 
     /// Returns what a snapshot file at [`ProducerStates::end`] holds.

@@ -66,7 +66,7 @@ impl Kept for Count {
 
     fn remove(&mut self, _: &AclBinding) -> bool {
         let left = self.0.checked_sub(1);
-        self.0 = left.unwrap_or(0);
+        self.0 = left.unwrap_or(0); // What is not there is told below.
         left.is_some()
     }
 

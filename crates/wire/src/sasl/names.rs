@@ -47,7 +47,8 @@ impl<'a> Headed<'a> {
             None => return Err(malformed("the header has no authorization id")),
         };
         let header_bytes = text.len() - rest.len();
-        let header = text.get(..header_bytes).unwrap_or_default();
+        // Bounded: `rest` is a suffix of `text`.
+        let (header, _) = text.split_at(header_bytes);
         assert!(
             header.ends_with(','),
             "the header ends where the rest begins"

@@ -63,7 +63,7 @@ impl Login {
         let nobody = PasswordTag(Secret::new(vec![0; ScramHash::Sha256.bytes()]));
         let is_known = Choice::from(u8::from(expected.is_some()));
         let given = key.tag(&self.password);
-        let expected = expected.unwrap_or(&nobody);
+        let expected = expected.unwrap_or(&nobody); // Refused below, in the same time.
         let is_equal = given.0.expose().ct_eq(expected.0.expose());
         if !bool::from(is_known & is_equal) {
             return Err(Refusal::Credentials);

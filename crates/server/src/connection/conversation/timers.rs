@@ -127,6 +127,9 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         } else {
             Doing::Work
         };
+        // The peer of a connection that waits for others does nothing wrong.
+        self.watch
+            .set_held_up(self.writer.waits_for_others() && !reading);
         self.watch.poll(cx, state, progress)
     }
 }

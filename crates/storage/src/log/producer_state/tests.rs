@@ -392,11 +392,77 @@ fn of_more_producers_than_are_remembered_those_that_are_idle_longest_go() {
         states.append(&header(id(at), Offset(id(at)), batch(0, 0, 1)));
         assert!(states.producer_count() <= PRODUCERS_MAX);
     }
-    assert!(states.producer_count() > PRODUCERS_MAX / 2);
+    assert_eq!(
+        states.producer_count(),
+        PRODUCERS_MAX,
+        "no more go than have to"
+    );
     assert!(states.knows(ProducerId(id(3 * PRODUCERS_MAX))));
     assert!(!states.knows(ProducerId(1)));
     assert!(
         states.knows(ProducerId(5_000_000)),
         "its transaction is open"
     );
+}
+
+#[test]
+fn producers_that_go_on_writing_are_remembered_whatever_else_comes() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let id = |at: usize| i64::try_from(at).unwrap();
+    let mut offset = 0;
+    let mut write = |states: &mut ProducerStates, id: i64, sequence: i32| {
+        states.append(&header(id, Offset(offset), batch(0, sequence, 1)));
+        offset += 1;
+    };
+    let busy = 100_i64;
+    for round in 0..100 {
+        for at in 0..busy {
+            write(&mut states, at, round);
+        }
+        for at in 0..PRODUCERS_MAX / 25 {
+            write(
+                &mut states,
+                1_000_000 + id(at) + 10_000 * i64::from(round),
+                0,
+            );
+        }
+        assert!((0..busy).all(|at| states.knows(ProducerId(at))));
+        assert!(states.producer_count() <= PRODUCERS_MAX + PRODUCERS_MAX / LOOKS_MAX);
+    }
+    assert!(!states.knows(ProducerId(1_000_000)), "it wrote once");
+}
+
+#[test]
+fn after_idle_producers_have_expired_the_others_still_make_room_in_order() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let all = i64::try_from(PRODUCERS_MAX).unwrap();
+    for at in 0..all {
+        let mut header = header(at, Offset(at), batch(0, 0, 1));
+        header.max_timestamp = TimestampMs(if at % 2 == 0 { 1 } else { 1_000_000 });
+        states.append(&header);
+    }
+    assert_eq!(states.expire(1_000_000, 500_000), PRODUCERS_MAX / 2);
+    for at in all..all * 2 {
+        states.append(&header(at, Offset(at), batch(0, 0, 1)));
+    }
+    assert_eq!(states.producer_count(), PRODUCERS_MAX);
+    assert!((all..all * 2).all(|at| states.knows(ProducerId(at))));
+}
+
+#[test]
+fn a_restored_partition_forgets_in_the_same_order() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let all = i64::try_from(PRODUCERS_MAX).unwrap();
+    for at in 0..all {
+        states.append(&header(all - at, Offset(at), batch(0, 0, 1)));
+    }
+    let mut restored = ProducerStates::restore(states.end(), &states.snapshot(), 0, i64::MAX);
+    for states in [&mut states, &mut restored] {
+        for at in 0..1000 {
+            states.append(&header(2 * all + at, Offset(all + at), batch(0, 0, 1)));
+        }
+        assert!(!states.knows(ProducerId(all - 999)));
+        assert!(states.knows(ProducerId(all - 1000)));
+    }
+    assert_eq!(states.snapshot(), restored.snapshot());
 }

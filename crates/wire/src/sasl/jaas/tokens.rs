@@ -115,7 +115,7 @@ impl<'a> Tokens<'a> {
     fn word(&mut self, first: char) -> Secret<String> {
         let rest = self.rest.as_str();
         let is_over = |next| !Class::is_of_word(next);
-        let bytes = rest.find(is_over).unwrap_or(rest.len());
+        let bytes = rest.find(is_over).unwrap_or(rest.len()); // Or to the end of the text.
         // With room for all of it, so that it leaves no copies behind.
         let mut word = String::with_capacity(first.len_utf8() + bytes);
         word.push(first);
@@ -149,7 +149,7 @@ impl<'a> Tokens<'a> {
             is_over
         };
         let rest = self.rest.as_str();
-        let bytes = rest.find(is_over).unwrap_or(rest.len());
+        let bytes = rest.find(is_over).unwrap_or(rest.len()); // Likewise.
         let mut text = String::with_capacity(bytes);
         while let Some(next) = self.peek() {
             match next {

@@ -43,6 +43,7 @@ impl Server {
     ) -> (Self, Vec<u8>) {
         // For known users too: it takes time.
         let pretended = decoy.credential(hash, first.name());
+        // A user that is not there fails at the end, like a wrong password.
         let credential = known.unwrap_or(&pretended).clone();
         assert!(
             credential.hash() == hash,

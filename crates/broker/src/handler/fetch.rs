@@ -156,11 +156,7 @@ async fn handle<P: Platform>(
     if !may_send(size).await {
         // The client fetches again, and gets then what it would have got now.
         let session_id = broker.sessions.borrow_mut().withhold(&resolved);
-        let throttled = FetchResponse {
-            session_id,
-            ..FetchResponse::default()
-        };
-        return (throttled, None);
+        return (of_session(session_id, Vec::new()), None);
     }
     let mentioned = fetch_session::answer(&broker.sessions, &mut resolved, &told).await;
     broker
@@ -178,12 +174,15 @@ async fn handle<P: Platform>(
     let mut errors = ErrorTally::default();
     let topics = by_topic(answers, runs, &mut errors).await;
     broker.metrics.errors.count(Api::Fetch, &errors);
-    let response = FetchResponse {
+    (of_session(session_id, topics), aside)
+}
+
+fn of_session(session_id: i32, topics: Vec<FetchTopicResponse>) -> FetchResponse {
+    FetchResponse {
         session_id,
         topics,
         ..FetchResponse::default()
-    };
-    (response, aside)
+    }
 }
 
 /// Returns the response to a request that is refused as a whole.

@@ -6,8 +6,8 @@
 //! next, and then the connections behind them write.
 //!
 //! Invariants: at most [`AT_ONCE`] connections of the shard have a turn; each gives its turn up at
-//! its next poll, when its socket takes nothing more, and when it ends. Small answers take no turns.
-//! Not here: how much a piece is (`replies.rs`).
+//! its next poll, when its socket takes nothing more, and when it ends. Small answers take no
+//! turns. Not here: how much a piece is (`replies.rs`).
 
 use std::future::Future;
 use std::pin::Pin;

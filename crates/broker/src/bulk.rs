@@ -42,8 +42,8 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Returns true for a request that shares the thread with the other large ones.
 ///
-/// Those that are decoded on other threads from a size on, and rest between their items, are large
-/// from that size on: a commit keeps its place among those of its group.
+/// A Fetch rests between its items, and a commit keeps its place among those of its group: they are
+/// large from the size on from which they take a place among the requests about many things.
 pub(crate) fn is_large(api: Api, frame_bytes: usize) -> bool {
     match api {
         Api::Produce => false,

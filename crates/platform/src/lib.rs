@@ -19,6 +19,7 @@ pub mod socket;
 pub mod stack;
 pub mod sync;
 pub mod task;
+mod workers;
 
 pub use clock::Clock;
 pub use disk::{Disk, DiskFile};

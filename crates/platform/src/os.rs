@@ -12,6 +12,7 @@ mod disk;
 mod engine;
 pub mod ethtool;
 mod file;
+mod freeing;
 mod lanes;
 mod names;
 mod ring;

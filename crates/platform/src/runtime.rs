@@ -14,6 +14,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
+use crate::workers::{self, Workers};
+
 /// Threads per shard that may block on the disk: several times the limit of one directory
 /// (`os/lanes.rs`).
 const BLOCKING_THREADS_MAX: usize = 96;
@@ -37,7 +39,10 @@ pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Out
         .thread_keep_alive(BLOCKING_THREADS_KEPT)
         .build()?;
     begin_blocking_pool(&runtime);
-    Ok(LocalSet::new().block_on(&runtime, future))
+    Workers::start()?.enter();
+    let output = LocalSet::new().block_on(&runtime, future);
+    workers::leave();
+    Ok(output)
 }
 
 /// Makes the first thread of the blocking pool of `runtime`, which is built with

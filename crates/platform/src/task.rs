@@ -3,10 +3,13 @@
 //! Invariant: usable only inside [`crate::runtime::run_shard`] or
 //! [`crate::runtime::run_simulated`].
 
+use tokio::sync::oneshot;
 pub use tokio::task::{JoinError, JoinHandle, LocalSet, spawn_local as spawn, yield_now};
 pub use tokio::time::error::Elapsed;
 use tokio::time::{Duration, Instant};
 pub use tokio::time::{timeout, timeout_at};
+
+use crate::workers;
 
 /// A span of time after which long work yields to other tasks.
 #[derive(Clone, Copy, Debug)]
@@ -29,5 +32,12 @@ impl Span {
 /// Runs long work that needs nothing of the shard on another thread; `None` if the process is
 /// ending.
 pub async fn elsewhere<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
-    tokio::task::spawn_blocking(work).await.ok()
+    let (answer, answered) = oneshot::channel();
+    // Nobody may wait for it any more.
+    let job = Box::new(move || drop(answer.send(work())));
+    if let Err(job) = workers::run(job) {
+        // The clock of a simulation stands still meanwhile.
+        tokio::task::spawn_blocking(job).await.ok()?;
+    }
+    answered.await.ok()
 }

@@ -18,6 +18,7 @@ use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, ProcessState, housekeeping};
 use platform::os::{EngineChoice, System};
+use platform::task::elsewhere;
 use platform::{Disk as _, Platform as _};
 use storage::tier::TierTable;
 use storage::{Store, StoreOptions};
@@ -257,7 +258,8 @@ impl Assembly for BrokerAssembly {
         Box::pin(async move {
             let surveyed = async {
                 logs.replace(shard, shown::logs(&broker).await);
-                groups.replace(shard, broker.survey_groups(bytes_max).await);
+                let old = groups.replace(shard, broker.survey_groups(bytes_max).await);
+                elsewhere(move || drop(old)).await;
             };
             let asked = async {
                 // All shards have the same directories.

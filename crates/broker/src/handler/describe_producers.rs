@@ -20,7 +20,7 @@ use crate::Broker;
 use crate::controller::{Refusal, topic_name};
 use crate::fetch_session::TopicKey;
 use crate::image::Image;
-use crate::rests::Rests;
+use crate::rests::{Rests, each};
 use crate::route::{Target, at_partitions_abandoned};
 
 /// Maximum producers in one response, about 10 MB; the last partition may exceed it, because a
@@ -58,25 +58,26 @@ pub(crate) async fn handle<P: Platform>(
         topics.push((topic.name, once, message));
     }
     let mut producers = known(broker, items).await.into_iter();
-    let topics = topics.into_iter().map(|(name, indexes, message)| {
-        let partitions = indexes.into_iter().zip(producers.by_ref());
-        let partitions = partitions.map(|(index, producers)| {
+    let mut answers = Vec::with_capacity(topics.len());
+    for (name, indexes, message) in topics {
+        let mut partitions = Vec::with_capacity(indexes.len());
+        for (index, producers) in indexes.into_iter().zip(producers.by_ref()) {
+            rests.item().await;
             let answer = PartitionResponse::default().with_partition_index(index);
-            match producers {
+            partitions.push(match producers {
                 Ok(producers) => {
-                    answer.with_active_producers(producers.iter().map(state).collect())
+                    let producers = each(&producers, state).await;
+                    answer.with_active_producers(producers)
                 }
                 Err(code) => answer
                     .with_error_code(code.code())
                     .with_error_message(message.clone()),
-            }
-        });
-        TopicResponse::default()
-            .with_name(name)
-            .with_partitions(partitions.collect())
-    });
-    let topics = topics.collect();
-    DescribeProducersResponse::default().with_topics(topics)
+            });
+        }
+        let answer = TopicResponse::default().with_name(name);
+        answers.push(answer.with_partitions(partitions));
+    }
+    DescribeProducersResponse::default().with_topics(answers)
 }
 
 /// Returns the producers of the partitions, as far as the response has room.

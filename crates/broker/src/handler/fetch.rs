@@ -84,7 +84,7 @@ pub(crate) async fn respond<P: Platform>(
         bytes_pause = b.charge(QuotaKind::Fetch, client, bytes, charge).await;
         time.is_zero() && bytes_pause.is_zero()
     });
-    // What was read counts until the connection counts it.
+    // What may have been read counts until the connection counts the answer.
     let (mut response, _aside) = response.await;
     let pause = time.max(bytes_pause);
     response.throttle_time_ms = wire_ms(pause);

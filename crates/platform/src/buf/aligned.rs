@@ -21,6 +21,7 @@ use bytes::Bytes;
 use super::arena::sys;
 use super::chunk::Lease;
 use crate::disk::BLOCK_BYTES;
+use crate::workers;
 
 /// A block-aligned buffer with one owner.
 pub struct AlignedBuf {
@@ -104,8 +105,10 @@ impl AsRef<[u8]> for AlignedBuf {
 
 impl Drop for AlignedBuf {
     fn drop(&mut self) {
-        if let (Some(Source::Own(memory)), Some(home)) = (self.memory.take(), &self.home) {
-            home.put(memory);
+        if let (Some(Source::Own(memory)), Some(home)) = (self.memory.take(), &self.home)
+            && let Some(memory) = home.put(memory)
+        {
+            memory.free();
         }
     }
 }
@@ -172,11 +175,12 @@ impl Shelves {
         Some(memory)
     }
 
-    fn put(&self, memory: Memory) {
+    /// Keeps the memory, or gives it back.
+    fn put(&self, memory: Memory) -> Option<Memory> {
         let size = memory.layout.size();
         let mut free = self.lock();
         if free.bytes + size > self.kept_bytes_max {
-            return;
+            return Some(memory);
         }
         free.bytes += size;
         let index = shelf(size);
@@ -184,6 +188,7 @@ impl Shelves {
             free.shelves.resize_with(index + 1, Vec::new);
         }
         free.shelves[index].push(memory);
+        None
     }
 }
 
@@ -204,6 +209,9 @@ enum Source {
 /// The allocator clears reused memory at once, which costs milliseconds for each megabyte whose
 /// pages the system has to find again; those of a mapping are cleared where they are first used.
 const MAPPED_BYTES_MIN: usize = 256 << 10;
+
+/// Size from which a shard does not free memory itself: it takes a millisecond for each megabyte.
+const FREED_ELSEWHERE_MIN: usize = 1 << 20;
 
 /// One allocation, or one mapping.
 struct Memory {
@@ -233,6 +241,14 @@ impl Memory {
             alloc::handle_alloc_error(layout)
         };
         Self::new(start, layout)
+    }
+
+    /// Frees it, on another thread if the system takes long to take so many pages back.
+    fn free(self) {
+        if self.layout.size() >= FREED_ELSEWHERE_MIN {
+            // Where there are no other threads, it is freed here.
+            drop(workers::run(Box::new(move || drop(self))));
+        }
     }
 
     fn new(start: NonNull<u8>, layout: Layout) -> Self {

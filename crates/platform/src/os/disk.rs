@@ -18,6 +18,7 @@ use super::called::CalledFile;
 use super::dax::Dax;
 use super::engine::Engine;
 use super::file::SystemFile;
+use super::freeing::{self, Unnamed};
 use super::threads::run;
 use super::{direct, names};
 use crate::buf::BufPool;
@@ -100,6 +101,24 @@ impl SystemDisk {
         })
         .await
     }
+
+    /// Frees the blocks of a file that has lost its name, piece by piece.
+    async fn free(&self, path: &Path, file: Unnamed) {
+        let lane = self.engine.lanes.of(path);
+        let _turn = lane.freeing().await;
+        let mut left = Some(file);
+        while let Some(file) = left {
+            // If a piece fails, the kernel frees the rest.
+            let cut = self.call(path, move || file.cut()).await.ok().flatten();
+            left = match cut {
+                Some((file, pause)) => {
+                    tokio::time::sleep(pause).await;
+                    Some(file)
+                }
+                None => None,
+            };
+        }
+    }
 }
 
 impl Disk for SystemDisk {
@@ -147,10 +166,30 @@ impl Disk for SystemDisk {
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
         let at = path.to_owned();
-        self.call(path, move || std::fs::remove_file(at)).await
+        let left = self.call(path, move || freeing::unname(&at)).await?;
+        if let Some(file) = left {
+            self.free(path, file).await;
+        }
+        Ok(())
     }
 
     async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let mut seen = Vec::new();
+        loop {
+            let (at, before) = (dir.to_owned(), seen);
+            let unnaming = self.call(dir, move || {
+                let mut seen = before;
+                Ok((freeing::unname_some(&at, &mut seen)?, seen))
+            });
+            let (files, all) = unnaming.await?;
+            seen = all;
+            if files.is_empty() {
+                break;
+            }
+            for file in files {
+                self.free(dir, file).await;
+            }
+        }
         let at = dir.to_owned();
         self.call(dir, move || std::fs::remove_dir_all(at)).await
     }

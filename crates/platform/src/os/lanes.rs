@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::under_way::{Begin, UnderWay};
 use crate::clock::Instant;
@@ -61,6 +61,7 @@ pub(super) struct Lane {
     writes: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     calls: Arc<Semaphore>,
+    freeing: Semaphore,
     under_way: Arc<UnderWay>,
 }
 
@@ -71,6 +72,7 @@ impl Lane {
             writes: Arc::new(Semaphore::new(WRITES_MAX)),
             slow: Arc::new(Semaphore::new(slow_max)),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
+            freeing: Semaphore::new(1),
             under_way: Arc::default(),
         })
     }
@@ -96,6 +98,12 @@ impl Lane {
             _call: Arc::clone(&self.calls).acquire_owned().await.ok(),
             _begin: self.under_way.begin(Instant::now()),
         }
+    }
+
+    /// Waits until no other file of the directory is being freed.
+    pub(super) async fn freeing(&self) -> Option<SemaphorePermit<'_>> {
+        // The semaphore is never closed.
+        self.freeing.acquire().await.ok()
     }
 
     /// Returns how long the oldest operation has been in flight.

@@ -4,11 +4,11 @@
 //! A transfer (a frame that has begun, replies not yet written) is checked in windows of
 //! `stall_max`. In each window a [`WINDOWS_MAX`]th of the transfer must move, and at least
 //! [`PROGRESS_BYTES_MIN`] or one complete frame; so no transfer holds memory for longer than
-//! [`WINDOWS_MAX`] windows. While unread responses exceed their bound, a connection that holds some
-//! of them is checked after every [`STEPS`]th of a window, by the same amount: the slowest end
-//! within seconds. Time spent on requests does not count, nor does time in which other connections
-//! write. The timer is set to the nearest deadline and checked when it fires, so that a busy
-//! connection needs no timer.
+//! [`WINDOWS_MAX`] windows of its own time. While unread responses exceed their bound, a connection
+//! that holds some of them is checked after every [`STEPS`]th of a window, by the same amount: the
+//! slowest end within seconds. Time spent on requests does not count, nor does time in which other
+//! connections write. The timer is set to the nearest deadline and checked when it fires, so that a
+//! busy connection needs no timer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

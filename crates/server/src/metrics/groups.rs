@@ -58,14 +58,13 @@ impl GroupMetrics {
         metrics
     }
 
-    /// Replaces the groups of one shard.
-    pub fn replace(&self, shard: usize, survey: Survey) {
+    /// Replaces the groups of one shard, and returns those of before.
+    ///
+    /// There may be many: it takes milliseconds to free them.
+    pub fn replace(&self, shard: usize, survey: Survey) -> Option<Arc<Survey>> {
         let survey = Arc::new(survey);
         let mut surveys = self.surveys.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = surveys.insert(shard, survey);
-        drop(surveys);
-        // It may have many offsets: it is freed when others can lock again.
-        drop(old);
+        surveys.insert(shard, survey)
     }
 
     /// Returns the groups of each shard.

@@ -9,9 +9,10 @@
 //! go.
 //! Life of a transaction: open from its first record -> decided by the marker -> stable once the
 //! high watermark passed the marker.
-//! Invariants: the same bytes replayed give the same state; [`ProducerStates::append`],
-//! `end_transaction` (both through [`ProducerStates::replay`] in recovery), `expire`, `advance_*`
-//! and `restore` are the only mutators.
+//! Invariants: the same bytes replayed give the same state, but for who goes beyond the bound,
+//! which also depends on when looks were taken; [`ProducerStates::append`], `end_transaction` (both
+//! through [`ProducerStates::replay`] in recovery), `expire`, `advance_*` and `restore` are the
+//! only mutators.
 //! It does not: read or write snapshot files (`producer_state/snapshot.rs` codes them), check CRCs,
 //! know the clock.
 
@@ -23,6 +24,7 @@
     )
 )]
 
+mod batches;
 mod entry;
 mod error;
 mod idle;
@@ -37,7 +39,8 @@ use platform::clock::Reading;
 use wire::batch::BatchHeader;
 use wire::types::{Offset, ProducerId, TimestampMs};
 
-pub use entry::{AppendedBatch, BATCHES_KEPT_MAX, Producer};
+pub use batches::{AppendedBatch, BATCHES_KEPT_MAX};
+pub use entry::Producer;
 pub use error::ProducerError;
 use idle::Idle;
 pub use marker::{EndMarker, TransactionOutcome};
@@ -54,6 +57,9 @@ pub const PRODUCERS_MAX: usize = 1 << 16;
 
 /// How many producers are looked at to make room for one, so that no batch waits for all of them.
 const LOOKS_MAX: usize = 64;
+
+/// From this number on, one goes that is not known to be the one that has been idle longest.
+const PRODUCERS_CEILING: usize = PRODUCERS_MAX + PRODUCERS_MAX / LOOKS_MAX;
 
 /// Who appends, which decides how much is checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,7 +83,7 @@ pub enum ProducerCheck {
 #[derive(Clone, Debug)]
 pub struct ProducerStates {
     /// In order of the ids, so that snapshots are reproducible.
-    // Bounded: `PRODUCERS_MAX`, those with open transactions, and one of `LOOKS_MAX`.
+    // Bounded: `PRODUCERS_CEILING`, and those with open transactions.
     producers: BTreeMap<ProducerId, Producer>,
     idle: Idle,
     transactions: Transactions,
@@ -107,7 +113,7 @@ impl ProducerStates {
         let now = now.into();
         let mut states = Self::new(end);
         for snapshot in snapshots {
-            let producer = Producer::restore(snapshot);
+            let producer = Producer::restore(snapshot, end);
             if producer.is_expired(now, expiration_ms) {
                 continue;
             }
@@ -271,7 +277,7 @@ impl ProducerStates {
         match self.producers.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                self.idle.note(header.base_offset, id);
+                self.idle.note(header.last_offset(), id);
                 new.insert(Producer::unknown())
             }
         }
@@ -279,27 +285,36 @@ impl ProducerStates {
 
     /// Forgets the producer that has been idle longest, so that one more fits.
     ///
-    /// It may find none where many have written, or have a transaction open, since their notes
-    /// were put right: then there is one more for once.
+    /// It may not find it where many have written, or have a transaction open, since they were
+    /// noted. Then there is one more, or that one goes of those it saw.
     fn make_room(&mut self) {
+        let mut longest: Option<(Offset, ProducerId)> = None;
         for _ in 0..LOOKS_MAX {
             if self.producers.len() < PRODUCERS_MAX {
-                return;
+                break;
             }
             let Some((noted, id)) = self.idle.pop() else {
-                return;
+                break;
             };
             let Some(producer) = self.producers.get(&id) else {
                 continue;
             };
-            let is_open = producer.transaction_start().is_some();
-            let last = if is_open {
-                self.end
+            if producer.transaction_start().is_some() {
+                self.idle.note(self.end, id);
+            } else if producer.seen() <= noted {
+                self.producers.remove(&id);
             } else {
-                producer.last_offset()
-            };
-            if is_open || last > noted {
-                self.idle.note(last, id);
+                let this = (producer.seen(), id);
+                let kept = longest.map_or(this, |other| other.min(this));
+                if let Some((seen, id)) = longest.map(|other| other.max(this)) {
+                    self.idle.note(seen, id);
+                }
+                longest = Some(kept);
+            }
+        }
+        if let Some((seen, id)) = longest {
+            if self.producers.len() < PRODUCERS_CEILING {
+                self.idle.note(seen, id);
             } else {
                 self.producers.remove(&id);
             }
@@ -312,7 +327,7 @@ impl ProducerStates {
 
     fn notes(&self) -> Idle {
         let notes = self.producers.iter();
-        Idle::of(notes.map(|(&id, producer)| (producer.last_offset(), id)))
+        Idle::of(notes.map(|(&id, producer)| (producer.seen(), id)))
     }
 
     /// Returns what a snapshot file at [`ProducerStates::end`] holds.

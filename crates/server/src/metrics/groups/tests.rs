@@ -137,6 +137,6 @@ fn a_shard_does_not_wait_for_a_page_to_show_its_groups() {
     let mut survey = Survey::new(0);
     survey.groups.push(group("meanwhile", &[]));
     groups.replace(0, survey);
-    let replace = move || groups.replace(0, Survey::new(0));
+    let replace = move || drop(groups.replace(0, Survey::new(0)));
     crate::metrics::logs::tests::does_not_wait_for_a_page(&registry, replace);
 }

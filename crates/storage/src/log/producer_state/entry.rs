@@ -3,49 +3,20 @@
 //!
 //! Invariant: the remembered batches are those of its current epoch.
 
-use std::collections::VecDeque;
-
 use platform::clock::Reading;
 use wire::batch::{BatchHeader, sequence_plus};
 use wire::types::{Offset, ProducerId, TimestampMs};
 
+use super::batches::{AppendedBatch, Batches};
 use super::error::ProducerError;
 use super::marker::EndMarker;
 use super::snapshot::ProducerSnapshot;
 
-/// How many batches of a producer are remembered; a client has at most this many in flight.
-pub const BATCHES_KEPT_MAX: usize = 5;
-
 const NO_EPOCH: i16 = -1;
 const NO_SEQUENCE: i32 = -1;
 
-/// A batch that was appended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AppendedBatch {
-    /// Sequence of its last record.
-    pub last_sequence: i32,
-    /// Offset of its last record.
-    pub last_offset: Offset,
-    /// Last offset minus first offset.
-    pub offset_delta: i32,
-    /// Its largest timestamp.
-    pub timestamp: TimestampMs,
-}
-
-impl AppendedBatch {
-    /// Returns the offset of its first record.
-    pub fn base_offset(&self) -> Offset {
-        self.last_offset.plus(-i64::from(self.offset_delta))
-    }
-
-    /// Returns the sequence of its first record.
-    pub fn base_sequence(&self) -> i32 {
-        sequence_plus(self.last_sequence, self.offset_delta.wrapping_neg())
-    }
-}
-
 /// What is known of one producer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Producer {
     /// -1 before the first batch.
     epoch: i16,
@@ -54,9 +25,10 @@ pub struct Producer {
     last_timestamp: TimestampMs,
     /// First offset of the open transaction.
     transaction_start: Option<Offset>,
-    /// All of the current epoch, oldest first, at most [`BATCHES_KEPT_MAX`].
-    // Bounded: `BATCHES_KEPT_MAX`.
-    batches: VecDeque<AppendedBatch>,
+    /// Offset of the last record or marker, about that of a producer restored without a batch.
+    seen: Offset,
+    /// All of the current epoch.
+    batches: Batches,
 }
 
 impl Producer {
@@ -66,28 +38,36 @@ impl Producer {
             coordinator_epoch: -1,
             last_timestamp: TimestampMs::NONE,
             transaction_start: None,
-            batches: VecDeque::new(),
+            seen: Offset(-1),
+            batches: Batches::none(),
         }
     }
 
-    pub(super) fn restore(snapshot: &ProducerSnapshot) -> Self {
+    /// Restores a producer from a snapshot that was taken at `end`.
+    pub(super) fn restore(snapshot: &ProducerSnapshot, end: Offset) -> Self {
+        let mut batches = Batches::none();
         let batch = (snapshot.last_offset.0 >= 0).then_some(AppendedBatch {
             last_sequence: snapshot.last_sequence,
             last_offset: snapshot.last_offset,
             offset_delta: snapshot.offset_delta,
             timestamp: snapshot.last_timestamp,
         });
+        let seen = batch.map_or(end.plus(-1), |batch| batch.last_offset);
+        if let Some(batch) = batch {
+            batches.push(batch);
+        }
         Self {
             epoch: snapshot.epoch,
             coordinator_epoch: snapshot.coordinator_epoch,
             last_timestamp: snapshot.last_timestamp,
             transaction_start: snapshot.transaction_start,
-            batches: batch.into_iter().collect(),
+            seen,
+            batches,
         }
     }
 
     pub(super) fn snapshot(&self, producer_id: ProducerId) -> ProducerSnapshot {
-        let last = self.batches.back();
+        let last = self.batches.last();
         ProducerSnapshot {
             producer_id,
             epoch: self.epoch,
@@ -176,16 +156,13 @@ impl Producer {
     /// Notes a batch; returns true when it opens a transaction.
     pub(super) fn append(&mut self, header: &BatchHeader) -> bool {
         self.enter_epoch(header.producer_epoch);
-        if self.batches.len() == BATCHES_KEPT_MAX {
-            self.batches.pop_front();
-        }
-        self.batches.push_back(AppendedBatch {
+        self.seen = header.last_offset();
+        self.batches.push(AppendedBatch {
             last_sequence: header.last_sequence(),
             last_offset: header.last_offset(),
             offset_delta: header.last_offset_delta,
             timestamp: header.max_timestamp,
         });
-        assert!(self.batches.len() <= BATCHES_KEPT_MAX, "the oldest goes");
         self.last_timestamp = header.max_timestamp;
         let opens = header.is_transactional() && self.transaction_start.is_none();
         if opens {
@@ -202,6 +179,7 @@ impl Producer {
     ) -> Option<Offset> {
         self.enter_epoch(header.producer_epoch);
         self.coordinator_epoch = marker.coordinator_epoch;
+        self.seen = header.last_offset();
         // The largest timestamp is that of the only record, also where compaction has put a delete
         // horizon into the base timestamp.
         self.last_timestamp = header.max_timestamp;
@@ -221,11 +199,9 @@ impl Producer {
         self.transaction_start.is_some() && self.epoch == epoch
     }
 
-    /// Returns the offset of its last record, -1 when only a marker is known.
-    pub(super) fn last_offset(&self) -> Offset {
-        self.batches
-            .back()
-            .map_or(Offset(-1), |batch| batch.last_offset)
+    /// Returns the offset since which it has been idle.
+    pub(super) fn seen(&self) -> Offset {
+        self.seen
     }
 
     pub(super) fn last_timestamp(&self) -> TimestampMs {
@@ -234,7 +210,7 @@ impl Producer {
 
     fn last_sequence(&self) -> i32 {
         self.batches
-            .back()
+            .last()
             .map_or(NO_SEQUENCE, |batch| batch.last_sequence)
     }
 

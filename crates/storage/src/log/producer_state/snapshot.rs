@@ -6,6 +6,8 @@
 //! parse is useless, not fatal: the state is then rebuilt from an older snapshot and the log. Only
 //! the last batch of each producer is kept.
 
+use std::collections::HashSet;
+
 use thiserror::Error;
 use wire::crc;
 use wire::types::{Offset, ProducerId, TimestampMs};
@@ -61,6 +63,10 @@ pub enum SnapshotError {
         /// Offset of its last record, or of the first in its open transaction.
         offset: Offset,
     },
+    /// The snapshot has a producer, or the start of a transaction, twice: nothing would end the
+    /// transaction of one of them.
+    #[error("producer {} is there twice, or its transaction is also that of another", .0.0)]
+    Twice(ProducerId),
     /// The file is shorter or longer than its number of producers says.
     #[error("{bytes} bytes do not hold the number of producers in the header")]
     Length {
@@ -138,7 +144,15 @@ pub fn parse_at(end: Offset, bytes: &[u8]) -> Result<Vec<ProducerSnapshot>, Snap
             return Err(SnapshotError::Beyond { producer, offset });
         }
     }
-    Ok(producers)
+    let (mut ids, mut starts) = (HashSet::new(), HashSet::new());
+    let again = producers.iter().find(|producer| {
+        let start = producer.transaction_start;
+        !ids.insert(producer.producer_id) || start.is_some_and(|start| !starts.insert(start))
+    });
+    match again {
+        Some(producer) => Err(SnapshotError::Twice(producer.producer_id)),
+        None => Ok(producers),
+    }
 }
 
 fn parse_entry(bytes: &[u8]) -> Option<ProducerSnapshot> {

@@ -3,6 +3,8 @@
 //! They cover the rules of sequences, epochs and transactions, and that the state survives a
 //! snapshot.
 
+use std::collections::VecDeque;
+
 use wire::types::LeaderEpoch;
 
 use super::*;
@@ -427,7 +429,7 @@ fn producers_that_go_on_writing_are_remembered_whatever_else_comes() {
             );
         }
         assert!((0..busy).all(|at| states.knows(ProducerId(at))));
-        assert!(states.producer_count() <= PRODUCERS_MAX + PRODUCERS_MAX / LOOKS_MAX);
+        assert!(states.producer_count() <= PRODUCERS_CEILING);
     }
     assert!(!states.knows(ProducerId(1_000_000)), "it wrote once");
 }
@@ -465,4 +467,80 @@ fn a_restored_partition_forgets_in_the_same_order() {
         assert!(states.knows(ProducerId(all - 1000)));
     }
     assert_eq!(states.snapshot(), restored.snapshot());
+}
+
+#[test]
+fn nobody_raises_the_number_of_producers_by_writing_in_the_order_of_the_looks() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let all = i64::try_from(PRODUCERS_MAX).unwrap();
+    let mut ids: VecDeque<_> = (0..all).collect();
+    let mut offset = 0;
+    let mut write = |states: &mut ProducerStates, id| {
+        states.append(&header(id, Offset(offset), batch(0, 0, 2)));
+        offset += 2;
+    };
+    for id in ids.clone() {
+        write(&mut states, id);
+    }
+    for new in all..all + 3000 {
+        for _ in 0..LOOKS_MAX {
+            let id = ids.pop_front().unwrap();
+            write(&mut states, id);
+            ids.push_back(id);
+        }
+        write(&mut states, new);
+        ids.push_back(new);
+        assert!(states.knows(ProducerId(new)));
+        assert!(states.producer_count() <= PRODUCERS_CEILING);
+    }
+}
+
+#[test]
+fn a_producer_between_two_transactions_of_raised_epochs_is_not_idle() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let all = i64::try_from(PRODUCERS_MAX).unwrap();
+    let mut partition = Partition(states.clone());
+    partition.produce(7_000_000, txn(0, 0, 1));
+    states = partition.0;
+    for at in 1..all {
+        states.append(&header(at, Offset(at), batch(0, 0, 1)));
+    }
+    let mut partition = Partition(states);
+    partition.end(7_000_000, 1, TransactionOutcome::Commit);
+    states = partition.0;
+    for at in all..all + 1000 {
+        states.append(&header(at, Offset(at + 1), batch(0, 0, 1)));
+    }
+    assert!(states.knows(ProducerId(7_000_000)), "it has just written");
+    assert!(!states.knows(ProducerId(1)));
+    let restored = ProducerStates::restore(states.end(), &states.snapshot(), 0, i64::MAX);
+    let mut states = restored;
+    for at in 0..1000 {
+        states.append(&header(3 * all + at, Offset(2 * all + at), batch(0, 0, 1)));
+    }
+    assert!(states.knows(ProducerId(7_000_000)), "nor after a restart");
+}
+
+#[test]
+fn a_snapshot_that_has_a_producer_or_a_transaction_twice_is_refused() {
+    let of = |id, start| ProducerSnapshot {
+        producer_id: ProducerId(id),
+        epoch: 0,
+        last_sequence: 0,
+        last_offset: Offset(9),
+        offset_delta: 0,
+        last_timestamp: TimestampMs(1),
+        coordinator_epoch: 0,
+        transaction_start: start,
+    };
+    let parsed = |all: &[_]| snapshot::parse_at(Offset(10), &snapshot::encode(all));
+    let (one, other) = (of(1, Some(Offset(3))), of(2, Some(Offset(3))));
+    assert!(parsed(&[one, of(2, Some(Offset(4))), of(3, None), of(4, None)]).is_ok());
+    for all in [[one, other], [one, of(1, None)]] {
+        let refused = parsed(&all).unwrap_err();
+        assert!(
+            matches!(refused, snapshot::SnapshotError::Twice(_)),
+            "{refused}"
+        );
+    }
 }

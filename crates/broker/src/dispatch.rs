@@ -49,7 +49,7 @@ use call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
 use reply::ReplyFuture;
 pub use reply::{CloseReason, ParsedRequest, Reply, Service};
 use row::{AccessCheck, Guard, Loss, Order, Quota, Row, Runs, Size};
-pub use row::{Operation, ResourceType};
+pub use row::{Operation, ResourceType, Right, Which};
 
 impl<P: Platform> Service for Rc<Broker<P>> {
     fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>> {
@@ -158,11 +158,24 @@ async fn answer<P: Platform>(
     handle(&Call::new(broker, context, busy, row, request)).await
 }
 
+macro_rules! right {
+    ($kind:ident $operation:ident) => {
+        right!(Named $kind $operation)
+    };
+    ($which:ident $kind:ident $operation:ident) => {
+        Right {
+            operation: Operation::$operation,
+            resource_type: ResourceType::$kind,
+            which: Which::$which,
+        }
+    };
+}
+
 macro_rules! guard {
-    ($asked:ident $($kind:ident $operation:ident),*) => {
+    ($asked:ident $($($right:ident)+),*) => {
         Guard {
             asked: AccessCheck::$asked,
-            rights: &[$((ResourceType::$kind, Operation::$operation)),*],
+            rights: &[$(right!($($right)+)),*],
         }
     };
 }
@@ -212,7 +225,7 @@ requests! {
         => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, r.message, v).await));
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::metadata(call, r).await);
-    OffsetCommit: [Step Group Read], Group, Alone, Time, Something, Many
+    OffsetCommit: [Handler Group Read, Topic Read], Group, Alone, Time, Something, Many
         => groups::offset_commit(call);
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
         => here(call, async |r| groups::offset_fetch(b, c, r, v).await);
@@ -236,11 +249,11 @@ requests! {
         => here(call, async |r| handler::api_versions::handle(b, &c.software, &r, v));
     CreateTopics: [Handler Cluster Create, Topic Create, Topic DescribeConfigs], Controller, Alone, Mutations { strict_since: 6 }, Something, Few
         => gated(call, async move |c, r, caller| c.create_topics(&r, &caller).await);
-    DeleteTopics: [Handler Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
+    DeleteTopics: [Handler Cluster Delete, Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
         => gated(call, async move |c, r, caller| c.delete_topics(&r, v, &caller).await);
     DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
         => here(call, async |r| handler::delete_records::handle(b, r).await);
-    InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite], Transaction, Alone, Time, Something, Few
+    InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write], Transaction, Alone, Time, Something, Few
         => transactions::init_producer_id(call);
     OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
         => here(call, async |r| handler::offset_for_leader_epoch::handle(b, r).await);
@@ -333,7 +346,7 @@ requests! {
 }
 
 /// Returns the rights that a client needs for an API, for documents and tools.
-pub const fn rights(api: Api) -> &'static [(ResourceType, Operation)] {
+pub const fn rights(api: Api) -> &'static [Right] {
     Row::of(api).guard.rights
 }
 

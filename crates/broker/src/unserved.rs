@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use wire::acl::PermissionType;
 use wire::records::metadata::{AccessControlEntryRecord, AclChange};
 use wire::records::offsets::UnservedKind;
 use wire::text::cut;
@@ -14,9 +15,6 @@ use wire::types::{NodeId, Uuid};
 
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
-
-/// Value of `permission_type` of an ACL that denies.
-const DENY: i8 = 2;
 
 /// Longest example, in bytes: whoever made it may have given it a long name.
 const EXAMPLE_BYTES_MAX: usize = 100;
@@ -79,10 +77,10 @@ fn acls(image: &Image) -> Option<Unserved> {
         "let nobody else reach the port (docs/security-now.md)",
         live.values(),
         |acl| {
-            let does = if acl.permission_type == DENY {
-                "denied"
-            } else {
-                "allowed"
+            // What is no known permission denies.
+            let does = match PermissionType::from_code(acl.permission_type) {
+                Some(PermissionType::Allow) => "allowed",
+                Some(PermissionType::Deny) | None => "denied",
             };
             format!("{} {does} on {}", acl.principal, acl.resource_name)
         },

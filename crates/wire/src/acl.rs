@@ -4,11 +4,17 @@
 //! - `raw`: from the numbers and texts of requests and records to values, or to Kafka's errors;
 //! - `filter`: which ACLs a request to describe or to delete them means;
 //! - `decide`: the decision as a plain function over a list, which is the definition;
-//! - `index`: the same decisions, at a cost that does not depend on other principals' ACLs;
-//! - `operations`: the bits of the operations that a client may do, as answers carry them.
+//! - `index`, `patterns`, `rules`, `worth`: the same decisions, at a cost that does not depend on
+//!   other principals' ACLs;
+//! - `operations`: the bits of the operations that a client may do, as answers carry them;
+//! - `unlike`: the ACLs that mean other clients here than in Kafka.
 //!
-//! Semantics are those of Kafka 4.3's `StandardAuthorizer`, with one difference: addresses are
-//! compared as addresses, not as text (`host`).
+//! Semantics are those of Kafka 4.3's `StandardAuthorizer`, with these differences:
+//! - addresses are compared as addresses, not as text (`host`);
+//! - an ACL for a principal without colon is for nobody; Kafka fails each request that reaches it;
+//! - where any resource of a type is asked for, an ACL that forbids on the empty prefix, or whose
+//!   permission is not known, forbids as elsewhere; Kafka passes over it.
+//!
 //! Invariants: all of it is pure, and a decision names the rule that it follows from.
 //! Not here: which right a request needs, sessions, audit. The broker enforces no ACL yet: its
 //! table of requests takes only the names of operations and resource types.
@@ -24,17 +30,22 @@ mod index;
 mod operations;
 mod patterns;
 mod principal;
+mod quoted;
 mod raw;
+mod rules;
+mod unlike;
+mod worth;
 
 pub use binding::{AclBinding, ResourcePattern};
-pub use codes::{Operation, PatternType, PermissionType, ResourceType};
+pub use codes::{Operation, PatternType, PermissionType, ResourceType, Stored};
 pub use decide::{Action, Client, Decision, Policy, decide, decide_any};
 pub use filter::{AclFilter, PatternFilter};
-pub use host::Host;
-pub use index::AclIndex;
+pub use host::{Host, Unlike};
+pub use index::{AclIndex, Change};
 pub use operations::{NOT_ASKED, authorized_operations, supported_operations};
 pub use principal::{Principal, PrincipalError, super_users};
-pub use raw::{AclError, CLUSTER_NAME, RawAcl, RawFilter};
+pub use raw::{AclError, CLUSTER_NAME, RawAcl, RawFilter, UnplacedAcl};
+pub use unlike::unlike_kafka;
 
 /// How many ACLs one request may create or delete.
 pub const CHANGES_MAX: usize = 10_000;

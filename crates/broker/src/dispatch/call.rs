@@ -21,7 +21,7 @@ use wire::protocol::Encodable;
 use super::errors::{self, Errors};
 use super::homes::{self, OfGroup, OfTransaction};
 use super::reply::{CloseReason, Reply};
-use super::row::{AccessCheck, Operation, Quota, ResourceType, Row, Runs, Size};
+use super::row::{AccessCheck, Quota, Right, Row, Runs, Size};
 use crate::Broker;
 use crate::broker::Groups;
 use crate::controller::{Caller, Controller};
@@ -93,13 +93,24 @@ impl<'a, P: Platform> Call<'a, P> {
     ///
     /// There is no authentication yet, so the session check passes. If a request names more than
     /// one resource, its handler checks the rights.
+    ///
+    /// Before a right can be refused here, two things must come:
+    /// - the name of the resource. An ACL is about a name, and only the cluster has the same one in
+    ///   every request: a group or a transactional id is known when the body is decoded. So the
+    ///   rights of a `Step` are checked behind `decoded`, and each type of request tells the name
+    ///   of the resource in its row, as `OfGroup` and `OfTransaction` do for shards;
+    /// - the answer. Kafka keeps the connection, and answers with the code of the resource's type
+    ///   (29 for a topic, 30 for a group, 31 for the cluster, 53 for a transactional id) in the
+    ///   places where the response of that API has codes. So each type of response is made from a
+    ///   request and a code, and encoded and counted as any other. `CloseReason::NotAllowed` tells
+    ///   a client nothing: it connects again, and asks the same.
     pub(super) fn check_allowed(&self) -> Result<(), CloseReason> {
         let guard = self.row.guard;
         let asks_here = match guard.asked {
             AccessCheck::Open | AccessCheck::Handler => false,
             AccessCheck::Step => true,
         };
-        let is_allowed = |right: &(ResourceType, Operation)| may(self.context, *right);
+        let is_allowed = |right: &Right| may(self.context, *right);
         if asks_here && !guard.rights.iter().all(is_allowed) {
             return Err(CloseReason::NotAllowed(self.header.api));
         }
@@ -114,7 +125,7 @@ impl<'a, P: Platform> Call<'a, P> {
 
 /// Returns whether the client has a right. There is no authentication yet, so every client has all
 /// rights.
-const fn may(_who: &Context, _right: (ResourceType, Operation)) -> bool {
+const fn may(_who: &Context, _right: Right) -> bool {
     true
 }
 

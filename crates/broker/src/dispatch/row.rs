@@ -26,8 +26,28 @@ pub(super) struct Row {
 pub(super) struct Guard {
     /// The step.
     pub(super) asked: AccessCheck,
-    /// Each right; where the handler checks, one of them may imply another.
-    pub(super) rights: &'static [(ResourceType, Operation)],
+    /// Each right; where the handler checks, one of them may imply another, or be enough instead.
+    pub(super) rights: &'static [Right],
+}
+
+/// Something that a client may be allowed to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Right {
+    /// What it does.
+    pub operation: Operation,
+    /// The type of the resource with which it does it.
+    pub resource_type: ResourceType,
+    /// Which of that type.
+    pub which: Which,
+}
+
+/// The resources with which a client must be allowed to do something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    /// Those that the request names; the cluster has one name.
+    Named,
+    /// At least one of the type, which the request does not name.
+    Any,
 }
 
 /// The step that checks the rights.

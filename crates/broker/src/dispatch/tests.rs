@@ -3,6 +3,128 @@
 use super::row::{AccessCheck, Quota};
 use super::*;
 
+/// The rights that Kafka 4.3 asks for each API, with what is enough instead: C cluster, T topic,
+/// *T any topic, G group, X transactional id.
+const RIGHTS: &str = "
+    Produce: X WRITE, T WRITE
+    Fetch: T READ, C CLUSTER_ACTION
+    ListOffsets: T DESCRIBE
+    Metadata: T DESCRIBE, C CREATE, T CREATE
+    OffsetCommit: G READ, T READ
+    OffsetFetch: G DESCRIBE, T DESCRIBE
+    FindCoordinator: G DESCRIBE, X DESCRIBE
+    JoinGroup: G READ
+    Heartbeat: G READ
+    LeaveGroup: G READ
+    SyncGroup: G READ
+    DescribeGroups: G DESCRIBE
+    ListGroups: C DESCRIBE, G DESCRIBE
+    SaslHandshake:
+    ApiVersions:
+    CreateTopics: C CREATE, T CREATE, T DESCRIBE_CONFIGS
+    DeleteTopics: C DELETE, T DESCRIBE, T DELETE
+    DeleteRecords: T DELETE
+    InitProducerId: X WRITE, C IDEMPOTENT_WRITE, *T WRITE
+    OffsetForLeaderEpoch: C CLUSTER_ACTION, T DESCRIBE
+    AddPartitionsToTxn: X WRITE, T WRITE, C CLUSTER_ACTION
+    AddOffsetsToTxn: X WRITE, G READ
+    EndTxn: X WRITE
+    WriteTxnMarkers: C ALTER, C CLUSTER_ACTION
+    TxnOffsetCommit: X WRITE, G READ, T READ
+    DescribeAcls: C DESCRIBE
+    CreateAcls: C ALTER
+    DeleteAcls: C ALTER
+    DescribeConfigs: C DESCRIBE_CONFIGS, T DESCRIBE_CONFIGS, G DESCRIBE_CONFIGS
+    AlterConfigs: C ALTER_CONFIGS, T ALTER_CONFIGS, G ALTER_CONFIGS
+    AlterReplicaLogDirs: C ALTER
+    DescribeLogDirs: C DESCRIBE
+    SaslAuthenticate:
+    CreatePartitions: T ALTER
+    CreateDelegationToken:
+    RenewDelegationToken:
+    ExpireDelegationToken:
+    DescribeDelegationToken:
+    DeleteGroups: G DELETE
+    ElectLeaders: C ALTER
+    IncrementalAlterConfigs: C ALTER_CONFIGS, T ALTER_CONFIGS, G ALTER_CONFIGS
+    AlterPartitionReassignments: C ALTER
+    ListPartitionReassignments: C DESCRIBE
+    OffsetDelete: G DELETE, T READ
+    DescribeClientQuotas: C DESCRIBE_CONFIGS
+    AlterClientQuotas: C ALTER_CONFIGS
+    DescribeUserScramCredentials: C DESCRIBE
+    AlterUserScramCredentials: C ALTER
+    DescribeQuorum: C DESCRIBE
+    UpdateFeatures: C ALTER
+    DescribeCluster:
+    DescribeProducers: T READ
+    UnregisterBroker: C ALTER
+    DescribeTransactions: X DESCRIBE, T DESCRIBE
+    ListTransactions: X DESCRIBE
+    ConsumerGroupHeartbeat: G READ, T DESCRIBE
+    ConsumerGroupDescribe: G DESCRIBE, T DESCRIBE
+    GetTelemetrySubscriptions:
+    PushTelemetry:
+    ListConfigResources: C DESCRIBE_CONFIGS
+    DescribeTopicPartitions: T DESCRIBE
+    AddRaftVoter: C ALTER
+    RemoveRaftVoter: C ALTER
+";
+
+#[test]
+fn each_api_asks_for_the_rights_that_kafka_asks_for() {
+    let sorted = |mut rights: Vec<String>| {
+        rights.sort();
+        rights.join(", ")
+    };
+    let shown = |right: &Right| {
+        let kind = match right.resource_type {
+            ResourceType::Cluster => "C",
+            ResourceType::Topic => "T",
+            ResourceType::Group => "G",
+            ResourceType::TransactionalId => "X",
+            other => panic!("no request names a {other}"),
+        };
+        let any = match right.which {
+            Which::Named => "",
+            Which::Any => "*",
+        };
+        format!("{any}{kind} {}", right.operation)
+    };
+    let expected: Vec<String> = RIGHTS
+        .lines()
+        .filter_map(|line| line.trim().split_once(':'))
+        .map(|(api, rights)| {
+            let rights = rights.split(',').map(|right| right.trim().to_owned());
+            format!("{api}: {}", sorted(rights.collect()))
+        })
+        .collect();
+    let asked: Vec<String> = Api::ALL
+        .iter()
+        .map(|api| {
+            let rights = rights(*api).iter().map(shown);
+            format!("{}: {}", api.name(), sorted(rights.collect()))
+        })
+        .collect();
+    assert_eq!(asked, expected);
+}
+
+#[test]
+fn one_check_covers_a_request_only_if_it_names_one_resource() {
+    assert_eq!(
+        names(|row| row.guard.asked == AccessCheck::Step),
+        "JoinGroup Heartbeat LeaveGroup SyncGroup EndTxn DescribeAcls CreateAcls DeleteAcls AlterReplicaLogDirs \
+         DescribeLogDirs ElectLeaders AlterPartitionReassignments ListPartitionReassignments DescribeClientQuotas \
+         AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials DescribeQuorum UpdateFeatures \
+         UnregisterBroker ListConfigResources AddRaftVoter RemoveRaftVoter"
+    );
+    let any = |row: Row| {
+        let mut rights = row.guard.rights.iter();
+        rights.any(|right| right.which == Which::Any)
+    };
+    assert_eq!(names(any), "InitProducerId");
+}
+
 /// Returns the names of the APIs whose row passes the filter, in the order of their keys.
 fn names(is: impl Fn(Row) -> bool) -> String {
     let rows = Api::ALL.iter().filter(|api| is(*Row::of(**api)));

@@ -89,6 +89,9 @@ fn acls_count_until_they_are_removed() {
     check(with_one_removed, &[("acls", 2, "User:b denied on orders")]);
     let removed = [all, vec![no_acl(1), no_acl(2), no_acl(3)]].concat();
     check(removed, &[]);
+    // A later Kafka's permission is none.
+    let later = vec![acl(1, "User:a", 9)];
+    check(later, &[("acls", 1, "User:a denied on orders")]);
 }
 
 #[test]

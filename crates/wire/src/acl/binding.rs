@@ -1,5 +1,8 @@
 //! One ACL, and the comparisons that decide for whom and for what it is.
 //!
+//! An ACL that a later release stored may have an operation or a permission that this one does not
+//! know. It is an ACL all the same: it counts for its pattern, so that a resource with ACLs does
+//! not become one without. What is no known permission forbids, as in Kafka.
 //! Two ACLs are the same when all their texts and codes are; their order is that of a list for
 //! people: by resource, then by principal.
 
@@ -7,10 +10,10 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use super::codes::{Operation, PatternType, PermissionType, ResourceType};
+use super::codes::{Operation, PatternType, PermissionType, ResourceType, Stored};
 use super::host::Host;
 use super::principal::Principal;
-use crate::text::EscapedText;
+use super::quoted::Quoted;
 
 /// The literal name that stands for every name.
 const EVERY_NAME: &str = "*";
@@ -64,33 +67,46 @@ pub struct AclBinding {
     pub principal: Principal,
     /// From where.
     pub host: Host,
-    /// What they do.
-    pub operation: Operation,
+    /// What they do; nothing that is asked, if it is not known.
+    pub operation: Stored<Operation>,
     /// Whether it permits or forbids.
-    pub permission: PermissionType,
+    pub permission: Stored<PermissionType>,
 }
 
 impl AclBinding {
+    /// Returns whether the ACL permits or forbids.
+    pub fn effect(&self) -> PermissionType {
+        self.permission.known().unwrap_or(PermissionType::Deny)
+    }
+
+    /// Returns true when this release knows all that the ACL says; an operator wants to be told of
+    /// one that it does not.
+    pub fn is_understood(&self) -> bool {
+        let is_known = self.operation.known().is_some() && self.permission.known().is_some();
+        is_known && self.principal.is_complete()
+    }
+
     /// Returns true when the ACL permits or forbids the operation.
     ///
     /// What permits to read, write, delete or alter permits to describe; what permits to alter
     /// settings permits to see them. What forbids implies nothing.
     pub(super) fn covers(&self, operation: Operation) -> bool {
         use Operation::{Alter, AlterConfigs, Delete, Describe, DescribeConfigs, Read, Write};
-        let is_implied = || match operation {
-            Describe => matches!(self.operation, Read | Write | Delete | Alter),
-            DescribeConfigs => self.operation == AlterConfigs,
+        let is_implied = || match (operation, self.operation.known()) {
+            (Describe, Some(own)) => matches!(own, Read | Write | Delete | Alter),
+            (DescribeConfigs, Some(own)) => own == AlterConfigs,
             _ => false,
         };
-        self.names(operation) || (self.permission == PermissionType::Allow && is_implied())
+        self.names(operation) || (self.effect() == PermissionType::Allow && is_implied())
     }
 
     /// Returns true when the ACL names the operation, or all of them.
     pub(super) fn names(&self, operation: Operation) -> bool {
-        self.operation == operation || self.operation == Operation::All
+        self.operation.is(operation) || self.operation.is(Operation::All)
     }
 }
 
+/// One line, in which each text of a client is in quotes: no name makes it look like another ACL.
 impl fmt::Display for AclBinding {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ResourcePattern {
@@ -103,9 +119,9 @@ impl fmt::Display for AclBinding {
             "{} {} on {pattern_type} {resource_type} {} to {} from {}",
             self.permission,
             self.operation,
-            EscapedText(name),
-            EscapedText(self.principal.as_str()),
-            EscapedText(self.host.as_str()),
+            Quoted(name),
+            Quoted(self.principal.as_str()),
+            Quoted(self.host.as_str()),
         )
     }
 }
@@ -167,15 +183,15 @@ mod tests {
                 pattern: pattern(PatternType::Literal, "orders"),
                 principal: Principal::user("a"),
                 host: Host::new("*"),
-                operation,
-                permission: PermissionType::Allow,
+                operation: operation.into(),
+                permission: PermissionType::Allow.into(),
             };
             let covers = |acl: &AclBinding| -> Vec<Operation> {
                 let all = Operation::ALL.iter().copied();
                 all.filter(|asked| acl.covers(*asked)).collect()
             };
             assert_eq!(covers(&acl), covered);
-            acl.permission = PermissionType::Deny;
+            acl.permission = PermissionType::Deny.into();
             if operation != All {
                 assert_eq!(covers(&acl), [operation]);
             }
@@ -183,17 +199,59 @@ mod tests {
     }
 
     #[test]
-    fn an_acl_is_shown_without_characters_that_hide_something() {
-        let acl = AclBinding {
-            pattern: pattern(PatternType::Prefixed, "a\x1bb"),
-            principal: Principal::user("eve\u{202e}"),
+    fn what_is_not_known_forbids_and_implies_nothing() {
+        use Operation::{All, Describe, Read};
+        let covered = |operation: i8, permission: i8| {
+            let acl = AclBinding {
+                pattern: pattern(PatternType::Literal, "orders"),
+                principal: Principal::user("a"),
+                host: Host::new("*"),
+                operation: Stored::<Operation>::from_code(operation),
+                permission: Stored::<PermissionType>::from_code(permission),
+            };
+            let all = Operation::ALL.iter().copied();
+            let covered: Vec<Operation> = all.filter(|asked| acl.covers(*asked)).collect();
+            (acl.effect(), covered, acl.is_understood())
+        };
+        let (allow, deny) = (PermissionType::Allow, PermissionType::Deny);
+        assert_eq!(covered(Read.code(), 3), (allow, vec![Read, Describe], true));
+        for permission in [0, 1, 4, -1] {
+            let read = covered(Read.code(), permission);
+            assert_eq!(read, (deny, vec![Read], false), "{permission}");
+            let all = covered(All.code(), permission);
+            assert_eq!(all, (deny, Operation::ALL.to_vec(), false), "{permission}");
+        }
+        for operation in [0, 1, 16, -1] {
+            assert_eq!(covered(operation, 3), (allow, vec![], false), "{operation}");
+        }
+    }
+
+    #[test]
+    fn an_acl_is_shown_so_that_no_name_makes_it_another() {
+        let acl = |name: &str, principal: &str| AclBinding {
+            pattern: pattern(PatternType::Prefixed, name),
+            principal: Principal::user(principal),
             host: Host::new("*"),
-            operation: Operation::Read,
-            permission: PermissionType::Deny,
+            operation: Operation::Read.into(),
+            permission: PermissionType::Deny.into(),
         };
         assert_eq!(
-            acl.to_string(),
-            "DENY READ on PREFIXED TOPIC a\\u{1b}b to User:eve\\u{202e} from *"
+            acl("a\x1bb", "eve\u{202e}").to_string(),
+            r#"DENY READ on PREFIXED TOPIC "a\u{1b}b" to "User:eve\u{202e}" from "*""#
+        );
+        let forged = acl(r#"a" to "User:b" from "*"#, "eve").to_string();
+        assert_eq!(
+            forged,
+            r#"DENY READ on PREFIXED TOPIC "a\" to \"User:b\" from \"*" to "User:eve" from "*""#
+        );
+        assert_ne!(forged, acl("a", "b").to_string());
+        let later = AclBinding {
+            operation: Stored::Unknown(99),
+            ..acl("a", "b")
+        };
+        assert_eq!(
+            later.to_string(),
+            r#"DENY UNKNOWN(99) on PREFIXED TOPIC "a" to "User:b" from "*""#
         );
     }
 }

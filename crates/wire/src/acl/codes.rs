@@ -1,8 +1,9 @@
 //! The numbered values of ACLs: types of resources, types of patterns, operations, permissions.
 //!
 //! Each has Kafka's code and Kafka's name. Kafka numbers three more: UNKNOWN is 0, ANY is 1 and
-//! MATCH is 2 for patterns. Those are no values here, because no ACL holds them: `acl/raw.rs` turns
-//! their codes into filters or errors.
+//! MATCH is 2 for patterns. Those are no values here, because no ACL should hold them: `acl/raw.rs`
+//! turns their codes into filters or errors. Stored ACLs of later releases may hold other codes
+//! ([`Stored`]).
 
 use std::fmt;
 
@@ -68,7 +69,65 @@ macro_rules! coded {
                 to.pad(self.name())
             }
         }
+
+        impl Stored<$name> {
+            /// Reads a stored code; every code is one.
+            pub const fn from_code(code: i8) -> Self {
+                match $name::from_code(code) {
+                    Some(value) => Self::Known(value),
+                    None => Self::Unknown(code),
+                }
+            }
+
+            /// Returns the code, as it was stored.
+            pub const fn code(self) -> i8 {
+                match self {
+                    Self::Known(value) => value.code(),
+                    Self::Unknown(code) => code,
+                }
+            }
+        }
+
+        impl fmt::Display for Stored<$name> {
+            fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Self::Known(value) => value.fmt(to),
+                    Self::Unknown(code) => write!(to, "UNKNOWN({code})"),
+                }
+            }
+        }
     )*};
+}
+
+/// What the code in a stored ACL stands for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Stored<T> {
+    /// This.
+    Known(T),
+    /// Nothing that this release knows: a value of a later release, or UNKNOWN or ANY, which no
+    /// request of a client can store.
+    Unknown(i8),
+}
+
+impl<T: Copy + PartialEq> Stored<T> {
+    /// Returns what the code stands for, if that is known.
+    pub fn known(self) -> Option<T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+
+    /// Returns true when the code stands for `value`.
+    pub fn is(self, value: T) -> bool {
+        self.known() == Some(value)
+    }
+}
+
+impl<T> From<T> for Stored<T> {
+    fn from(value: T) -> Self {
+        Self::Known(value)
+    }
 }
 
 coded! {
@@ -192,6 +251,20 @@ mod tests {
         assert_eq!(Operation::from_code(0), None);
         assert_eq!(ResourceType::from_code(1), None);
         assert_eq!(PatternType::from_code(2), None);
+    }
+
+    #[test]
+    fn a_stored_code_stays_what_it_is() {
+        for code in i8::MIN..=i8::MAX {
+            let operation = Stored::<Operation>::from_code(code);
+            assert_eq!(operation.code(), code);
+            assert_eq!(operation.known(), Operation::from_code(code));
+        }
+        let read = Stored::<Operation>::from_code(3);
+        assert!(read.is(Operation::Read) && read == Operation::Read.into());
+        assert_eq!(read.to_string(), "READ");
+        let later = Stored::<PermissionType>::from_code(9);
+        assert_eq!(later.to_string(), "UNKNOWN(9)");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! In this order: a super user may do everything; any ACL that forbids it forbids it; any ACL that
 //! permits it permits it; a resource whose name no ACL fits, whoever it is for, is left to the
 //! setting `allow.everyone.if.no.acl.found`; the rest is forbidden.
+//! An ACL of a later release counts among those that fit ([`AclBinding::effect`]).
 //! Where several ACLs decide alike, the decision names the one that fits the resource most
 //! closely, so it is the same for every order of the list.
 
@@ -45,15 +46,15 @@ impl<'a> Client<'a> {
         self.principal
     }
 
-    /// Returns true when an ACL is for clients at this address; the principal is not compared.
-    pub(super) fn is_at(&self, acl: &AclBinding) -> bool {
-        acl.host.is_for(self.address, acl.permission)
+    /// Returns the address, which is no IPv4 address in IPv6 form.
+    pub(super) const fn address(&self) -> IpAddr {
+        self.address
     }
 
     fn is_meant_by(&self, acl: &AclBinding) -> bool {
         let is_principal =
             acl.principal == *self.principal || acl.principal.as_str() == Principal::EVERYONE;
-        is_principal && self.is_at(acl)
+        is_principal && acl.host.is_for(self.address, acl.effect())
     }
 }
 
@@ -155,7 +156,7 @@ pub(super) struct Closest<'a> {
 impl<'a> Closest<'a> {
     /// Takes notice of an ACL that fits.
     pub(super) fn offer(&mut self, reach: Reach, acl: &'a AclBinding) {
-        let closest = match acl.permission {
+        let closest = match acl.effect() {
             PermissionType::Deny => &mut self.deny,
             PermissionType::Allow => &mut self.allow,
         };
@@ -201,6 +202,7 @@ pub fn decide<'a>(
 ///
 /// Only ACLs of this very operation count, and of ALL. An ACL that permits is worth nothing where
 /// another forbids all that it permits: on every name, on the same name, or on a prefix of it.
+/// Kafka passes over ACLs that forbid on the empty prefix, or whose permission is not known.
 pub fn decide_any<'a>(
     policy: &Policy,
     acls: &'a [AclBinding],
@@ -219,7 +221,7 @@ pub fn decide_any<'a>(
             && client.is_meant_by(acl)
     });
     let (denied, allowed): (Vec<&AclBinding>, Vec<&AclBinding>) =
-        meant.partition(|acl| acl.permission == PermissionType::Deny);
+        meant.partition(|acl| acl.effect() == PermissionType::Deny);
     let mut on_all = Closest::default();
     for acl in denied.iter().chain(&allowed).copied() {
         if acl.pattern.is_all() {

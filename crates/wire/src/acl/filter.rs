@@ -3,6 +3,7 @@
 //! Texts are compared as texts, hosts too: a filter means ACLs, not clients. A name means other
 //! things with other types of patterns: with MATCH it is the name of a resource, and the filter
 //! means all ACLs that could apply to it; with ANY, LITERAL and PREFIXED it is the name in the ACL.
+//! An ACL whose operation or permission is not known is meant by filters for any.
 
 use super::binding::{AclBinding, ResourcePattern};
 use super::codes::{Operation, PatternType, PermissionType, ResourceType};
@@ -55,8 +56,8 @@ impl AclFilter {
         self.means(&acl.pattern)
             && principal.is_none_or(|own| own == acl.principal.as_str())
             && host.is_none_or(|own| own == acl.host.as_str())
-            && self.operation.is_none_or(|own| own == acl.operation)
-            && self.permission.is_none_or(|own| own == acl.permission)
+            && self.operation.is_none_or(|own| acl.operation.is(own))
+            && self.permission.is_none_or(|own| acl.permission.is(own))
     }
 
     fn means(&self, pattern: &ResourcePattern) -> bool {

@@ -2,11 +2,11 @@
 
 use super::{
     AclBinding, Host, Operation, PatternType, PermissionType, Policy, Principal, ResourcePattern,
-    ResourceType, super_users,
+    ResourceType, Stored, super_users,
 };
 
 /// Returns the ACL of a text: permission, operation, type of pattern and of resource, name,
-/// principal, host.
+/// principal, host. A permission or an operation may be a number, for a code that is not known.
 pub(super) fn acl(text: &str) -> AclBinding {
     let words: Vec<&str> = text.split_whitespace().collect();
     let [
@@ -27,10 +27,12 @@ pub(super) fn acl(text: &str) -> AclBinding {
             name: name.into(),
             pattern_type: PatternType::parse(pattern_type).unwrap(),
         },
-        principal: Principal::parse(principal).unwrap(),
+        principal: Principal::stored(principal),
         host: Host::new(host),
-        operation: Operation::parse(operation).unwrap(),
-        permission: PermissionType::parse(permission).unwrap(),
+        operation: Operation::parse(operation)
+            .map_or_else(|| Stored::Unknown(operation.parse().unwrap()), Into::into),
+        permission: PermissionType::parse(permission)
+            .map_or_else(|| Stored::Unknown(permission.parse().unwrap()), Into::into),
     }
 }
 

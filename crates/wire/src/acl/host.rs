@@ -6,7 +6,8 @@
 //! same.
 //! A text that is no address (a name, a network) is for no client, as in Kafka. The interface of a
 //! link-local address (`fe80::1%eth0`) cannot be compared: such an ACL forbids to that address on
-//! every interface, and permits on none.
+//! every interface, and permits on none. Where an ACL that permits means other clients here than in
+//! Kafka, [`Host::unlike_kafka`] says so.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,15 +19,35 @@ use super::codes::PermissionType;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Host {
     text: Arc<str>,
-    clients: Clients,
+    meaning: Meaning,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Clients {
-    All,
-    At(IpAddr),
+enum Meaning {
+    Any,
+    Address(IpAddr),
     OnOneInterface(IpAddr),
-    None,
+    NoAddress,
+}
+
+/// The clients that an ACL is for, by their addresses.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Clients {
+    /// All.
+    All,
+    /// Those at one address.
+    At(IpAddr),
+    /// None.
+    Nobody,
+}
+
+/// How the clients to which an ACL permits something differ from those in Kafka.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unlike {
+    /// Here it permits something to clients to which Kafka does not.
+    Wider,
+    /// Kafka permits something to clients to which it does not here.
+    Narrower,
 }
 
 impl Host {
@@ -36,30 +57,26 @@ impl Host {
     /// Reads a host; every text is one.
     pub fn new(text: &str) -> Self {
         let address = |text: &str| text.parse().map(|address: IpAddr| address.to_canonical());
-        let clients = if text == Self::ANY {
-            Clients::All
+        let meaning = if text == Self::ANY {
+            Meaning::Any
         } else if let Some((before, _)) = text.split_once('%') {
-            address(before).map_or(Clients::None, Clients::OnOneInterface)
+            address(before).map_or(Meaning::NoAddress, Meaning::OnOneInterface)
         } else {
-            address(text).map_or(Clients::None, Clients::At)
+            address(text).map_or(Meaning::NoAddress, Meaning::Address)
         };
         Self {
             text: text.into(),
-            clients,
+            meaning,
         }
     }
 
     /// Returns the host of one address, in the text that Kafka would compare: an ACL made of it
-    /// means the same there.
+    /// means the same there, unless the address is link-local.
     pub fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
-        let text = match address {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => address.segments().map(|part| format!("{part:x}")).join(":"),
-        };
-        let host = Self::new(&text);
+        let host = Self::new(&kafkas_text(address));
         assert!(
-            host.clients == Clients::At(address),
+            host.meaning == Meaning::Address(address),
             "an address is read back as it was written"
         );
         host
@@ -70,15 +87,64 @@ impl Host {
         &self.text
     }
 
+    /// Returns the clients that an ACL with this host is for, if it permits or forbids.
+    pub(super) const fn clients(&self, effect: PermissionType) -> Clients {
+        match (self.meaning, effect) {
+            (Meaning::Any, _) => Clients::All,
+            (Meaning::Address(own), _) | (Meaning::OnOneInterface(own), PermissionType::Deny) => {
+                Clients::At(own)
+            }
+            (Meaning::OnOneInterface(_), PermissionType::Allow) | (Meaning::NoAddress, _) => {
+                Clients::Nobody
+            }
+        }
+    }
+
     /// Returns true when an ACL with this host and permission is for a client at `address`, which
     /// is not an IPv4 address in IPv6 form ([`super::Client`] takes care of that).
     pub fn is_for(&self, address: IpAddr, permission: PermissionType) -> bool {
-        match self.clients {
+        match self.clients(permission) {
             Clients::All => true,
             Clients::At(own) => own == address,
-            Clients::OnOneInterface(own) => permission == PermissionType::Deny && own == address,
-            Clients::None => false,
+            Clients::Nobody => false,
         }
+    }
+
+    /// Returns how an ACL with this host, if it permits something, differs from the same one in
+    /// Kafka; `None` where both mean the same clients.
+    ///
+    /// Kafka compares texts, so only the text that it makes of a client's address is for that
+    /// client; and where the address is link-local, that text ends with an interface.
+    pub fn unlike_kafka(&self) -> Option<Unlike> {
+        let is_kafkas = |address, text: &str| *text == kafkas_text(address);
+        match self.meaning {
+            Meaning::Address(own) => {
+                let is_same = is_kafkas(own, self.as_str()) && !is_link_local(own);
+                (!is_same).then_some(Unlike::Wider)
+            }
+            Meaning::OnOneInterface(own) => {
+                let before = self.text.split('%').next();
+                let is_read = before.is_some_and(|text| is_kafkas(own, text));
+                (is_read && is_link_local(own)).then_some(Unlike::Narrower)
+            }
+            Meaning::Any | Meaning::NoAddress => None,
+        }
+    }
+}
+
+/// Returns the text that Kafka compares with hosts, without an interface.
+fn kafkas_text(address: IpAddr) -> String {
+    match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => address.segments().map(|part| format!("{part:x}")).join(":"),
+    }
+}
+
+/// Returns true for an address that only one link knows, so that Java names the interface too.
+const fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(_) => false,
+        IpAddr::V6(address) => address.is_unicast_link_local(),
     }
 }
 
@@ -150,6 +216,45 @@ mod tests {
             let host = Host::of(address.parse().unwrap());
             assert_eq!(host.as_str(), text);
             assert_eq!(host, Host::new(text));
+        }
+    }
+
+    #[test]
+    fn hosts_that_permit_more_or_less_than_in_kafka_are_told() {
+        for (unlike, hosts) in [
+            (
+                None,
+                &[
+                    "*",
+                    "10.0.0.1",
+                    "169.254.0.1",
+                    "0:0:0:0:0:0:0:1",
+                    "2001:db8:0:0:0:0:0:a",
+                    "localhost",
+                    "",
+                    // For nobody here, and no text that Kafka would make.
+                    "fe80::1%eth0",
+                    "10.0.0.1%eth0",
+                    "0:0:0:0:0:0:0:1%lo",
+                ][..],
+            ),
+            (
+                Some(Unlike::Wider),
+                &[
+                    "::1",
+                    "0:0:0:0:0:0:0:01",
+                    "2001:DB8::A",
+                    "2001:DB8:0:0:0:0:0:A",
+                    "::ffff:10.0.0.1",
+                    // Kafka's text of this client names the interface.
+                    "fe80:0:0:0:0:0:0:1",
+                ],
+            ),
+            (Some(Unlike::Narrower), &["fe80:0:0:0:0:0:0:1%eth0"]),
+        ] {
+            for host in hosts {
+                assert_eq!(Host::new(host).unlike_kafka(), unlike, "{host}");
+            }
         }
     }
 

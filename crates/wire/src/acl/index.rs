@@ -1,22 +1,43 @@
 //! The decisions of `acl/decide.rs`, at a cost that does not depend on unrelated ACLs.
 //!
-//! An index has, for each type of resource, the ACLs of each principal by their patterns. A
-//! decision looks at the patterns of the client's principal and of `User:*` that fit the name;
-//! only when none of them decides, it looks at whether anybody's pattern fits.
+//! An index has, for each type of resource, the ACLs of each principal by their patterns, and those
+//! of a pattern by the addresses of their clients. A decision looks at the patterns of the client's
+//! principal and of `User:*` that fit the name; only when none of them decides, it looks at whether
+//! anybody's pattern fits.
 //! Invariants: an index never changes. [`AclIndex::with`] makes another one, which shares the ACLs
-//! of all principals without a change. Its cost is that of the names and the principals of the
-//! types that change, so changes are better made together. The same ACL can be in it more than
-//! once, as under several ids, and is in force until the last one goes.
+//! of all principals without a change. The same ACL can be in it more than once, as under several
+//! ids, and is in force until the last one goes.
+//! Cost: a change costs all names of its type of resource, and all ACLs of its principal. So an
+//! index is built once, at the end of a replay, and changed once for each batch that is committed.
 //! Not here: ids, and lists of ACLs for clients.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::binding::{AclBinding, Reach, ResourcePattern};
-use super::codes::{Operation, PatternType, PermissionType, ResourceType};
+use super::binding::{AclBinding, Reach};
+use super::codes::{Operation, ResourceType};
 use super::decide::{Action, Client, Closest, Decision, Policy};
-use super::patterns::{Change, Kept, Patterns};
+use super::patterns::{Patterns, Recount};
 use super::principal::Principal;
+use super::rules::{Count, Rules};
+use super::worth::first_worth;
+
+/// One change of the ACLs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// One comes.
+    Added(Arc<AclBinding>),
+    /// One goes.
+    Removed(Arc<AclBinding>),
+}
+
+impl Change {
+    const fn acl(&self) -> &Arc<AclBinding> {
+        match self {
+            Self::Added(acl) | Self::Removed(acl) => acl,
+        }
+    }
+}
 
 /// ACLs, prepared for decisions.
 #[derive(Clone, Default, Debug)]
@@ -35,69 +56,54 @@ struct OfType {
     count: usize,
 }
 
-/// The ACLs of one principal with one pattern, in order.
-#[derive(Clone, Default, Debug)]
-struct Rules(Vec<Arc<AclBinding>>);
-
-/// The number of ACLs with one pattern.
-#[derive(Clone, Default, Debug)]
-struct Count(usize);
-
-impl Kept for Rules {
-    fn add(&mut self, acl: &Arc<AclBinding>) {
-        let at = self.0.partition_point(|other| other < acl);
-        self.0.insert(at, Arc::clone(acl));
-    }
-
-    fn remove(&mut self, acl: &AclBinding) -> bool {
-        let found = self.0.binary_search_by(|other| (**other).cmp(acl));
-        found.map(|at| self.0.remove(at)).is_ok()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl Kept for Count {
-    fn add(&mut self, _: &Arc<AclBinding>) {
-        self.0 = self.0.saturating_add(1);
-    }
-
-    fn remove(&mut self, _: &AclBinding) -> bool {
-        let left = self.0.checked_sub(1);
-        self.0 = left.unwrap_or(0); // What is not there is told below.
-        left.is_some()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0 == 0
-    }
-}
-
 impl AclIndex {
     /// Returns an index of these ACLs.
     pub fn new(acls: &[Arc<AclBinding>]) -> Self {
-        Self::default().with(acls, &[])
+        let changes: Vec<Change> = acls.iter().cloned().map(Change::Added).collect();
+        Self::default().with(&changes)
     }
 
-    /// Returns an index with the ACLs of `added`, and then without those of `removed`; what is
-    /// removed and not there is left out of account.
+    /// Returns an index with these changes, made in their order; what is removed and not there at
+    /// that point is left out of account.
     #[must_use]
-    pub fn with(&self, added: &[Arc<AclBinding>], removed: &[Arc<AclBinding>]) -> Self {
-        let mut changes: BTreeMap<ResourceType, BTreeMap<&Principal, Vec<Change<'_>>>> =
-            BTreeMap::new();
-        for change in each(added, true).chain(each(removed, false)) {
-            let of_type = changes.entry(change.acl.pattern.resource_type).or_default();
-            let of_principal = of_type.entry(&change.acl.principal).or_default();
-            of_principal.push(change);
-        }
+    pub fn with(&self, changes: &[Change]) -> Self {
         let mut next = self.clone();
-        for (resource_type, changes) in changes {
-            let of_type = next.types.entry(resource_type).or_default();
-            Arc::make_mut(of_type).change(changes);
+        let net = self.net(changes);
+        let type_of = |change: &Recount<'_>| change.acl.pattern.resource_type;
+        for changes in net.chunk_by(|one, other| type_of(one) == type_of(other)) {
+            if let Some(resource_type) = changes.first().map(type_of) {
+                let of_type = next.types.entry(resource_type).or_default();
+                Arc::make_mut(of_type).recount(changes);
+            }
         }
         next
+    }
+
+    /// Returns what the changes come to, in the order of the ACLs.
+    fn net<'a>(&self, changes: &'a [Change]) -> Vec<Recount<'a>> {
+        let mut net: BTreeMap<&AclBinding, Recount<'a>> = BTreeMap::new();
+        for change in changes {
+            let acl = change.acl();
+            let recount = net.entry(acl).or_insert_with(|| {
+                let before = self.times(acl);
+                let after = before;
+                Recount { acl, before, after }
+            });
+            recount.after = match change {
+                Change::Added(_) => recount.after.saturating_add(1),
+                Change::Removed(_) => recount.after.saturating_sub(1),
+            };
+        }
+        let changed = |recount: &Recount<'_>| recount.before != recount.after;
+        net.into_values().filter(changed).collect()
+    }
+
+    /// Returns how often an ACL is there.
+    fn times(&self, acl: &AclBinding) -> usize {
+        let of_type = self.types.get(&acl.pattern.resource_type);
+        let patterns = of_type.and_then(|of_type| of_type.principals.get(&acl.principal));
+        let rules = patterns.and_then(|patterns| patterns.of(&acl.pattern));
+        rules.map_or(0, |rules| rules.times(acl))
     }
 
     /// Returns the number of ACLs.
@@ -120,13 +126,9 @@ impl AclIndex {
             return policy.on_no_acl();
         };
         let mut closest = Closest::default();
-        for patterns in of_type.meant(client) {
-            for (reach, Rules(acls)) in patterns.fitting(action.name) {
-                let fits =
-                    |acl: &&Arc<AclBinding>| client.is_at(acl) && acl.covers(action.operation);
-                for acl in acls.iter().filter(fits) {
-                    closest.offer(reach, acl);
-                }
+        for (reach, acl) in of_type.concerning(client, action.name) {
+            if acl.covers(action.operation) {
+                closest.offer(reach, acl);
             }
         }
         closest.decision().unwrap_or_else(|| {
@@ -155,46 +157,41 @@ impl AclIndex {
         let Some(of_type) = self.types.get(&resource_type) else {
             return Decision::NoMatch;
         };
-        let applies = |acl: &&Arc<AclBinding>| client.is_at(acl) && acl.names(operation);
+        let applies = |acl: &AclBinding| acl.names(operation);
         let mut on_all = Closest::default();
         for patterns in of_type.meant(client) {
-            for acl in patterns.all().0.iter().filter(applies) {
+            let acls = patterns.all().at(client.address());
+            for acl in acls.filter(|acl| applies(acl)) {
                 on_all.offer(Reach::All, acl);
             }
         }
         on_all.decision().unwrap_or_else(|| {
-            let is_denied = |pattern: &ResourcePattern| {
-                let mut rules = of_type
-                    .meant(client)
-                    .flat_map(|own| outweighing(own, pattern));
-                rules.any(|acl| acl.permission == PermissionType::Deny && applies(&acl))
-            };
-            let closest = of_type
-                .meant(client)
-                .filter_map(|patterns| first_allowed(patterns, applies, is_denied))
-                .min();
-            closest.map_or(Decision::NoMatch, Decision::Allowed)
+            let worth = first_worth(of_type.meant(client), client.address(), applies);
+            worth.map_or(Decision::NoMatch, Decision::Allowed)
         })
     }
 }
 
 impl OfType {
-    fn change(&mut self, changes: BTreeMap<&Principal, Vec<Change<'_>>>) {
-        let mut made = Vec::new();
-        for (principal, changes) in changes {
+    /// Makes the changes, which are in the order of their ACLs.
+    fn recount(&mut self, changes: &[Recount<'_>]) {
+        let mut of_principals: BTreeMap<&Principal, Vec<Recount<'_>>> = BTreeMap::new();
+        for change in changes {
+            let of_principal = of_principals.entry(&change.acl.principal).or_default();
+            of_principal.push(*change);
+        }
+        for (principal, changes) in of_principals {
             let patterns = self.principals.entry(principal.clone()).or_default();
-            made.extend(Arc::make_mut(patterns).change(&changes));
+            Arc::make_mut(patterns).recount(&changes);
             if patterns.is_empty() {
                 self.principals.remove(principal);
             }
         }
-        let counted = self.counts.change(&made);
-        assert_eq!(counted.len(), made.len(), "what a principal has is counted");
-        let added = made.iter().filter(|made| made.is_added).count();
-        let count = self.count.saturating_add(added);
-        let removed = made.len().saturating_sub(added);
-        assert!(removed <= count, "only what is there is removed");
-        self.count = count.saturating_sub(removed);
+        self.counts.recount(changes);
+        for Recount { before, after, .. } in changes {
+            assert!(*before <= self.count, "only what is there is removed");
+            self.count = self.count.saturating_sub(*before).saturating_add(*after);
+        }
     }
 
     /// Returns the patterns of the ACLs that are for the client, if it has the right address.
@@ -205,37 +202,19 @@ impl OfType {
         let others = others.filter(|_| principal != Principal::EVERYONE);
         own.into_iter().chain(others).map(Arc::as_ref)
     }
-}
 
-fn each(acls: &[Arc<AclBinding>], is_added: bool) -> impl Iterator<Item = Change<'_>> {
-    acls.iter().map(move |acl| Change { acl, is_added })
-}
-
-/// Returns the first ACL that permits something which no other forbids.
-fn first_allowed(
-    patterns: &Patterns<Rules>,
-    applies: impl Fn(&&Arc<AclBinding>) -> bool,
-    is_denied: impl Fn(&ResourcePattern) -> bool,
-) -> Option<&AclBinding> {
-    patterns.others().find_map(|Rules(acls)| {
-        let mut allows = acls
-            .iter()
-            .filter(|acl| acl.permission == PermissionType::Allow);
-        let allow = allows.find(|acl| applies(acl))?;
-        (!is_denied(&allow.pattern)).then_some(&**allow)
-    })
-}
-
-/// Returns the ACLs whose patterns fit all names that `pattern` fits.
-fn outweighing<'a>(
-    patterns: &'a Patterns<Rules>,
-    pattern: &ResourcePattern,
-) -> impl Iterator<Item = &'a Arc<AclBinding>> + use<'a> {
-    let is_prefix = pattern.pattern_type == PatternType::Prefixed;
-    let fitting = patterns.fitting(&pattern.name);
-    // A name is not all of the names that begin with it.
-    let outweighing = fitting.filter(move |(reach, _)| !(is_prefix && *reach == Reach::Name));
-    outweighing.flat_map(|(_, Rules(acls))| acls)
+    /// Returns the ACLs that are for the client, on patterns that fit the name.
+    fn concerning(
+        &self,
+        client: &Client<'_>,
+        name: &str,
+    ) -> impl Iterator<Item = (Reach, &AclBinding)> {
+        let fitting = self
+            .meant(client)
+            .flat_map(move |patterns| patterns.fitting(name));
+        let address = client.address();
+        fitting.flat_map(move |(reach, rules)| rules.at(address).map(move |acl| (reach, acl)))
+    }
 }
 
 #[cfg(test)]

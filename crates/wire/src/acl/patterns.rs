@@ -10,36 +10,26 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::{iter, mem};
 
-use super::binding::{AclBinding, Reach};
+use super::binding::{AclBinding, Reach, ResourcePattern};
 use super::codes::PatternType;
+
+/// How often an ACL is there, and how often it will be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Recount<'a> {
+    /// The ACL.
+    pub(super) acl: &'a Arc<AclBinding>,
+    /// How often it is there.
+    pub(super) before: usize,
+    /// How often it will be there.
+    pub(super) after: usize,
+}
 
 /// What is kept for a pattern, made of the ACLs that have it.
 pub(super) trait Kept: Clone + Default {
-    /// Takes an ACL in.
-    fn add(&mut self, acl: &Arc<AclBinding>);
-    /// Takes an ACL out; returns false when it is not there.
-    fn remove(&mut self, acl: &AclBinding) -> bool;
+    /// Takes ACLs in and out.
+    fn recount(&mut self, changes: &[Recount<'_>]);
     /// Returns true when no ACL is left.
     fn is_empty(&self) -> bool;
-}
-
-/// One change of the ACLs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Change<'a> {
-    /// The ACL.
-    pub(super) acl: &'a Arc<AclBinding>,
-    /// Whether it comes or goes.
-    pub(super) is_added: bool,
-}
-
-impl Change<'_> {
-    fn apply(&self, kept: &mut impl Kept) -> bool {
-        if self.is_added {
-            kept.add(self.acl);
-            return true;
-        }
-        kept.remove(self.acl)
-    }
 }
 
 /// Something for each pattern of one type of resource.
@@ -53,38 +43,57 @@ pub(super) struct Patterns<T> {
 
 /// A name that patterns have.
 #[derive(Clone, Debug)]
-struct Known<T> {
-    text: Arc<str>,
-    literal: T,
-    prefixed: T,
+pub(super) struct Known<T> {
+    /// The name.
+    pub(super) text: Arc<str>,
+    /// For this name.
+    pub(super) literal: T,
+    /// For the names that begin with it.
+    pub(super) prefixed: T,
     /// Where the longest shorter prefix is that has something for prefixes.
     above: Option<usize>,
 }
 
 impl<T: Kept> Patterns<T> {
-    /// Makes the changes, and returns those that changed something.
-    pub(super) fn change<'a>(&mut self, changes: &[Change<'a>]) -> Vec<Change<'a>> {
+    /// Makes the changes, which are in the order of their ACLs; costs all names, however few
+    /// change.
+    pub(super) fn recount(&mut self, changes: &[Recount<'_>]) {
         let names = mem::take(&mut self.names).into_iter();
         let mut names: BTreeMap<Arc<str>, (T, T)> = names
             .map(|known| (known.text, (known.literal, known.prefixed)))
             .collect();
-        let mut made = Vec::with_capacity(changes.len());
-        for change in changes {
-            let pattern = &change.acl.pattern;
-            let is_made = if pattern.is_all() {
-                change.apply(&mut self.all)
+        for changes in changes.chunk_by(|one, next| one.acl.pattern == next.acl.pattern) {
+            let Some(pattern) = changes.first().map(|first| &first.acl.pattern) else {
+                continue;
+            };
+            let kept = if pattern.is_all() {
+                &mut self.all
             } else {
                 let (literal, prefixed) = names.entry(Arc::clone(&pattern.name)).or_default();
                 match pattern.pattern_type {
-                    PatternType::Literal => change.apply(literal),
-                    PatternType::Prefixed => change.apply(prefixed),
+                    PatternType::Literal => literal,
+                    PatternType::Prefixed => prefixed,
                 }
             };
-            made.extend(is_made.then_some(*change));
+            kept.recount(changes);
         }
         names.retain(|_, (literal, prefixed)| !literal.is_empty() || !prefixed.is_empty());
         self.names = linked(names);
-        made
+    }
+
+    /// Returns what is kept for one pattern, if its name is known.
+    pub(super) fn of(&self, pattern: &ResourcePattern) -> Option<&T> {
+        if pattern.is_all() {
+            return Some(&self.all);
+        }
+        let found = self
+            .names
+            .binary_search_by(|known| known.text.cmp(&pattern.name));
+        let known = self.names.get(found.ok()?)?;
+        Some(match pattern.pattern_type {
+            PatternType::Literal => &known.literal,
+            PatternType::Prefixed => &known.prefixed,
+        })
     }
 
     /// Returns true when nothing is kept.
@@ -118,10 +127,9 @@ impl<T: Kept> Patterns<T> {
         &self.all
     }
 
-    /// Returns what is kept for each other pattern, in their order.
-    pub(super) fn others(&self) -> impl Iterator<Item = &T> {
-        let names = self.names.iter();
-        names.flat_map(|known| [&known.literal, &known.prefixed])
+    /// Returns the names of the other patterns, in ascending order.
+    pub(super) fn names(&self) -> &[Known<T>] {
+        &self.names
     }
 }
 

@@ -1,12 +1,20 @@
 //! Principals: who a client is, as a type and a name.
 //!
-//! Invariant: a principal's text has a colon, and the type is what precedes the first one, so a
-//! name may have colons and two principals are the same when their texts are.
+//! The type is what precedes the first colon, so a name may have colons, and two principals are the
+//! same when their texts are.
+//! Invariant: the text of every principal that a client can have, or that an operator can name, has
+//! a colon. That of a stored ACL may lack it, because older releases stored what they were given;
+//! such an ACL is for no client.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::text::{EscapedText, cut};
+
+/// How much of a text that names no principal an error repeats, in bytes.
+const REPEATED_BYTES_MAX: usize = 200;
 
 /// A principal, written `type:name`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -15,12 +23,23 @@ pub struct Principal(Arc<str>);
 /// A text that names no principal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "Could not parse principal from `{text}` (no colon is present separating the principal type \
-     from the principal name)"
+    "Could not parse principal from `{}` (no colon is present separating the principal type \
+     from the principal name)",
+    EscapedText(.text)
 )]
 pub struct PrincipalError {
-    /// The text.
+    /// The text; the beginning, with three dots, if it is long.
     pub text: String,
+}
+
+impl PrincipalError {
+    fn of(text: &str) -> Self {
+        let begins = cut(text, REPEATED_BYTES_MAX);
+        let dots = if begins.len() < text.len() { "..." } else { "" };
+        Self {
+            text: format!("{begins}{dots}"),
+        }
+    }
 }
 
 impl Principal {
@@ -40,11 +59,19 @@ impl Principal {
     /// Reads `type:name`.
     pub fn parse(text: &str) -> Result<Self, PrincipalError> {
         if !text.contains(':') {
-            return Err(PrincipalError {
-                text: text.to_owned(),
-            });
+            return Err(PrincipalError::of(text));
         }
         Ok(Self(text.into()))
+    }
+
+    /// Returns the principal of a stored ACL; every text is one.
+    pub(super) fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns true for a principal that a client can have.
+    pub fn is_complete(&self) -> bool {
+        self.0.contains(':')
     }
 
     /// Returns the text, as ACLs and logs have it.
@@ -52,7 +79,8 @@ impl Principal {
         &self.0
     }
 
-    /// Returns the type, which is `User` for all that this broker authenticates.
+    /// Returns the type, which is `User` for all that this broker authenticates; empty for a text
+    /// without colon.
     pub fn kind(&self) -> &str {
         self.parts().0
     }
@@ -63,10 +91,7 @@ impl Principal {
     }
 
     fn parts(&self) -> (&str, &str) {
-        let Some(parts) = self.0.split_once(':') else {
-            unreachable!("a principal has a colon");
-        };
-        parts
+        self.0.split_once(':').unwrap_or(("", &*self.0))
     }
 }
 
@@ -91,8 +116,12 @@ impl fmt::Debug for Principal {
 
 /// Reads the setting `super.users`: principals with semicolons between them, since names of
 /// certificates have commas.
+///
+/// As in Kafka, only what ASCII puts up to the space is cut off around them: other spaces, such as
+/// one without break, belong to the name.
 pub fn super_users(setting: &str) -> Result<BTreeSet<Principal>, PrincipalError> {
-    let texts = setting.split(';').map(str::trim);
+    let is_around = |letter: char| letter <= ' ';
+    let texts = setting.split(';').map(|text| text.trim_matches(is_around));
     let named = texts.filter(|text| !text.is_empty());
     named.map(Principal::parse).collect()
 }
@@ -124,11 +153,43 @@ mod tests {
     }
 
     #[test]
+    fn an_error_repeats_the_beginning_of_a_long_text_and_nothing_hidden() {
+        let text = format!("{}\u{e4}b", "a".repeat(199));
+        let error = Principal::parse(&text).unwrap_err();
+        assert_eq!(error.text, format!("{}...", "a".repeat(199)));
+        let error = Principal::parse("a\x1b[2J").unwrap_err().to_string();
+        assert!(error.contains(r"`a\u{1b}[2J`"), "{error}");
+    }
+
+    #[test]
+    fn a_stored_principal_may_lack_its_type() {
+        for text in ["alice", ""] {
+            let stored = Principal::stored(text);
+            assert_eq!((stored.kind(), stored.name()), ("", text));
+            assert_eq!(stored.to_string(), text);
+            assert!(!stored.is_complete());
+            // It is nobody else's, not even that of the empty type.
+            for other in [format!(":{text}"), format!("User:{text}")] {
+                assert_ne!(stored, Principal::parse(&other).unwrap());
+            }
+        }
+        assert!(Principal::anonymous().is_complete());
+    }
+
+    #[test]
     fn super_users_are_separated_by_semicolons() {
         let users = super_users(" User:a ;User:CN=b,O=c;; User:a").unwrap();
         let texts: Vec<&str> = users.iter().map(Principal::as_str).collect();
         assert_eq!(texts, ["User:CN=b,O=c", "User:a"]);
         assert_eq!(super_users("").unwrap(), BTreeSet::new());
+        assert_eq!(
+            super_users("\t\x01User:a\x00\n").unwrap(),
+            [Principal::user("a")].into()
+        );
+        // Java's trim leaves spaces beyond ASCII where they are.
+        let wide = super_users("User:a\u{a0};\u{2003}User:b").unwrap();
+        let texts: Vec<&str> = wide.iter().map(Principal::as_str).collect();
+        assert_eq!(texts, ["User:a\u{a0}", "\u{2003}User:b"]);
         assert_eq!(super_users("User:a;bob").unwrap_err().text, "bob");
     }
 }

@@ -3,23 +3,32 @@
 //! A new ACL is judged in Kafka's order: the name of the cluster and an empty name first, then the
 //! type of the resource, the type of the pattern, the operation, the permission, the principal.
 //! Hosts are not judged. An ACL of the metadata log is only read ([`RawAcl::read`]), because older
-//! releases stored names that are refused today.
-//! Not here: duplicates, limits, and the requests that Kafka does not answer at all (it closes the
-//! connection of a client that sends the code 0, which is UNKNOWN).
+//! releases stored what is refused today, and later ones may store what is not known today.
+//! Not here: duplicates, limits (texts are as long as a request lets them be; a bound on the bytes
+//! of all ACLs belongs to the handler of `CreateAcls`), and the requests that Kafka does not answer
+//! at all (it closes the connection of a client that sends the code 0, which is UNKNOWN).
 
 use super::binding::{AclBinding, ResourcePattern};
-use super::codes::{ANY, Operation, PatternType, PermissionType, ResourceType};
+use super::codes::{ANY, Operation, PatternType, PermissionType, ResourceType, Stored};
 use super::filter::{AclFilter, PatternFilter};
 use super::host::Host;
 use super::principal::{Principal, PrincipalError};
+use super::quoted::Quoted;
 use crate::messages::DescribeAclsRequest;
 use crate::messages::create_acls_request::AclCreation;
 use crate::messages::delete_acls_request::DeleteAclsFilter;
 use crate::records::metadata::AccessControlEntryRecord;
+use crate::text::cut;
 use crate::types::{ErrorCode, Uuid};
 
 /// The name of the only resource of its type.
 pub const CLUSTER_NAME: &str = "kafka-cluster";
+
+/// How much of a name the error about an ACL without place repeats, in bytes.
+const SHOWN_BYTES_MAX: usize = 200;
+
+const RESOURCE_TYPE: &str = "resourceType";
+const PATTERN_TYPE: &str = "patternType";
 
 /// The code of MATCH, a type of patterns in filters.
 const MATCH: i8 = 2;
@@ -40,6 +49,10 @@ pub enum AclError {
     #[error("Invalid empty resource name")]
     EmptyName,
     /// A code that an ACL cannot have.
+    ///
+    /// The words are Kafka's for an unknown code. For ANY and MATCH Kafka has none: it fails while
+    /// it builds the values of the request, and answers each of its ACLs with
+    /// `UNKNOWN_SERVER_ERROR`. Here the others of the request are created.
     #[error("Invalid {field} {found}")]
     Code {
         /// The field.
@@ -59,9 +72,39 @@ pub enum AclError {
 }
 
 impl AclError {
+    fn code(field: &'static str, code: i8) -> Self {
+        let found = match (field, code) {
+            (_, ANY) => "ANY",
+            (PATTERN_TYPE, MATCH) => "MATCH",
+            _ => "UNKNOWN",
+        };
+        Self::Code { field, found }
+    }
+
     /// Returns the code that Kafka answers.
     pub const fn error_code(&self) -> ErrorCode {
         ErrorCode::InvalidRequest
+    }
+}
+
+/// A stored ACL for which there is no place, because nobody knows which resources it protects.
+///
+/// A broker that left it out could permit what it forbids, so a broker that enforces ACLs refuses
+/// to start with it, and does not replay it.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("an ACL on {} has the {field} {code}, which is not known here", Quoted(.name))]
+pub struct UnplacedAcl {
+    /// The field that says so, in Kafka's spelling.
+    pub field: &'static str,
+    /// Its code.
+    pub code: i8,
+    /// The name in the ACL; the beginning, if it is long.
+    pub name: String,
+}
+
+impl From<UnplacedAcl> for AclError {
+    fn from(UnplacedAcl { field, code, .. }: UnplacedAcl) -> Self {
+        Self::code(field, code)
     }
 }
 
@@ -121,37 +164,49 @@ impl RawAcl<'_> {
         if self.name.is_empty() {
             return Err(AclError::EmptyName);
         }
-        self.read()
+        let acl = self.read()?;
+        if acl.operation.known().is_none() {
+            return Err(AclError::code("operation", self.operation));
+        }
+        if acl.permission.known().is_none() {
+            return Err(AclError::code("permissionType", self.permission));
+        }
+        Principal::parse(self.principal)?;
+        assert!(acl.is_understood(), "what is created can be enforced");
+        Ok(acl)
     }
 
-    /// Returns the ACL, whatever its name.
-    pub fn read(self) -> Result<AclBinding, AclError> {
-        let invalid = |field, code| {
-            let found = match (field, code) {
-                (_, ANY) => "ANY",
-                ("patternType", MATCH) => "MATCH",
-                _ => "UNKNOWN",
-            };
-            AclError::Code { field, found }
+    /// Returns the ACL that a record holds.
+    ///
+    /// What a record says is kept, because a resource whose ACL is left out could be open to all
+    /// (`allow.everyone.if.no.acl.found`):
+    /// - a name is not judged;
+    /// - a principal without colon is that of no client. Kafka fails every request that reaches
+    ///   such an ACL; here the other ACLs decide;
+    /// - an operation that is not known is none that a client asks for;
+    /// - a permission that is not known forbids, as in Kafka.
+    ///
+    /// Only where the type of the resource or of the pattern is not known, the ACL has no place.
+    pub fn read(self) -> Result<AclBinding, UnplacedAcl> {
+        let unplaced = |field, code| UnplacedAcl {
+            field,
+            code,
+            name: cut(self.name, SHOWN_BYTES_MAX).to_owned(),
         };
         let resource_type = ResourceType::from_code(self.resource_type)
-            .ok_or_else(|| invalid("resourceType", self.resource_type))?;
+            .ok_or_else(|| unplaced(RESOURCE_TYPE, self.resource_type))?;
         let pattern_type = PatternType::from_code(self.pattern_type)
-            .ok_or_else(|| invalid("patternType", self.pattern_type))?;
-        let operation = Operation::from_code(self.operation)
-            .ok_or_else(|| invalid("operation", self.operation))?;
-        let permission = PermissionType::from_code(self.permission)
-            .ok_or_else(|| invalid("permissionType", self.permission))?;
+            .ok_or_else(|| unplaced(PATTERN_TYPE, self.pattern_type))?;
         Ok(AclBinding {
             pattern: ResourcePattern {
                 resource_type,
                 name: self.name.into(),
                 pattern_type,
             },
-            principal: Principal::parse(self.principal)?,
+            principal: Principal::stored(self.principal),
             host: Host::new(self.host),
-            operation,
-            permission,
+            operation: Stored::<Operation>::from_code(self.operation),
+            permission: Stored::<PermissionType>::from_code(self.permission),
         })
     }
 }
@@ -220,8 +275,16 @@ impl<'a> From<&'a DeleteAclsFilter> for RawFilter<'a> {
 }
 
 impl RawFilter<'_> {
-    /// Returns the filter.
-    pub fn validate(self) -> Result<AclFilter, AclError> {
+    /// Returns the filter of a client that asks for ACLs; `None` for one that means none, because
+    /// it has a code that is not known.
+    ///
+    /// Kafka answers that with an empty list, and not with an error as [`Self::for_deletion`] does.
+    pub fn for_description(self) -> Option<AclFilter> {
+        self.for_deletion().ok()
+    }
+
+    /// Returns the filter of a client that deletes ACLs.
+    pub fn for_deletion(self) -> Result<AclFilter, AclError> {
         let pattern_type = match self.pattern_type {
             ANY => Some(PatternFilter::Any),
             MATCH => Some(PatternFilter::Match),

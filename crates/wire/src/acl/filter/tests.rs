@@ -1,7 +1,7 @@
 //! Which ACLs of a small list each filter means.
 
 use super::*;
-use crate::acl::{Host, Principal};
+use crate::acl::{Host, Principal, given};
 
 /// Returns ACLs with the patterns that the tests name by their numbers.
 fn acls() -> Vec<AclBinding> {
@@ -22,8 +22,8 @@ fn acls() -> Vec<AclBinding> {
         },
         principal: Principal::user("a"),
         host: Host::new("::1"),
-        operation: Operation::All,
-        permission: PermissionType::Allow,
+        operation: Operation::All.into(),
+        permission: PermissionType::Allow.into(),
     })
     .into()
 }
@@ -131,4 +131,43 @@ fn the_rest_is_compared_as_it_is_written() {
             },
         ],
     );
+}
+
+#[test]
+fn what_is_not_known_is_meant_by_filters_for_any() {
+    let all = given::acls(&[
+        "9 READ LITERAL TOPIC orders User:a *",
+        "ALLOW 99 LITERAL TOPIC orders alice *",
+    ]);
+    let meant = |filter: AclFilter| {
+        all.iter()
+            .map(|acl| filter.matches(acl))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(meant(AclFilter::ANY), [true, true]);
+    for (filter, expected) in [
+        (
+            AclFilter {
+                permission: Some(PermissionType::Deny),
+                ..AclFilter::ANY
+            },
+            [false, false],
+        ),
+        (
+            AclFilter {
+                operation: Some(Operation::Read),
+                ..AclFilter::ANY
+            },
+            [true, false],
+        ),
+        (
+            AclFilter {
+                principal: Some("alice".to_owned()),
+                ..AclFilter::ANY
+            },
+            [false, true],
+        ),
+    ] {
+        assert_eq!(meant(filter), expected);
+    }
 }

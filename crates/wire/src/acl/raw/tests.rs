@@ -49,51 +49,50 @@ fn an_acl_of_a_request_is_read() {
     let acl = RawAcl::from(&creation).validate().unwrap();
     assert_eq!(
         acl.to_string(),
-        "DENY WRITE on PREFIXED TRANSACTIONAL_ID tx- to User:a:b from ::1"
+        r#"DENY WRITE on PREFIXED TRANSACTIONAL_ID "tx-" to "User:a:b" from "::1""#
     );
     assert_eq!(acl.principal.name(), "a:b");
 }
 
-#[test]
-fn what_no_acl_may_have_is_refused_in_the_words_of_kafka() {
-    for (code, name) in [(0, "UNKNOWN"), (1, "ANY"), (99, "UNKNOWN"), (-1, "UNKNOWN")] {
-        let words = |field: &str| format!("Invalid {field} {name}");
-        refused(
-            RawAcl {
-                resource_type: code,
-                ..acl()
-            },
-            &words("resourceType"),
-        );
-        refused(
-            RawAcl {
-                pattern_type: code,
-                ..acl()
-            },
-            &words("patternType"),
-        );
-        refused(
-            RawAcl {
-                operation: code,
-                ..acl()
-            },
-            &words("operation"),
-        );
-        refused(
-            RawAcl {
-                permission: code,
-                ..acl()
-            },
-            &words("permissionType"),
-        );
-    }
+/// Checks the words for a code in each of the four fields.
+#[track_caller]
+fn refused_code(code: i8, name: &str) {
+    let words = |field: &str| format!("Invalid {field} {name}");
     refused(
         RawAcl {
-            pattern_type: 2,
+            resource_type: code,
             ..acl()
         },
-        "Invalid patternType MATCH",
+        &words("resourceType"),
     );
+    refused(
+        RawAcl {
+            pattern_type: code,
+            ..acl()
+        },
+        &words("patternType"),
+    );
+    refused(
+        RawAcl {
+            operation: code,
+            ..acl()
+        },
+        &words("operation"),
+    );
+    refused(
+        RawAcl {
+            permission: code,
+            ..acl()
+        },
+        &words("permissionType"),
+    );
+}
+
+#[test]
+fn what_no_acl_may_have_is_refused_in_the_words_of_kafka() {
+    for code in [0, 99, -1] {
+        refused_code(code, "UNKNOWN");
+    }
     for principal in ["alice", ""] {
         refused(
             RawAcl { principal, ..acl() },
@@ -104,6 +103,18 @@ fn what_no_acl_may_have_is_refused_in_the_words_of_kafka() {
         );
     }
     refused(RawAcl { name: "", ..acl() }, "Invalid empty resource name");
+}
+
+#[test]
+fn what_only_filters_may_have_is_refused_and_costs_no_other_acl_of_the_request() {
+    // Kafka answers UNKNOWN_SERVER_ERROR for all ACLs of such a request.
+    refused_code(1, "ANY");
+    let matching = RawAcl {
+        pattern_type: 2,
+        ..acl()
+    };
+    refused(matching, "Invalid patternType MATCH");
+    assert!(acl().validate().is_ok());
 }
 
 #[test]
@@ -123,8 +134,67 @@ fn the_cluster_has_one_name() {
         ..cluster
     };
     assert!(named.validate().is_ok());
-    // What an older release stored is there, and is read.
-    assert!(RawAcl { name: "", ..acl() }.read().is_ok());
+}
+
+#[test]
+fn what_another_release_stored_is_read_and_in_force() {
+    let stored = acl();
+    for (raw, shown) in [
+        (
+            RawAcl { name: "", ..stored },
+            r#"ALLOW READ on LITERAL TOPIC "" to "User:a" from "*""#,
+        ),
+        (
+            RawAcl {
+                principal: "alice",
+                ..stored
+            },
+            r#"ALLOW READ on LITERAL TOPIC "orders" to "alice" from "*""#,
+        ),
+        (
+            RawAcl {
+                operation: 99,
+                ..stored
+            },
+            r#"ALLOW UNKNOWN(99) on LITERAL TOPIC "orders" to "User:a" from "*""#,
+        ),
+        (
+            RawAcl {
+                permission: 0,
+                ..stored
+            },
+            r#"UNKNOWN(0) READ on LITERAL TOPIC "orders" to "User:a" from "*""#,
+        ),
+    ] {
+        let read = raw.read().unwrap();
+        assert_eq!(read.to_string(), shown);
+        assert_eq!(read.is_understood(), raw.name.is_empty());
+        assert!(raw.validate().is_err(), "{shown}");
+    }
+}
+
+#[test]
+fn an_acl_on_nobody_knows_what_has_no_place() {
+    let long = "\"".repeat(300);
+    let unplaced = |raw: RawAcl<'_>| raw.read().unwrap_err().to_string();
+    let typed = RawAcl {
+        resource_type: 8,
+        ..acl()
+    };
+    assert_eq!(
+        unplaced(typed),
+        r#"an ACL on "orders" has the resourceType 8, which is not known here"#
+    );
+    let patterned = RawAcl {
+        pattern_type: 2,
+        name: &long,
+        ..acl()
+    };
+    let shown = r#"\""#.repeat(200);
+    assert_eq!(
+        unplaced(patterned),
+        format!("an ACL on \"{shown}\" has the patternType 2, which is not known here")
+    );
 }
 
 #[test]
@@ -164,15 +234,15 @@ fn hosts_are_not_judged() {
 }
 
 #[test]
-fn a_filter_takes_any_and_refuses_unknown() {
-    assert_eq!(filter().validate(), Ok(AclFilter::ANY));
+fn a_filter_takes_any_and_an_unknown_code_means_no_acl() {
+    assert_eq!(filter().for_deletion(), Ok(AclFilter::ANY));
     let request = DescribeAclsRequest::default()
         .with_resource_type_filter(2)
         .with_resource_name_filter(Some("orders".into()))
         .with_pattern_type_filter(2)
         .with_operation(3)
         .with_permission_type(1);
-    let read = RawFilter::from(&request).validate().unwrap();
+    let read = RawFilter::from(&request).for_description().unwrap();
     assert_eq!(read.pattern_type, PatternFilter::Match);
     assert_eq!(read.operation, Some(Operation::Read));
     assert_eq!(read.name.as_deref(), Some("orders"));
@@ -181,7 +251,7 @@ fn a_filter_takes_any_and_refuses_unknown() {
         .with_pattern_type_filter(4)
         .with_operation(1)
         .with_permission_type(2);
-    let read = RawFilter::from(&deletion).validate().unwrap();
+    let read = RawFilter::from(&deletion).for_deletion().unwrap();
     assert_eq!(read.pattern_type, PatternFilter::Is(PatternType::Prefixed));
     assert_eq!(read.permission, Some(PermissionType::Deny));
 
@@ -197,9 +267,11 @@ fn a_filter_takes_any_and_refuses_unknown() {
             },
         ];
         assert_eq!(
-            pattern.map(RawFilter::validate),
+            pattern.map(RawFilter::for_deletion),
             [Err(AclError::PatternFilter), Err(AclError::PatternFilter)]
         );
+        // Whoever only looks gets an empty list.
+        assert_eq!(pattern.map(RawFilter::for_description), [None, None]);
         let entry = [
             RawFilter {
                 operation: code,
@@ -211,9 +283,10 @@ fn a_filter_takes_any_and_refuses_unknown() {
             },
         ];
         assert_eq!(
-            entry.map(RawFilter::validate),
+            entry.map(RawFilter::for_deletion),
             [Err(AclError::EntryFilter), Err(AclError::EntryFilter)]
         );
+        assert_eq!(entry.map(RawFilter::for_description), [None, None]);
     }
 }
 
@@ -226,7 +299,7 @@ fn an_acl_is_stored_in_the_bytes_that_kafka_writes() {
     let form = AccessControlEntryRecord::form(0);
     let record = AccessControlEntryRecord::read(&mut Reader::new(&kafkas), form).unwrap();
     let read = RawAcl::from(&record).read().unwrap();
-    assert_eq!(Ok(&read), acl().validate().as_ref());
+    assert_eq!(acl().validate().as_ref(), Ok(&read));
     let mut ours = Vec::new();
     read.to_record(Uuid::from_bytes([7; 16]))
         .write(&mut ours, form);
@@ -251,7 +324,7 @@ proptest! {
             prop_assert_eq!(RawAcl::from(&record), raw);
         }
         if let Ok(acl) = raw.validate() {
-            prop_assert_eq!(Ok(acl), raw.read());
+            prop_assert_eq!(raw.read(), Ok(acl));
         }
     }
 }

@@ -1,0 +1,173 @@
+//! The ACLs that permit something which no other forbids, found in one walk over the names.
+//!
+//! Names that begin with a prefix follow it, so the walk remembers one prefix on which an ACL
+//! forbids, and passes over all names up to the first that does not begin with it. It looks at each
+//! name once, however ACLs that permit and ACLs that forbid lie within each other.
+//! Not here: ACLs on every name, which decide before ([`super::AclIndex::decide_any`]).
+
+use std::iter;
+use std::net::IpAddr;
+
+use super::binding::AclBinding;
+use super::codes::PermissionType;
+use super::patterns::{Known, Patterns};
+use super::rules::Rules;
+
+/// Returns the first ACL that permits something which no other forbids.
+///
+/// `patterns` are those whose ACLs are meant for a client at `address`: its own, and those of
+/// everyone. Of their ACLs, those count to which `applies` says true.
+pub(super) fn first_worth<'a>(
+    mut patterns: impl Iterator<Item = &'a Patterns<Rules>>,
+    address: IpAddr,
+    mut applies: impl FnMut(&AclBinding) -> bool,
+) -> Option<&'a AclBinding> {
+    let mut names = || patterns.next().map(Patterns::names).unwrap_or_default();
+    let walk = merged(names(), names());
+    assert!(patterns.next().is_none(), "no third principal is meant");
+    let mut forbidden: Option<&str> = None;
+    for (name, known) in walk {
+        if forbidden.is_some_and(|prefix| name.starts_with(prefix)) {
+            continue;
+        }
+        let known = known.into_iter().flatten();
+        let prefixed = known.clone().flat_map(|known| known.prefixed.at(address));
+        let prefixed = weighed(prefixed, &mut applies);
+        forbidden = (prefixed == Weighed::Forbidden).then_some(name);
+        if forbidden.is_some() {
+            continue;
+        }
+        let literal = known.flat_map(|known| known.literal.at(address));
+        let literal = weighed(literal, &mut applies);
+        if let Some(acl) = literal.permitting().or(prefixed.permitting()) {
+            return Some(acl);
+        }
+    }
+    None
+}
+
+/// What the ACLs with one pattern come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Weighed<'a> {
+    Nothing,
+    Permitted(&'a AclBinding),
+    Forbidden,
+}
+
+impl<'a> Weighed<'a> {
+    const fn permitting(self) -> Option<&'a AclBinding> {
+        match self {
+            Self::Permitted(acl) => Some(acl),
+            Self::Nothing | Self::Forbidden => None,
+        }
+    }
+}
+
+fn weighed<'a>(
+    acls: impl Iterator<Item = &'a AclBinding>,
+    mut applies: impl FnMut(&AclBinding) -> bool,
+) -> Weighed<'a> {
+    let mut weighed = Weighed::Nothing;
+    for acl in acls.filter(|acl| applies(acl)) {
+        weighed = match (acl.effect(), weighed) {
+            (PermissionType::Deny, _) => return Weighed::Forbidden,
+            (PermissionType::Allow, Weighed::Permitted(found)) => {
+                Weighed::Permitted(found.min(acl))
+            }
+            (PermissionType::Allow, _) => Weighed::Permitted(acl),
+        };
+    }
+    weighed
+}
+
+/// Returns all names of two lists in ascending order, each with what the lists know of it.
+fn merged<'a>(
+    one: &'a [Known<Rules>],
+    other: &'a [Known<Rules>],
+) -> impl Iterator<Item = (&'a str, [Option<&'a Known<Rules>>; 2])> {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    iter::from_fn(move || {
+        let heads = [one.peek().copied(), other.peek().copied()];
+        let texts = heads.into_iter().flatten().map(|known| &*known.text);
+        let name: &'a str = texts.min()?;
+        let is_it = |known: &&Known<Rules>| *known.text == *name;
+        Some((name, [one.next_if(is_it), other.next_if(is_it)]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::given::acl;
+    use super::super::patterns::Recount;
+    use super::*;
+
+    fn patterns(texts: impl Iterator<Item = String>) -> Patterns<Rules> {
+        let mut acls: Vec<Arc<AclBinding>> = texts.map(|text| Arc::new(acl(&text))).collect();
+        acls.sort();
+        let added = |acl| Recount {
+            acl,
+            before: 0,
+            after: 1,
+        };
+        let mut patterns = Patterns::default();
+        patterns.recount(&acls.iter().map(added).collect::<Vec<_>>());
+        patterns
+    }
+
+    /// Returns whether an ACL is worth something, and how many were looked at.
+    fn walk(one: &Patterns<Rules>, other: &Patterns<Rules>) -> (Option<String>, usize) {
+        let mut looks = 0;
+        let applies = |acl: &AclBinding| {
+            looks += 1;
+            !acl.operation.is(super::super::Operation::Read)
+        };
+        let found = first_worth([one, other].into_iter(), [10, 0, 0, 1].into(), applies);
+        (found.map(|acl| acl.pattern.name.to_string()), looks)
+    }
+
+    #[test]
+    fn each_acl_is_looked_at_once_however_they_lie_within_each_other() {
+        // Prefixes of each other with nothing that applies, and below all of them names that are
+        // permitted to one and forbidden to the other.
+        let prefixes = (1..=200).map(|length| {
+            let prefix = "a".repeat(length);
+            format!("DENY READ PREFIXED TOPIC {prefix} User:a *")
+        });
+        let names = |permission: &'static str, user: &'static str| {
+            let deep = "a".repeat(200);
+            (0..1_000).map(move |number| {
+                format!("{permission} WRITE LITERAL TOPIC {deep}{number} {user} *")
+            })
+        };
+        let own = patterns(prefixes.chain(names("ALLOW", "User:a")));
+        let everyone = patterns(names("DENY", "User:*"));
+        let (found, looks) = walk(&own, &everyone);
+        assert_eq!(found, None);
+        assert!(looks <= 2_200, "{looks}");
+    }
+
+    #[test]
+    fn names_below_a_forbidden_prefix_are_passed_over_and_the_next_one_is_not() {
+        let allowed = ["b", "ba", "bb", "bba", "bc"];
+        let allowed = allowed.map(|name| format!("ALLOW WRITE PREFIXED TOPIC {name} User:a *"));
+        let own = patterns(allowed.into_iter());
+        let forbidden = |names: &[&str]| {
+            let texts = names.iter();
+            patterns(texts.map(|name| format!("DENY WRITE PREFIXED TOPIC {name} User:* *")))
+        };
+        let (nothing, all) = (forbidden(&[]), forbidden(&["b"]));
+        assert_eq!(walk(&own, &nothing).0.as_deref(), Some("b"));
+        assert_eq!(walk(&own, &all), (None, 2));
+        let some = forbidden(&["a", "b-"]);
+        assert_eq!(walk(&own, &some).0.as_deref(), Some("b"));
+        let without_first = patterns(
+            ["ba", "bb", "bba", "bc"]
+                .map(|name| format!("ALLOW WRITE PREFIXED TOPIC {name} User:a *"))
+                .into_iter(),
+        );
+        let most = forbidden(&["ba", "bb"]);
+        assert_eq!(walk(&without_first, &most).0.as_deref(), Some("bc"));
+    }
+}

@@ -192,7 +192,7 @@ impl<P: Platform> Broker<P> {
             producer_ids: ProducerIds::default(),
             moves: Moves::default(),
             making: TopicCreations::default(),
-            quotas: Quotas::new(),
+            quotas: Quotas::new(shards.count()),
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
             elsewhere: Queues::new(1),
@@ -250,14 +250,22 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Updates the metrics that nothing else keeps up to date: what this shard's fetch sessions
-    /// have come to, and on the shard that runs the controller the state of the metadata log.
+    /// have come to, what its transactional ids are doing, what the clients that it counts use, and
+    /// on the shard that runs the controller the state of the metadata log.
     pub fn show_counts(&self) {
         let evictions = self.sessions.borrow().evictions();
         let counted = self.counted_evictions.replace(evictions);
         let new = evictions.saturating_sub(counted);
         self.metrics.fetch_session_evictions.inc_by(new);
+        self.transactions.show();
+        let now = self.platform.clock().now();
+        let usage = self.quotas.usage(self.options.quota.rates, now);
+        self.metrics.quotas.show(self.shards.me(), usage);
         if let Ok(controller) = self.controller() {
-            self.metrics.cluster.show_quorum(&controller.quorum());
+            let commits = controller.commits();
+            self.metrics
+                .cluster
+                .show_quorum(&controller.quorum(), commits);
             let bytes = i64::try_from(controller.reserved_bytes()).unwrap_or(i64::MAX);
             self.metrics.metadata_reserve.set(bytes);
         }

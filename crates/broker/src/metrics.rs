@@ -7,6 +7,7 @@
 
 mod cluster;
 mod errors;
+pub(crate) mod lately;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use crate::group;
 use crate::image::Image;
 use crate::quota;
 use crate::telemetry;
+use crate::transaction::metrics::Metrics as TransactionMetrics;
 use cluster::ClusterMetrics;
 pub(crate) use errors::ErrorTally;
 pub use errors::RequestErrors;
@@ -84,6 +86,8 @@ pub struct Metrics {
     pub compaction: compaction::Metrics,
     /// Group coordinators.
     pub groups: group::metrics::Metrics,
+    /// Transaction coordinators.
+    pub(crate) transactions: TransactionMetrics,
     /// Quotas.
     pub(crate) quotas: quota::Metrics,
     /// Telemetry of clients.
@@ -190,6 +194,7 @@ impl Metrics {
             errors: RequestErrors::register(registry),
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
+            transactions: TransactionMetrics::register(registry),
             quotas: quota::Metrics::register(registry),
             telemetry: telemetry::Metrics::register(registry),
         }

@@ -4,7 +4,9 @@
 //! the throttle time, and the broker reads nothing from the connection for that time (KIP-219). The
 //! usage of a client is counted on one shard, whichever shards its connections are on: the shard
 //! that the hash of the client selects (`Broker::charge`). A client without a quota costs one
-//! table lookup. Not here: the settings (`image/quotas.rs`), and the quota of metadata changes,
+//! table lookup. The metrics show what clients use, as far as there are places (`quota/places.rs`).
+//!
+//! Not here: the settings (`image/quotas.rs`), and the quota of metadata changes,
 //! which the controller keeps (`controller/mutations.rs`).
 
 mod busy;
@@ -12,13 +14,17 @@ mod charge;
 mod limits;
 mod meters;
 mod metrics;
+mod places;
 mod rate;
 mod tokens;
+mod usage;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+
+use platform::clock::Instant;
 
 pub(crate) use busy::{Busy, timed};
 pub(crate) use limits::{Bucket, Limits, QuotaKind};
@@ -27,6 +33,7 @@ use meters::Meters;
 pub(crate) use metrics::Metrics;
 pub use rate::{Rate, Windows};
 pub(crate) use tokens::TokenBucket;
+use usage::ShardUsage;
 
 use crate::image::{Image, QuotaTable};
 
@@ -37,12 +44,12 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Creates quotas without limits and usage.
-    pub(crate) fn new() -> Self {
+    /// Creates quotas without limits and usage, for one of so many shards.
+    pub(crate) fn new(shards: usize) -> Self {
         let limits = (Arc::default(), Rc::new(Limits::default()));
         Self {
             limits: RefCell::new(limits),
-            meters: RefCell::new(Meters::default()),
+            meters: RefCell::new(Meters::new(shards)),
         }
     }
 
@@ -55,6 +62,11 @@ impl Quotas {
                 Rc::new(Limits::new(image.quotas())),
             );
         }
+    }
+
+    /// Returns what the metrics show of the clients that this shard counts.
+    pub(crate) fn usage(&self, windows: Windows, now: Instant) -> ShardUsage {
+        self.meters.borrow_mut().usage(windows, now)
     }
 
     fn limits(&self) -> Rc<Limits> {

@@ -7,7 +7,8 @@
 //!   appends, settles, answers;
 //! - [`admission`]: the checks before a transaction's first batch in a partition;
 //! - [`markers`]: carries out a decision in the partitions of the transaction;
-//! - [`weight`]: the bytes that ids take;
+//! - [`weight`]: the bytes that ids take; [`tally`]: how many are in which state;
+//! - [`metrics`]: what an operator sees of all that;
 //! - [`log`]: appends and loads.
 //!
 //! Invariants: a decision is in the log, below its high watermark, before it is answered or a
@@ -29,7 +30,9 @@ mod ending;
 pub(crate) mod log;
 pub(crate) mod machine;
 mod markers;
+pub(crate) mod metrics;
 pub(crate) mod state;
+mod tally;
 mod weight;
 
 use std::future::Future;

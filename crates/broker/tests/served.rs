@@ -87,6 +87,8 @@ mod seldom_lines;
 mod sessions;
 #[path = "served/shown.rs"]
 mod shown;
+#[path = "served/shown_transactions.rs"]
+mod shown_transactions;
 #[path = "served/silent_producers.rs"]
 mod silent_producers;
 #[path = "served/starts_refused.rs"]

@@ -22,6 +22,7 @@ use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
 use crate::image::{Image, ImagePosition, ReplayError, Replayer};
+use crate::metrics::lately::{Durations, Lately};
 use crate::names::METADATA_TOPIC;
 
 use super::batches::{BadBatch, QuorumRecords, UnfitRecords, encode, encode_control, replay};
@@ -165,6 +166,8 @@ pub(crate) struct MetadataLog<P: Platform> {
     snapshot_again: Cell<Option<Instant>>,
     /// True while an append may or may not be durable.
     unknown: Cell<bool>,
+    /// How long batches took to be committed, lately.
+    commits: RefCell<Lately>,
 }
 
 /// Records that are encoded and ready to be appended.
@@ -208,6 +211,7 @@ impl<P: Platform> MetadataLog<P> {
         let start = log.log_start_offset();
         let (image, quorum) = newest_snapshot(&platform, &folder, start, &mut unfit).await?;
         let from = SnapshotId::of(&image);
+        let commits = RefCell::new(Lately::since(platform.clock().now()));
         let mut this = Self {
             platform,
             log,
@@ -218,6 +222,7 @@ impl<P: Platform> MetadataLog<P> {
             unsnapshot_bytes: Cell::new(0),
             snapshot_again: Cell::new(None),
             unknown: Cell::new(false),
+            commits,
         };
         let replayer = this.read_from(from.end, image, &mut unfit).await?;
         unfit.say(&this.home.dir);
@@ -414,6 +419,7 @@ impl<P: Platform> MetadataLog<P> {
         if self.unknown.get() {
             return Err(self.trouble());
         }
+        let began = self.platform.clock().now();
         let appended = self
             .log
             .append(batch, stamp, self.platform.clock().wall_ms())?;
@@ -423,12 +429,21 @@ impl<P: Platform> MetadataLog<P> {
         self.log.flush_for_good().await?;
         self.unknown.set(false);
         self.log.set_high_watermark(appended.last_offset.plus(1));
+        let now = self.platform.clock().now();
+        let took = now.saturating_duration_since(began);
+        self.commits.borrow_mut().note(took, now);
         self.count_bytes(batch.len());
         Ok(ImagePosition {
             offset: appended.last_offset,
             epoch: self.epoch,
             timestamp: appended.max_timestamp,
         })
+    }
+
+    /// Returns how long batches took to be committed, lately.
+    pub(crate) fn commits(&self) -> Durations {
+        let now = self.platform.clock().now();
+        self.commits.borrow_mut().noted(now)
     }
 
     /// Returns true while the log holds accepted batches until the disk has room for them.

@@ -28,6 +28,7 @@ use wire::records::metadata::{AbortTransactionRecord, MetadataVersion};
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 
 use crate::image::{Image, Replayer};
+use crate::metrics::lately::Durations;
 use crate::options::BrokerOptions;
 use crate::seldom::Seldom;
 
@@ -289,6 +290,11 @@ impl<P: Platform> Controller<P> {
     ) -> UnregisterBrokerResponse {
         self.answer(async |rules, _| decide::unregister_broker::handle(rules, request))
             .await
+    }
+
+    /// Returns how long changes of the metadata took to be committed, lately.
+    pub(crate) fn commits(&self) -> Durations {
+        self.log.commits()
     }
 
     /// Returns the quorum of the metadata log: this node.

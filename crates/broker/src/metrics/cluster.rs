@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use platform::sync::watch;
 use prometheus_client::collector::Collector;
@@ -15,6 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::registry::Registry;
 
+use super::lately::Durations;
 use super::new_gauge;
 use crate::controller::quorum::Quorum;
 use crate::image::{Image, PartitionImage};
@@ -43,6 +45,8 @@ struct QuorumGauges {
     epoch: Gauge,
     high_watermark: Gauge,
     end: Gauge,
+    /// Mean time of lately committed changes, in milliseconds.
+    commit_latency: Gauge<f64, AtomicU64>,
     state: Family<StateLabel, Gauge>,
 }
 
@@ -110,14 +114,15 @@ impl ClusterMetrics {
         }
     }
 
-    /// Sets the gauges of the quorum.
-    pub(crate) fn show_quorum(&self, quorum: &Quorum) {
+    /// Sets the gauges of the quorum; `commits` is how long changes took to be committed.
+    pub(crate) fn show_quorum(&self, quorum: &Quorum, commits: Durations) {
         let (gauges, node) = (&self.quorum, i64::from(quorum.node.0));
         gauges.leader.set(node);
         gauges.vote.set(node);
         gauges.epoch.set(quorum.epoch.0.into());
         gauges.high_watermark.set(quorum.high_watermark.0);
         gauges.end.set(quorum.end.0);
+        gauges.commit_latency.set(commits.mean_ms());
         let current_state = "leader";
         let state = gauges.state.get_or_create(&StateLabel { current_state });
         state.set(1);
@@ -204,6 +209,14 @@ impl QuorumGauges {
             "Part of this node in the quorum; the value is always 1",
             state.clone(),
         );
+        let commit_latency = Gauge::<f64, AtomicU64>::default();
+        // Nothing is committed yet.
+        commit_latency.set(f64::NAN);
+        registry.register(
+            "kafka_server_raftmetrics_commit_latency_avg",
+            "Mean of the milliseconds that changes took to be committed, lately",
+            commit_latency.clone(),
+        );
         let mut gauge = |name: &str, help| {
             let name = format!("kafka_server_raftmetrics_{name}");
             new_gauge(registry, &name, help)
@@ -214,6 +227,7 @@ impl QuorumGauges {
             epoch: gauge("current_epoch", "Leader epoch of the metadata log"),
             high_watermark: gauge("high_watermark", "High watermark of the metadata log"),
             end: gauge("log_end_offset", "Log end offset of the metadata log"),
+            commit_latency,
             state,
         }
     }

@@ -66,10 +66,7 @@ impl<P: Platform> Broker<P> {
             pause
         });
         // A shard that is shutting down throttles no client.
-        let mut pause = charged.await.unwrap_or_default();
-        if kind == QuotaKind::Request {
-            pause = pause.min(self.options.quota.rates.window);
-        }
+        let pause = charged.await.unwrap_or_default();
         self.metrics.quotas.throttled(kind, pause);
         pause
     }

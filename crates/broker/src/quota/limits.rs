@@ -7,7 +7,9 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
+use super::rate::Windows;
 use crate::image::QuotaTable;
 
 const KINDS: usize = 4;
@@ -55,6 +57,19 @@ impl Bucket {
         size_of::<Self>()
             .saturating_add(self.user.len())
             .saturating_add(self.client_id.len())
+    }
+
+    /// Returns the resource, the user and the client id; an empty name stands for all of them.
+    pub(super) fn parts(&self) -> (QuotaKind, &str, &str) {
+        (self.kind, &self.user, &self.client_id)
+    }
+
+    /// Returns the longest pause that it causes: for their time, clients wait one window at most.
+    pub(super) fn pause_max(&self, windows: Windows) -> Duration {
+        match self.kind {
+            QuotaKind::Request => windows.window,
+            QuotaKind::Produce | QuotaKind::Fetch | QuotaKind::Mutation => Duration::MAX,
+        }
     }
 
     /// Returns the shard that counts it.

@@ -3,7 +3,7 @@
 //! Bounded: a client that has used nothing for as long as usage is remembered is removed, whenever
 //! the table has doubled since the last sweep. Clients choose their names, so at the bound in bytes
 //! the half that was idle the longest is removed, too. That does not weaken the quotas, because a
-//! client under a new name has no usage anyway.
+//! client under a new name has no usage anyway. Some of the meters are shown (`places.rs`).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,10 @@ use std::time::Duration;
 use platform::clock::Instant;
 
 use super::limits::Bucket;
+use super::places::Places;
 use super::rate::{Rate, Windows};
+use super::usage::{BucketUsage, ShardUsage};
+use crate::metrics::lately::{Durations, Lately};
 
 /// Number of entries below which no sweep runs.
 const SWEEP_MIN: usize = 1024;
@@ -20,8 +23,8 @@ const SWEEP_MIN: usize = 1024;
 /// Most bytes of the meters of a shard.
 const BYTES_MAX: usize = 8 << 20;
 
-/// Bytes that a meter takes beside its name: windows, and its entry in the table.
-const METER_BYTES: usize = 768;
+/// Bytes that a meter takes beside its name: windows, pauses, and its entry in the table.
+const METER_BYTES: usize = 896;
 
 const _: () = assert!(
     SWEEP_MIN * METER_BYTES < BYTES_MAX,
@@ -39,17 +42,65 @@ pub(crate) enum Charge {
     Never,
 }
 
+/// What one bucket has used.
+#[derive(Debug)]
+struct Meter {
+    rate: Rate,
+    /// When it was last charged.
+    charged: Instant,
+    /// How long its clients were held back; `None` if they never were.
+    pauses: Option<Box<Lately>>,
+    is_shown: bool,
+}
+
+impl Meter {
+    fn new(now: Instant) -> Self {
+        Self {
+            rate: Rate::default(),
+            charged: now,
+            pauses: None,
+            is_shown: false,
+        }
+    }
+
+    fn note_pause(&mut self, pause: Duration, now: Instant) {
+        let begin = || Box::new(Lately::since(now));
+        self.pauses.get_or_insert_with(begin).note(pause, now);
+    }
+
+    fn usage(&mut self, bucket: &Bucket, windows: Windows, now: Instant) -> BucketUsage {
+        let pauses = self.pauses.as_mut();
+        BucketUsage {
+            bucket: bucket.clone(),
+            per_second: self.rate.per_second(windows, now),
+            pauses: pauses.map_or_else(Durations::default, |pauses| pauses.noted(now)),
+        }
+    }
+}
+
 /// The meters of one shard.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Meters {
     // Bounded: `BYTES_MAX`, by `sweep`.
-    rates: HashMap<Bucket, Rate>,
+    of: HashMap<Bucket, Meter>,
     /// The bytes that they take.
     bytes: usize,
     sweep_at: usize,
+    /// Those that the metrics show.
+    places: Places,
 }
 
 impl Meters {
+    /// Creates the meters of one of so many shards.
+    pub(crate) fn new(shards: usize) -> Self {
+        Self {
+            of: HashMap::new(),
+            bytes: 0,
+            sweep_at: 0,
+            places: Places::new(shards),
+        }
+    }
+
     /// Charges an amount and returns how long to wait.
     pub(crate) fn charge(
         &mut self,
@@ -61,15 +112,25 @@ impl Meters {
         now: Instant,
     ) -> Duration {
         self.sweep(windows, now);
-        let rate = match self.rates.entry(bucket) {
-            Entry::Occupied(known) => known.into_mut(),
+        let pause_max = bucket.pause_max(windows);
+        let meter = match self.of.entry(bucket) {
+            Entry::Occupied(mut known) => {
+                if !known.get().is_shown {
+                    known.get_mut().is_shown = self.places.take(known.key());
+                }
+                known.into_mut()
+            }
             Entry::Vacant(new) => {
                 self.bytes = self.bytes.saturating_add(bytes_of(new.key()));
-                new.insert(Rate::default())
+                let is_shown = self.places.take(new.key());
+                let meter = Meter::new(now);
+                new.insert(Meter { is_shown, ..meter })
             }
         };
+        meter.charged = now;
+        let rate = &mut meter.rate;
         rate.add(windows, amount, now);
-        let pause = rate.pause(windows, limit, now);
+        let pause = rate.pause(windows, limit, now).min(pause_max);
         let used = match charge {
             Charge::Used => true,
             Charge::IfAllowed => pause.is_zero(),
@@ -78,7 +139,30 @@ impl Meters {
         if !used {
             rate.add(windows, -amount, now);
         }
+        if !pause.is_zero() {
+            meter.note_pause(pause, now);
+        }
         pause
+    }
+
+    /// Returns what the metrics show.
+    pub(crate) fn usage(&mut self, windows: Windows, now: Instant) -> ShardUsage {
+        let (meters, mut buckets) = (&mut self.of, Vec::new());
+        let kept_idle = self.places.kept_idle(windows);
+        self.places.retain(|bucket| {
+            let Some(meter) = meters.get_mut(bucket) else {
+                return false;
+            };
+            meter.is_shown = now.saturating_duration_since(meter.charged) < kept_idle;
+            if meter.is_shown {
+                buckets.push(meter.usage(bucket, windows, now));
+            }
+            meter.is_shown
+        });
+        ShardUsage {
+            buckets,
+            left_out: self.places.left_out(),
+        }
     }
 
     /// Returns the bytes that the meters take.
@@ -88,13 +172,14 @@ impl Meters {
 
     fn sweep(&mut self, windows: Windows, now: Instant) {
         let is_full = self.bytes > BYTES_MAX;
-        if self.rates.len() < self.sweep_at.max(SWEEP_MIN) && !is_full {
+        if self.of.len() < self.sweep_at.max(SWEEP_MIN) && !is_full {
             return;
         }
         let span = windows.span();
         self.keep(|touched| now.saturating_duration_since(touched) < span);
         if self.bytes > BYTES_MAX / 2 && is_full {
-            let mut times: Vec<_> = self.rates.values().filter_map(Rate::touched).collect();
+            let touched = |meter: &Meter| meter.rate.touched();
+            let mut times: Vec<_> = self.of.values().filter_map(touched).collect();
             let middle = times.len() / 2;
             if middle < times.len() {
                 let (_, median, _) = times.select_nth_unstable(middle);
@@ -102,13 +187,13 @@ impl Meters {
                 self.keep(|touched| touched > median);
             }
         }
-        self.sweep_at = self.rates.len().saturating_mul(2);
+        self.sweep_at = self.of.len().saturating_mul(2);
     }
 
     fn keep(&mut self, is_kept: impl Fn(Instant) -> bool) {
         let mut bytes = 0_usize;
-        self.rates.retain(|bucket, rate| {
-            let is_kept = rate.touched().is_some_and(&is_kept);
+        self.of.retain(|bucket, meter| {
+            let is_kept = meter.rate.touched().is_some_and(&is_kept);
             if is_kept {
                 bytes = bytes.saturating_add(bytes_of(bucket));
             }
@@ -116,6 +201,8 @@ impl Meters {
         });
         assert!(bytes <= self.bytes, "who is forgotten takes nothing");
         self.bytes = bytes;
+        let meters = &self.of;
+        self.places.retain(|bucket| meters.contains_key(bucket));
     }
 }
 
@@ -144,7 +231,7 @@ mod tests {
     #[test]
     fn what_is_refused_is_not_counted() {
         let now = Instant::now();
-        let mut meters = Meters::default();
+        let mut meters = Meters::new(1);
         let mut charge =
             |amount: f64, how| meters.charge(bucket("a"), 100.0, WINDOWS, amount, how, now);
         assert!(charge(2000.0, Charge::IfAllowed) > Duration::ZERO);
@@ -155,21 +242,73 @@ mod tests {
     }
 
     #[test]
+    fn as_many_clients_are_shown_as_there_are_places_and_those_that_have_gone_make_room() {
+        let start = Instant::now();
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        // The fewest places that a shard has.
+        let mut meters = Meters::new(1024);
+        let charge = |meters: &mut Meters, number: usize, seconds: u64| {
+            let client = bucket(&format!("{number:03}"));
+            meters.charge(client, 1e9, WINDOWS, 100.0, Charge::Used, at(seconds));
+        };
+        let shown = |meters: &mut Meters, seconds: u64| {
+            let usage = meters.usage(WINDOWS, at(seconds));
+            let names = usage
+                .buckets
+                .iter()
+                .map(|it| it.bucket.parts().2.to_owned());
+            (names.collect::<Vec<_>>(), usage.left_out)
+        };
+        let names = |numbers: std::ops::Range<usize>| -> Vec<_> {
+            numbers.map(|number| format!("{number:03}")).collect()
+        };
+        for number in 0..20 {
+            charge(&mut meters, number, 0);
+        }
+        assert_eq!(shown(&mut meters, 1), (names(0..16), 4));
+        // While all places are taken, one without usage gives up its place.
+        for number in 4..20 {
+            charge(&mut meters, number, 12);
+        }
+        assert_eq!(shown(&mut meters, 13), (names(4..16), 8));
+        for number in 16..20 {
+            charge(&mut meters, number, 13);
+        }
+        assert_eq!(shown(&mut meters, 14), (names(4..20), 8));
+        charge(&mut meters, 0, 100);
+        assert_eq!(shown(&mut meters, 100), (Vec::new(), 9));
+        // With free places, a client is shown for some minutes after it has gone.
+        charge(&mut meters, 0, 100);
+        assert_eq!(shown(&mut meters, 399), (names(0..1), 9));
+        assert_eq!(shown(&mut meters, 400), (Vec::new(), 9));
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_for_a_page_has_no_place() {
+        let mut meters = Meters::new(1);
+        let client = bucket(&"x".repeat(257));
+        let now = Instant::now();
+        meters.charge(client, 1e9, WINDOWS, 100.0, Charge::Used, now);
+        let usage = meters.usage(WINDOWS, now);
+        assert_eq!((usage.buckets.len(), usage.left_out), (0, 1));
+    }
+
+    #[test]
     fn clients_that_have_gone_are_forgotten() {
         let start = Instant::now();
-        let mut meters = Meters::default();
+        let mut meters = Meters::new(1);
         for number in 0..20_000_u32 {
             let now = start + Duration::from_millis(100) * number;
             let client = bucket(&number.to_string());
             meters.charge(client, 100.0, WINDOWS, 1.0, Charge::Used, now);
-            assert!(meters.rates.len() <= SWEEP_MIN + 1);
+            assert!(meters.of.len() <= SWEEP_MIN + 1);
         }
     }
 
     #[test]
     fn a_client_with_many_names_takes_no_more_than_the_bound_and_pushes_nobody_out() {
         let start = Instant::now();
-        let mut meters = Meters::default();
+        let mut meters = Meters::new(1);
         let charge = |meters: &mut Meters, client: &str, ms: u32| {
             let now = start + Duration::from_millis(1) * ms;
             meters.charge(bucket(client), 100.0, WINDOWS, 1.0, Charge::Used, now)
@@ -184,7 +323,7 @@ mod tests {
             let pause = charge(&mut meters, "honest", number / 10);
             assert!(pause > Duration::ZERO, "its usage was forgotten: {number}");
         }
-        let bytes = meters.rates.keys().map(bytes_of);
+        let bytes = meters.of.keys().map(bytes_of);
         assert_eq!(meters.bytes, bytes.fold(0, usize::saturating_add));
     }
 }

@@ -1,4 +1,4 @@
-//! How often and for how long clients are throttled, by quota.
+//! How often and for how long clients are throttled, by quota, and what those with quotas use.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 use super::QuotaKind;
+use super::usage::{ShardUsage, UsageMetrics};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QuotaLabel {
@@ -21,6 +22,7 @@ pub(crate) struct Metrics {
     requests: Family<QuotaLabel, Counter>,
     ms: Family<QuotaLabel, Counter>,
     bytes: Gauge,
+    usage: UsageMetrics,
 }
 
 impl Metrics {
@@ -29,6 +31,8 @@ impl Metrics {
         let bytes = Gauge::default();
         let help = "Bytes that it takes to know what clients with quotas have used, about";
         registry.register("forebay_quota_meters_bytes", help, bytes.clone());
+        let usage = UsageMetrics::default();
+        registry.register_collector(Box::new(usage.clone()));
         let mut family = |name: &str, help: &str| {
             let family = Family::default();
             registry.register(name, help, family.clone());
@@ -44,6 +48,7 @@ impl Metrics {
                 "Milliseconds for which clients were held back by a quota",
             ),
             bytes,
+            usage,
         }
     }
 
@@ -54,6 +59,11 @@ impl Metrics {
             self.bytes
                 .inc_by(bytes(after).saturating_sub(bytes(before)));
         }
+    }
+
+    /// Replaces what one shard shows of the clients that it counts.
+    pub(crate) fn show(&self, shard: usize, usage: ShardUsage) {
+        self.usage.replace(shard, usage);
     }
 
     /// Counts a throttle time, unless it is zero.

@@ -57,13 +57,14 @@ impl Rate {
         self.forget(windows, now);
     }
 
+    /// Returns the usage per second.
+    pub(super) fn per_second(&mut self, windows: Windows, now: Instant) -> f64 {
+        self.measured(windows, now).0
+    }
+
     /// Returns how long nothing may be used until the rate is down to `limit` per second.
     pub fn pause(&mut self, windows: Windows, limit: f64, now: Instant) -> Duration {
-        self.forget(windows, now);
-        let began = self.samples.front().map_or(now, |sample| sample.began);
-        let elapsed = elapsed(windows, now.saturating_duration_since(began));
-        let used: f64 = self.samples.iter().map(|sample| sample.sum).sum(); // Bounded: of fractions, which do not overflow.
-        let rate = used / elapsed.as_secs_f64();
+        let (rate, elapsed) = self.measured(windows, now);
         if rate <= limit || limit <= 0.0 {
             return Duration::ZERO;
         }
@@ -71,6 +72,15 @@ impl Rate {
         // The protocol's throttle time is at most `i32::MAX` milliseconds.
         // Bounded: positive, as `rate` is above `limit`; `min` of a NaN and a number is the number.
         Duration::from_secs_f64(ms.min(f64::from(i32::MAX)) / 1000.0)
+    }
+
+    /// Returns the usage per second, and the time that it is divided by.
+    fn measured(&mut self, windows: Windows, now: Instant) -> (f64, Duration) {
+        self.forget(windows, now);
+        let began = self.samples.front().map_or(now, |sample| sample.began);
+        let elapsed = elapsed(windows, now.saturating_duration_since(began));
+        let used: f64 = self.samples.iter().map(|sample| sample.sum).sum(); // Bounded: of fractions, which do not overflow.
+        (used / elapsed.as_secs_f64(), elapsed)
     }
 
     /// Returns when usage was last added.

@@ -18,17 +18,20 @@ use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 use super::log::{self, TransactionAppendError};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
-use super::state::{Entry, PartitionName};
+use super::metrics::TransactionEnd;
+use super::state::{Entry, PartitionName, TransactionState};
 use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
 use crate::group::partition_for;
 use crate::join::join_all;
+use crate::metrics::lately::Lately;
 use crate::names::{TRANSACTION_VERSION, TRANSACTIONS_TOPIC};
 use crate::partition::Partition;
 use crate::producer_ids;
 use crate::rests::Rests;
 
 mod revive;
+mod shown;
 mod survey;
 
 use survey::{AT_ONCE, discard};
@@ -46,6 +49,10 @@ pub(crate) struct TransactionCoordinator<P: Platform> {
     counted_failed: Cell<i64>,
     /// The bytes that this shard last added to the gauge.
     counted_bytes: Cell<i64>,
+    /// How long partitions took to load, lately.
+    loads: RefCell<Lately>,
+    /// How long commits took from the decision in the log to their completion there, lately.
+    commits: RefCell<Lately>,
     /// When the coordinator was created: transaction timeouts count uptime from here.
     born: Instant,
 }
@@ -89,13 +96,16 @@ fn bytes_max<P: Platform>(broker: &Broker<P>) -> usize {
 impl<P: Platform> TransactionCoordinator<P> {
     /// Creates a coordinator without ids.
     pub(crate) fn new(broker: Weak<Broker<P>>) -> Rc<Self> {
+        let now = Instant::now();
         Rc::new(Self {
             broker,
             slots: RefCell::default(),
             next_incarnation: Cell::new(0),
             counted_failed: Cell::new(0),
             counted_bytes: Cell::new(0),
-            born: Instant::now(),
+            loads: RefCell::new(Lately::since(now)),
+            commits: RefCell::new(Lately::since(now)),
+            born: now,
         })
     }
 
@@ -225,7 +235,8 @@ impl<P: Platform> TransactionCoordinator<P> {
             }
             Begin::Abort(entry) => {
                 let fences = true;
-                self.decide(Change { fences, ..change }, entry).await?;
+                let change = Change { fences, ..change };
+                self.decide(change, entry, TransactionEnd::Fenced).await?;
                 Err(ErrorCode::ConcurrentTransactions)
             }
         }
@@ -290,15 +301,26 @@ impl<P: Platform> TransactionCoordinator<P> {
                 } else {
                     (entry.next_producer_id, 0)
                 };
-                self.decide(change, entry).await?;
+                let end = if entry.state == TransactionState::PrepareCommit {
+                    TransactionEnd::Committed
+                } else {
+                    TransactionEnd::Aborted
+                };
+                self.decide(change, entry, end).await?;
                 Ok(identity)
             }
         }
     }
 
     /// Writes a decision and begins to carry it out.
-    async fn decide(self: &Rc<Self>, change: Change, entry: Entry) -> Result<(), ErrorCode> {
+    async fn decide(
+        self: &Rc<Self>,
+        change: Change,
+        entry: Entry,
+        end: TransactionEnd,
+    ) -> Result<(), ErrorCode> {
         self.store(&change, entry).await?;
+        self.count_end(end);
         let Change {
             partition,
             incarnation,
@@ -416,7 +438,8 @@ impl<P: Platform> TransactionCoordinator<P> {
 
     async fn abort(self: Rc<Self>, change: Change, entry: Entry) {
         let id = change.id.clone();
-        if let Err(code) = self.decide(change, entry).await {
+        let decided = self.decide(change, entry, TransactionEnd::TimedOut).await;
+        if let Err(code) = decided {
             tracing::warn!(id, ?code, "an overdue transaction could not be aborted");
         }
     }
@@ -539,11 +562,11 @@ impl<P: Platform> TransactionCoordinator<P> {
         let index = partition.name.partition;
         self.slots.borrow_mut().insert(index, slot);
         self.count_failed();
-        let (me, partition) = (Rc::clone(self), Rc::clone(partition));
-        platform::task::spawn(async move { me.load(partition, incarnation).await });
+        let (me, partition, began) = (Rc::clone(self), Rc::clone(partition), Instant::now());
+        platform::task::spawn(async move { me.load(partition, incarnation, began).await });
     }
 
-    async fn load(self: Rc<Self>, partition: Rc<Partition<P>>, incarnation: u64) {
+    async fn load(self: Rc<Self>, partition: Rc<Partition<P>>, incarnation: u64, began: Instant) {
         let index = partition.name.partition;
         let mut by_id = Ids::default();
         let now_ms = self.now_ms();
@@ -568,6 +591,7 @@ impl<P: Platform> TransactionCoordinator<P> {
                 if !self.serve(index, incarnation, by_id) {
                     return;
                 }
+                self.note_load(began);
             }
             Err(error) => {
                 tracing::error!(partition = %partition.name, %error, "transactional ids cannot be loaded");

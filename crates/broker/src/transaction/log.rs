@@ -33,8 +33,20 @@ pub(super) enum TransactionAppendError {
     Unknown,
 }
 
-/// Appends one record to a partition that this shard leads.
+/// Appends one record to a partition that this shard leads, and counts a failure.
 pub(super) async fn append<P: Platform>(
+    broker: &Broker<P>,
+    partition: &Partition<P>,
+    record: (Bytes, Option<Bytes>),
+) -> Result<(), TransactionAppendError> {
+    let appended = append_record(broker, partition, record).await;
+    if appended.is_err() {
+        broker.metrics.transactions.state_error();
+    }
+    appended
+}
+
+async fn append_record<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
     (key, value): (Bytes, Option<Bytes>),

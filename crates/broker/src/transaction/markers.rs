@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
+use platform::clock::Instant;
 use storage::log::producer_state::{EndMarker, TransactionOutcome};
 use wire::types::ErrorCode;
 
@@ -44,6 +45,7 @@ pub(super) async fn carry_out<P: Platform>(
 ) {
     let mut left: Option<BTreeSet<PartitionName>> = None;
     let mut pause = RETRY_MIN;
+    let began = Instant::now();
     loop {
         let Some(entry) = coordinator.decided(partition, incarnation, &id) else {
             return;
@@ -77,6 +79,9 @@ pub(super) async fn carry_out<P: Platform>(
             }
         }
         if to_do.is_empty() && coordinator.complete(partition, incarnation, &id).await {
+            if entry.state == TransactionState::PrepareCommit {
+                coordinator.note_commit(began);
+            }
             return;
         }
         broker.platform.clock().sleep(pause).await;

@@ -35,7 +35,8 @@ pub(crate) enum TransactionState {
 }
 
 impl TransactionState {
-    const ALL: [(Self, i8, &'static str); 6] = [
+    /// All states, each with its number in the log and its name, in the order of the numbers.
+    pub(super) const ALL: [(Self, i8, &'static str); 6] = [
         (Self::Empty, 0, "Empty"),
         (Self::Ongoing, 1, "Ongoing"),
         (Self::PrepareCommit, 2, "PrepareCommit"),

@@ -1,9 +1,9 @@
 //! The transactional ids of one partition, and the bytes that they take: approximate because maps
 //! have overhead, but never less than the clients sent.
 //!
-//! Invariant: `bytes` is the sum over all ids, because entries change only through [`Ids::settle`].
-//! Not here: the decisions about an id (`machine.rs`), and the requests that are refused for lack
-//! of room (`coordinator.rs`).
+//! Invariant: `bytes` is the sum over all ids, and `tally` counts each id once, because entries
+//! change only through [`Ids::settle`]. Not here: the decisions about an id (`machine.rs`), and the
+//! requests that are refused for lack of room (`coordinator.rs`).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,6 +12,7 @@ use wire::types::ErrorCode;
 
 use super::machine::Transaction;
 use super::state::{Entry, PartitionName};
+use super::tally::Tally;
 
 /// Most transactional ids in one partition of `__transaction_state`.
 pub(super) const IDS_MAX: usize = 1_000_000;
@@ -26,6 +27,7 @@ pub(super) struct Ids {
     // Bounded: `IDS_MAX`, and `check_growth` in bytes.
     by_id: BTreeMap<String, Transaction>,
     bytes: usize,
+    tally: Tally,
 }
 
 impl Ids {
@@ -36,6 +38,11 @@ impl Ids {
     /// Returns the bytes of all ids.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Returns how many ids are in which state.
+    pub(super) fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&Transaction> {
@@ -71,8 +78,10 @@ impl Ids {
         self.bytes = self
             .bytes
             .saturating_add(bytes_of(&id, transaction.entry()));
+        self.tally.add(transaction.entry());
         let text = id.len();
         if let Some(before) = self.by_id.insert(id, transaction) {
+            self.tally.remove(before.entry());
             let before = bytes_of_entry(before.entry()).saturating_add(text);
             assert!(self.bytes >= before, "the sum over all ids");
             self.bytes = self.bytes.saturating_sub(before);
@@ -81,6 +90,7 @@ impl Ids {
 
     pub(super) fn remove(&mut self, id: &str) {
         if let Some(gone) = self.by_id.remove(id) {
+            self.tally.remove(gone.entry());
             let bytes = bytes_of(id, gone.entry());
             assert!(self.bytes >= bytes, "the sum over all ids");
             self.bytes = self.bytes.saturating_sub(bytes);
@@ -91,7 +101,9 @@ impl Ids {
     pub(super) fn settle(&mut self, id: &str, stored: Option<Entry>) {
         if let Some(known) = self.by_id.get_mut(id) {
             let before = bytes_of_entry(known.entry());
+            self.tally.remove(known.entry());
             known.settle(stored);
+            self.tally.add(known.entry());
             let after = bytes_of_entry(known.entry());
             assert!(self.bytes >= before, "the sum over all ids");
             self.bytes = self.bytes.saturating_sub(before).saturating_add(after);

@@ -160,6 +160,15 @@ impl Cluster {
         shown
     }
 
+    /// What a monitoring system would read of a series, after all shards have shown their part.
+    pub(crate) fn metric(&self, series: &str) -> Option<String> {
+        self.brokers.iter().for_each(|broker| broker.show_counts());
+        let shown = self.shown_metrics();
+        let mut lines = shown.lines();
+        let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(str::to_owned)
+    }
+
     pub(crate) fn disk(&self) -> &SimDisk {
         self.platform.disk()
     }

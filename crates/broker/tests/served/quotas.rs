@@ -221,6 +221,47 @@ fn changes_are_refused_once_their_tokens_are_used_up_and_old_clients_wait() {
 }
 
 #[test]
+fn what_a_client_with_a_quota_uses_is_shown_while_it_uses_it() {
+    life(&SimDisk::new(1), &Setup::shards(3), async |cluster| {
+        cluster.create("t", 1).await;
+        let of = |name: &str| {
+            let series = format!("kafka_server_{name}{{user=\"\",client_id=\"{CLIENT}\"}}");
+            cluster.metric(&series).map(|value| value.parse().unwrap())
+        };
+        send(cluster, 0, 5000).await;
+        assert_eq!(of("produce_byte_rate"), None::<f64>, "it has no quota");
+        limit(cluster, "producer_byte_rate", Some(1000.0)).await;
+        send(cluster, 0, 5000).await;
+        // Of ten seconds.
+        let rate = of("produce_byte_rate").unwrap();
+        assert!((500.0..600.0).contains(&rate), "{rate}");
+        assert!(of("produce_throttle_time").unwrap() < 1.0);
+        assert_eq!(of("fetch_byte_rate"), None::<f64>);
+        let (pause, _) = send(cluster, 1, 9000).await;
+        let shown = of("produce_throttle_time").unwrap();
+        let expected = pause.as_secs_f64() * 1000.0;
+        assert!(
+            expected > 1000.0 && (shown - expected).abs() < 1.0,
+            "{shown}"
+        );
+        cluster.pass_ms(11_000).await;
+        assert!(of("produce_byte_rate").unwrap() < 1.0);
+        cluster.pass_ms(60_000).await;
+        assert!(of("produce_throttle_time").unwrap() < 1.0);
+        limit(cluster, "consumer_byte_rate", Some(1000.0)).await;
+        limit(cluster, "request_percentage", Some(100.0)).await;
+        let asked = fetch("t", &[(0, 0)]);
+        cluster.reply(2, &frame(11, &asked)).await;
+        assert!(of("fetch_byte_rate").unwrap() > 100.0);
+        assert!(of("request_request_time").unwrap() >= 0.0);
+        cluster.pass_ms(5 * 60_000).await;
+        assert_eq!(of("produce_byte_rate"), None::<f64>, "nobody uses it");
+        let left_out = cluster.metric("forebay_quota_usage_left_out_total");
+        assert_eq!(left_out.as_deref(), Some("0"));
+    });
+}
+
+#[test]
 fn quotas_outlive_the_process() {
     let disk = SimDisk::new(1);
     let setup = Setup::shards(2);

@@ -130,4 +130,16 @@ pub const ALIASES: &[(&str, &str)] = &[
         "kafka_server_raft_metrics_current_state_info",
         "kafka_server_raftmetrics_current_state",
     ),
+    (
+        "kafka_server_raft_metrics_commit_latency_avg",
+        "kafka_server_raftmetrics_commit_latency_avg",
+    ),
+    (
+        "kafka_server_transaction_coordinator_metrics_transaction_timeout_count",
+        "kafka_server_transaction_coordinator_metrics_transaction_timeout_total",
+    ),
+    (
+        "kafka_server_transaction_coordinator_metrics_transaction_state_error_count",
+        "kafka_server_transaction_coordinator_metrics_transaction_state_error_total",
+    ),
 ];

@@ -17,21 +17,31 @@ pub struct Credential {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CredentialError {
-    /// Too few iterations to be safe, or too many.
-    #[error(
-        "{iterations} iterations, {} to {} are allowed",
-        ITERATIONS_MIN,
-        ITERATIONS_MAX
-    )]
-    Iterations {
+    /// Too few iterations to be safe.
+    #[error("{iterations} iterations, at least {} are needed", ITERATIONS_MIN)]
+    TooFewIterations {
         /// So many.
         iterations: i64,
     },
-    /// No salt, or a salt that is too long.
-    #[error("a salt of {bytes} bytes, 1 to {} are allowed", SALT_BYTES_MAX)]
+    /// More iterations than anybody may set.
+    #[error("{iterations} iterations, at most {} are allowed", ITERATIONS_MAX)]
+    TooManyIterations {
+        /// So many.
+        iterations: i64,
+    },
+    /// A salt that is too long.
+    #[error("a salt of {bytes} bytes, at most {} are allowed", SALT_BYTES_MAX)]
     Salt {
         /// Its bytes.
         bytes: usize,
+    },
+    /// A salted password of another hash, or of none.
+    #[error("a salted password of {bytes} bytes instead of {expected}")]
+    SaltedPassword {
+        /// Its bytes.
+        bytes: usize,
+        /// Those of the hash.
+        expected: usize,
     },
     /// A key of another hash.
     #[error("a key of {bytes} bytes instead of {expected}")]
@@ -41,9 +51,12 @@ pub enum CredentialError {
         /// Those of the hash.
         expected: usize,
     },
+    /// No salt.
+    #[error("the salt is empty")]
+    NoSalt,
     /// No password.
     #[error("the password is empty")]
-    Password,
+    NoPassword,
 }
 
 impl Credential {
@@ -54,7 +67,8 @@ impl Credential {
         iterations: i32,
         keys: Keys,
     ) -> Result<Self, CredentialError> {
-        let iterations = checked(salt, i64::from(iterations))?;
+        let iterations = allowed(iterations.into())?;
+        check_salt(salt)?;
         let expected = hash.bytes();
         for key in [&keys.stored, &keys.server] {
             let bytes = key.expose().len();
@@ -70,6 +84,29 @@ impl Credential {
         })
     }
 
+    /// Takes what a client has derived from a password, for a broker that stores it. The salt may
+    /// be empty, as in Kafka.
+    pub fn of_salted(
+        hash: ScramHash,
+        salt: &[u8],
+        iterations: i32,
+        salted: &[u8],
+    ) -> Result<Self, CredentialError> {
+        let iterations = allowed(iterations.into())?;
+        check_salt(salt)?;
+        let (bytes, expected) = (salted.len(), hash.bytes());
+        if bytes != expected {
+            // Keys of an empty one, for example, are known to everybody.
+            return Err(CredentialError::SaltedPassword { bytes, expected });
+        }
+        Ok(Self {
+            hash,
+            salt: salt.to_vec(),
+            iterations,
+            keys: Keys::of_salted(hash, salted),
+        })
+    }
+
     /// Derives a credential from a password, for tools that store one. It takes milliseconds: no
     /// server calls this.
     pub fn derive(
@@ -78,10 +115,14 @@ impl Credential {
         salt: &[u8],
         iterations: u32,
     ) -> Result<Self, CredentialError> {
-        let iterations = checked(salt, i64::from(iterations))?;
+        let iterations = allowed(iterations.into())?;
+        check_salt(salt)?;
+        if salt.is_empty() {
+            return Err(CredentialError::NoSalt);
+        }
         let password = password.expose().as_bytes();
         if password.is_empty() {
-            return Err(CredentialError::Password);
+            return Err(CredentialError::NoPassword);
         }
         let salted = hash.salted(password, salt, iterations);
         Ok(Self {
@@ -113,14 +154,29 @@ impl Credential {
     }
 }
 
-fn checked(salt: &[u8], iterations: i64) -> Result<u32, CredentialError> {
-    if !(1..=SALT_BYTES_MAX).contains(&salt.len()) {
-        return Err(CredentialError::Salt { bytes: salt.len() });
+/// Returns the number of iterations, if somebody may set so many.
+fn allowed(iterations: i64) -> Result<u32, CredentialError> {
+    let enough = enough(iterations)?;
+    if enough > ITERATIONS_MAX {
+        return Err(CredentialError::TooManyIterations { iterations });
     }
-    let small = u32::try_from(iterations).ok();
-    small
-        .filter(|small| (ITERATIONS_MIN..=ITERATIONS_MAX).contains(small))
-        .ok_or(CredentialError::Iterations { iterations })
+    Ok(enough)
+}
+
+/// Returns the number of iterations, if it is safe.
+fn enough(iterations: i64) -> Result<u32, CredentialError> {
+    if iterations < i64::from(ITERATIONS_MIN) {
+        return Err(CredentialError::TooFewIterations { iterations });
+    }
+    u32::try_from(iterations).map_err(|_| CredentialError::TooManyIterations { iterations })
+}
+
+fn check_salt(salt: &[u8]) -> Result<(), CredentialError> {
+    let bytes = salt.len();
+    if bytes > SALT_BYTES_MAX {
+        return Err(CredentialError::Salt { bytes });
+    }
+    Ok(())
 }
 
 /// Makes credentials of users who do not exist: with a salt that looks like others, and is the same

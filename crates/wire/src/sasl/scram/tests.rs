@@ -285,27 +285,76 @@ fn what_was_stored_is_a_credential_within_its_bounds() {
     for iterations in [4096, 16_384] {
         assert_eq!(new(hash, b"s", iterations), Ok(()));
     }
-    for iterations in [i32::MIN, -4096, 0, 4095, 16_385, i32::MAX] {
-        let error = CredentialError::Iterations {
-            iterations: iterations.into(),
-        };
+    for iterations in [i32::MIN, -4096, 0, 4095] {
+        let error = too_few(iterations.into());
         assert_eq!(new(hash, b"s", iterations), Err(error));
     }
-    assert_eq!(new(hash, &[1; SALT_BYTES_MAX], 4096), Ok(()));
-    for salt in [&[][..], &[1; SALT_BYTES_MAX + 1]] {
-        let bytes = salt.len();
-        assert_eq!(new(hash, salt, 4096), Err(CredentialError::Salt { bytes }));
+    for iterations in [16_385, i32::MAX] {
+        let error = too_many(iterations.into());
+        assert_eq!(new(hash, b"s", iterations), Err(error));
     }
+    for salt in [&[][..], &[1; SALT_BYTES_MAX]] {
+        assert_eq!(new(hash, salt, 4096), Ok(()));
+    }
+    let (salt, bytes) = ([1; SALT_BYTES_MAX + 1], SALT_BYTES_MAX + 1);
+    assert_eq!(new(hash, &salt, 4096), Err(CredentialError::Salt { bytes }));
     let error = CredentialError::Key {
         bytes: 32,
         expected: 64,
     };
     assert_eq!(new(ScramHash::Sha512, b"s", 4096), Err(error));
-    let derive = |password, iterations| {
-        Credential::derive(hash, &secret(password), b"s", iterations).map(drop)
+}
+
+fn too_few(iterations: i64) -> CredentialError {
+    CredentialError::TooFewIterations { iterations }
+}
+
+fn too_many(iterations: i64) -> CredentialError {
+    CredentialError::TooManyIterations { iterations }
+}
+
+#[test]
+fn a_credential_that_somebody_sets_can_be_used_and_guessed_no_faster_than_others() {
+    let hash = ScramHash::Sha256;
+    let derive = |password, salt: &[u8], iterations| {
+        Credential::derive(hash, &secret(password), salt, iterations).map(drop)
     };
-    assert_eq!(derive("", 4096), Err(CredentialError::Password));
-    assert!(derive("x", 4095).is_err() && derive("x", 16_385).is_err());
+    assert_eq!(derive("x", b"s", 4096), Ok(()));
+    assert_eq!(derive("", b"s", 4096), Err(CredentialError::NoPassword));
+    assert_eq!(derive("x", b"", 4096), Err(CredentialError::NoSalt));
+    assert_eq!(derive("x", b"s", 4095), Err(too_few(4095)));
+    assert_eq!(derive("x", b"s", 16_385), Err(too_many(16_385)));
+    assert_eq!(derive("x", b"s", u32::MAX), Err(too_many(u32::MAX.into())));
+    let of_salted = |hash, salt: &[u8], iterations, bytes: usize| {
+        Credential::of_salted(hash, salt, iterations, &vec![7; bytes]).map(drop)
+    };
+    for (hash, own) in [(ScramHash::Sha256, 32), (ScramHash::Sha512, 64)] {
+        for (salt, iterations) in [(&b""[..], 4096), (&b"s"[..], 16_384)] {
+            assert_eq!(of_salted(hash, salt, iterations, own), Ok(()));
+        }
+        for bytes in [0, 31, 33, 96 - own, 1 << 20] {
+            let expected = own;
+            let error = CredentialError::SaltedPassword { bytes, expected };
+            assert_eq!(of_salted(hash, b"s", 4096, bytes), Err(error));
+        }
+    }
+    assert_eq!(of_salted(hash, b"s", -1, 32), Err(too_few(-1)));
+    assert_eq!(of_salted(hash, b"s", 16_385, 32), Err(too_many(16_385)));
+    let (salt, bytes) = ([1; SALT_BYTES_MAX + 1], SALT_BYTES_MAX + 1);
+    let error = CredentialError::Salt { bytes };
+    assert_eq!(of_salted(hash, &salt, 4096, 32), Err(error));
+}
+
+#[test]
+fn a_credential_of_a_salted_password_is_that_of_the_password() {
+    for hash in [ScramHash::Sha256, ScramHash::Sha512] {
+        let known = credential(hash, "pencil");
+        let salted = hash.salted(b"pencil", b"salt of ada", ITERATIONS_MIN);
+        let taken = Credential::of_salted(hash, b"salt of ada", 4096, salted.expose()).unwrap();
+        assert_eq!(taken.keys().stored, known.keys().stored);
+        assert_eq!(taken.keys().server, known.keys().server);
+        assert_eq!((taken.salt(), taken.iterations()), (known.salt(), 4096));
+    }
 }
 
 #[test]

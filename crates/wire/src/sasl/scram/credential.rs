@@ -1,4 +1,8 @@
-//! What a server knows of a user, and what it pretends to know of one who does not exist.
+//! What a server knows of a user.
+//!
+//! Kafka logs users in with as many iterations as were stored, and so does this module: only who
+//! sets a credential is held to [`ITERATIONS_MAX`]. A server derives no keys from passwords, so the
+//! number costs clients alone.
 
 use super::keys::{Keys, ScramHash};
 use super::{ITERATIONS_MAX, ITERATIONS_MIN, SALT_BYTES_MAX};
@@ -60,14 +64,14 @@ pub enum CredentialError {
 }
 
 impl Credential {
-    /// Takes what was stored.
+    /// Takes what was stored, by whichever broker or tool.
     pub fn new(
         hash: ScramHash,
         salt: &[u8],
         iterations: i32,
         keys: Keys,
     ) -> Result<Self, CredentialError> {
-        let iterations = allowed(iterations.into())?;
+        let iterations = enough(iterations.into())?;
         check_salt(salt)?;
         let expected = hash.bytes();
         for key in [&keys.stored, &keys.server] {
@@ -133,6 +137,32 @@ impl Credential {
         })
     }
 
+    /// Returns a credential to which no password belongs.
+    pub(super) fn of_nobody(
+        hash: ScramHash,
+        salt: Vec<u8>,
+        iterations: u32,
+        key: Secret<Vec<u8>>,
+    ) -> Self {
+        assert!(
+            salt.len() <= SALT_BYTES_MAX && iterations >= ITERATIONS_MIN,
+            "a decoy looks like a credential"
+        );
+        assert!(
+            key.expose().len() == hash.bytes(),
+            "a decoy is checked like a credential"
+        );
+        Self {
+            hash,
+            salt,
+            iterations,
+            keys: Keys {
+                stored: key.clone(),
+                server: key,
+            },
+        }
+    }
+
     /// Returns the hash of its mechanism.
     pub fn hash(&self) -> ScramHash {
         self.hash
@@ -177,74 +207,4 @@ fn check_salt(salt: &[u8]) -> Result<(), CredentialError> {
         return Err(CredentialError::Salt { bytes });
     }
     Ok(())
-}
-
-/// Makes credentials of users who do not exist: with a salt that looks like others, and is the same
-/// whenever somebody asks.
-#[derive(Clone, Debug)]
-pub struct Decoy {
-    secret: Secret<[u8; 32]>,
-    iterations: u32,
-}
-
-impl Decoy {
-    /// Takes a secret that is random, and lasts as long as salts of users do; and a number of
-    /// iterations, which should be that of most users.
-    pub fn new(secret: [u8; 32], iterations: u32) -> Self {
-        assert!(
-            (ITERATIONS_MIN..=ITERATIONS_MAX).contains(&iterations),
-            "a decoy looks like a credential"
-        );
-        Self {
-            secret: Secret::new(secret),
-            iterations,
-        }
-    }
-
-    /// Returns the credential of somebody who does not exist. No password belongs to its keys.
-    pub(super) fn credential(&self, hash: ScramHash, name: &str) -> Credential {
-        let secret = self.secret.expose();
-        let of_hash = [hash.code().unsigned_abs()];
-        let random = ScramHash::Sha512.hmac(secret, &[&of_hash, name.as_bytes()]);
-        let of_salt = random.expose().first_chunk::<17>();
-        let key = hash.hmac(secret, &[b"key", random.expose()]);
-        Credential {
-            hash,
-            salt: salt(*of_salt.expect("a hash of 64 bytes")),
-            iterations: self.iterations,
-            keys: Keys {
-                stored: key.clone(),
-                server: key,
-            },
-        }
-    }
-}
-
-/// Returns a new salt, made of 17 random bytes, of the form that Kafka's tools give theirs: a
-/// number of 130 bits with base 36. The salts of all users look alike then, those who do not exist
-/// included.
-pub fn salt(random: [u8; 17]) -> Vec<u8> {
-    let mut number = random;
-    let [first, ..] = &mut number;
-    *first &= 0b11;
-    let mut digits = Vec::with_capacity(26);
-    loop {
-        let mut rest = 0;
-        for byte in &mut number {
-            let here = rest * 256 + u32::from(*byte);
-            *byte = u8::try_from(here / 36).expect("the rest is less than 36");
-            rest = here % 36;
-        }
-        let digit = char::from_digit(rest, 36).and_then(|digit| u8::try_from(digit).ok());
-        digits.push(digit.expect("the rest is less than 36"));
-        if number.iter().all(|byte| *byte == 0) {
-            break;
-        }
-    }
-    assert!(
-        digits.len() <= 26,
-        "36 to the power of 26 is more than 130 bits"
-    );
-    digits.reverse();
-    digits
 }

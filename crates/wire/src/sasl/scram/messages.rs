@@ -79,9 +79,6 @@ impl<'a> ServerFirst<'a> {
         let salt = attribute(message, attributes.next(), "s=")?;
         let salt = base64(message, salt)?;
         check_length("the salt", salt.len(), SALT_BYTES_MAX)?;
-        if salt.is_empty() {
-            return Err(malformed("the salt is empty"));
-        }
         let iterations = attribute(message, attributes.next(), "i=")?;
         if !iterations.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(malformed("the iterations are no number"));

@@ -1,11 +1,12 @@
 //! The server's end. Its caller looks the user up between [`ClientFirst::parse`] and
 //! [`Server::answer`].
 //!
-//! A login costs it three keyed hashes and one for a decoy, whoever the user is.
+//! A login costs it three keyed hashes and those of a decoy, which are as many for every name.
 
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::credential::{Credential, Decoy};
+use super::credential::Credential;
+use super::decoy::Decoy;
 use super::keys::{ScramHash, combined};
 use super::messages::{ClientFinal, ClientFirst, ServerFinal, ServerFirst, signed};
 use super::nonce::Nonce;

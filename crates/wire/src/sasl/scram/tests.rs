@@ -18,6 +18,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::sasl::{Refusal, Secret};
 
+mod decoys;
 mod hostile;
 
 fn secret(text: &str) -> Secret<String> {
@@ -25,7 +26,7 @@ fn secret(text: &str) -> Secret<String> {
 }
 
 fn decoy() -> Decoy {
-    Decoy::new([9; 32], ITERATIONS_MIN)
+    Decoy::new([9; 32], [].iter())
 }
 
 fn client_nonce() -> Nonce {
@@ -232,65 +233,18 @@ fn only_the_right_password_of_a_known_user_logs_in() {
 }
 
 #[test]
-fn an_unknown_user_looks_like_one_with_a_wrong_password_until_the_end() {
-    let hash = ScramHash::Sha256;
-    let salt_of = |name: &str, nonce: Nonce, decoy: &Decoy| {
-        let bytes = format!("n,,n={name},r=x");
-        let first = ClientFirst::parse(bytes.as_bytes()).unwrap();
-        let (_, answer) = Server::answer(hash, first, &nonce, None, decoy);
-        let answer = String::from_utf8(answer).unwrap();
-        let (nonce, salt) = answer.split_once(",s=").unwrap();
-        assert!(nonce.len() > "r=x".len());
-        salt.to_owned()
-    };
-    let bob = salt_of("bob", client_nonce(), &decoy());
-    assert_eq!(
-        salt_of("bob", server_nonce(), &decoy()),
-        bob,
-        "the same every time"
-    );
-    assert_ne!(salt_of("bo", client_nonce(), &decoy()), bob);
-    let other = Decoy::new([8; 32], ITERATIONS_MIN);
-    assert_ne!(
-        salt_of("bob", client_nonce(), &other),
-        bob,
-        "nobody can compute it"
-    );
-    // The form of salts that Kafka's tools make: 25 or 26 digits with base 36.
-    let (salt, iterations) = bob.split_once(',').unwrap();
-    assert_eq!((salt.len(), iterations), (36, "i=4096"));
-}
-
-#[test]
-fn salts_are_numbers_of_130_bits_with_base_36() {
-    // As Python converts them.
-    let cases: [([u8; 17], &str); 4] = [
-        ([0; 17], "0"),
-        ([0xfc; 17], "ez6uz7hcaq7bct63a1rip2iv0"),
-        ([0xff; 17], "1omfro7zwmumr3umxudzyj6scf"),
-        ([1; 17], "f7qywc66s1h590hm6s2ta1f5t"),
-    ];
-    for (random, text) in cases {
-        assert_eq!(salt(random), text.as_bytes());
-    }
-}
-
-#[test]
-fn what_was_stored_is_a_credential_within_its_bounds() {
+fn what_kafka_would_log_in_with_is_a_credential() {
     let hash = ScramHash::Sha256;
     let derived = credential(hash, "pencil");
     let new = |hash, salt: &[u8], iterations| {
         Credential::new(hash, salt, iterations, derived.keys().clone()).map(drop)
     };
-    for iterations in [4096, 16_384] {
+    // Of the time of ZooKeeper there are credentials that nobody could set today.
+    for iterations in [4096, 16_384, 16_385, 50_000, i32::MAX] {
         assert_eq!(new(hash, b"s", iterations), Ok(()));
     }
     for iterations in [i32::MIN, -4096, 0, 4095] {
         let error = too_few(iterations.into());
-        assert_eq!(new(hash, b"s", iterations), Err(error));
-    }
-    for iterations in [16_385, i32::MAX] {
-        let error = too_many(iterations.into());
         assert_eq!(new(hash, b"s", iterations), Err(error));
     }
     for salt in [&[][..], &[1; SALT_BYTES_MAX]] {

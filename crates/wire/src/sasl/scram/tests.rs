@@ -68,7 +68,7 @@ impl Exchange<'_> {
             bytes
         };
         let password = secret(self.password);
-        let begun = Client::start(self.hash, self.name, password, &client_nonce());
+        let begun = Client::start(self.hash, self.name, password, client_nonce());
         let (client, bytes) = begun.unwrap();
         let nobody = Err(Refusal::Nonce);
         let first = match ClientFirst::parse(&arrives(bytes)) {
@@ -77,7 +77,7 @@ impl Exchange<'_> {
         };
         // As the server would look it up.
         let known = self.known.filter(|_| first.name() == self.name);
-        let (server, bytes) = Server::answer(self.hash, first, &server_nonce(), known, &decoy());
+        let (server, bytes) = Server::answer(self.hash, first, server_nonce(), known, &decoy());
         let (proven, bytes) = match client.answer(&arrives(bytes)) {
             Ok(proven) => proven,
             Err(refusal) => return (sent, Err(Refusal::Nonce), Err(refusal)),
@@ -110,12 +110,12 @@ fn check(recorded: &Recorded<'_>) {
     let password = secret(recorded.password);
     let known = Credential::derive(hash, &password, recorded.salt, recorded.iterations).unwrap();
     let nonce = Nonce::of_text(recorded.nonces.0);
-    let (client, first) = Client::start(hash, name, password, &nonce).unwrap();
+    let (client, first) = Client::start(hash, name, password, nonce).unwrap();
     assert_eq!(std::str::from_utf8(&first), Ok(recorded.messages[0]));
     let first = ClientFirst::parse(&first).unwrap();
     assert_eq!(first.name(), name);
     let nonce = Nonce::of_text(recorded.nonces.1);
-    let (server, answer) = Server::answer(hash, first, &nonce, Some(&known), &decoy());
+    let (server, answer) = Server::answer(hash, first, nonce, Some(&known), &decoy());
     assert_eq!(std::str::from_utf8(&answer), Ok(recorded.messages[1]));
     let (proven, last) = client.answer(&answer).unwrap();
     assert_eq!(std::str::from_utf8(&last), Ok(recorded.messages[2]));
@@ -315,11 +315,14 @@ fn a_credential_of_a_salted_password_is_that_of_the_password() {
 fn keys_passwords_and_proofs_are_not_shown() {
     let known = credential(ScramHash::Sha256, "canary");
     let (client, _) =
-        Client::start(ScramHash::Sha256, "ada", secret("canary"), &client_nonce()).unwrap();
+        Client::start(ScramHash::Sha256, "ada", secret("canary"), client_nonce()).unwrap();
     let shown = format!("{client:?} {known:?} {:?}", decoy());
     assert!(!shown.contains("canary") && shown.contains("[hidden]"));
     let key = format!("{:?}", known.keys().server.expose());
     assert!(!shown.contains(&key));
+    let last = messages::ClientFinal::parse(b"c=biws,r=x,p=AQIDBA==").unwrap();
+    assert_eq!(last.proof.expose(), &[1, 2, 3, 4]);
+    assert!(!format!("{last:?}").contains("1, 2, 3, 4"));
 }
 
 #[test]

@@ -48,8 +48,8 @@ impl Login {
         })
     }
 
-    /// Returns the name of the user to look up, as the client sent it: it may hold any character but
-    /// a NUL, among them those that move a terminal's cursor or end a line of a log.
+    /// Returns the name of the user to look up, as the client sent it: it may hold any character
+    /// but a NUL, among them those that move a terminal's cursor or end a line of a log.
     pub fn name(&self) -> &str {
         &self.name
     }

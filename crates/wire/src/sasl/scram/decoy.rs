@@ -9,8 +9,8 @@
 //! What remains to tell users from names that nobody has:
 //! - A look that is not among the [`LOOKS_MAX`] most frequent ones belongs to a user.
 //! - So does a salt that is not random: a word, or the salt of another user.
-//! - Where the shares of looks change, a few names that nobody has change theirs, and their salts. A
-//!   user does so only if somebody sets a credential.
+//! - Where the shares of looks change, a few names that nobody has change theirs, and their salts.
+//!   A user does so only if somebody sets a credential.
 //!
 //! Who asks for many names learns the shares.
 
@@ -122,8 +122,8 @@ impl Looks {
         if counted.is_empty() {
             counted.push((Look::KAFKA, 1));
         }
-        // Not the most frequent first: where two are as frequent, one user more would swap them, and
-        // with them the looks of all names that nobody has.
+        // Not the most frequent first: where two are as frequent, one user more would swap them,
+        // and with them the looks of all names that nobody has.
         counted.sort_unstable();
         let each = counted.iter().map(|(_, count)| *count);
         let all = each.fold(0, u64::saturating_add);

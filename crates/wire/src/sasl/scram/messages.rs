@@ -54,8 +54,8 @@ impl ClientFirst {
         })
     }
 
-    /// Returns the name of the user to look up, as the client sent it: it may hold any character but
-    /// a NUL, among them those that move a terminal's cursor or end a line of a log.
+    /// Returns the name of the user to look up, as the client sent it: it may hold any character
+    /// but a NUL, among them those that move a terminal's cursor or end a line of a log.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -229,8 +229,8 @@ fn nonce<'a>(
         .ok_or(Refusal::Malformed { message, rule })
 }
 
-/// Splits an extension: letters, `=`, and a value that is not empty. Whoever sends `m` wants to fail
-/// where it is not understood.
+/// Splits an extension: letters, `=`, and a value that is not empty. Whoever sends `m` wants to
+/// fail where it is not understood.
 fn extension_of<'a>(message: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
     let is_extension = |(key, value): &(&str, &str)| {
         let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());

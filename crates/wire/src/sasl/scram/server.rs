@@ -34,8 +34,8 @@ pub struct Accepted {
 }
 
 impl Server {
-    /// Answers the first message of a client. `known` is the credential of [`ClientFirst::name`] for
-    /// this hash, and `None` for an unknown user.
+    /// Answers the first message of a client. `known` is the credential of [`ClientFirst::name`]
+    /// for this hash, and `None` for an unknown user.
     pub fn answer(
         hash: ScramHash,
         first: ClientFirst,

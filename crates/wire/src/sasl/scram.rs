@@ -17,8 +17,8 @@
 //!   (`decoy.rs` says what remains to tell them apart). Kafka fails at once.
 //! - Names are UTF-8 and not only ASCII; an authorization id is compared unescaped.
 //! - What the client says about channel binding at the end has to be what it said at the beginning,
-//!   as the RFC has it, or `n,,` where it began with its own name. Signatures cover messages as they
-//!   were sent, not as they are written anew.
+//!   as the RFC has it, or `n,,` where it began with its own name. Signatures cover messages as
+//!   they were sent, not as they are written anew.
 //! - The attribute `m=` (a mandatory extension) is refused wherever it stands, as the RFC has it;
 //!   base64 has one form.
 //! - A client spends a bounded number of iterations, and wants a part of the nonce to be the

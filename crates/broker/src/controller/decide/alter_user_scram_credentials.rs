@@ -135,6 +135,10 @@ fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> ScramDecision {
     let made = Credential::of_salted(hash, salt, upsertion.iterations, salted);
     let credential = made.map_err(|error| unacceptable(message_of(&error)))?;
     let keys = credential.keys();
+    assert!(
+        keys.stored.expose().len() == hash.bytes(),
+        "what is stored can be taken for a login"
+    );
     Ok(UserScramCredentialRecord {
         name: upsertion.name.to_string(),
         mechanism: upsertion.mechanism,

@@ -436,20 +436,34 @@ fn a_tool_shows_no_value_of_a_setting_that_may_be_a_secret() {
         let told = told.join("\n");
         assert!(!told.contains("canary"), "{told}");
         assert_eq!(told.matches("in-the-open").count(), SHOWN.len(), "{told}");
-        assert_eq!(told.matches("value: hidden").count(), HIDDEN.len(), "{told}");
+        assert_eq!(
+            told.matches("value: hidden").count(),
+            HIDDEN.len(),
+            "{told}"
+        );
         for (.., name) in SHOWN.into_iter().chain(HIDDEN) {
             assert!(told.contains(&format!("name: {name:?}")), "{name}: {told}");
         }
         let without_table = offline::read(&folder_files(&platform).await, &[]);
-        let told = without_table.shown.iter().filter(|it| it.text.contains("in-the-open"));
-        assert_eq!(told.count(), SHOWN.len() - 2, "a table says what is no secret");
+        let told = without_table
+            .shown
+            .iter()
+            .filter(|it| it.text.contains("in-the-open"));
+        assert_eq!(
+            told.count(),
+            SHOWN.len() - 2,
+            "a table says what is no secret"
+        );
         // The same of what a reset drops.
         for (.., name) in HIDDEN {
             let dropped = reading.reset(name, None);
             assert!(!dropped.join(" ").contains("canary"), "{dropped:?}");
         }
         let dropped = reading.reset("max.connections", None);
-        assert_eq!(dropped, [r#"broker "(all)": max.connections="in-the-open""#]);
+        assert_eq!(
+            dropped,
+            [r#"broker "(all)": max.connections="in-the-open""#]
+        );
     });
 }
 

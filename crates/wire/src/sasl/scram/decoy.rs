@@ -41,10 +41,7 @@ impl Decoy {
     ///
     /// The secret has to be kept over restarts, for as long as users keep their salts: with another
     /// one all salts change but those of users. The credentials may be those of the start.
-    pub fn new<'a>(
-        secret: [u8; 32],
-        stored: impl Iterator<Item = &'a Credential> + Clone,
-    ) -> Self {
+    pub fn new<'a>(secret: [u8; 32], stored: impl Iterator<Item = &'a Credential> + Clone) -> Self {
         Self {
             secret: Secret::new(secret),
             sha_256: Looks::of(ScramHash::Sha256, stored.clone()),

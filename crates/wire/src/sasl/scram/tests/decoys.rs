@@ -108,7 +108,11 @@ fn names_look_like_users_that_this_broker_would_not_set() {
     let looks: BTreeSet<_> = looks
         .map(|(salt, iterations)| (salt.len(), iterations))
         .collect();
-    let expected = [(0, 50_000), (4, 4096), (SALT_BYTES_MAX, i32::MAX.unsigned_abs())];
+    let expected = [
+        (0, 50_000),
+        (4, 4096),
+        (SALT_BYTES_MAX, i32::MAX.unsigned_abs()),
+    ];
     assert_eq!(looks, expected.into());
 }
 

@@ -4,10 +4,9 @@
 //! where a start has to stop: past a damaged batch, past a record that cannot be decoded.
 //! Everything that it skips is a [`Finding`]. [`read`] keeps all of it for tools; [`judge`] keeps
 //! what says how a start ends. Works on bytes only: the caller reads the files, and writes what
-//! [`Reading::snapshot`] returns.
-//!
-//! Invariant: no text has a secret. The value of a setting is in one only if the configuration
-//! table that the caller gives says that it is none (`secret_settings.rs`).
+//! [`Reading::snapshot`] returns. No text has a secret (`offline/text.rs`).
+
+mod text;
 
 use std::path::Path;
 
@@ -23,7 +22,6 @@ use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, SnapshotId};
 use crate::image::{Image, ImagePosition, Replayer, ResourceType, entity_entries};
 use crate::options::ConfigKey;
-use crate::secret_settings::is_secret;
 
 /// Findings that [`judge`] keeps; it counts more.
 const FINDINGS_MAX: usize = 1000;
@@ -476,7 +474,7 @@ impl Reader {
 
     fn apply(&mut self, name: &str, at: i64, record: MetadataRecord, header: &BatchHeader) {
         let keys = self.keys;
-        self.show(name, at, || text(&record, keys));
+        self.show(name, at, || text::record(&record, keys));
         let applied = ImagePosition {
             offset: Offset(at),
             epoch: header.leader_epoch,
@@ -499,26 +497,6 @@ impl Reader {
             offset,
             text: text(),
         });
-    }
-}
-
-/// Returns a record as text, without secrets. Control characters are escaped.
-fn text(record: &MetadataRecord, keys: &[ConfigKey]) -> String {
-    match record {
-        MetadataRecord::UserScramCredential(record) => format!(
-            "UserScramCredential {{ name: {:?}, mechanism: {}, .. }}",
-            record.name, record.mechanism
-        ),
-        MetadataRecord::Config(ConfigRecord {
-            resource_type,
-            resource_name,
-            name,
-            value: Some(_),
-        }) if is_secret(keys, ResourceType(*resource_type), name) => format!(
-            "Config(ConfigRecord {{ resource_type: {resource_type}, \
-             resource_name: {resource_name:?}, name: {name:?}, value: hidden }})"
-        ),
-        record => format!("{record:?}"),
     }
 }
 
@@ -562,11 +540,8 @@ impl Reading {
                     continue;
                 };
                 let of = if name.is_empty() { "(all)" } else { name };
-                said.push(if is_secret(self.keys, kind, key) {
-                    format!("{word} {of:?}: {key} (its value is hidden)")
-                } else {
-                    format!("{word} {of:?}: {key}={value:?}")
-                });
+                let setting = text::setting(self.keys, kind, key, value);
+                said.push(format!("{word} {of:?}: {setting}"));
                 let record = ConfigRecord {
                     resource_type: kind.0,
                     resource_name: name.to_owned(),

@@ -1,5 +1,5 @@
 //! Messages of SASL and lines of JAAS as anybody may send or write them: each is answered or
-//! refused, nobody logs in, and what is read can be written and is read again.
+//! refused, nobody logs in without the password, and what is read can be written and is read again.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use wire::sasl::oauthbearer::Initial;
 use wire::sasl::plain::{self, Login, PasswordKey};
 use wire::sasl::scram::{
-    Client, ClientFirst, Credential, Decoy, ITERATIONS_MIN, Keys, Nonce, ScramHash, Server,
+    Client, ClientFirst, Credential, Decoy, Keys, Nonce, ScramHash, Server,
 };
 use wire::sasl::{Secret, jaas};
 
@@ -23,19 +23,46 @@ static KNOWN: LazyLock<Credential> = LazyLock::new(|| {
 /// An answer to the nonce of zeros.
 const ANSWER: &[u8] = b"r=AAAAAAAAAAAAAAAAAAAAAAAAy,s=AAAA,i=4096";
 
-static DECOY: LazyLock<Decoy> = LazyLock::new(|| Decoy::new([9; 32], ITERATIONS_MIN));
+static DECOY: LazyLock<Decoy> = LazyLock::new(|| Decoy::new([9; 32], [&*KNOWN].into_iter()));
+
+/// The credential of Ada.
+static ADA: LazyLock<Credential> = LazyLock::new(|| {
+    Credential::derive(HASH, &password_of_ada(), b"salt", 4096).expect("within the bounds")
+});
+
+/// What Ada's client sends when she logs in: the first message and the last.
+static RIGHT: LazyLock<[Vec<u8>; 2]> = LazyLock::new(|| {
+    let begun = Client::start(HASH, "ada", password_of_ada(), Nonce::of_random([1; 18]));
+    let (client, first) = begun.expect("a name");
+    let (_, answer) = answered(&first).expect("a right message");
+    let (_, last) = client.answer(&answer).expect("an answer");
+    [first, last]
+});
+
+fn password_of_ada() -> Secret<String> {
+    Secret::new("pencil".to_owned())
+}
+
+/// Returns what a server answers that knows Ada.
+fn answered(first: &[u8]) -> Option<(Server, Vec<u8>)> {
+    let first = ClientFirst::parse(first).ok()?;
+    let known = (first.name() == "ada").then_some(&*ADA);
+    let nonce = Nonce::of_random([2; 18]);
+    Some(Server::answer(HASH, first, nonce, known, &DECOY))
+}
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else {
         return;
     };
-    match kind % 6 {
+    match kind % 7 {
         0 => line(bytes),
         1 => password(bytes),
         2 => token(bytes),
         3 => first_message(bytes),
         4 => proof(bytes),
-        _ => server_messages(bytes),
+        5 => server_messages(bytes),
+        _ => one_byte(bytes),
     }
 });
 
@@ -47,6 +74,13 @@ fn line(bytes: &[u8]) {
         Ok(entry) => {
             assert!(!entry.module().is_empty());
             assert!(entry.users().count() <= entry.names().count());
+            let out = entry.locked_out();
+            let mut out = out.iter().map(|one| one.place).peekable();
+            for (place, (name, password)) in entry.users().enumerate() {
+                let is_out = out.next_if_eq(&place).is_some();
+                assert_eq!(plain::message(name, password).is_err(), is_out);
+            }
+            assert_eq!(out.next(), None);
         }
         Err(error) => assert!(error.at.line >= 1 && error.at.column >= 1),
     }
@@ -84,7 +118,7 @@ fn first_message(bytes: &[u8]) {
     };
     let known = (first.name() == "ada").then_some(&*KNOWN);
     let nonce = Nonce::of_random([2; 18]);
-    let (server, answer) = Server::answer(HASH, first, &nonce, known, &DECOY);
+    let (server, answer) = Server::answer(HASH, first, nonce, known, &DECOY);
     assert!(std::str::from_utf8(&answer).is_ok_and(|answer| answer.contains(",i=4096")));
     assert!(server.finish(bytes).is_err());
 }
@@ -92,15 +126,30 @@ fn first_message(bytes: &[u8]) {
 fn proof(bytes: &[u8]) {
     let first = ClientFirst::parse(b"n,,n=ada,r=x").expect("a message");
     let nonce = Nonce::of_random([2; 18]);
-    let (server, _) = Server::answer(HASH, first, &nonce, Some(&KNOWN), &DECOY);
+    let (server, _) = Server::answer(HASH, first, nonce, Some(&KNOWN), &DECOY);
     assert!(server.finish(bytes).is_err());
+}
+
+/// Ada logs in, with one byte of what her client sends changed: by zero, or she does not.
+fn one_byte(bytes: &[u8]) {
+    let [message, at, by, ..] = bytes else {
+        return;
+    };
+    let mut sent = RIGHT.clone();
+    let changed = &mut sent[usize::from(message % 2)];
+    let at = usize::from(*at) % changed.len();
+    changed[at] ^= by;
+    let [first, last] = &sent;
+    let finished = answered(first).and_then(|(server, _)| server.finish(last).ok());
+    assert_eq!(finished.is_some(), *by == 0);
+    assert!(finished.is_none_or(|accepted| accepted.name == "ada"));
 }
 
 fn server_messages(bytes: &[u8]) {
     let begin = || {
         let nonce = Nonce::of_random([0; 18]);
         let password = Secret::new("pencil".to_owned());
-        Client::start(HASH, "ada", password, &nonce)
+        Client::start(HASH, "ada", password, nonce)
             .expect("a name")
             .0
     };

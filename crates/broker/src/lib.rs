@@ -49,6 +49,7 @@ mod replayed;
 mod rests;
 mod room;
 mod route;
+mod secret_settings;
 mod seldom;
 pub mod shards;
 pub mod telemetry;

@@ -15,7 +15,7 @@
 //!
 //! Not here: the requests that carry these bytes, the order of them on a connection, deadlines and
 //! delays, the contents of an OAUTHBEARER token, who the users are. Nothing in the server uses this
-//! module yet, except for the keys of SCRAM, which the controller derives.
+//! module yet, except for the credentials of SCRAM, whose keys the controller derives.
 
 pub mod jaas;
 mod names;
@@ -27,6 +27,7 @@ mod refusal;
 pub mod scram;
 mod secret;
 
+pub use names::check_user;
 pub use refusal::Refusal;
 pub use secret::Secret;
 

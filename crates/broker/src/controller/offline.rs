@@ -4,7 +4,9 @@
 //! where a start has to stop: past a damaged batch, past a record that cannot be decoded.
 //! Everything that it skips is a [`Finding`]. [`read`] keeps all of it for tools; [`judge`] keeps
 //! what says how a start ends. Works on bytes only: the caller reads the files, and writes what
-//! [`Reading::snapshot`] returns.
+//! [`Reading::snapshot`] returns. No text has a secret (`offline/text.rs`).
+
+mod text;
 
 use std::path::Path;
 
@@ -19,6 +21,7 @@ use super::batches::{BadBatch, QuorumRecords, is_possible};
 use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, SnapshotId};
 use crate::image::{Image, ImagePosition, Replayer, ResourceType, entity_entries};
+use crate::options::ConfigKey;
 
 /// Findings that [`judge`] keeps; it counts more.
 const FINDINGS_MAX: usize = 1000;
@@ -62,15 +65,21 @@ pub struct Reading {
     pub more_findings: usize,
     /// The decoded records, in the order of reading; none where `judge` read them.
     pub shown: Vec<DecodedRecord>,
+    keys: &'static [ConfigKey],
     image: Image,
     quorum: QuorumRecords,
     epoch: LeaderEpoch,
     end: Offset,
 }
 
-/// Reads the files of the folder, and keeps each record as text and each finding.
-pub fn read(files: &Files) -> Reading {
-    read_by(Reader::default(), files, true)
+/// Reads the files of the folder, and keeps each record as text and each finding. `keys` is the
+/// configuration table of brokers: values of keys that it does not have are hidden in the text.
+pub fn read(files: &Files, keys: &'static [ConfigKey]) -> Reading {
+    let reader = Reader {
+        keys,
+        ..Reader::default()
+    };
+    read_by(reader, files, true)
 }
 
 /// Reads the files of the folder for what a start makes of them: without the text of records, and
@@ -164,6 +173,7 @@ fn read_by(mut reader: Reader, files: &Files, has_logs: bool) -> Reading {
         findings: reader.findings,
         more_findings: reader.more_findings,
         shown: reader.shown,
+        keys: reader.keys,
         quorum: reader.quorum,
         epoch: reader.epoch,
         end: reader.end,
@@ -189,6 +199,8 @@ struct SegmentBounds {
 struct Reader {
     /// True if text is not kept, and findings only up to their bound.
     is_brief: bool,
+    /// The configuration table, by which values are shown; without it those of brokers are hidden.
+    keys: &'static [ConfigKey],
     findings: Vec<Finding>,
     more_findings: usize,
     is_fatal: bool,
@@ -205,6 +217,7 @@ impl Default for Reader {
     fn default() -> Self {
         Self {
             is_brief: false,
+            keys: &[],
             findings: Vec::new(),
             more_findings: 0,
             is_fatal: false,
@@ -460,7 +473,8 @@ impl Reader {
     }
 
     fn apply(&mut self, name: &str, at: i64, record: MetadataRecord, header: &BatchHeader) {
-        self.show(name, at, || text(&record));
+        let keys = self.keys;
+        self.show(name, at, || text::record(&record, keys));
         let applied = ImagePosition {
             offset: Offset(at),
             epoch: header.leader_epoch,
@@ -483,22 +497,6 @@ impl Reader {
             offset,
             text: text(),
         });
-    }
-}
-
-/// Returns a record as text, without secrets. Control characters are escaped.
-fn text(record: &MetadataRecord) -> String {
-    match record {
-        MetadataRecord::UserScramCredential(record) => format!(
-            "UserScramCredential {{ name: {:?}, mechanism: {}, .. }}",
-            record.name, record.mechanism
-        ),
-        MetadataRecord::Config(ConfigRecord { name, value, .. })
-            if value.is_some() && (name.contains("password") || name.contains("secret")) =>
-        {
-            format!("Config {{ name: {name:?}, value: hidden, .. }}")
-        }
-        record => format!("{record:?}"),
     }
 }
 
@@ -525,7 +523,7 @@ impl Reading {
     }
 
     /// Removes every dynamic value called `key`: of brokers, groups and client metrics, of topics
-    /// (or of `topic` only), and as a quota. Returns a line for each.
+    /// (or of `topic` only), and as a quota. Returns a line for each, without secrets.
     pub fn reset(&mut self, key: &str, topic: Option<&str>) -> Vec<String> {
         let mut said = Vec::new();
         let mut records: Vec<MetadataRecord> = Vec::new();
@@ -542,7 +540,8 @@ impl Reading {
                     continue;
                 };
                 let of = if name.is_empty() { "(all)" } else { name };
-                said.push(format!("{word} {of:?}: {key}={value:?}"));
+                let setting = text::setting(self.keys, kind, key, value);
+                said.push(format!("{word} {of:?}: {setting}"));
                 let record = ConfigRecord {
                     resource_type: kind.0,
                     resource_name: name.to_owned(),

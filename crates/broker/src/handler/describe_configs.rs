@@ -23,6 +23,7 @@ use crate::image::ResourceType;
 use crate::options::ConfigKind;
 use crate::rests::Rests;
 use crate::room::Room;
+use crate::secret_settings::is_hidden;
 use crate::topic_config::{
     BrokerSettings, DEFINITIONS, Definition, Source, SourcedValue, canonical, of_listener,
     topic_sources,
@@ -234,8 +235,7 @@ fn subscription_setting(
     }
 }
 
-/// Returns a setting of the table, or an unknown key that a client set, which counts as sensitive
-/// because it might be a secret.
+/// Returns a setting of the table, or an unknown key that a client set.
 fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
     let (key, row) = (broker.key(name), broker.row(name));
     let shown = |text: &str| key.and_then(|key| canonical(key.kind, text));
@@ -248,7 +248,7 @@ fn broker_setting(broker: BrokerSettings<'_>, name: &str) -> Setting {
         sources: broker.sources(name),
         doc: key.map(|key| key.doc),
         read_only: key.is_none_or(|key| !key.is_dynamic()),
-        sensitive: row.is_none_or(|row| row.sensitive),
+        sensitive: is_hidden(row),
     }
 }
 
@@ -275,7 +275,7 @@ fn cluster_settings(broker: BrokerSettings<'_>, keys: &Keys<'_>) -> Vec<Setting>
                 .collect(),
             doc: key.map(|key| key.doc),
             read_only: key.is_none_or(|key| !key.is_dynamic()),
-            sensitive: row.is_none_or(|row| row.sensitive),
+            sensitive: is_hidden(row),
         }
     };
     let set = set.into_iter().flatten();

@@ -52,18 +52,29 @@ pub(crate) fn of_listener(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("listener.name.")?.split_once('.')
 }
 
+/// Returns the row of a configuration table that defines the values of `name`: its own, or that of
+/// the setting after the listener's name.
+pub(crate) fn row_of<'a>(keys: &'a [ConfigKey], name: &str) -> Option<&'a ConfigKey> {
+    let of_listener = || key_of(keys, of_listener(name)?.1);
+    key_of(keys, name).or_else(of_listener)
+}
+
+/// Returns the row of `name` itself.
+fn key_of<'a>(keys: &'a [ConfigKey], name: &str) -> Option<&'a ConfigKey> {
+    let mut rows = keys.iter().chain(&AT_RUN_TIME_ONLY);
+    rows.find(|key| key.name == name)
+}
+
 impl<'a> BrokerSettings<'a> {
     /// Returns the row that defines the values of `name`: its own, or that of the setting after the
     /// listener's name.
     pub(crate) fn row(&self, name: &str) -> Option<&'a ConfigKey> {
-        let of_listener = || self.key(of_listener(name)?.1);
-        self.key(name).or_else(of_listener)
+        row_of(self.options.config_keys, name)
     }
 
     /// Returns the row of the configuration table.
     pub(crate) fn key(&self, name: &str) -> Option<&'a ConfigKey> {
-        let keys = self.options.config_keys.iter().chain(&AT_RUN_TIME_ONLY);
-        keys.into_iter().find(|key| key.name == name)
+        key_of(self.options.config_keys, name)
     }
 
     /// Returns the names that have a value but are not in the configuration table.

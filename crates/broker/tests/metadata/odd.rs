@@ -5,6 +5,7 @@ use std::path::Path;
 
 use broker::controller::offline;
 use broker::image::ResourceType;
+use broker::options::{AllowedValues, Changes, ConfigKey, ConfigKind};
 use platform::Disk;
 use platform::Platform;
 use platform::sim::{Rng, SimPlatform};
@@ -20,6 +21,34 @@ use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, Uuid};
 use crate::{NOT_SAVED, begin, begin_saved, caller, names, run, start, topics};
 
 const LOG: &str = "/d/__cluster_metadata-0/00000000000000000000.log";
+
+/// The configuration table: the settings whose values a tool may show, and one that it may not.
+static KEYS: [ConfigKey; 2] = [
+    key("max.connections", ConfigKind::Int, false),
+    key("ssl.key.password", ConfigKind::Password, true),
+];
+
+const fn key(name: &'static str, kind: ConfigKind, sensitive: bool) -> ConfigKey {
+    ConfigKey {
+        name,
+        kind,
+        default: None,
+        allowed: AllowedValues::Any,
+        doc: "doc",
+        changes: Changes::ClusterWide,
+        sensitive,
+    }
+}
+
+/// Returns the record that sets a setting.
+fn setting(kind: i8, resource: &str, name: &str, value: &str) -> ConfigRecord {
+    ConfigRecord {
+        resource_type: kind,
+        resource_name: resource.to_owned(),
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+    }
+}
 
 /// Puts a batch of these records at the end of the log of a broker that is not running.
 fn add(platform: &SimPlatform, records: &[MetadataRecord]) {
@@ -232,7 +261,7 @@ fn whatever_the_files_hold_the_start_succeeds_or_names_the_file_and_the_tool() {
             let mut bytes = platform.disk().contents(file).unwrap();
             damage(&mut bytes, &mut rng);
             platform.disk().put(file, &bytes).unwrap();
-            let found = offline::read(&folder_files(&platform).await);
+            let found = offline::read(&folder_files(&platform).await, &KEYS);
             match begin(&platform, snapshot_bytes).await {
                 Ok(_) => {
                     started += 1;
@@ -279,7 +308,7 @@ async fn folder_files(platform: &SimPlatform) -> offline::Files {
 /// What `forebay metadata repair` does.
 async fn repair(platform: &SimPlatform) -> offline::Reading {
     let folder = Path::new("/d/__cluster_metadata-0");
-    let reading = offline::read(&folder_files(platform).await);
+    let reading = offline::read(&folder_files(platform).await, &KEYS);
     let disk = platform.disk();
     let aside = Path::new("/d/__cluster_metadata-0.0.aside");
     disk.rename(folder, aside).await.unwrap();
@@ -329,12 +358,7 @@ fn dynamic_values_are_taken_back_of_a_broker_that_does_not_run() {
         let controller = start(&platform, 1 << 20).await;
         controller.create_topics(&topics(&["a"]), &caller()).await;
         controller.stop().await.unwrap();
-        let config = |resource_type, resource_name: &str, name: &str| ConfigRecord {
-            resource_type,
-            resource_name: resource_name.to_owned(),
-            name: name.to_owned(),
-            value: Some("1".to_owned()),
-        };
+        let config = |kind, resource: &str, name: &str| setting(kind, resource, name, "1");
         let quota = ClientQuotaRecord {
             entity: vec![QuotaEntityEntry {
                 entity_type: "ip".to_owned(),
@@ -351,7 +375,7 @@ fn dynamic_values_are_taken_back_of_a_broker_that_does_not_run() {
             quota.into(),
         ];
         add(&platform, &records);
-        let mut reading = offline::read(&folder_files(&platform).await);
+        let mut reading = offline::read(&folder_files(&platform).await, &KEYS);
         assert!(!reading.is_fatal(), "{:?}", reading.findings);
         assert_eq!(reading.reset("max.connections", None).len(), 2);
         assert_eq!(reading.reset("connection_creation_rate", None).len(), 1);
@@ -374,6 +398,72 @@ fn dynamic_values_are_taken_back_of_a_broker_that_does_not_run() {
         );
         assert!(image.quotas().is_empty());
         assert_eq!(names(&image), ["a"]);
+    });
+}
+
+#[test]
+fn a_tool_shows_no_value_of_a_setting_that_may_be_a_secret() {
+    const SHOWN: [(i8, &str, &str); 6] = [
+        (4, "", "max.connections"),
+        (4, "1", "listener.name.outside.max.connections"),
+        (4, "", "follower.replication.throttled.rate"),
+        (2, "a", "retention.ms"),
+        (16, "m", "interval.ms"),
+        (32, "g", "consumer.session.timeout.ms"),
+    ];
+    const HIDDEN: [(i8, &str, &str); 9] = [
+        (4, "", "listener.name.outside.plain.sasl.jaas.config"),
+        (4, "1", "listener.name.outside.ssl.keystore.key"),
+        (4, "1", "ssl.key.password"),
+        (4, "", "plugin.token"),
+        (2, "a", "plugin.key"),
+        (8, "1", "kafka.server"),
+        (16, "m", "plugin.key"),
+        (32, "g", "plugin.key"),
+        (99, "x", "retention.ms"),
+    ];
+    run(async |platform| {
+        start(&platform, 1 << 20).await.stop().await.unwrap();
+        let set = |settings: &[(i8, &str, &str)], value: &str| -> Vec<MetadataRecord> {
+            let settings = settings.iter();
+            let records = settings.map(|(kind, of, name)| setting(*kind, of, name, value).into());
+            records.collect()
+        };
+        add(&platform, &set(&SHOWN, "in-the-open"));
+        add(&platform, &set(&HIDDEN, "canary"));
+        let mut reading = offline::read(&folder_files(&platform).await, &KEYS);
+        let told: Vec<&str> = reading.shown.iter().map(|it| it.text.as_str()).collect();
+        let told = told.join("\n");
+        assert!(!told.contains("canary"), "{told}");
+        assert_eq!(told.matches("in-the-open").count(), SHOWN.len(), "{told}");
+        assert_eq!(
+            told.matches("value: hidden").count(),
+            HIDDEN.len(),
+            "{told}"
+        );
+        for (.., name) in SHOWN.into_iter().chain(HIDDEN) {
+            assert!(told.contains(&format!("name: {name:?}")), "{name}: {told}");
+        }
+        let without_table = offline::read(&folder_files(&platform).await, &[]);
+        let told = without_table
+            .shown
+            .iter()
+            .filter(|it| it.text.contains("in-the-open"));
+        assert_eq!(
+            told.count(),
+            SHOWN.len() - 2,
+            "a table says what is no secret"
+        );
+        // The same of what a reset drops.
+        for (.., name) in HIDDEN {
+            let dropped = reading.reset(name, None);
+            assert!(!dropped.join(" ").contains("canary"), "{dropped:?}");
+        }
+        let dropped = reading.reset("max.connections", None);
+        assert_eq!(
+            dropped,
+            [r#"broker "(all)": max.connections="in-the-open""#]
+        );
     });
 }
 
@@ -449,7 +539,7 @@ fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_
             assert_ne!(log, whole, "it is torn");
             platform.disk().put(Path::new(LOG), &log).unwrap();
             let files = folder_files(&platform).await;
-            assert!(!offline::read(&files).is_fatal());
+            assert!(!offline::read(&files, &KEYS).is_fatal());
             let judged = offline::judge(&files, true);
             let in_flight = judged.findings.iter().filter(|one| one.in_flight);
             assert_eq!(in_flight.count(), 1, "{:?}", judged.findings);
@@ -466,7 +556,7 @@ fn damage_below_a_snapshot_is_not_fatal_in_a_sealed_segment() {
         let controller = start(&platform, 1 << 20).await;
         controller.create_topics(&topics(&["a"]), &caller()).await;
         controller.stop().await.unwrap();
-        let before = offline::read(&folder_files(&platform).await);
+        let before = offline::read(&folder_files(&platform).await, &KEYS);
         let (name, bytes) = before.snapshot().unwrap();
         let controller = start(&platform, 1 << 20).await;
         controller.create_topics(&topics(&["b"]), &caller()).await;
@@ -552,7 +642,7 @@ fn what_a_start_makes_of_metadata_takes_bounded_memory() {
         let many: Vec<_> = many.take(5000).collect();
         add(&platform, &many);
         let mut files = folder_files(&platform).await;
-        let (all, judged) = (offline::read(&files), offline::judge(&files, true));
+        let (all, judged) = (offline::read(&files, &KEYS), offline::judge(&files, true));
         assert!(all.findings.len() > 2000 && all.more_findings == 0);
         let kept = judged.findings.len();
         assert_eq!(kept + judged.more_findings, all.findings.len());

@@ -1,6 +1,7 @@
 //! Requests of administrators: for every API and version one that is granted, and one with
 //! something in it that cannot be.
 
+use bytes::Bytes;
 use wire::kafka::{Api, Newest};
 use wire::messages::create_acls_request::AclCreation;
 use wire::messages::delete_acls_request::DeleteAclsFilter;
@@ -111,7 +112,8 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
             let user = credentials::ScramCredentialUpsertion::default()
                 .with_name(text("ada"))
                 .with_mechanism(1)
-                .with_iterations(if granted { 4096 } else { 1 });
+                .with_iterations(if granted { 4096 } else { 1 })
+                .with_salted_password(Bytes::from_static(&[7; 32]));
             let request = AlterUserScramCredentialsRequest::default();
             ask(v, request.with_upsertions(vec![user]))
         }

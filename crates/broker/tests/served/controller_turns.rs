@@ -98,7 +98,7 @@ fn a_change_that_is_longer_than_a_batch_of_metadata_may_be_is_refused_as_a_whole
                 .with_mechanism(1)
                 .with_iterations(4096)
                 .with_salt(Bytes::from(vec![b's'; 1000]))
-                .with_salted_password(Bytes::from_static(b"salted"))
+                .with_salted_password(Bytes::from_static(&[7; 32]))
         };
         let asked = |count: usize| {
             let request = AlterUserScramCredentialsRequest::default();

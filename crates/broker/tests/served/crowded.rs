@@ -315,6 +315,7 @@ fn users(crowd: Crowd) -> Vec<Asked> {
             .with_name(name)
             .with_mechanism(1)
             .with_iterations(4096)
+            .with_salted_password(Bytes::from_static(&[7; 32]))
     });
     let asked = crowd.each("u", |name| users::UserName::default().with_name(name));
     let allowed = crowd.each("u", |name| {

@@ -23,6 +23,7 @@ use wire::text::{EscapedText, escaped_json};
 use wire::types::{NodeId, TopicId};
 
 use super::format::Format;
+use crate::config::keys;
 
 /// Larger files of the folder are ignored.
 const FILE_BYTES_MAX: u64 = 2 << 30;
@@ -93,8 +94,13 @@ pub(super) fn files_of(dir: &Path) -> anyhow::Result<Files> {
     Ok(files)
 }
 
+/// Reads the metadata of a log directory. Values of settings that the table lacks are hidden.
+fn read(dir: &Path) -> anyhow::Result<Reading> {
+    Ok(offline::read(&files_of(dir)?, keys::for_broker(&[])))
+}
+
 fn check(of: &Of) -> anyhow::Result<ExitCode> {
-    let reading = offline::read(&files_of(&of.dir)?);
+    let reading = read(&of.dir)?;
     let mut text = String::new();
     for finding in &reading.findings {
         let said = match of.format {
@@ -154,7 +160,7 @@ fn json(value: &serde_json::Value) -> String {
 }
 
 fn show(of: &Of) -> anyhow::Result<ExitCode> {
-    let reading = offline::read(&files_of(&of.dir)?);
+    let reading = read(&of.dir)?;
     let lines = reading.shown.iter().map(|shown| match of.format {
         Format::Text => format!(
             "{}\t{}\t{}\n",
@@ -188,7 +194,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
         super::print(&done)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let reading = offline::read(&files_of(dir)?);
+    let reading = read(dir)?;
     if reading.findings.is_empty() {
         super::print(&format!("{}: nothing to repair\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
@@ -228,7 +234,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
 /// Runs `forebay config reset`: removes dynamic values.
 pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
-    let mut reading = offline::read(&files_of(dir)?);
+    let mut reading = read(dir)?;
     anyhow::ensure!(
         !reading.is_fatal(),
         "{} cannot be read to its end: `forebay metadata repair {}` first",

@@ -10,14 +10,17 @@
 //! One oddity is refused that Kafka accepts: an option without a name, as in `= = x` or `5 = x`.
 //!
 //! Every text gives an [`Entry`], or an error with its position. Neither shows any value or any
-//! part of the text: a password with a missing quote may be in any part.
+//! part of the text: a password with a missing quote may be in any part. For the same reason all
+//! words are overwritten when the entry is dropped, names of options among them.
+//!
+//! Kafka takes any option for a user of a server that begins with `user_`, also where no client can
+//! send such a name or password. [`Entry::locked_out`] tells such users, so that a start can.
 
 mod tokens;
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{fmt, mem};
 
-use super::Secret;
+use super::{Refusal, Secret, plain};
 pub use tokens::Place;
 use tokens::{Token, Tokens};
 
@@ -44,10 +47,11 @@ pub enum Flag {
 /// One login module with its options.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Entry {
-    module: String,
+    module: Secret<String>,
     flag: Flag,
+    /// Names and values in the order of the names, each name once.
     // Bounded: `TEXT_BYTES_MAX`
-    options: BTreeMap<String, Secret<String>>,
+    options: Vec<(Secret<String>, Secret<String>)>,
 }
 
 /// Shows no options: the name of one may be a part of a password with a quote too few.
@@ -58,6 +62,16 @@ impl fmt::Debug for Entry {
         shown.field("options", &self.options.len());
         shown.finish_non_exhaustive()
     }
+}
+
+/// A user of a server who could never log in.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("user {place}: {reason}")]
+pub struct LockedOut {
+    /// Which one of [`Entry::users`], from 0: what names a user may be a part of a password.
+    pub place: usize,
+    /// Why every message with the name and the password would be refused.
+    pub reason: Refusal,
 }
 
 /// The reason why a text is no entry, and where.
@@ -118,7 +132,7 @@ impl Entry {
             (Token::Text(flag), at) => Flag::of(flag.expose()).ok_or(Reason::Flag.at(at))?,
             (_, at) => return Err(Reason::Flag.at(at)),
         };
-        let mut options = BTreeMap::new();
+        let mut options = Vec::new();
         loop {
             let name = match tokens.token() {
                 (Token::Text(name), _) => name,
@@ -134,22 +148,22 @@ impl Entry {
                 (Token::Text(value), _) => value,
                 (_, at) => return Err(Reason::Value.at(at)),
             };
-            options.insert(name.expose().clone(), value);
+            options.push((name, value));
         }
         match tokens.token() {
             (Token::End, _) => {}
             (_, at) => return Err(Reason::Second.at(at)),
         }
         Ok(Self {
-            module: module.expose().clone(),
+            module,
             flag,
-            options,
+            options: by_name(options),
         })
     }
 
     /// Returns the name of the module, which is that of a class of Java.
     pub fn module(&self) -> &str {
-        &self.module
+        self.module.expose()
     }
 
     /// Returns the control flag.
@@ -159,19 +173,52 @@ impl Entry {
 
     /// Returns the value of an option.
     pub fn option(&self, name: &str) -> Option<&Secret<String>> {
-        self.options.get(name)
+        let by_name = |(one, _): &(Secret<String>, _)| one.expose().as_str().cmp(name);
+        let place = self.options.binary_search_by(by_name).ok()?;
+        self.options.get(place).map(|(_, value)| value)
     }
 
     /// Returns the names of all options, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.options.keys().map(String::as_str)
+        let all = self.options.iter();
+        all.map(|(name, _)| name.expose().as_str())
     }
 
     /// Returns the users of a server that are named with their passwords (`user_ada="pencil"`).
     pub fn users(&self) -> impl Iterator<Item = (&str, &Secret<String>)> {
         let all = self.options.iter();
-        all.filter_map(|(name, value)| Some((name.strip_prefix(USER)?, value)))
+        all.filter_map(|(name, value)| Some((name.expose().strip_prefix(USER)?, value)))
     }
+
+    /// Returns those of the users of a server who could never log in.
+    pub fn locked_out(&self) -> Vec<LockedOut> {
+        let all = self.users().enumerate();
+        let refused = all.filter_map(|(place, (name, password))| {
+            let reason = plain::check(name, password).err()?;
+            Some(LockedOut { place, reason })
+        });
+        refused.collect()
+    }
+}
+
+/// Returns the options in the order of their names; of those with one name only the last.
+fn by_name(
+    mut options: Vec<(Secret<String>, Secret<String>)>,
+) -> Vec<(Secret<String>, Secret<String>)> {
+    // The order of those with one name stays.
+    options.sort_by(|(one, _), (other, _)| one.expose().cmp(other.expose()));
+    options.dedup_by(|later, earlier| {
+        let is_same = later.0 == earlier.0;
+        if is_same {
+            mem::swap(later, earlier);
+        }
+        is_same
+    });
+    assert!(
+        options.is_sorted_by(|(one, _), (other, _)| one.expose() < other.expose()),
+        "a name is found, and once"
+    );
+    options
 }
 
 impl Flag {

@@ -89,6 +89,12 @@ pub(super) fn decoded(message: &'static str, text: &str) -> Result<String, Refus
     Ok(name.into_owned())
 }
 
+/// Refuses the name of a user who could never log in: an empty one, one that is too long, or one
+/// with a NUL.
+pub fn check_user(name: &str) -> Result<(), Refusal> {
+    check_name("the name of the user", name)
+}
+
 /// Refuses what can be no name.
 pub(super) fn check_name(message: &'static str, name: &str) -> Result<(), Refusal> {
     let malformed = |rule| Refusal::Malformed { message, rule };
@@ -146,6 +152,16 @@ mod tests {
         }
         assert!(decoded("message", &"x".repeat(NAME_BYTES_MAX)).is_ok());
         assert!(decoded("message", &"x".repeat(NAME_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn a_user_whose_name_no_message_can_hold_is_refused() {
+        for name in ["a", "a=b,c", "\n\u{1b}", &"x".repeat(NAME_BYTES_MAX)] {
+            assert_eq!(check_user(name), Ok(()));
+        }
+        for name in ["", "a\0", &"x".repeat(NAME_BYTES_MAX + 1)] {
+            assert!(check_user(name).is_err(), "{name:?}");
+        }
     }
 
     proptest! {

@@ -48,7 +48,8 @@ impl Login {
         })
     }
 
-    /// Returns the name of the user to look up.
+    /// Returns the name of the user to look up, as the client sent it: it may hold any character
+    /// but a NUL, among them those that move a terminal's cursor or end a line of a log.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -96,14 +97,21 @@ impl PasswordKey {
 #[derive(Clone, Debug)]
 pub struct PasswordTag(Secret<Vec<u8>>);
 
-/// Returns the message of a client, which is all it has to send.
-pub fn message(name: &str, password: &Secret<String>) -> Result<Secret<Vec<u8>>, Refusal> {
+/// Refuses a user who could never log in: no message can hold the name or the password.
+pub fn check(name: &str, password: &Secret<String>) -> Result<(), Refusal> {
     check_name(MESSAGE, name)?;
     let password = password.expose();
     check_password(password)?;
     if password.contains(NUL) {
         return Err(malformed("the password has a NUL"));
     }
+    Ok(())
+}
+
+/// Returns the message of a client, which is all it has to send.
+pub fn message(name: &str, password: &Secret<String>) -> Result<Secret<Vec<u8>>, Refusal> {
+    check(name, password)?;
+    let password = password.expose();
     let bytes = [b"\0", name.as_bytes(), b"\0", password.as_bytes()].concat();
     assert!(
         bytes.len() <= MESSAGE_BYTES_MAX,

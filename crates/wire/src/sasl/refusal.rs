@@ -74,7 +74,8 @@ impl Refusal {
     /// Returns what Kafka tells the client in its answer. `again` is true when a client that was
     /// authenticated before does it once more.
     ///
-    /// Apart from three cases it tells only that the credentials are invalid.
+    /// Apart from three cases it tells only that the credentials are invalid. Kafka's sentence on
+    /// another identity of OAUTHBEARER names both; here it is that of the other mechanisms.
     pub fn told(&self, mechanism: Mechanism, again: bool) -> Cow<'static, str> {
         let told = match self {
             Self::Credentials if mechanism == Mechanism::Plain => {

@@ -13,32 +13,39 @@
 //! binding, unknown extensions are ignored, and the server never derives keys from a password.
 //!
 //! Unlike Kafka:
-//! - An unknown user gets a salt like that of others, the same every time, and fails at the end.
-//!   Kafka fails at once.
+//! - An unknown user gets a salt like that of others, the same every time, and fails at the end
+//!   (`decoy.rs` says what remains to tell them apart). Kafka fails at once.
 //! - Names are UTF-8 and not only ASCII; an authorization id is compared unescaped.
 //! - What the client says about channel binding at the end has to be what it said at the beginning,
-//!   as the RFC has it. Signatures cover messages as they were sent, not as they are written anew.
-//! - The attribute `m=` (a mandatory extension) is refused, as the RFC has it; base64 has one form.
+//!   as the RFC has it, or `n,,` where it began with its own name. Signatures cover messages as
+//!   they were sent, not as they are written anew.
+//! - The attribute `m=` (a mandatory extension) is refused wherever it stands, as the RFC has it;
+//!   base64 has one form.
 //! - A client spends a bounded number of iterations, and wants a part of the nonce to be the
 //!   server's.
 
 mod client;
 mod credential;
+mod decoy;
 mod keys;
 mod messages;
 mod nonce;
+mod salt;
 mod server;
 
 pub use client::{Client, Proven};
-pub use credential::{Credential, CredentialError, Decoy, salt};
+pub use credential::{Credential, CredentialError};
+pub use decoy::Decoy;
 pub use keys::{Keys, ScramHash};
 pub use messages::ClientFirst;
 pub use nonce::Nonce;
+pub use salt::salt;
 pub use server::{Accepted, Server};
 
 /// The fewest iterations of a credential, and the fewest that a client accepts.
 pub const ITERATIONS_MIN: u32 = 4096;
-/// The most iterations of a credential.
+/// The most iterations of a credential that somebody sets. One that was stored elsewhere may have
+/// more.
 pub const ITERATIONS_MAX: u32 = 16_384;
 /// The most iterations that a client spends on a server, which may be another that allows more.
 pub const CLIENT_ITERATIONS_MAX: u32 = 1 << 18;
@@ -53,7 +60,7 @@ const CLIENT_NONCE_BYTES_MAX: usize = 512;
 
 const _: () = assert!(
     ITERATIONS_MIN < ITERATIONS_MAX && ITERATIONS_MAX < CLIENT_ITERATIONS_MAX,
-    "a client accepts every credential that a server has"
+    "a client accepts every credential that somebody may set"
 );
 const _: () = assert!(
     CLIENT_NONCE_BYTES_MAX + nonce::BYTES <= NONCE_BYTES_MAX,

@@ -1,7 +1,8 @@
 //! A value that nobody may read by accident: passwords, tokens, keys.
 //!
-//! It is overwritten when it is dropped, and `Debug` does not show it. What a `String` or `Vec`
-//! leaves behind when it grows is not overwritten, nor are copies of the caller.
+//! It is overwritten when it is dropped, and `Debug` does not show it. Not overwritten: what a
+//! `String` or `Vec` leaves behind when it grows or a value when it is moved, copies of the caller,
+//! and the states of hash functions, in which keys can be found until their place is used again.
 
 use std::fmt;
 

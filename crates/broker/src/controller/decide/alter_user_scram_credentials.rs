@@ -4,6 +4,9 @@
 //! The metadata holds them as Kafka's does: the client sends the salted password, from which the
 //! broker derives the two keys that a server needs (RFC 5802), and stores only these. There is no
 //! SASL yet, so no client is authenticated with them.
+//!
+//! Unlike Kafka, the broker refuses a credential with which nobody could ever log in, or everybody:
+//! a name with a NUL, and a salted password that is not as long as the hash.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +20,8 @@ use wire::messages::{AlterUserScramCredentialsRequest, AlterUserScramCredentials
 use wire::records::metadata::{
     MetadataRecord, RemoveUserScramCredentialRecord, UserScramCredentialRecord,
 };
-use wire::sasl::scram::{ITERATIONS_MAX, ITERATIONS_MIN, Keys, ScramHash};
+use wire::sasl::check_user;
+use wire::sasl::scram::{Credential, CredentialError, ScramHash};
 use wire::types::ErrorCode;
 
 use crate::controller::bounds::{check_entities, check_length, check_text};
@@ -120,31 +124,39 @@ fn set(image: &Image, upsertion: &ScramCredentialUpsertion) -> ScramDecision {
     let hash = check(&upsertion.name, upsertion.mechanism)?;
     check_text(upsertion.name.len(), "name of a user")?;
     check_text(upsertion.salt.len(), "salt")?;
-    // HMAC hashes a key that is longer than a block before it uses it, so without this bound the
-    // client would decide how long that takes.
     check_text(upsertion.salted_password.len(), "salted password")?;
     let key = (upsertion.name.to_string(), upsertion.mechanism);
     if !image.scram().contains_key(&key) {
         check_entities(image.scram().len(), "credentials")?;
     }
-    let unacceptable = |message: &str| Refusal::new(ErrorCode::UnacceptableCredential, message);
-    let iterations = i64::from(upsertion.iterations);
-    if iterations < i64::from(ITERATIONS_MIN) {
-        return Err(unacceptable("Too few iterations"));
-    }
-    if iterations > i64::from(ITERATIONS_MAX) {
-        return Err(unacceptable("Too many iterations"));
-    }
-    let keys = Keys::of_salted(hash, &upsertion.salted_password);
+    let unacceptable = |message: String| Refusal::new(ErrorCode::UnacceptableCredential, message);
+    check_user(&upsertion.name).map_err(|refusal| unacceptable(refusal.to_string()))?;
+    let (salt, salted) = (&upsertion.salt, &upsertion.salted_password);
+    let made = Credential::of_salted(hash, salt, upsertion.iterations, salted);
+    let credential = made.map_err(|error| unacceptable(message_of(&error)))?;
+    let keys = credential.keys();
+    assert!(
+        keys.stored.expose().len() == hash.bytes(),
+        "what is stored can be taken for a login"
+    );
     Ok(UserScramCredentialRecord {
         name: upsertion.name.to_string(),
         mechanism: upsertion.mechanism,
-        salt: upsertion.salt.clone(),
+        salt: salt.clone(),
         stored_key: Bytes::copy_from_slice(keys.stored.expose()),
         server_key: Bytes::copy_from_slice(keys.server.expose()),
         iterations: upsertion.iterations,
     }
     .into())
+}
+
+/// Returns the message for a credential that is refused: Kafka's where Kafka refuses too.
+fn message_of(error: &CredentialError) -> String {
+    match error {
+        CredentialError::TooFewIterations { .. } => "Too few iterations".to_owned(),
+        CredentialError::TooManyIterations { .. } => "Too many iterations".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn check(name: &str, mechanism: i8) -> Result<ScramHash, Refusal> {
@@ -184,7 +196,10 @@ mod tests {
             .with_mechanism(mechanism)
             .with_iterations(iterations)
             .with_salt(Bytes::from_static(b"salt"))
-            .with_salted_password(Bytes::from(salted()))
+            .with_salted_password(match mechanism {
+                SHA_512 => Bytes::from_static(&[7; 64]),
+                _ => Bytes::from(salted()),
+            })
     }
 
     /// Returns the salted password of RFC 7677, section 3: the password "pencil", 4096 rounds.
@@ -291,6 +306,44 @@ mod tests {
         let expected = expected.map(|(user, code)| (user.to_owned(), code));
         assert_eq!(results, expected);
         assert_eq!(records.len(), 1);
+    }
+
+    #[test]
+    fn a_credential_with_which_nobody_or_everybody_could_log_in_is_refused() {
+        let image = Image::empty();
+        let set = |upsertion| {
+            let (records, results) = asked(&image, vec![], vec![upsertion]);
+            (records.len(), results[0].1)
+        };
+        let refused = (0, ErrorCode::UnacceptableCredential.code());
+        for name in ["a\0da", "\0", "ada\0"] {
+            assert_eq!(set(upsertion(name, SHA_256, 4096)), refused, "{name:?}");
+        }
+        for (mechanism, right) in [(SHA_256, 32), (SHA_512, 64)] {
+            let of = |bytes| {
+                let salted = Bytes::from(vec![7; bytes]);
+                set(upsertion("ada", mechanism, 4096).with_salted_password(salted))
+            };
+            for bytes in [0, 1, 31, 33, 63, 65, 96 - right, 1024] {
+                assert_eq!(of(bytes), refused, "{mechanism}: {bytes}");
+            }
+            assert_eq!(of(right), (1, 0));
+        }
+        let without_salt = upsertion("ada", SHA_256, 4096).with_salt(Bytes::new());
+        assert_eq!(set(without_salt), (1, 0), "as in Kafka");
+    }
+
+    #[test]
+    fn a_credential_that_could_not_be_set_any_more_can_be_removed() {
+        let mut image = Image::empty();
+        let record = UserScramCredentialRecord {
+            name: "a\0da".to_owned(),
+            mechanism: SHA_256,
+            ..UserScramCredentialRecord::default()
+        };
+        image.replay(record.into()).unwrap();
+        let (records, results) = asked(&image, vec![deletion("a\0da", SHA_256)], vec![]);
+        assert_eq!((records.len(), results[0].1), (1, 0));
     }
 
     #[test]

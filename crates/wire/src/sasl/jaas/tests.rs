@@ -1,5 +1,7 @@
 //! Lines as Kafka reads them, and what it refuses.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -40,6 +42,8 @@ fn a_line_has_a_module_a_flag_and_options() {
     check("m required;", "m", &[]);
     check("\n m\trequired\r\n a\n=\nx1.5 ;\n ", "m", &[("a", "x1.5")]);
     check("m required a=x b=y a=z;", "m", &[("a", "z"), ("b", "y")]);
+    let text = "m required b=y a=x a=v c=w b=x a=z b='';";
+    check(text, "m", &[("a", "z"), ("b", ""), ("c", "w")]);
 }
 
 #[test]
@@ -170,6 +174,45 @@ fn users_of_a_server_are_options() {
         .collect();
     assert_eq!(users, [("", "x"), ("ada", "pencil"), ("b.c", "2")]);
     assert!(entry.option("user").is_none());
+}
+
+#[test]
+fn users_who_could_never_log_in_are_told_without_their_names_and_passwords() {
+    let entry = Entry::parse(
+        r#"m required username="" password="" user_="canary" user_ada="pencil" user_canary=""
+           user_nul="can\0ary" "user_n\0l"="canary" user_esc='\33[2J canary';"#,
+    )
+    .unwrap();
+    let told = entry.locked_out();
+    let told: Vec<(usize, String)> = told
+        .iter()
+        .map(|one| (one.place, one.reason.to_string()))
+        .collect();
+    let message = "the PLAIN message";
+    assert_eq!(
+        told,
+        [
+            (0, format!("{message}: a name is empty")),
+            (2, format!("{message}: the password is empty")),
+            (4, format!("{message}: a name has a NUL")),
+            (5, format!("{message}: the password has a NUL")),
+        ]
+    );
+    assert!(!format!("{:?}", entry.locked_out()).contains("canary"));
+    let long = |name: usize, password: usize| {
+        let (name, password) = ("n".repeat(name), "p".repeat(password));
+        Entry::parse(&format!("m required user_{name}={password};"))
+            .unwrap()
+            .locked_out()
+    };
+    assert!(long(1024, plain::PASSWORD_BYTES_MAX).is_empty());
+    for (name, password) in [(1025, 1), (1, plain::PASSWORD_BYTES_MAX + 1)] {
+        let told = long(name, password);
+        let [LockedOut { place: 0, reason }] = told.as_slice() else {
+            panic!("{told:?}");
+        };
+        assert!(matches!(reason, Refusal::TooLong { .. }), "{reason}");
+    }
 }
 
 #[test]

@@ -26,15 +26,15 @@ pub struct Proven {
 }
 
 impl Client {
-    /// Returns the first message. `nonce` has never been used before.
+    /// Returns the first message.
     pub fn start(
         hash: ScramHash,
         name: &str,
         password: Secret<String>,
-        nonce: &Nonce,
+        nonce: Nonce,
     ) -> Result<(Self, Vec<u8>), Refusal> {
         check_name("the first message of the client", name)?;
-        let nonce = nonce.text().to_owned();
+        let nonce = nonce.into_text();
         let bare = format!("n={},r={nonce}", encoded(name));
         let bytes = format!("{HEADER}{bare}").into_bytes();
         let client = Self {

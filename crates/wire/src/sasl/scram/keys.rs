@@ -43,8 +43,8 @@ impl ScramHash {
     /// Returns the hash of a key.
     pub(super) fn digest(self, key: &[u8]) -> Secret<Vec<u8>> {
         Secret::new(match self {
-            Self::Sha256 => Sha256::digest(key).to_vec(),
-            Self::Sha512 => Sha512::digest(key).to_vec(),
+            Self::Sha256 => taken(&mut Sha256::digest(key)),
+            Self::Sha512 => taken(&mut Sha512::digest(key)),
         })
     }
 
@@ -72,7 +72,14 @@ fn keyed<M: Mac + KeyInit>(key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
     for part in parts {
         mac.update(part);
     }
-    mac.finalize().into_bytes().to_vec()
+    taken(&mut mac.finalize().into_bytes())
+}
+
+/// Returns a copy of the bytes, which are overwritten where they are.
+fn taken(bytes: &mut [u8]) -> Vec<u8> {
+    let copy = bytes.to_vec();
+    bytes.zeroize();
+    copy
 }
 
 fn salted<M: Mac + KeyInit + Clone>(password: &[u8], salt: &[u8], iterations: u32) -> Vec<u8> {

@@ -7,9 +7,9 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::nonce::is_nonce;
 use super::{CLIENT_NONCE_BYTES_MAX, MESSAGE_BYTES_MAX, NONCE_BYTES_MAX, SALT_BYTES_MAX};
-use crate::sasl::Refusal;
 use crate::sasl::names::{Headed, decoded};
 use crate::sasl::refusal::{check_length, text};
+use crate::sasl::{Refusal, Secret};
 
 const CLIENT_FIRST: &str = "the first message of the client";
 const CLIENT_FINAL: &str = "the last message of the client";
@@ -54,7 +54,8 @@ impl ClientFirst {
         })
     }
 
-    /// Returns the name of the user to look up.
+    /// Returns the name of the user to look up, as the client sent it: it may hold any character
+    /// but a NUL, among them those that move a terminal's cursor or end a line of a log.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -79,9 +80,6 @@ impl<'a> ServerFirst<'a> {
         let salt = attribute(message, attributes.next(), "s=")?;
         let salt = base64(message, salt)?;
         check_length("the salt", salt.len(), SALT_BYTES_MAX)?;
-        if salt.is_empty() {
-            return Err(malformed("the salt is empty"));
-        }
         let iterations = attribute(message, attributes.next(), "i=")?;
         if !iterations.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(malformed("the iterations are no number"));
@@ -114,7 +112,7 @@ pub(super) struct ClientFinal<'a> {
     /// The header that the client sent, as it says now.
     pub(super) header: Vec<u8>,
     pub(super) nonce: &'a str,
-    pub(super) proof: Vec<u8>,
+    pub(super) proof: Secret<Vec<u8>>,
 }
 
 impl<'a> ClientFinal<'a> {
@@ -135,7 +133,7 @@ impl<'a> ClientFinal<'a> {
             without_proof,
             header,
             nonce,
-            proof: base64(message, proof)?,
+            proof: Secret::new(base64(message, proof)?),
         })
     }
 
@@ -231,15 +229,20 @@ fn nonce<'a>(
         .ok_or(Refusal::Malformed { message, rule })
 }
 
-/// Splits an extension: letters, `=`, and a value that is not empty.
+/// Splits an extension: letters, `=`, and a value that is not empty. Whoever sends `m` wants to
+/// fail where it is not understood.
 fn extension_of<'a>(message: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
     let is_extension = |(key, value): &(&str, &str)| {
         let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());
         is_key && !value.is_empty() && !value.contains('\0')
     };
-    let rule = "what follows is no extension";
+    let malformed = |rule| Refusal::Malformed { message, rule };
     let split = text.split_once('=').filter(is_extension);
-    split.ok_or(Refusal::Malformed { message, rule })
+    let (key, value) = split.ok_or(malformed("what follows is no extension"))?;
+    if key == "m" {
+        return Err(malformed("it has a mandatory extension"));
+    }
+    Ok((key, value))
 }
 
 fn base64(message: &'static str, text: &str) -> Result<Vec<u8>, Refusal> {

@@ -1,4 +1,6 @@
 //! The part of an exchange that is new every time, so that no message of another exchange fits.
+//!
+//! Invariant: a nonce is used once. It has no copies, and who uses it takes it.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -7,7 +9,7 @@ use base64::prelude::BASE64_STANDARD;
 pub(super) const BYTES: usize = 24;
 
 /// Random text that one end adds to an exchange.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Eq, Debug)]
 pub struct Nonce(String);
 
 impl Nonce {
@@ -29,9 +31,9 @@ impl Nonce {
         Self(text.to_owned())
     }
 
-    /// Returns the text.
-    pub(super) fn text(&self) -> &str {
-        &self.0
+    /// Uses it up: returns the text.
+    pub(super) fn into_text(self) -> String {
+        self.0
     }
 }
 

@@ -1,15 +1,17 @@
 //! The server's end. Its caller looks the user up between [`ClientFirst::parse`] and
 //! [`Server::answer`].
 //!
-//! A login costs it three keyed hashes and one for a decoy, whoever the user is.
+//! A login costs it three keyed hashes and those of a decoy, which are as many for every name.
 
 use subtle::{Choice, ConstantTimeEq as _};
 
-use super::credential::{Credential, Decoy};
+use super::credential::Credential;
+use super::decoy::Decoy;
 use super::keys::{ScramHash, combined};
 use super::messages::{ClientFinal, ClientFirst, ServerFinal, ServerFirst, signed};
 use super::nonce::Nonce;
 use crate::sasl::Refusal;
+use crate::sasl::names::HEADER;
 
 /// A server that waits for the proof.
 #[derive(Debug)]
@@ -32,12 +34,12 @@ pub struct Accepted {
 }
 
 impl Server {
-    /// Answers the first message of a client. `nonce` has never been used before; `known` is the
-    /// credential of [`ClientFirst::name`] for this hash, and `None` for an unknown user.
+    /// Answers the first message of a client. `known` is the credential of [`ClientFirst::name`]
+    /// for this hash, and `None` for an unknown user.
     pub fn answer(
         hash: ScramHash,
         first: ClientFirst,
-        nonce: &Nonce,
+        nonce: Nonce,
         known: Option<&Credential>,
         decoy: &Decoy,
     ) -> (Self, Vec<u8>) {
@@ -49,7 +51,7 @@ impl Server {
             credential.hash() == hash,
             "a credential is looked up by its hash"
         );
-        let nonce = format!("{}{}", first.nonce, nonce.text());
+        let nonce = format!("{}{}", first.nonce, nonce.into_text());
         let answer = ServerFirst::written(&nonce, credential.salt(), credential.iterations());
         let bytes = answer.clone().into_bytes();
         let server = Self {
@@ -65,20 +67,23 @@ impl Server {
     /// Checks the proof of the client.
     pub fn finish(self, bytes: &[u8]) -> Result<Accepted, Refusal> {
         let last = ClientFinal::parse(bytes)?;
-        if last.header != self.first.header.as_bytes() {
+        // Some clients name themselves in the header, and leave the name out when they repeat it.
+        // Both say the same: the name there could only be that of the user.
+        let is_repeated = |header: &str| last.header == header.as_bytes();
+        if !is_repeated(&self.first.header) && !is_repeated(HEADER) {
             return Err(Refusal::ChannelBinding);
         }
         if last.nonce != self.nonce {
             return Err(Refusal::Nonce);
         }
         let hash = self.credential.hash();
-        if last.proof.len() != hash.bytes() {
+        if last.proof.expose().len() != hash.bytes() {
             return Err(Refusal::Credentials);
         }
         let keys = self.credential.keys();
         let signed = signed(&self.first.bare, &self.answer, last.without_proof);
         let signature = hash.hmac(keys.stored.expose(), &[signed.as_bytes()]);
-        let client_key = combined(signature.expose(), &last.proof);
+        let client_key = combined(signature.expose(), last.proof.expose());
         let stored = hash.digest(client_key.expose());
         let is_equal = stored.expose().ct_eq(keys.stored.expose());
         let is_known = Choice::from(u8::from(self.is_known));

@@ -18,6 +18,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::sasl::{Refusal, Secret};
 
+mod decoys;
 mod hostile;
 
 fn secret(text: &str) -> Secret<String> {
@@ -25,7 +26,7 @@ fn secret(text: &str) -> Secret<String> {
 }
 
 fn decoy() -> Decoy {
-    Decoy::new([9; 32], ITERATIONS_MIN)
+    Decoy::new([9; 32], [].iter())
 }
 
 fn client_nonce() -> Nonce {
@@ -67,7 +68,7 @@ impl Exchange<'_> {
             bytes
         };
         let password = secret(self.password);
-        let begun = Client::start(self.hash, self.name, password, &client_nonce());
+        let begun = Client::start(self.hash, self.name, password, client_nonce());
         let (client, bytes) = begun.unwrap();
         let nobody = Err(Refusal::Nonce);
         let first = match ClientFirst::parse(&arrives(bytes)) {
@@ -76,7 +77,7 @@ impl Exchange<'_> {
         };
         // As the server would look it up.
         let known = self.known.filter(|_| first.name() == self.name);
-        let (server, bytes) = Server::answer(self.hash, first, &server_nonce(), known, &decoy());
+        let (server, bytes) = Server::answer(self.hash, first, server_nonce(), known, &decoy());
         let (proven, bytes) = match client.answer(&arrives(bytes)) {
             Ok(proven) => proven,
             Err(refusal) => return (sent, Err(Refusal::Nonce), Err(refusal)),
@@ -109,12 +110,12 @@ fn check(recorded: &Recorded<'_>) {
     let password = secret(recorded.password);
     let known = Credential::derive(hash, &password, recorded.salt, recorded.iterations).unwrap();
     let nonce = Nonce::of_text(recorded.nonces.0);
-    let (client, first) = Client::start(hash, name, password, &nonce).unwrap();
+    let (client, first) = Client::start(hash, name, password, nonce).unwrap();
     assert_eq!(std::str::from_utf8(&first), Ok(recorded.messages[0]));
     let first = ClientFirst::parse(&first).unwrap();
     assert_eq!(first.name(), name);
     let nonce = Nonce::of_text(recorded.nonces.1);
-    let (server, answer) = Server::answer(hash, first, &nonce, Some(&known), &decoy());
+    let (server, answer) = Server::answer(hash, first, nonce, Some(&known), &decoy());
     assert_eq!(std::str::from_utf8(&answer), Ok(recorded.messages[1]));
     let (proven, last) = client.answer(&answer).unwrap();
     assert_eq!(std::str::from_utf8(&last), Ok(recorded.messages[2]));
@@ -232,91 +233,96 @@ fn only_the_right_password_of_a_known_user_logs_in() {
 }
 
 #[test]
-fn an_unknown_user_looks_like_one_with_a_wrong_password_until_the_end() {
-    let hash = ScramHash::Sha256;
-    let salt_of = |name: &str, nonce: Nonce, decoy: &Decoy| {
-        let bytes = format!("n,,n={name},r=x");
-        let first = ClientFirst::parse(bytes.as_bytes()).unwrap();
-        let (_, answer) = Server::answer(hash, first, &nonce, None, decoy);
-        let answer = String::from_utf8(answer).unwrap();
-        let (nonce, salt) = answer.split_once(",s=").unwrap();
-        assert!(nonce.len() > "r=x".len());
-        salt.to_owned()
-    };
-    let bob = salt_of("bob", client_nonce(), &decoy());
-    assert_eq!(
-        salt_of("bob", server_nonce(), &decoy()),
-        bob,
-        "the same every time"
-    );
-    assert_ne!(salt_of("bo", client_nonce(), &decoy()), bob);
-    let other = Decoy::new([8; 32], ITERATIONS_MIN);
-    assert_ne!(
-        salt_of("bob", client_nonce(), &other),
-        bob,
-        "nobody can compute it"
-    );
-    // The form of salts that Kafka's tools make: 25 or 26 digits with base 36.
-    let (salt, iterations) = bob.split_once(',').unwrap();
-    assert_eq!((salt.len(), iterations), (36, "i=4096"));
-}
-
-#[test]
-fn salts_are_numbers_of_130_bits_with_base_36() {
-    // As Python converts them.
-    let cases: [([u8; 17], &str); 4] = [
-        ([0; 17], "0"),
-        ([0xfc; 17], "ez6uz7hcaq7bct63a1rip2iv0"),
-        ([0xff; 17], "1omfro7zwmumr3umxudzyj6scf"),
-        ([1; 17], "f7qywc66s1h590hm6s2ta1f5t"),
-    ];
-    for (random, text) in cases {
-        assert_eq!(salt(random), text.as_bytes());
-    }
-}
-
-#[test]
-fn what_was_stored_is_a_credential_within_its_bounds() {
+fn what_kafka_would_log_in_with_is_a_credential() {
     let hash = ScramHash::Sha256;
     let derived = credential(hash, "pencil");
     let new = |hash, salt: &[u8], iterations| {
         Credential::new(hash, salt, iterations, derived.keys().clone()).map(drop)
     };
-    for iterations in [4096, 16_384] {
+    // Of the time of ZooKeeper there are credentials that nobody could set today.
+    for iterations in [4096, 16_384, 16_385, 50_000, i32::MAX] {
         assert_eq!(new(hash, b"s", iterations), Ok(()));
     }
-    for iterations in [i32::MIN, -4096, 0, 4095, 16_385, i32::MAX] {
-        let error = CredentialError::Iterations {
-            iterations: iterations.into(),
-        };
+    for iterations in [i32::MIN, -4096, 0, 4095] {
+        let error = too_few(iterations.into());
         assert_eq!(new(hash, b"s", iterations), Err(error));
     }
-    assert_eq!(new(hash, &[1; SALT_BYTES_MAX], 4096), Ok(()));
-    for salt in [&[][..], &[1; SALT_BYTES_MAX + 1]] {
-        let bytes = salt.len();
-        assert_eq!(new(hash, salt, 4096), Err(CredentialError::Salt { bytes }));
+    for salt in [&[][..], &[1; SALT_BYTES_MAX]] {
+        assert_eq!(new(hash, salt, 4096), Ok(()));
     }
+    let (salt, bytes) = ([1; SALT_BYTES_MAX + 1], SALT_BYTES_MAX + 1);
+    assert_eq!(new(hash, &salt, 4096), Err(CredentialError::Salt { bytes }));
     let error = CredentialError::Key {
         bytes: 32,
         expected: 64,
     };
     assert_eq!(new(ScramHash::Sha512, b"s", 4096), Err(error));
-    let derive = |password, iterations| {
-        Credential::derive(hash, &secret(password), b"s", iterations).map(drop)
+}
+
+fn too_few(iterations: i64) -> CredentialError {
+    CredentialError::TooFewIterations { iterations }
+}
+
+fn too_many(iterations: i64) -> CredentialError {
+    CredentialError::TooManyIterations { iterations }
+}
+
+#[test]
+fn a_credential_that_somebody_sets_can_be_used_and_guessed_no_faster_than_others() {
+    let hash = ScramHash::Sha256;
+    let derive = |password, salt: &[u8], iterations| {
+        Credential::derive(hash, &secret(password), salt, iterations).map(drop)
     };
-    assert_eq!(derive("", 4096), Err(CredentialError::Password));
-    assert!(derive("x", 4095).is_err() && derive("x", 16_385).is_err());
+    assert_eq!(derive("x", b"s", 4096), Ok(()));
+    assert_eq!(derive("", b"s", 4096), Err(CredentialError::NoPassword));
+    assert_eq!(derive("x", b"", 4096), Err(CredentialError::NoSalt));
+    assert_eq!(derive("x", b"s", 4095), Err(too_few(4095)));
+    assert_eq!(derive("x", b"s", 16_385), Err(too_many(16_385)));
+    assert_eq!(derive("x", b"s", u32::MAX), Err(too_many(u32::MAX.into())));
+    let of_salted = |hash, salt: &[u8], iterations, bytes: usize| {
+        Credential::of_salted(hash, salt, iterations, &vec![7; bytes]).map(drop)
+    };
+    for (hash, own) in [(ScramHash::Sha256, 32), (ScramHash::Sha512, 64)] {
+        for (salt, iterations) in [(&b""[..], 4096), (&b"s"[..], 16_384)] {
+            assert_eq!(of_salted(hash, salt, iterations, own), Ok(()));
+        }
+        for bytes in [0, 31, 33, 96 - own, 1 << 20] {
+            let expected = own;
+            let error = CredentialError::SaltedPassword { bytes, expected };
+            assert_eq!(of_salted(hash, b"s", 4096, bytes), Err(error));
+        }
+    }
+    assert_eq!(of_salted(hash, b"s", -1, 32), Err(too_few(-1)));
+    assert_eq!(of_salted(hash, b"s", 16_385, 32), Err(too_many(16_385)));
+    let (salt, bytes) = ([1; SALT_BYTES_MAX + 1], SALT_BYTES_MAX + 1);
+    let error = CredentialError::Salt { bytes };
+    assert_eq!(of_salted(hash, &salt, 4096, 32), Err(error));
+}
+
+#[test]
+fn a_credential_of_a_salted_password_is_that_of_the_password() {
+    for hash in [ScramHash::Sha256, ScramHash::Sha512] {
+        let known = credential(hash, "pencil");
+        let salted = hash.salted(b"pencil", b"salt of ada", ITERATIONS_MIN);
+        let taken = Credential::of_salted(hash, b"salt of ada", 4096, salted.expose()).unwrap();
+        assert_eq!(taken.keys().stored, known.keys().stored);
+        assert_eq!(taken.keys().server, known.keys().server);
+        assert_eq!((taken.salt(), taken.iterations()), (known.salt(), 4096));
+    }
 }
 
 #[test]
 fn keys_passwords_and_proofs_are_not_shown() {
     let known = credential(ScramHash::Sha256, "canary");
     let (client, _) =
-        Client::start(ScramHash::Sha256, "ada", secret("canary"), &client_nonce()).unwrap();
+        Client::start(ScramHash::Sha256, "ada", secret("canary"), client_nonce()).unwrap();
     let shown = format!("{client:?} {known:?} {:?}", decoy());
     assert!(!shown.contains("canary") && shown.contains("[hidden]"));
     let key = format!("{:?}", known.keys().server.expose());
     assert!(!shown.contains(&key));
+    let last = messages::ClientFinal::parse(b"c=biws,r=x,p=AQIDBA==").unwrap();
+    assert_eq!(last.proof.expose(), &[1, 2, 3, 4]);
+    assert!(!format!("{last:?}").contains("1, 2, 3, 4"));
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn a_first_message_has_a_header_a_name_and_a_nonce() {
         "n,a=a=2Cb,n=a=2Cb,r=x",
         "n,,n=user,r=!~,ext=1,other=a=b",
         "n,,n=user,r=x,tokenauth=false",
+        "n,,n=user,r=x,mm=1,M=1",
         "n,,n=\u{e4}\u{1f697} ,r=x",
     ] {
         assert!(ClientFirst::parse(text.as_bytes()).is_ok(), "{text}");
@@ -36,6 +37,9 @@ fn a_first_message_has_a_header_a_name_and_a_nonce() {
         "n,,n=us=er,r=x",
         "n,,n=us\0er,r=x",
         "n,,m=must,n=user,r=x",
+        "n,,n=user,m=must,r=x",
+        "n,,n=user,r=x,m=must",
+        "n,,n=user,r=x,ext=1,m=must",
         "n,,n=user,r=x,",
         "n,,n=user,r=x,e1=x",
         "n,,n=user,r=x,ext",
@@ -66,11 +70,16 @@ fn a_first_message_has_a_header_a_name_and_a_nonce() {
 
 /// A server that waits for the proof of Ada.
 fn server() -> Server {
-    let first = ClientFirst::parse(b"n,,n=ada,r=x").unwrap();
+    server_after("n,,")
+}
+
+/// Likewise, after a first message with this header.
+fn server_after(header: &str) -> Server {
+    let first = ClientFirst::parse(format!("{header}n=ada,r=x").as_bytes()).unwrap();
     let keys = Keys::of_salted(ScramHash::Sha256, b"any salted password");
     let known = Credential::new(ScramHash::Sha256, b"salt", 4096, keys).unwrap();
     let nonce = Nonce::of_text("y");
-    Server::answer(ScramHash::Sha256, first, &nonce, Some(&known), &decoy()).0
+    Server::answer(ScramHash::Sha256, first, nonce, Some(&known), &decoy()).0
 }
 
 #[test]
@@ -106,6 +115,9 @@ fn a_last_message_without_a_proof_of_this_exchange_is_refused() {
         "r=xy,c=biws,p=0",
         "c=biws,p=0",
         "c=biws,r=xy,ext,p=0",
+        "m=must,c=biws,r=xy,p=0",
+        "c=biws,r=xy,m=must,p=0",
+        "c=biws,r=xy,ext=1,m=must,p=0",
         "c=biws,r=x y,p=0",
     ] {
         let refusal = refused(text);
@@ -115,10 +127,46 @@ fn a_last_message_without_a_proof_of_this_exchange_is_refused() {
     assert!(matches!(long, Err(Refusal::TooLong { .. })));
 }
 
+#[test]
+fn a_client_that_named_itself_repeats_the_header_with_its_name_or_without() {
+    let refused = |header: &str| {
+        let zero = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+        let text = format!("c={header},r=xy,p={zero}");
+        let finished = server_after("n,a=ada,").finish(text.as_bytes());
+        finished.unwrap_err()
+    };
+    // `n,,` and `n,a=ada,`.
+    for header in ["biws", "bixhPWFkYSw="] {
+        assert_eq!(refused(header), Refusal::Credentials, "{header}");
+    }
+    // `y,,`, `n,a=bob,`, nothing.
+    for header in ["eSws", "bixhPWJvYiw=", ""] {
+        assert_eq!(refused(header), Refusal::ChannelBinding, "{header}");
+    }
+}
+
+#[test]
+fn a_client_that_named_itself_and_leaves_the_name_out_at_the_end_logs_in() {
+    for (name, header) in [("ada", "n,a=ada,"), ("a=b", "n,a=a=3Db,")] {
+        let hash = ScramHash::Sha256;
+        let known = credential(hash, "pencil");
+        let begun = Client::start(hash, name, secret("pencil"), client_nonce());
+        let (client, first) = begun.unwrap();
+        let first = String::from_utf8(first).unwrap().replacen("n,,", header, 1);
+        let first = ClientFirst::parse(first.as_bytes()).unwrap();
+        let (server, answer) = Server::answer(hash, first, server_nonce(), Some(&known), &decoy());
+        let (proven, last) = client.answer(&answer).unwrap();
+        assert!(last.starts_with(b"c=biws,"));
+        let accepted = server.finish(&last).unwrap();
+        assert_eq!(accepted.name, name);
+        assert_eq!(proven.finish(&accepted.reply), Ok(()));
+    }
+}
+
 /// A client that waits for the salt.
 fn client() -> Client {
     let nonce = Nonce::of_text("x");
-    Client::start(ScramHash::Sha256, "ada", secret("pencil"), &nonce)
+    Client::start(ScramHash::Sha256, "ada", secret("pencil"), nonce)
         .unwrap()
         .0
 }
@@ -128,6 +176,8 @@ fn a_client_spends_no_more_than_it_has_to_on_any_server() {
     let answered = |text: &str| client().answer(text.as_bytes()).map(drop);
     assert_eq!(answered("r=xy,s=AAAA,i=4096"), Ok(()));
     assert_eq!(answered("r=xy,s=AAAA,i=004096,ext=1"), Ok(()));
+    // Kafka stores credentials with an empty salt.
+    assert_eq!(answered("r=xy,s=,i=4096"), Ok(()));
     for iterations in [0, 1, 4095, CLIENT_ITERATIONS_MAX + 1, 1 << 31, u32::MAX] {
         let text = format!("r=xy,s=AAAA,i={iterations}");
         let expected = Refusal::Iterations {
@@ -146,7 +196,6 @@ fn a_client_spends_no_more_than_it_has_to_on_any_server() {
     }
     for text in [
         "",
-        "r=xy,s=,i=4096",
         "r=xy,s=AAA,i=4096",
         "r=xy,s=AB==,i=4096",
         "r=xy,s=AAAA,i=",
@@ -156,6 +205,9 @@ fn a_client_spends_no_more_than_it_has_to_on_any_server() {
         "r=xy,s=AAAA,i=4096,",
         "r=xy,s=AAAA",
         "m=must,r=xy,s=AAAA,i=4096",
+        "r=xy,m=must,s=AAAA,i=4096",
+        "r=xy,s=AAAA,i=4096,m=must",
+        "r=xy,s=AAAA,i=4096,ext=1,m=must",
         "e=unknown-user",
         "v=AAAA",
     ] {
@@ -193,7 +245,16 @@ fn a_server_that_does_not_know_the_user_is_found_out() {
     ] {
         assert_eq!(finished(text), Err(Refusal::ByServer { error }));
     }
-    for text in ["", "v", "v=A", "V=AAAA", "v=AAAA,", "x=AAAA"] {
+    for text in [
+        "",
+        "v",
+        "v=A",
+        "V=AAAA",
+        "v=AAAA,",
+        "v=AAAA,m=must",
+        "m=must,v=AAAA",
+        "x=AAAA",
+    ] {
         assert!(
             matches!(finished(text), Err(Refusal::Malformed { .. })),
             "{text}"
@@ -241,7 +302,7 @@ fn a_replayed_exchange_fails() {
     let (sent, ..) = exchange.run();
     let first = ClientFirst::parse(&sent[0]).unwrap();
     let nonce = Nonce::of_random([3; 18]);
-    let (server, _) = Server::answer(hash, first, &nonce, Some(&known), &decoy());
+    let (server, _) = Server::answer(hash, first, nonce, Some(&known), &decoy());
     assert_eq!(server.finish(&sent[2]), Err(Refusal::Nonce));
 }
 
@@ -256,7 +317,7 @@ proptest! {
         for bytes in [&bytes[..], first.as_bytes(), last.as_bytes(), answer.as_bytes()] {
             if let Ok(first) = ClientFirst::parse(bytes) {
                 let hash = ScramHash::Sha512;
-                let (server, _) = Server::answer(hash, first, &server_nonce(), None, &decoy());
+                let (server, _) = Server::answer(hash, first, server_nonce(), None, &decoy());
                 prop_assert!(server.finish(bytes).is_err());
             }
             prop_assert!(server().finish(bytes).is_err());

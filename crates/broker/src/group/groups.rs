@@ -220,7 +220,8 @@ pub struct Groups {
     /// Offsets in transactions that have not ended.
     pub(super) open: OpenTransactions,
     // Bounded: `GROUPS_MAX`, and `groups::weight::check_growth` in bytes.
-    by_id: BTreeMap<StrBytes, Group>,
+    // In boxes: nodes of a map are half empty where names come in order.
+    by_id: BTreeMap<StrBytes, Box<Group>>,
     // Bounded: one for each group, `GROUPS_MAX`.
     deadlines: BTreeSet<(Instant, StrBytes)>,
     /// Earliest time for which a deadline is set: one moment after the time that [`Groups::expire`]
@@ -300,16 +301,17 @@ impl Groups {
         after: Option<&StrBytes>,
     ) -> impl Iterator<Item = (&StrBytes, &Group)> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_id.range::<StrBytes, _>((from, Bound::Unbounded))
+        let after = self.by_id.range::<StrBytes, _>((from, Bound::Unbounded));
+        after.map(|(id, group)| (id, &**group))
     }
 
     pub(super) fn existing_group(&self, id: &StrBytes) -> Option<&Group> {
-        self.by_id.get(id).filter(|group| group.exists())
+        self.recorded_group(id).filter(|group| group.exists())
     }
 
     /// Returns a group with its records in the log, even if it is being deleted.
     pub(super) fn recorded_group(&self, id: &StrBytes) -> Option<&Group> {
-        self.by_id.get(id)
+        self.by_id.get(id).map(|group| &**group)
     }
 
     pub(super) fn machine(&mut self, id: &StrBytes) -> Option<&mut ClassicGroup> {
@@ -364,7 +366,7 @@ impl Groups {
         let group = self
             .by_id
             .entry(id.clone())
-            .or_insert_with(|| Group::new(limits));
+            .or_insert_with(|| Group::new(limits).into());
         let effects = group.machine.join(join, is_new, token, now);
         let mut outcome = self.carry(id, effects);
         if let Some(first) = outcome.appends.first_mut() {
@@ -473,7 +475,7 @@ impl Groups {
         let limits = self.options.classic;
         for record in records {
             let group = self.by_id.entry(record.group().clone());
-            let group = group.or_insert_with(|| Group::new(limits));
+            let group = group.or_insert_with(|| Group::new(limits).into());
             match record {
                 GroupRecord::Offset {
                     topic,
@@ -665,7 +667,7 @@ impl Groups {
         };
         let limits = self.options.classic;
         let known = self.by_id.entry(group.clone());
-        let known = known.or_insert_with(|| Group::new(limits));
+        let known = known.or_insert_with(|| Group::new(limits).into());
         let offsets = known.offsets.entry(topic.clone()).or_default();
         let position = value.clone().map(|value| Position::new(value, now));
         let offset = offsets.entry(*partition).or_default();

@@ -358,7 +358,7 @@ impl Groups {
     fn note<A>(&mut self, id: &StrBytes, decision: &mut Decision<A>) -> Vec<GroupRecord> {
         let limits = self.options.classic;
         let group = self.by_id.entry(id.clone());
-        let group = group.or_insert_with(|| Group::new(limits));
+        let group = group.or_insert_with(|| Group::new(limits).into());
         let consumer = group.consumer.get_or_insert_default();
         let first = consumer.note(decision);
         if let Some(job) = decision.job.take() {
@@ -376,7 +376,7 @@ impl Groups {
 
     /// Returns true while a group waits for the result of this job.
     pub fn awaits(&self, id: &StrBytes, job: &Job) -> bool {
-        let group = self.by_id.get(id).and_then(Group::consumer);
+        let group = self.recorded_group(id).and_then(Group::consumer);
         group.is_some_and(|group| group.awaits(job))
     }
 

@@ -115,6 +115,14 @@ pub trait Disk: Clone + 'static {
     fn remove_file(&self, path: &Path) -> impl Future<Output = io::Result<()>>;
     /// Removes a directory with all its contents.
     fn remove_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
+    /// Removes a file that nobody waits for, so that syncs do not wait for it. It may take long.
+    fn remove_file_in_pieces(&self, path: &Path) -> impl Future<Output = io::Result<()>> {
+        self.remove_file(path)
+    }
+    /// Removes a directory with everything in it, in the same way.
+    fn remove_dir_in_pieces(&self, dir: &Path) -> impl Future<Output = io::Result<()>> {
+        self.remove_dir(dir)
+    }
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
     /// Reads a whole small file, of at most [`SMALL_FILE_BYTES_MAX`].

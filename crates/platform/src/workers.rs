@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -91,7 +92,8 @@ fn work(jobs: &Mutex<Jobs>, give: &Sender<Job>, given: &Receiver<Job>) {
     while let Ok(job) = given.recv() {
         let mut next = Some(job);
         while let Some(job) = next.take() {
-            job();
+            // A job that panics has ended, and its asker hears of it; the thread goes on.
+            drop(catch_unwind(AssertUnwindSafe(job)));
             let mut jobs = lock(jobs);
             if jobs.is_over {
                 return;

@@ -460,3 +460,34 @@ fn a_file_system_that_is_memory_is_known() {
         }
     });
 }
+
+#[test]
+fn large_files_are_removed_in_pieces_one_directory_beside_another() {
+    with_engines(|system, dir| async move {
+        let disk = system.disk();
+        let large = |path: PathBuf| {
+            let file = std::fs::File::create(path).unwrap();
+            file.set_len(40 << 20).unwrap();
+        };
+        for name in ["one", "other"] {
+            std::fs::create_dir(dir.join(name)).unwrap();
+            (0..3).for_each(|n| large(dir.join(name).join(n.to_string())));
+            std::fs::write(dir.join(name).join("small"), b"s").unwrap();
+        }
+        large(dir.join("alone"));
+        let (one, other, alone) = (dir.join("one"), dir.join("other"), dir.join("alone"));
+        let (first, second, third) = tokio::join!(
+            disk.remove_dir_in_pieces(&one),
+            disk.remove_dir_in_pieces(&other),
+            disk.remove_file_in_pieces(&alone),
+        );
+        first.unwrap();
+        second.unwrap();
+        third.unwrap();
+        assert!(disk.list(&dir).await.unwrap().is_empty());
+        let missing = disk.remove_file_in_pieces(&alone).await.unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        let missing = disk.remove_dir_in_pieces(&one).await.unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    });
+}

@@ -18,7 +18,8 @@ use super::called::CalledFile;
 use super::dax::Dax;
 use super::engine::Engine;
 use super::file::SystemFile;
-use super::freeing::{self, Unnamed};
+use super::freeing::{self, Next, Unnamed};
+use super::lanes::FreeingTurn;
 use super::threads::run;
 use super::{direct, names};
 use crate::buf::BufPool;
@@ -103,16 +104,17 @@ impl SystemDisk {
     }
 
     /// Frees the blocks of a file that has lost its name, piece by piece.
-    async fn free(&self, path: &Path, file: Unnamed) {
-        let lane = self.engine.lanes.of(path);
-        let _turn = lane.freeing().await;
+    async fn free(&self, path: &Path, file: Unnamed, turn: &FreeingTurn<'_>) {
         let mut left = Some(file);
         while let Some(file) = left {
+            let is_urgent = turn.is_waited_for();
             // If a piece fails, the kernel frees the rest.
             let cut = self.call(path, move || file.cut()).await.ok().flatten();
             left = match cut {
                 Some((file, pause)) => {
-                    tokio::time::sleep(pause).await;
+                    if !is_urgent {
+                        tokio::time::sleep(pause).await;
+                    }
                     Some(file)
                 }
                 None => None,
@@ -166,32 +168,46 @@ impl Disk for SystemDisk {
 
     async fn remove_file(&self, path: &Path) -> io::Result<()> {
         let at = path.to_owned();
+        self.call(path, move || std::fs::remove_file(at)).await
+    }
+
+    async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let at = dir.to_owned();
+        self.call(dir, move || std::fs::remove_dir_all(at)).await
+    }
+
+    async fn remove_file_in_pieces(&self, path: &Path) -> io::Result<()> {
+        let lane = self.engine.lanes.of(path);
+        // Files keep their names until their turn: what still takes room can be seen.
+        let turn = lane.freeing().await;
+        let at = path.to_owned();
         let left = self.call(path, move || freeing::unname(&at)).await?;
         if let Some(file) = left {
-            self.free(path, file).await;
+            self.free(path, file, &turn).await;
         }
         Ok(())
     }
 
-    async fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+    async fn remove_dir_in_pieces(&self, dir: &Path) -> io::Result<()> {
+        let lane = self.engine.lanes.of(dir);
         let mut seen = Vec::new();
         loop {
+            // One file in a turn: another directory's may come between.
+            let turn = lane.freeing().await;
             let (at, before) = (dir.to_owned(), seen);
             let unnaming = self.call(dir, move || {
                 let mut seen = before;
-                Ok((freeing::unname_some(&at, &mut seen)?, seen))
+                Ok((freeing::unname_next(&at, &mut seen)?, seen))
             });
-            let (files, all) = unnaming.await?;
+            let (next, all) = unnaming.await?;
             seen = all;
-            if files.is_empty() {
-                break;
-            }
-            for file in files {
-                self.free(dir, file).await;
+            match next {
+                Next::Cut(file) => self.free(dir, file, &turn).await,
+                Next::Whole => {}
+                Next::None => break,
             }
         }
-        let at = dir.to_owned();
-        self.call(dir, move || std::fs::remove_dir_all(at)).await
+        self.remove_dir(dir).await
     }
 
     async fn sync_dir(&self, dir: &Path) -> io::Result<()> {

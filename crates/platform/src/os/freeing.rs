@@ -8,8 +8,9 @@
 //! Invariants: only a file without a name that nobody else has open is cut, so no reader and no
 //! mapping meets its end; a large file that somebody has open is removed in one step, as are small
 //! ones. What is left when this fails or is interrupted is freed by the kernel, when the descriptor
-//! is closed or the file system is mounted. These functions block. Not here: threads and turns
-//! (`os/disk.rs`).
+//! is closed or the file system is mounted. A file system that frees nothing at a sync of such a
+//! file (btrfs) frees all of it in one step, as ever. These functions block. Not here: threads and
+//! turns (`os/disk.rs`).
 #![allow(unsafe_code, reason = "leases have no safe wrapper")]
 
 use std::ffi::OsString;
@@ -26,8 +27,6 @@ const F_SETSIG: libc::c_int = 10;
 
 /// Bytes that are freed in one step.
 const PIECE_BYTES: u64 = 16 << 20;
-/// Files of a directory that are unnamed before their blocks are freed: each takes a descriptor.
-const FILES_AT_ONCE: usize = 4;
 /// How much longer than one step the others have the file system.
 const OTHERS: u32 = 3;
 /// The longest pause after a step: a disk that was slow once is not slow for ever.
@@ -39,30 +38,38 @@ pub(super) struct Unnamed {
     bytes: u64,
 }
 
+/// What was done with the next large file of a directory.
+pub(super) enum Next {
+    /// Its blocks are to be freed.
+    Cut(Unnamed),
+    /// It was removed in one step, or cannot be removed here.
+    Whole,
+    /// There is no other.
+    None,
+}
+
 /// Removes the name of a file; returns the file if its blocks are to be freed by
 /// [`Unnamed::cut`].
 pub(super) fn unname(path: &Path) -> io::Result<Option<Unnamed>> {
-    let file = of_nobody_else(path);
+    let file = opened(path);
     fs::remove_file(path)?;
-    Ok(file.filter(Unnamed::has_no_name))
+    // From here on nobody else can open it.
+    Ok(file.filter(|unnamed| unnamed.has_no_name() && is_open_once(&unnamed.file)))
 }
 
-/// Removes the names of some large files of a directory; none are returned when there are no more.
-pub(super) fn unname_some(dir: &Path, seen: &mut Vec<OsString>) -> io::Result<Vec<Unnamed>> {
-    let mut unnamed = Vec::new();
+/// Removes the name of the next large file of a directory that is not in `seen`.
+pub(super) fn unname_next(dir: &Path, seen: &mut Vec<OsString>) -> io::Result<Next> {
     for entry in fs::read_dir(dir)? {
         let name = entry?.file_name();
         let path = dir.join(&name);
-        if unnamed.len() == FILES_AT_ONCE {
-            break;
-        }
-        // One that cannot be removed here is left to whoever removes the directory.
         if is_large(&path) && !seen.contains(&name) {
             seen.push(name);
-            unnamed.extend(unname(&path).ok().flatten());
+            // One that cannot be removed here is left to whoever removes the directory.
+            let unnamed = unname(&path).ok().flatten();
+            return Ok(unnamed.map_or(Next::Whole, Next::Cut));
         }
     }
-    Ok(unnamed)
+    Ok(Next::None)
 }
 
 impl Unnamed {
@@ -88,8 +95,8 @@ fn is_large(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|facts| facts.is_file() && facts.len() > PIECE_BYTES)
 }
 
-/// Opens a large file that nobody else has open.
-fn of_nobody_else(path: &Path) -> Option<Unnamed> {
+/// Opens a large file.
+fn opened(path: &Path) -> Option<Unnamed> {
     if !is_large(path) {
         return None;
     }
@@ -98,19 +105,18 @@ fn of_nobody_else(path: &Path) -> Option<Unnamed> {
     let facts = rustix::fs::fstat(&file).ok()?;
     let bytes = u64::try_from(facts.st_size).ok()?;
     let is_regular = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile;
-    (is_regular && bytes > PIECE_BYTES && is_open_once(&file)).then_some(Unnamed { file, bytes })
+    (is_regular && bytes > PIECE_BYTES).then_some(Unnamed { file, bytes })
 }
 
 /// Returns true if no other descriptor and no mapping of the file exists.
 ///
-/// The kernel gives a lease for writing only then. Others may open the file while it has its name,
-/// which is for a moment.
+/// The kernel gives a lease for writing only then.
 fn is_open_once(file: &OwnedFd) -> bool {
     let call = |what, how: libc::c_int| {
         // SAFETY: passes numbers only, about a descriptor that is open.
         unsafe { libc::fcntl(file.as_raw_fd(), what, how) != -1 }
     };
-    // Whoever opens the file meanwhile would end this process with the default signal.
+    // Whoever breaks a lease ends its holder with the default signal.
     call(F_SETSIG, libc::SIGURG)
         && call(libc::F_SETLEASE, libc::F_WRLCK)
         && call(libc::F_SETLEASE, libc::F_UNLCK)
@@ -181,25 +187,23 @@ mod tests {
     }
 
     #[test]
-    fn the_large_files_of_a_directory_are_unnamed_some_at_a_time() {
+    fn the_large_files_of_a_directory_are_unnamed_one_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
-        for number in 0..FILES_AT_ONCE + 2 {
+        for number in 0..6 {
             large(dir.path(), &number.to_string(), 1);
         }
         large(dir.path(), "small", 0);
         let read = large(dir.path(), "read", 1);
         let _reader = File::open(read).unwrap();
-        let mut seen = Vec::new();
-        let mut counts = Vec::new();
+        let (mut seen, mut cut, mut whole) = (Vec::new(), 0, 0);
         loop {
-            let some = unname_some(dir.path(), &mut seen).unwrap();
-            if some.is_empty() {
-                break;
+            match unname_next(dir.path(), &mut seen).unwrap() {
+                Next::Cut(_) => cut += 1,
+                Next::Whole => whole += 1,
+                Next::None => break,
             }
-            counts.push(some.len());
         }
-        assert_eq!(counts.iter().sum::<usize>(), FILES_AT_ONCE + 2);
-        assert!(counts.iter().all(|count| *count <= FILES_AT_ONCE));
+        assert_eq!((cut, whole), (6, 1));
         let left: Vec<_> = fs::read_dir(dir.path()).unwrap().collect();
         assert_eq!(left.len(), 1, "the small one");
     }

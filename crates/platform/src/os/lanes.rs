@@ -12,6 +12,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -26,6 +27,9 @@ const REQUESTS_MAX: usize = 192;
 /// Maximum writes among them. A write that cannot complete at once holds a kernel worker until it
 /// is done.
 pub(super) const WRITES_MAX: usize = 96;
+
+/// From this number of files to be freed on, there are no pauses between their pieces.
+const TO_FREE_MAX: usize = 32;
 
 /// Maximum concurrent calls about names of one directory.
 const CALLS_MAX: usize = 16;
@@ -62,6 +66,8 @@ pub(super) struct Lane {
     slow: Arc<Semaphore>,
     calls: Arc<Semaphore>,
     freeing: Semaphore,
+    /// Files that are being freed or wait for that.
+    to_free: AtomicUsize,
     under_way: Arc<UnderWay>,
 }
 
@@ -73,6 +79,7 @@ impl Lane {
             slow: Arc::new(Semaphore::new(slow_max)),
             calls: Arc::new(Semaphore::new(CALLS_MAX)),
             freeing: Semaphore::new(1),
+            to_free: AtomicUsize::new(0),
             under_way: Arc::default(),
         })
     }
@@ -101,14 +108,47 @@ impl Lane {
     }
 
     /// Waits until no other file of the directory is being freed.
-    pub(super) async fn freeing(&self) -> Option<SemaphorePermit<'_>> {
-        // The semaphore is never closed.
-        self.freeing.acquire().await.ok()
+    pub(super) async fn freeing(&self) -> FreeingTurn<'_> {
+        let to_free = ToFree::count(&self.to_free);
+        FreeingTurn {
+            to_free,
+            // The semaphore is never closed.
+            _permit: self.freeing.acquire().await.ok(),
+        }
     }
 
     /// Returns how long the oldest operation has been in flight.
     pub(super) fn under_way_for(&self) -> Duration {
         self.under_way.longest(Instant::now())
+    }
+}
+
+/// The turn to free the blocks of a file.
+pub(super) struct FreeingTurn<'a> {
+    to_free: ToFree<'a>,
+    _permit: Option<SemaphorePermit<'a>>,
+}
+
+impl FreeingTurn<'_> {
+    /// Returns true if so many wait that files might come faster than they are freed.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.to_free.0.load(Ordering::Relaxed) > TO_FREE_MAX
+    }
+}
+
+/// Counts a file that is to be freed, until it is dropped.
+struct ToFree<'a>(&'a AtomicUsize);
+
+impl<'a> ToFree<'a> {
+    fn count(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for ToFree<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

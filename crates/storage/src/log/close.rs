@@ -139,7 +139,7 @@ impl<P: Platform> Log<P> {
         task::spawn(async move {
             store.clock().sleep(delay).await;
             for target in targets {
-                if let Err(error) = store.disk().remove_dir(&target).await {
+                if let Err(error) = store.disk().remove_dir_in_pieces(&target).await {
                     // The next start removes it.
                     tracing::warn!(folder = %target.display(), %error, "a deleted log's folder stays");
                 }

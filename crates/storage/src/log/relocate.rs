@@ -261,7 +261,7 @@ impl<P: Platform> Relocation<P> {
         let store = store.clone();
         task::spawn(async move {
             store.clock().sleep(delay).await;
-            if let Err(error) = store.disk().remove_dir(&gone).await {
+            if let Err(error) = store.disk().remove_dir_in_pieces(&gone).await {
                 // The next start removes it.
                 tracing::warn!(folder = %gone.display(), %error, "the folder of a log that has moved stays");
             }

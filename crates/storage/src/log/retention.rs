@@ -16,7 +16,7 @@ use platform::task;
 use wire::types::Offset;
 
 use super::Log;
-use super::files::remove;
+use super::files::remove_in_pieces;
 use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{
     Appending, Flushing, LogCondition, LogFolders, Looking, Retaining, Truncating, Upkeeping,
@@ -255,7 +255,7 @@ impl<P: Platform> Retaining<'_, P> {
         task::spawn(async move {
             store.clock().sleep(delay).await;
             for path in paths {
-                if let Err(error) = remove(store.disk(), &path).await {
+                if let Err(error) = remove_in_pieces(store.disk(), &path).await {
                     // The next start removes it.
                     tracing::warn!(%error, "a deleted segment's file stays");
                 }

@@ -21,7 +21,7 @@ use platform::disk::{Disk, IoClass};
 use platform::task;
 use wire::types::Offset;
 
-use super::files::remove;
+use super::files::{remove, remove_in_pieces};
 use super::open::notes::Debt;
 use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{
@@ -347,7 +347,7 @@ impl<P: Platform> Moving<'_, P> {
             }
             old.close_file();
             for path in paths {
-                if let Err(error) = remove(store.disk(), &path).await {
+                if let Err(error) = remove_in_pieces(store.disk(), &path).await {
                     // The next start removes it.
                     tracing::warn!(%error, "a file of a segment that has moved stays");
                 }

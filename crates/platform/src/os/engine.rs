@@ -49,9 +49,20 @@ impl EngineChoice {
     }
 }
 
+/// What holds when a write completes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WriteKind {
+    /// The kernel has the bytes.
+    Plain,
+    /// The bytes are durable (`RWF_DSYNC`); not every kernel and file system takes it.
+    Durable,
+}
+
 /// The engine of a shard.
 pub(super) struct Engine {
     way: Way,
+    #[cfg(test)]
+    pub(super) watched: super::durable::tests::Watched,
     /// Limits large reads.
     pub(super) turns: Turns,
     pub(super) lanes: Lanes,
@@ -71,6 +82,8 @@ impl Engine {
         };
         Ok(Self {
             way,
+            #[cfg(test)]
+            watched: super::durable::tests::Watched::default(),
             turns: Turns::default(),
             lanes: Lanes::new(slow_max),
         })
@@ -111,12 +124,18 @@ impl Engine {
         class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
+        kind: WriteKind,
     ) -> io::Result<usize> {
         debug_assert!(parts.len() <= PARTS_MAX);
+        #[cfg(test)]
+        self.watched.write(kind)?;
         let places = lane.request(self.kind(LaneKind::Write)).await;
         match &self.way {
-            Way::Ring(ring) => ring.write(file, class, position, parts, places).await,
-            Way::Threads { .. } => threads::write(file, position, parts, places).await,
+            Way::Ring(ring) => {
+                let write = ring.write(file, class, position, parts, kind, places);
+                write.await
+            }
+            Way::Threads { .. } => threads::write(file, position, parts, kind, places).await,
         }
     }
 
@@ -140,6 +159,8 @@ impl Engine {
 
     /// Syncs data and length.
     pub(super) async fn sync(&self, lane: &Lane, file: &Arc<OwnedFd>) -> io::Result<()> {
+        #[cfg(test)]
+        self.watched.sync();
         let places = lane.request(LaneKind::Slow).await;
         match &self.way {
             Way::Ring(ring) => ring.sync(file, places).await,

@@ -95,7 +95,8 @@ fn one_that_fails_latches_the_file_and_is_in_doubt() {
             let found = disk.crash(seed).contents(Path::new(PATH)).unwrap();
             assert!(found.iter().all(|byte| [1, 2].contains(byte)));
             let is_read = read.iter().all(|byte| *byte == 2);
-            match found.iter().filter(|byte| **byte == 2).count() {
+            let written = found.iter().filter(|byte| **byte == 2);
+            match written.count() {
                 0 if is_read => seen_only += 1,
                 0 => absent += 1,
                 BLOCK_BYTES => there += 1,

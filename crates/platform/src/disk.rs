@@ -187,8 +187,8 @@ pub trait DiskFile: Clone + 'static {
     /// Writes as [`DiskFile::write_at`] does; when it completes these bytes are durable, with what
     /// is needed to read them back.
     ///
-    /// It says nothing of other writes: those that were not synced may stay so. Where a write cannot
-    /// be made durable by itself, this is a write and a [`DiskFile::sync`].
+    /// It says nothing of other writes: those that were not synced may stay so. Where a write
+    /// cannot be made durable by itself, this is a write and a [`DiskFile::sync`].
     fn write_durably_at(
         &self,
         position: u64,

@@ -17,8 +17,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::direct;
-use super::durable::DurableWrites;
-use super::engine::{Engine, PARTS_MAX, WriteKind};
+use super::durable::{DurableWrites, WriteKind};
+use super::engine::{Engine, PARTS_MAX};
 use super::lanes::Lane;
 use super::threads::run;
 use super::turns::Turn;

@@ -1,16 +1,23 @@
 //! Whether an open file takes writes that are durable when they complete (`RWF_DSYNC`).
 //!
 //! The kernel's first answer decides for all later writes: refused (an old kernel, some file
-//! systems), a durable write is a write and a sync. Invariant: only an answer that says that nothing
-//! was written counts as a refusal, and only before a durable write has completed. Not here: the
-//! writes (`os/called.rs`).
+//! systems), a durable write is a write and a sync. Invariant: only an answer that says that
+//! nothing was written counts as a refusal, and only before a durable write has completed. Not
+//! here: the writes (`os/called.rs`).
 
 use std::cell::Cell;
 use std::io;
 
 use rustix::io::Errno;
 
-use super::engine::WriteKind;
+/// What holds when a write completes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WriteKind {
+    /// The kernel has the bytes.
+    Plain,
+    /// The bytes are durable (`RWF_DSYNC`); not every kernel and file system takes it.
+    Durable,
+}
 
 /// What is known of a file.
 #[derive(Default)]

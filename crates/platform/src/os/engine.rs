@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::durable::WriteKind;
 use super::lanes::{Lane, LaneKind, Lanes, Places, WRITES_MAX};
 use super::ring::{self, Ring};
 use super::threads;
@@ -47,15 +48,6 @@ impl EngineChoice {
             _ => None,
         }
     }
-}
-
-/// What holds when a write completes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum WriteKind {
-    /// The kernel has the bytes.
-    Plain,
-    /// The bytes are durable (`RWF_DSYNC`); not every kernel and file system takes it.
-    Durable,
 }
 
 /// The engine of a shard.

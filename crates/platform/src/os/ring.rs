@@ -32,7 +32,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::engine::WriteKind;
+use super::durable::WriteKind;
 use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use rustix::fs::FallocateFlags;
 use rustix::io::ReadWriteFlags;
 
-use super::engine::WriteKind;
+use super::durable::WriteKind;
 use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;

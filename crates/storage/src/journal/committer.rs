@@ -121,8 +121,8 @@ impl<F: DiskFile> Committer<F> {
     /// Commits that a log was truncated, in the step that truncates it.
     ///
     /// Returns `None` if there is no room now: then the log is not truncated, and the caller waits
-    /// for [`Committer::room_for_cut`]. Nothing that the log had handed in is waiting, and it is not
-    /// landing; from now on it does not land until the cut is durable.
+    /// for [`Committer::room_for_cut`]. Nothing that the log had handed in is waiting, and it is
+    /// not landing; from now on it does not land until the cut is durable.
     pub fn cut(&self, cut: OwnedPart) -> Result<Option<Acknowledgement>> {
         if !matches!(cut.change, OwnedChange::Cut { .. }) {
             let reason = "bytes as a cut";

@@ -1,7 +1,8 @@
 //! The file of a ring: how it is made, opened, used and removed.
 //!
-//! States: a draft -> a [`FoundRing`], whose header counts (`open`) -> a [`ReadRing`], whose commits
-//! were read (`scan`) -> an [`OpenRing`], which takes commits (`begin`, or `create` for a new file).
+//! States: a draft -> a [`FoundRing`], whose header counts (`open`) -> a [`ReadRing`], whose
+//! commits were read (`scan`) -> an [`OpenRing`], which takes commits (`begin`, or `create` for a
+//! new file).
 //! Invariants: the file has its name when its whole length and both headers are durable; it is
 //! synced before it is read, since a killed process leaves what is not on the disk; what is written
 //! afterwards is durable when its write completes; a ring takes commits only when both headers have

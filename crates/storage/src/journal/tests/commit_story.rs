@@ -1,4 +1,5 @@
-//! A journal in use: starts, callers with random submissions, a lander, and what each of them knows.
+//! A journal in use: starts, callers with random submissions, a lander, and what each of them
+//! knows.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

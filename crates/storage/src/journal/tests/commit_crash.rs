@@ -93,9 +93,17 @@ fn at_each_operation(effect: Effect, end: End, seeds: u64) -> BTreeMap<&'static 
 #[test]
 fn the_power_goes_at_each_operation() {
     let counts = at_each_operation(Effect::PowerOff, End::PowerCut, 2);
-    for what in ["acknowledged", "read back", "landed", "dropped", "failed"] {
+    for what in [
+        "acknowledged",
+        "read back",
+        "landed",
+        "dropped",
+        "failed",
+        "cut",
+    ] {
         assert!(counts[what] > 100, "{counts:?}");
     }
+    assert!(counts["waited to cut"] > 5, "{counts:?}");
 }
 
 #[test]

@@ -151,9 +151,17 @@ pub(super) async fn live(disk: SimDisk, known: Known, seed: u64) {
 
 /// Hands in what a log of its own gets, one submission after the other.
 async fn call(committer: Committer<SimFile>, known: Known, number: u128, mut rng: Rng) {
+    let mut is_durable = true;
     for _ in 0..16 {
         if rng.chance(40) {
             rest(Duration::from_millis(rng.below(15))).await;
+        }
+        if is_durable
+            && rng.chance(12)
+            && let Err(error) = truncate(&committer, &known, number).await
+        {
+            assert!(matches!(error, JournalError::Failed { .. }), "{error}");
+            return;
         }
         let parts = next_parts(&known, number, &mut rng);
         let owned = parts.iter().map(owned_part).collect();
@@ -163,7 +171,9 @@ async fn call(committer: Committer<SimFile>, known: Known, number: u128, mut rng
         } else {
             Duration::from_hours(1)
         };
-        match task::timeout(patience, commit).await {
+        let answer = task::timeout(patience, commit).await;
+        is_durable = answer.is_ok();
+        match answer {
             Ok(Ok(sequence)) => {
                 let mut known = known.borrow_mut();
                 known.acknowledged.push((sequence, parts));
@@ -179,6 +189,35 @@ async fn call(committer: Committer<SimFile>, known: Known, number: u128, mut rng
                 known.borrow_mut().count("dropped");
             }
         }
+    }
+}
+
+/// Truncates a log of which nothing waits to be committed.
+async fn truncate(
+    committer: &Committer<SimFile>,
+    known: &Known,
+    number: u128,
+) -> Result<(), JournalError> {
+    let position = {
+        let mut known = known.borrow_mut();
+        let next = known.positions.entry(number).or_default();
+        let position = *next;
+        // So each part has another position.
+        *next += 1;
+        known.handed_in.insert((number, position), Vec::new());
+        position
+    };
+    let cut = Written::cut(log(number), position);
+    loop {
+        if let Some(acknowledgement) = committer.cut(owned_part(&cut))? {
+            let sequence = acknowledgement.await?;
+            let mut known = known.borrow_mut();
+            known.acknowledged.push((sequence, vec![cut]));
+            known.count("cut");
+            return Ok(());
+        }
+        known.borrow_mut().count("waited to cut");
+        committer.room_for_cut().await?;
     }
 }
 

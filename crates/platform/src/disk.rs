@@ -5,7 +5,8 @@
 //! system supports it, asynchronous), and the whole-file calls of [`Disk`] for small files
 //! (checkpoints, indexes), which are durable when they return. Invariants: a write is complete or
 //! an error; a failed write or sync latches the file ([`DiskFile::sync`] is never retried on it);
-//! nothing is durable before a sync returned, and a name is durable only after [`Disk::sync_dir`].
+//! nothing is durable before a sync or a durable write returned, and a name is durable only after
+//! [`Disk::sync_dir`].
 //! Not here: caching, retries, scheduling, and the contents of the files.
 
 use std::future::Future;
@@ -191,6 +192,22 @@ pub trait DiskFile: Clone + 'static {
     /// `position` and the length of every part are multiples of [`BLOCK_BYTES`], and the memory of
     /// every part is aligned to it (see `buf`). The file grows as needed.
     fn write_at(&self, position: u64, parts: Vec<Bytes>) -> impl Future<Output = io::Result<()>>;
+    /// Writes as [`DiskFile::write_at`] does; when it completes these bytes are durable, with what
+    /// is needed to read them back.
+    ///
+    /// It says nothing of other writes: those that were not synced may stay so. Where a write
+    /// cannot be made durable by itself, this is a write and a [`DiskFile::sync`].
+    fn write_durably_at(
+        &self,
+        position: u64,
+        parts: Vec<Bytes>,
+    ) -> impl Future<Output = io::Result<()>> {
+        let written = self.write_at(position, parts);
+        async move {
+            written.await?;
+            self.sync().await
+        }
+    }
     /// Reads up to `len` bytes from `position`, both unaligned; returns fewer only at the end of
     /// the file.
     fn read_at(&self, position: u64, len: usize) -> impl Future<Output = io::Result<Bytes>>;

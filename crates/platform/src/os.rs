@@ -9,6 +9,7 @@ mod called;
 mod dax;
 mod direct;
 mod disk;
+mod durable;
 mod engine;
 pub mod ethtool;
 mod file;

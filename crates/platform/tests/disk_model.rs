@@ -17,8 +17,15 @@ const FILE_BYTES: usize = FILE_BLOCKS * BLOCK_BYTES;
 
 #[derive(Clone, Debug)]
 enum Op {
-    Write { block: usize, counts: Vec<usize> },
-    Read { position: usize, len: usize },
+    Write {
+        block: usize,
+        counts: Vec<usize>,
+        durably: bool,
+    },
+    Read {
+        position: usize,
+        len: usize,
+    },
     SetLen(usize),
     Allocate(usize),
     Sync,
@@ -28,7 +35,9 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let counts = prop::collection::vec(0..4_usize, 1..4);
     prop_oneof![
-        4 => (0..FILE_BLOCKS, counts).prop_map(|(block, counts)| Op::Write { block, counts }),
+        4 => (0..FILE_BLOCKS, counts, any::<bool>()).prop_map(|(block, counts, durably)| {
+            Op::Write { block, counts, durably }
+        }),
         4 => (0..FILE_BYTES, 0..FILE_BYTES).prop_map(|(position, len)| Op::Read { position, len }),
         1 => (0..FILE_BYTES).prop_map(Op::SetLen),
         1 => (1..FILE_BYTES).prop_map(Op::Allocate),
@@ -55,11 +64,20 @@ async fn run<D: Disk>(disk: &D, path: &Path, ops: &[Op]) -> Vec<u8> {
     let mut model: Vec<u8> = Vec::new();
     for (index, op) in ops.iter().enumerate() {
         match op {
-            Op::Write { block, counts } => {
+            Op::Write {
+                block,
+                counts,
+                durably,
+            } => {
                 let byte = byte_of(index);
                 let parts = counts.iter().map(|count| blocks(*count, byte)).collect();
                 let position = block * BLOCK_BYTES;
-                file.write_at(position as u64, parts).await.unwrap();
+                let written = if *durably {
+                    file.write_durably_at(position as u64, parts).await
+                } else {
+                    file.write_at(position as u64, parts).await
+                };
+                written.unwrap();
                 let end = position + counts.iter().sum::<usize>() * BLOCK_BYTES;
                 if end > position {
                     model.resize(model.len().max(end), 0);
@@ -104,15 +122,23 @@ fn allowed(ops: &[Op]) -> Allowed {
     let (mut len, mut least, mut most) = (0, 0, 0);
     for (index, op) in ops.iter().enumerate() {
         match op {
-            Op::Write { block, counts } => {
+            Op::Write {
+                block,
+                counts,
+                durably,
+            } => {
                 let position = block * BLOCK_BYTES;
                 let end = position + counts.iter().sum::<usize>() * BLOCK_BYTES;
                 for at in position..end {
-                    bytes[at] |= 1 << byte_of(index);
+                    let before = if *durably { 0 } else { bytes[at] };
+                    bytes[at] = before | 1 << byte_of(index);
                     live[at] = byte_of(index);
                 }
                 if end > position {
                     len = len.max(end);
+                }
+                if end > position && *durably {
+                    least = least.max(end);
                 }
             }
             Op::SetLen(to) => {

@@ -69,6 +69,29 @@ fn writes_are_read_back_at_any_alignment() {
 }
 
 #[test]
+fn durable_writes_are_writes_and_need_no_sync() {
+    with_engines(|system, dir| async move {
+        let file = new_file(&system, &dir).await;
+        file.write_durably_at(BLOCK, vec![blocks(1, 2), blocks(2, 3)])
+            .await
+            .unwrap();
+        file.write_durably_at(0, vec![blocks(1, 1)]).await.unwrap();
+        file.write_durably_at(2 * BLOCK, vec![blocks(1, 4)])
+            .await
+            .unwrap();
+        let parts = (0..1200).map(|_| blocks(1, 5)).collect();
+        file.write_durably_at(4 * BLOCK, parts).await.unwrap();
+        file.write_durably_at(0, Vec::new()).await.unwrap();
+        assert_eq!(file.len().await.unwrap(), 1204 * BLOCK);
+        let read = file.read_at(0, 2000 * BLOCK_BYTES).await.unwrap();
+        for (index, block) in read.chunks(BLOCK_BYTES).enumerate() {
+            let expected = [1, 2, 4, 3].get(index).copied().unwrap_or(5);
+            assert!(block.iter().all(|byte| *byte == expected), "block {index}");
+        }
+    });
+}
+
+#[test]
 fn a_class_changes_who_goes_first_and_nothing_else() {
     with_engines(|system, dir| async move {
         let file = new_file(&system, &dir).await;
@@ -309,6 +332,11 @@ fn a_failed_write_latches_the_file_and_only_it() {
         assert!(error.to_string().contains("latched"), "{error}");
         let other = new_file(&system, &dir).await;
         other.write_at(0, vec![blocks(1, 1)]).await.unwrap();
+        let again = system.disk().open(Path::new(&path), Open::Write);
+        let again = again.await.unwrap();
+        let written = again.write_durably_at(0, vec![blocks(1, 1)]).await;
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(again.sync().await.is_err(), "it is latched");
     });
 }
 

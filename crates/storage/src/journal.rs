@@ -2,12 +2,15 @@
 //! sync, before the segments get them.
 //!
 //! `header` says where reading begins, `commit` is the unit of a write, `ring` keeps the account of
-//! room, `scan` reads the commits back after a crash. Layout: `docs/formats/journal.md`, reasons:
-//! `docs/adr/0034-format-of-the-journal.md`.
+//! room, `scan` reads the commits back after a crash; none of these does I/O. `file` makes, opens
+//! and removes the ring's file; `committer` writes what callers hand in. Layout:
+//! `docs/formats/journal.md`, reasons: `docs/adr/0034-format-of-the-journal.md`,
+//! `docs/adr/0037-commit-loop-of-the-journal.md`.
 //! Invariants: a commit is read back only if every byte of it is, up to the CRC, what this
 //! incarnation wrote there as that sequence; room is used again only when both header blocks,
 //! synced, have passed it; what a file holds reaches neither a panic nor an allocation.
-//! It does not: read or write files, know logs beyond their ids, wait, or decide when a log lands.
+//! It does not: know logs beyond their ids, write segments, or decide when a log lands. Nothing in
+//! the broker uses it yet.
 
 #![cfg_attr(
     not(test),
@@ -24,10 +27,19 @@ use platform::disk::BLOCK_BYTES;
 use wire::types::TopicId;
 
 pub mod commit;
+pub mod committer;
+pub mod error;
+pub mod file;
 pub mod header;
+mod pressure;
+mod queue;
 pub mod ring;
 pub mod scan;
+pub mod submission;
+mod tails;
 mod unlanded;
+
+pub use error::JournalError;
 
 #[cfg(test)]
 mod tests;

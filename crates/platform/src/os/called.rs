@@ -3,7 +3,8 @@
 //!
 //! Writes and syncs run as separate tasks, so a caller that stops waiting neither tears a write nor
 //! hides its failure from the latch. Invariants: after a failed write or sync all later ones are
-//! refused; a partial transfer continues at a block boundary.
+//! refused; a partial transfer continues at a block boundary; a durable write is synced after it
+//! if a piece of it was not durable by itself.
 
 use std::cell::Cell;
 use std::io;
@@ -16,6 +17,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::direct;
+use super::durable::{DurableWrites, WriteKind};
 use super::engine::{Engine, PARTS_MAX};
 use super::lanes::Lane;
 use super::threads::run;
@@ -37,6 +39,7 @@ struct SharedFile {
     buffers: BufPool,
     file: Arc<OwnedFd>,
     direct: Cell<bool>,
+    durable: DurableWrites,
     latch: Latch,
 }
 
@@ -55,6 +58,7 @@ impl CalledFile {
                 buffers,
                 file: Arc::new(file),
                 direct: Cell::new(direct),
+                durable: DurableWrites::default(),
                 latch: Latch::default(),
             }),
             class: IoClass::default(),
@@ -65,6 +69,17 @@ impl CalledFile {
     pub(super) fn is_direct(&self) -> bool {
         self.shared.direct.get()
     }
+
+    async fn write(&self, position: u64, parts: Vec<Bytes>, wanted: WriteKind) -> io::Result<()> {
+        check_aligned(position, &parts);
+        self.shared.latch.check()?;
+        let (shared, class) = (Rc::clone(&self.shared), self.class);
+        detached(async move {
+            let result = shared.write_and_sync(class, position, parts, wanted).await;
+            shared.latch.watch("write", result)
+        })
+        .await
+    }
 }
 
 impl DiskFile for CalledFile {
@@ -74,14 +89,11 @@ impl DiskFile for CalledFile {
     }
 
     async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
-        check_aligned(position, &parts);
-        self.shared.latch.check()?;
-        let (shared, class) = (Rc::clone(&self.shared), self.class);
-        detached(async move {
-            let result = shared.write_all(class, position, parts).await;
-            shared.latch.watch("write", result)
-        })
-        .await
+        self.write(position, parts, WriteKind::Plain).await
+    }
+
+    async fn write_durably_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        self.write(position, parts, WriteKind::Durable).await
     }
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
@@ -146,23 +158,48 @@ impl DiskFile for CalledFile {
 }
 
 impl SharedFile {
+    /// Writes, and makes durable what a durable write did not.
+    async fn write_and_sync(
+        &self,
+        class: IoClass,
+        position: u64,
+        parts: Vec<Bytes>,
+        wanted: WriteKind,
+    ) -> io::Result<()> {
+        let made = self.write_all(class, position, parts, wanted).await?;
+        if made == wanted {
+            return Ok(());
+        }
+        self.sync().await
+    }
+
+    /// Returns `Plain` if any piece was not durable when it was written.
     async fn write_all(
         &self,
         class: IoClass,
         mut position: u64,
         mut parts: Vec<Bytes>,
-    ) -> io::Result<()> {
+        wanted: WriteKind,
+    ) -> io::Result<WriteKind> {
         parts.retain(|part| !part.is_empty());
-        let mut first = 0;
+        let (mut first, mut made) = (0, wanted);
         while first < parts.len() {
             let group = parts[first..parts.len().min(first + PARTS_MAX)].to_vec();
             let lane = &self.lane;
-            let write = self.engine.write(lane, &self.file, class, position, group);
+            let kind = self.durable.kind(wanted);
+            let write = self
+                .engine
+                .write(lane, &self.file, class, position, group, kind);
             let written = match write.await {
                 Ok(written) => written,
+                Err(error) if self.durable.is_refused_by(&error, kind) => continue,
                 Err(error) if self.may_retry(&error)? => continue,
                 Err(error) => return Err(error),
             };
+            self.durable.completed(kind);
+            if kind == WriteKind::Plain {
+                made = WriteKind::Plain;
+            }
             // Bytes written beyond the last whole block are written again.
             let mut whole = block_floor(written);
             if whole == 0 {
@@ -179,7 +216,7 @@ impl SharedFile {
                 }
             }
         }
-        Ok(())
+        Ok(made)
     }
 
     async fn read(&self, class: IoClass, position: u64, len: usize) -> io::Result<Bytes> {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::durable::WriteKind;
 use super::lanes::{Lane, LaneKind, Lanes, Places, WRITES_MAX};
 use super::ring::{self, Ring};
 use super::threads;
@@ -52,6 +53,8 @@ impl EngineChoice {
 /// The engine of a shard.
 pub(super) struct Engine {
     way: Way,
+    #[cfg(test)]
+    pub(super) watched: super::durable::tests::Watched,
     /// Limits large reads.
     pub(super) turns: Turns,
     pub(super) lanes: Lanes,
@@ -71,6 +74,8 @@ impl Engine {
         };
         Ok(Self {
             way,
+            #[cfg(test)]
+            watched: super::durable::tests::Watched::default(),
             turns: Turns::default(),
             lanes: Lanes::new(slow_max),
         })
@@ -111,12 +116,18 @@ impl Engine {
         class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
+        kind: WriteKind,
     ) -> io::Result<usize> {
         debug_assert!(parts.len() <= PARTS_MAX);
+        #[cfg(test)]
+        self.watched.write(kind)?;
         let places = lane.request(self.kind(LaneKind::Write)).await;
         match &self.way {
-            Way::Ring(ring) => ring.write(file, class, position, parts, places).await,
-            Way::Threads { .. } => threads::write(file, position, parts, places).await,
+            Way::Ring(ring) => {
+                let write = ring.write(file, class, position, parts, kind, places);
+                write.await
+            }
+            Way::Threads { .. } => threads::write(file, position, parts, kind, places).await,
         }
     }
 
@@ -140,6 +151,8 @@ impl Engine {
 
     /// Syncs data and length.
     pub(super) async fn sync(&self, lane: &Lane, file: &Arc<OwnedFd>) -> io::Result<()> {
+        #[cfg(test)]
+        self.watched.sync();
         let places = lane.request(LaneKind::Slow).await;
         match &self.way {
             Way::Ring(ring) => ring.sync(file, places).await,

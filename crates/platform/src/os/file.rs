@@ -65,6 +65,17 @@ impl DiskFile for SystemFile {
         }
     }
 
+    async fn write_durably_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        match &self.medium {
+            OnMedium::Called(file) => file.write_durably_at(position, parts).await,
+            OnMedium::Mapped(file) => {
+                // Stores are durable; a changed length is not.
+                file.write_at(position, parts).await?;
+                file.sync().await
+            }
+        }
+    }
+
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
         match &self.medium {
             OnMedium::Called(file) => file.read_at(position, len).await,

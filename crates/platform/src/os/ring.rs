@@ -32,6 +32,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use super::durable::WriteKind;
 use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;
@@ -154,20 +155,26 @@ impl Ring {
         class: IoClass,
         position: u64,
         parts: Vec<Bytes>,
+        kind: WriteKind,
         places: Places,
     ) -> io::Result<usize> {
         let priority = priority_of(class);
+        let flags = match kind {
+            WriteKind::Plain => 0,
+            WriteKind::Durable => libc::RWF_DSYNC,
+        };
         let fd = Fd(file.as_raw_fd());
         let (kept, entry) = if let [part] = parts.as_slice() {
             let len = transfer_len(part.len());
             let entry = opcode::Write::new(fd, part.as_ptr(), len);
-            let entry = entry.offset(position).ioprio(priority);
+            let entry = entry.offset(position).ioprio(priority).rw_flags(flags);
             (RequestResources::parts(file, parts, places), entry.build())
         } else {
             let kept = RequestResources::parts(file, parts, places);
             let (vector, count) = kept.vector();
             let entry = opcode::Writev::new(fd, vector.cast(), count);
-            (kept, entry.offset(position).ioprio(priority).build())
+            let entry = entry.offset(position).ioprio(priority).rw_flags(flags);
+            (kept, entry.build())
         };
         let (count, _) = self.core.perform(entry, kept).await?;
         Ok(count)

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use rustix::fs::FallocateFlags;
+use rustix::io::ReadWriteFlags;
 
+use super::durable::WriteKind;
 use super::lanes::Places;
 use super::turns::Turn;
 use crate::buf::AlignedBuf;
@@ -23,13 +25,20 @@ pub(super) async fn write(
     file: &Arc<OwnedFd>,
     position: u64,
     parts: Vec<Bytes>,
+    kind: WriteKind,
     places: Places,
 ) -> io::Result<usize> {
     let file = Arc::clone(file);
     run(move || {
         let _places = places;
         let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
-        Ok(rustix::io::pwritev(&*file, &slices, position)?)
+        let written = match kind {
+            WriteKind::Plain => rustix::io::pwritev(&*file, &slices, position),
+            WriteKind::Durable => {
+                rustix::io::pwritev2(&*file, &slices, position, ReadWriteFlags::DSYNC)
+            }
+        };
+        Ok(written?)
     })
     .await
 }

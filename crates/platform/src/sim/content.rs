@@ -2,8 +2,9 @@
 //!
 //! Invariants: `durable` plus every change of `pending` in order gives `live`, unless a failed sync
 //! dropped changes; a crash image consists of durable bytes, zeroes, and bytes of pending writes at
-//! their positions, sector by sector. Mapped files are durable after each completed write and
-//! reservation, and writes in flight tear at any cache line; a length needs a sync.
+//! their positions, sector by sector, with all of those that were made durable by themselves, which
+//! wait there only behind others that were not. Mapped files are durable after each completed write
+//! and reservation, and writes in flight tear at any cache line; a length needs a sync.
 
 use bytes::Bytes;
 
@@ -105,12 +106,31 @@ impl Change {
     }
 }
 
+/// A change that is not in the durable bytes.
+#[derive(Clone)]
+struct Pending {
+    change: Change,
+    /// True when every crash leaves it whole: it is here only because an earlier change may yet be
+    /// lost.
+    is_durable: bool,
+}
+
+impl Pending {
+    /// Returns what a crash, or a failed sync, leaves of it.
+    fn left(&self, rng: &mut Rng, survival: Survival, mapped: bool) -> Vec<Change> {
+        if self.is_durable {
+            return vec![self.change.clone()];
+        }
+        self.change.torn(rng, survival, mapped)
+    }
+}
+
 /// The content of a file.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     live: Sparse,
     durable: Sparse,
-    pending: Vec<Change>,
+    pending: Vec<Pending>,
     /// Number of changes that have left `pending`.
     settled: u64,
     /// Room reserved by `allocate`, in bytes.
@@ -150,8 +170,12 @@ impl Content {
         &self.live
     }
 
-    pub(super) fn durable_bytes(&self) -> &Sparse {
-        &self.durable
+    pub(super) fn durable_bytes(&self) -> Sparse {
+        let mut bytes = self.durable.clone();
+        for pending in self.pending.iter().filter(|pending| pending.is_durable) {
+            pending.change.apply(&mut bytes);
+        }
+        bytes
     }
 
     pub(super) fn apply(&mut self, change: Change) {
@@ -167,11 +191,46 @@ impl Content {
             Change::Write { .. } => true,
         };
         change.apply(&mut self.live);
-        self.pending.push(change);
+        self.pending.push(Pending {
+            change,
+            is_durable: false,
+        });
         if self.mapped && durable {
             // The call that made this change has synced the length, or there was nothing to sync.
             self.sync(u64::MAX);
         }
+    }
+
+    /// Applies a write that is durable when it completes; no other change becomes durable by it.
+    pub(super) fn apply_durably(&mut self, write: Change) {
+        let is_write = matches!(write, Change::Write { .. });
+        assert!(is_write, "only a write is durable by itself");
+        if self.mapped {
+            return self.apply(write);
+        }
+        write.apply(&mut self.live);
+        self.pend_durable(write);
+    }
+
+    /// Applies what is left of a durable write that failed: it is torn and in doubt, or it is whole
+    /// for readers and what is not on the disk never gets there.
+    pub(super) fn apply_durably_failed(&mut self, write: &Change, rng: &mut Rng) {
+        if self.mapped || rng.chance(50) {
+            return self.apply_torn(write, rng);
+        }
+        let survival = Survival::draw(rng);
+        write.apply(&mut self.live);
+        for part in write.torn(rng, survival, self.mapped) {
+            self.pend_durable(part);
+        }
+    }
+
+    fn pend_durable(&mut self, change: Change) {
+        self.pending.push(Pending {
+            change,
+            is_durable: true,
+        });
+        self.settle_durable();
     }
 
     /// Applies parts of a change that did not complete.
@@ -189,12 +248,22 @@ impl Content {
 
     /// Makes the changes before `mark` durable.
     pub(super) fn sync(&mut self, mark: u64) {
-        for change in self.settle(mark) {
-            change.apply(&mut self.durable);
+        for pending in self.settle(mark) {
+            pending.change.apply(&mut self.durable);
+        }
+        self.settle_durable();
+    }
+
+    /// Moves durable changes on, up to the first that is not durable.
+    fn settle_durable(&mut self) {
+        let first = self.pending.iter().position(|pending| !pending.is_durable);
+        let count = first.unwrap_or(self.pending.len());
+        for pending in self.settle(self.settled + count as u64) {
+            pending.change.apply(&mut self.durable);
         }
     }
 
-    fn settle(&mut self, mark: u64) -> Vec<Change> {
+    fn settle(&mut self, mark: u64) -> Vec<Pending> {
         let count = usize::try_from(mark.saturating_sub(self.settled)).unwrap_or(usize::MAX);
         let count = count.min(self.pending.len());
         self.settled += count as u64;
@@ -207,8 +276,8 @@ impl Content {
     /// start.
     pub(super) fn sync_failed(&mut self, rng: &mut Rng) {
         let survival = Survival::draw(rng);
-        for change in self.settle(u64::MAX) {
-            for part in change.torn(rng, survival, self.mapped) {
+        for pending in self.settle(u64::MAX) {
+            for part in pending.left(rng, survival, self.mapped) {
                 part.apply(&mut self.durable);
             }
         }
@@ -218,8 +287,8 @@ impl Content {
     pub(super) fn crashed(&self, rng: &mut Rng) -> Self {
         let mut durable = self.durable.clone();
         let survival = Survival::draw(rng);
-        for change in &self.pending {
-            for part in change.torn(rng, survival, self.mapped) {
+        for pending in &self.pending {
+            for part in pending.left(rng, survival, self.mapped) {
                 part.apply(&mut durable);
             }
         }

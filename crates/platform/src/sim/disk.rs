@@ -403,6 +403,14 @@ impl SimDiskState {
         content.set_modified(now_ms);
     }
 
+    /// Writes to an existing file, durably.
+    pub(super) fn change_durably(&mut self, file: NodeId, write: Change) {
+        let now_ms = self.now_ms();
+        let content = self.tree.content_mut(file);
+        content.apply_durably(write);
+        content.set_modified(now_ms);
+    }
+
     /// Creates a file; the name must be free.
     fn create(&mut self, path: &Path, mut content: Content) -> io::Result<NodeId> {
         content.set_modified(self.now_ms());

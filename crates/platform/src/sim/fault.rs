@@ -45,6 +45,8 @@ pub enum OpKind {
     ReadFile,
     /// Reading the free room.
     Space,
+    /// A durable write to a segment file.
+    WriteDurably,
 }
 
 impl OpKind {
@@ -69,7 +71,7 @@ impl OpKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// It fails. A write may have happened in parts; a sync drops the changes that it should have
-    /// made durable.
+    /// made durable; of a durable write some is durable, and readers may see all of it.
     Fail(io::ErrorKind),
     /// It fails with an error number (such as EMFILE) that has no error kind, and has no effect.
     Errno(i32),

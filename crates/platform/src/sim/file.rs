@@ -1,7 +1,8 @@
 //! A file of the simulated disk: checks alignment, latches failures, and completes canceled writes.
 //!
 //! Invariants: a write in flight is not visible until it ends, and a crash meanwhile tears it; a
-//! sync makes durable what was completed before it began, not what ended during it.
+//! sync makes durable what was completed before it began, not what ended during it; a durable write
+//! makes itself durable, and nothing else.
 
 use std::io;
 use std::path::Path;
@@ -58,22 +59,35 @@ impl SimFile {
 
     /// Writes at any alignment.
     pub(super) async fn write_any(&self, position: u64, bytes: Bytes) -> io::Result<()> {
+        self.write(OpKind::Write, position, bytes).await
+    }
+
+    /// Writes; `kind` is [`OpKind::Write`] or [`OpKind::WriteDurably`].
+    async fn write(&self, kind: OpKind, position: u64, bytes: Bytes) -> io::Result<()> {
+        let is_write = matches!(kind, OpKind::Write | OpKind::WriteDurably);
+        assert!(is_write, "there are two kinds of writes");
         self.check_writable()?;
         self.latch.check()?;
-        let result = self.write_once(position, bytes).await;
+        let result = self.write_once(kind, position, bytes).await;
         self.watch("write", result)
     }
 
-    async fn write_once(&self, position: u64, bytes: Bytes) -> io::Result<()> {
+    async fn write_once(&self, kind: OpKind, position: u64, bytes: Bytes) -> io::Result<()> {
         let len = bytes.len() as u64;
         let change = Change::Write {
             position,
             bytes: bytes.clone(),
         };
-        self.disk.start(OpKind::Write, &self.path, |state| {
-            state.with_rng(|tree, rng| tree.content_mut(self.node).apply_torn(&change, rng));
+        self.disk.start(kind, &self.path, |state| {
+            state.with_rng(|tree, rng| {
+                let content = tree.content_mut(self.node);
+                match kind {
+                    OpKind::WriteDurably => content.apply_durably_failed(&change, rng),
+                    _ => content.apply_torn(&change, rng),
+                }
+            });
         })?;
-        let under_way = UnderWay::start(self, position, bytes)?;
+        let under_way = UnderWay::start(self, kind, position, bytes)?;
         self.disk.take_time().await;
         self.disk
             .take_time_for(&self.path, usize::try_from(len).unwrap_or(0))
@@ -105,24 +119,13 @@ impl SimFile {
 
 impl DiskFile for SimFile {
     async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
-        assert!(
-            position.is_multiple_of(BLOCK_BYTES as u64),
-            "write at an unaligned position: {position}"
-        );
-        let mut bytes = Vec::with_capacity(parts.iter().map(Bytes::len).sum());
-        for part in &parts {
-            let aligned = part.len().is_multiple_of(BLOCK_BYTES)
-                && (part.is_empty() || part.as_ptr().align_offset(BLOCK_BYTES) == 0);
-            assert!(
-                aligned,
-                "write of an unaligned part of {} bytes",
-                part.len()
-            );
-            bytes.extend_from_slice(part);
-        }
-        // The parts are no longer needed: the write in flight is a copy, as in a device's queue.
-        drop(parts);
-        self.write_any(position, bytes.into()).await
+        let bytes = copied(position, parts);
+        self.write(OpKind::Write, position, bytes).await
+    }
+
+    async fn write_durably_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        let bytes = copied(position, parts);
+        self.write(OpKind::WriteDurably, position, bytes).await
     }
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
@@ -202,17 +205,40 @@ impl DiskFile for SimFile {
     }
 }
 
+/// Returns the bytes of a write, which is aligned.
+///
+/// The parts are no longer needed: the write in flight is a copy, as in a device's queue.
+fn copied(position: u64, parts: Vec<Bytes>) -> Bytes {
+    assert!(
+        position.is_multiple_of(BLOCK_BYTES as u64),
+        "write at an unaligned position: {position}"
+    );
+    let mut bytes = Vec::with_capacity(parts.iter().map(Bytes::len).sum());
+    for part in parts {
+        let aligned = part.len().is_multiple_of(BLOCK_BYTES)
+            && (part.is_empty() || part.as_ptr().align_offset(BLOCK_BYTES) == 0);
+        assert!(
+            aligned,
+            "write of an unaligned part of {} bytes",
+            part.len()
+        );
+        bytes.extend_from_slice(&part);
+    }
+    bytes.into()
+}
+
 /// A write between its start and its end.
 ///
 /// If it is dropped before the end (with its future), it still happens: a device completes a
 /// request even when its caller stops waiting.
 struct UnderWay<'a> {
     file: &'a SimFile,
+    kind: OpKind,
     ticket: u64,
 }
 
 impl<'a> UnderWay<'a> {
-    fn start(file: &'a SimFile, position: u64, bytes: Bytes) -> io::Result<Self> {
+    fn start(file: &'a SimFile, kind: OpKind, position: u64, bytes: Bytes) -> io::Result<Self> {
         let ticket = file.disk.with(|state| {
             let content = state.tree.content(file.node);
             let growth = content.growth_of_write(position, bytes.len() as u64);
@@ -223,12 +249,16 @@ impl<'a> UnderWay<'a> {
             state.in_flight.insert(ticket, (file.node, change));
             io::Result::Ok(ticket)
         })?;
-        Ok(Self { file, ticket })
+        Ok(Self { file, kind, ticket })
     }
 
     fn end(&self, state: &mut SimDiskState) {
-        if let Some((node, change)) = state.in_flight.remove(&self.ticket) {
-            state.change(node, change);
+        match state.in_flight.remove(&self.ticket) {
+            Some((node, change)) if self.kind == OpKind::WriteDurably => {
+                state.change_durably(node, change);
+            }
+            Some((node, change)) => state.change(node, change),
+            None => {}
         }
     }
 }

@@ -10,6 +10,8 @@ use crate::buf::AlignedBuf;
 use crate::disk::{BLOCK_BYTES, Disk, DiskFile, Medium, Open};
 use crate::runtime::run_simulated;
 
+mod durable;
+
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 fn block(byte: u8) -> Bytes {

@@ -44,6 +44,13 @@ pub struct RingId {
     pub shard: u32,
 }
 
+impl RingId {
+    /// Returns true when a header has room for it.
+    pub fn is_possible(&self) -> bool {
+        is_cluster_id(self.cluster_id.len())
+    }
+}
+
 /// One header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {

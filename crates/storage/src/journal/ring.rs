@@ -305,6 +305,36 @@ impl Ring {
         used.expect("what is released was reserved")
     }
 
+    /// Returns the length of the longest commit that [`Ring::reserve`] has room for now, in bytes.
+    pub fn room_bytes(&self) -> u64 {
+        let left = self.size.left(self.next.position);
+        let free = self.free_bytes();
+        let room = if free <= left {
+            free
+        } else {
+            // Behind a skip mark, or before the end of the lap.
+            left.max(free.saturating_sub(left))
+        };
+        room.min(self.size.commit_bytes_max())
+    }
+
+    /// Returns how many more commits may be in flight; one that skips counts twice.
+    pub fn places(&self) -> usize {
+        IN_FLIGHT_MAX.saturating_sub(self.in_flight())
+    }
+
+    /// Returns the room that headers with the present head would release, in bytes.
+    pub fn releasable_bytes(&self) -> u64 {
+        let released = self.position_of(self.released);
+        let releasable = self.head().position.since(released);
+        releasable.expect("the head is not before what is released")
+    }
+
+    /// Returns the size of the ring.
+    pub fn size(&self) -> RingSize {
+        self.size
+    }
+
     /// Returns how many commits and skip marks are not durable.
     pub fn in_flight(&self) -> usize {
         let in_flight = self.next.sequence.0.checked_sub(self.durable.0);

@@ -14,7 +14,7 @@ use super::commit::{Change, Part};
 use super::{LogId, Sequence};
 
 /// A log in an order.
-type Key = (u128, i32);
+pub(super) type Key = (u128, i32);
 
 /// The logs of one ring.
 #[derive(Default, Debug)]
@@ -171,7 +171,7 @@ impl Unlanded {
     }
 }
 
-fn key(log: LogId) -> Key {
+pub(super) fn key(log: LogId) -> Key {
     (log.topic_id.0.as_u128(), log.partition)
 }
 

@@ -1,0 +1,169 @@
+//! The commit loop: takes parts from many callers, writes them into the ring, a commit at a time,
+//! and answers each caller when its commit is durable.
+//!
+//! A caller waits until its bytes are admitted (`admission`), then for its commit; commits wait for
+//! room in the ring (`queue`), in order. Tasks write what is due and end when nothing is
+//! (`writing`); landing makes room (`landing`).
+//! Invariants: an acknowledged submission is on the disk; what is handed in is committed even if
+//! its caller stops waiting, and a caller that is dropped before has handed in nothing; after the
+//! first failed write nothing is written, and everybody gets that error, now and later.
+//! It does not know what a part means, land logs, or decide what a log does without its journal.
+
+use std::cell::{Cell, RefCell};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use platform::buf::BufPool;
+use platform::disk::DiskFile;
+use platform::sync::{Notify, oneshot, watch};
+
+use super::error::{JournalError, Result};
+use super::file::{OpenRing, RingFile};
+use super::queue::Queue;
+use super::submission::{OwnedChange, OwnedPart, Submission};
+use super::{COMMIT_BYTES_MAX, RingSize, Sequence};
+use crate::num::index;
+use admission::Admission;
+
+pub use landing::Lander;
+
+mod admission;
+mod landing;
+mod writing;
+
+/// Memory for commits that is kept for the next ones: a buffer of each size.
+const BUFFERS_KEPT_BYTES_MAX: u64 = 2 * COMMIT_BYTES_MAX;
+
+/// Writes the commits of one ring; clones share it.
+///
+/// It is used inside a shard.
+#[derive(Clone)]
+pub struct Committer<F: DiskFile> {
+    shared: Rc<SharedCommitter<F>>,
+}
+
+/// Limits of a [`Committer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CommitterOptions {
+    /// How many bytes may be handed in and not landed; at least those of one commit are.
+    pub unlanded_bytes_max: u64,
+}
+
+/// Whether a journal takes commits.
+#[derive(Clone, Debug)]
+pub enum Condition {
+    /// It does.
+    Working,
+    /// A write failed, and it takes none until the next start. What is not landed is still in the
+    /// logs' memory.
+    Failed(JournalError),
+}
+
+/// Completes with the commit that took a submission, when that commit is durable.
+#[derive(Debug)]
+pub struct Acknowledgement(oneshot::Receiver<Result<Sequence>>);
+
+/// Who waits for a commit.
+type Waiter = oneshot::Sender<Result<Sequence>>;
+
+struct SharedCommitter<F> {
+    file: RingFile<F>,
+    size: RingSize,
+    queue: RefCell<Queue<Waiter>>,
+    admission: Admission,
+    buffers: BufPool,
+    is_committing: Cell<bool>,
+    is_heading: Cell<bool>,
+    condition: watch::Sender<Condition>,
+    /// Told when room was made, is wanted, or will never be there.
+    changed: Notify,
+}
+
+impl<F: DiskFile> Committer<F> {
+    /// Starts with a ring that takes commits.
+    pub fn new(open: OpenRing<F>, options: CommitterOptions) -> Self {
+        let queue = Queue::new(open.ring);
+        let size = queue.size();
+        let bytes_max = options.unlanded_bytes_max.max(size.commit_bytes_max());
+        let (condition, _) = watch::channel(Condition::Working);
+        let shared = Rc::new(SharedCommitter {
+            file: open.file,
+            size,
+            queue: RefCell::new(queue),
+            admission: Admission::new(bytes_max),
+            buffers: BufPool::new(index(BUFFERS_KEPT_BYTES_MAX)),
+            is_committing: Cell::new(false),
+            is_heading: Cell::new(false),
+            condition,
+            changed: Notify::new(),
+        });
+        Self { shared }
+    }
+
+    /// Commits parts together, and completes with their commit when it is durable.
+    ///
+    /// The parts of a log are handed in in the order in which they happened; so one caller does
+    /// that, one at a time. A truncation is not handed in here, but with [`Committer::cut`]; only
+    /// copies of cuts that are durable are (to carry a log on).
+    pub async fn commit(&self, parts: Vec<OwnedPart>) -> Result<Sequence> {
+        let shared = &self.shared;
+        let submission = Submission::new(parts, shared.size)?;
+        let tell = || shared.changed.notify_waiters();
+        let is_admitted = shared.admission.admit(submission.bytes(), tell).await;
+        if !is_admitted {
+            return Err(shared.failure().unwrap_or(JournalError::Closed));
+        }
+        // From here to the end of the step nothing waits: what is admitted is handed in.
+        shared.hand_in(submission)?.await
+    }
+
+    /// Commits that a log was truncated, in the step that truncates it.
+    ///
+    /// Returns `None` if there is no room now: then the log is not truncated, and the caller waits
+    /// for [`Committer::room_for_cut`]. Nothing that the log had handed in is waiting, and it is
+    /// not landing; from now on it does not land until the cut is durable.
+    pub fn cut(&self, cut: OwnedPart) -> Result<Option<Acknowledgement>> {
+        if !matches!(cut.change, OwnedChange::Cut { .. }) {
+            let reason = "bytes as a cut";
+            return Err(JournalError::Unfit { reason });
+        }
+        let cut = Submission::new(vec![cut], self.shared.size)?;
+        self.shared.give_cut(cut)
+    }
+
+    /// Completes when a cut has room, as long as no other takes it.
+    pub async fn room_for_cut(&self) -> Result<()> {
+        let shared = &self.shared;
+        let _waiting = shared.cut_waits();
+        shared.go_on();
+        loop {
+            if let Some(error) = shared.failure() {
+                return Err(error);
+            }
+            if shared.queue.borrow().has_room_for_cut() {
+                return Ok(());
+            }
+            shared.changed.notified().await;
+        }
+    }
+
+    /// Returns what tells whether the journal works.
+    pub fn condition(&self) -> watch::Receiver<Condition> {
+        self.shared.condition.subscribe()
+    }
+
+    /// Returns the bytes in commits that are not in their segments.
+    pub fn unlanded_bytes(&self) -> u64 {
+        self.shared.queue.borrow().unlanded_bytes()
+    }
+}
+
+impl Future for Acknowledgement {
+    type Output = Result<Sequence>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.get_mut().0).poll(context);
+        answer.map(|answer| answer.unwrap_or(Err(JournalError::Closed)))
+    }
+}

@@ -1,0 +1,163 @@
+//! What goes wrong with a journal: by the path of its file, and by what its owner can do about it.
+//!
+//! Errors are cheap to clone: one failed write answers everybody who waited for it.
+//! It does not map errors to those of a log (`crate::error`): the log decides what it does without
+//! its journal.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::Head;
+use super::header::HeaderError;
+use super::scan::StopReason;
+use crate::error::is_full;
+
+/// The result type of the journal.
+pub type Result<T, E = JournalError> = std::result::Result<T, E>;
+
+/// Everything that can go wrong with a journal.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The file system returned an error.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// The operation that failed.
+        action: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The error of the operating system.
+        source: Arc<io::Error>,
+    },
+    /// The file system is too small, or too full, for the ring.
+    #[error("no room for the {needed} bytes of {path}{}", Free(*.free))]
+    NoRoom {
+        /// The ring's file.
+        path: PathBuf,
+        /// The length of the file.
+        needed: u64,
+        /// What was free when it began, if that was too little.
+        free: Option<u64>,
+    },
+    /// A file with the name is there. A ring is never made over one that may hold commits.
+    #[error("{path} is there already")]
+    Exists {
+        /// The ring's file.
+        path: PathBuf,
+    },
+    /// The headers do not say that this version can read the ring. The file stays as it is.
+    #[error("the journal {path} is not read: {reason}")]
+    Refused {
+        /// The ring's file.
+        path: PathBuf,
+        /// What is wrong with its headers.
+        reason: HeaderError,
+    },
+    /// Commits are lost that may have been acknowledged. The file stays as it is.
+    #[error("the journal {path} is damaged at commit {}: {reason}", .at.sequence.0)]
+    Damaged {
+        /// The ring's file.
+        path: PathBuf,
+        /// The commit that is missing there.
+        at: Head,
+        /// What shows it.
+        reason: StopReason,
+    },
+    /// The numbers of the ring are near their end: the file has to be made anew.
+    #[error("the journal {path} is worn out: remove it when its commits are in the segments")]
+    WornOut {
+        /// The ring's file.
+        path: PathBuf,
+    },
+    /// No commit of this ring is that long: the caller hands in less at once.
+    #[error("a commit of {bytes} bytes, where the ring takes {bytes_max}")]
+    TooLong {
+        /// The length of the commit.
+        bytes: u64,
+        /// The length of the longest one.
+        bytes_max: u64,
+    },
+    /// What was handed in makes no sense: a mistake of the caller.
+    #[error("not for a journal: {reason}")]
+    Unfit {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// An earlier write failed. Nothing is written any more until the next start.
+    #[error("the journal failed: {reason}")]
+    Failed {
+        /// The first failure.
+        reason: Arc<str>,
+    },
+    /// The journal's tasks have ended.
+    #[error("the journal is closed")]
+    Closed,
+}
+
+impl JournalError {
+    /// Returns a function for `map_err` on disk calls that adds the operation and its path.
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io {
+            action,
+            path: path.to_path_buf(),
+            source: Arc::new(source),
+        }
+    }
+
+    /// Returns the error of making a file of this length: a full file system is no other failure.
+    pub(super) fn of_making(self, path: &Path, needed: u64) -> Self {
+        match self {
+            Self::Io { source, .. } if is_full(&source) => Self::NoRoom {
+                path: path.to_path_buf(),
+                needed,
+                free: None,
+            },
+            other => other,
+        }
+    }
+
+    /// Returns the error that everybody gets from now on.
+    pub(super) fn latched(&self) -> Self {
+        match self {
+            Self::Failed { .. } => self.clone(),
+            other => Self::Failed {
+                reason: other.to_string().into(),
+            },
+        }
+    }
+}
+
+/// Tells what is free, if that is known.
+struct Free(Option<u64>);
+
+impl fmt::Display for Free {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(free) => write!(f, ", of which {free} are free"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::End => f.write_str("nothing of this lap is there"),
+            Self::Torn => f.write_str("it is not whole"),
+            Self::OtherIncarnation => f.write_str("it is of an earlier use of the ring"),
+            Self::Ahead(found) => {
+                let found = found.0;
+                write!(
+                    f,
+                    "commit {found} is in its place, and the headers are older"
+                )
+            }
+            Self::Impossible(what) => write!(f, "impossible: {what}"),
+            Self::Lost => f.write_str("a later block shows that it was there"),
+        }
+    }
+}

@@ -234,3 +234,20 @@ pub trait DiskFile: Clone + 'static {
     /// Returns the length in bytes.
     fn len(&self) -> impl Future<Output = io::Result<u64>>;
 }
+
+/// Asserts that a write has whole blocks in aligned memory, whatever the medium.
+pub(crate) fn check_aligned(position: u64, parts: &[Bytes]) {
+    assert!(
+        position.is_multiple_of(BLOCK_BYTES as u64),
+        "write at an unaligned position: {position}"
+    );
+    for part in parts {
+        let aligned = part.len().is_multiple_of(BLOCK_BYTES)
+            && (part.is_empty() || part.as_ptr().align_offset(BLOCK_BYTES) == 0);
+        assert!(
+            aligned,
+            "write of an unaligned part of {} bytes",
+            part.len()
+        );
+    }
+}

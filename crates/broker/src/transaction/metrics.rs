@@ -233,6 +233,7 @@ fn gauge(
 }
 
 fn signed(count: usize) -> i64 {
+    // No memory holds as many.
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 

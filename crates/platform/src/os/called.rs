@@ -23,7 +23,7 @@ use super::lanes::Lane;
 use super::threads::run;
 use super::turns::Turn;
 use crate::buf::{AlignedBuf, BufPool, block_ceil, block_floor};
-use crate::disk::{BLOCK_BYTES, DiskFile, IoClass};
+use crate::disk::{BLOCK_BYTES, DiskFile, IoClass, check_aligned};
 use crate::latch::Latch;
 
 /// An open file; clones share it and its latch.
@@ -305,23 +305,6 @@ impl SharedFile {
         rustix::fs::fcntl_setfl(&*self.file, flags - OFlags::DIRECT)?;
         self.direct.set(false);
         Ok(true)
-    }
-}
-
-/// Asserts that a write has whole blocks in aligned memory, whatever the medium.
-pub(super) fn check_aligned(position: u64, parts: &[Bytes]) {
-    assert!(
-        position.is_multiple_of(BLOCK_BYTES as u64),
-        "write at an unaligned position: {position}"
-    );
-    for part in parts {
-        let aligned = part.len().is_multiple_of(BLOCK_BYTES)
-            && (part.is_empty() || part.as_ptr().align_offset(BLOCK_BYTES) == 0);
-        assert!(
-            aligned,
-            "write of an unaligned part of {} bytes",
-            part.len()
-        );
     }
 }
 

@@ -18,7 +18,7 @@ use super::called::CalledFile;
 use super::dax::Dax;
 use super::engine::Engine;
 use super::file::SystemFile;
-use super::freeing::{self, Next, Unnamed};
+use super::freeing::{self, Unnamed};
 use super::lanes::FreeingTurn;
 use super::threads::run;
 use super::{direct, names};
@@ -189,23 +189,10 @@ impl Disk for SystemDisk {
     }
 
     async fn remove_dir_in_pieces(&self, dir: &Path) -> io::Result<()> {
-        let lane = self.engine.lanes.of(dir);
-        let mut seen = Vec::new();
-        loop {
-            // One file in a turn: another directory's may come between.
-            let turn = lane.freeing().await;
-            let (at, before) = (dir.to_owned(), seen);
-            let unnaming = self.call(dir, move || {
-                let mut seen = before;
-                Ok((freeing::unname_next(&at, &mut seen)?, seen))
-            });
-            let (next, all) = unnaming.await?;
-            seen = all;
-            match next {
-                Next::Cut(file) => self.free(dir, file, &turn).await,
-                Next::Whole => {}
-                Next::None => break,
-            }
+        let at = dir.to_owned();
+        for path in self.call(dir, move || freeing::large_files(&at)).await? {
+            // One that cannot be removed here fails the removal of the directory.
+            let _ = self.remove_file_in_pieces(&path).await;
         }
         self.remove_dir(dir).await
     }

@@ -15,7 +15,7 @@ use super::disk::{SimDisk, SimDiskState};
 use super::fault::{OpKind, is_power_off};
 use super::tree::NodeId;
 use crate::buf::AlignedBuf;
-use crate::disk::{BLOCK_BYTES, DiskFile, Open};
+use crate::disk::{BLOCK_BYTES, DiskFile, Open, check_aligned};
 use crate::latch::Latch;
 
 /// An open file; clones share it and its latch.
@@ -209,19 +209,9 @@ impl DiskFile for SimFile {
 ///
 /// The parts are no longer needed: the write in flight is a copy, as in a device's queue.
 fn copied(position: u64, parts: Vec<Bytes>) -> Bytes {
-    assert!(
-        position.is_multiple_of(BLOCK_BYTES as u64),
-        "write at an unaligned position: {position}"
-    );
+    check_aligned(position, &parts);
     let mut bytes = Vec::with_capacity(parts.iter().map(Bytes::len).sum());
     for part in parts {
-        let aligned = part.len().is_multiple_of(BLOCK_BYTES)
-            && (part.is_empty() || part.as_ptr().align_offset(BLOCK_BYTES) == 0);
-        assert!(
-            aligned,
-            "write of an unaligned part of {} bytes",
-            part.len()
-        );
         bytes.extend_from_slice(&part);
     }
     bytes.into()

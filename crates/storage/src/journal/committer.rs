@@ -112,6 +112,7 @@ impl<F: DiskFile> Committer<F> {
         let tell = || shared.changed.notify_waiters();
         let is_admitted = shared.admission.admit(submission.bytes(), tell).await;
         if !is_admitted {
+            // Without a failure it was closed.
             return Err(shared.failure().unwrap_or(JournalError::Closed));
         }
         // From here to the end of the step nothing waits: what is admitted is handed in.
@@ -164,6 +165,7 @@ impl Future for Acknowledgement {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = Pin::new(&mut self.get_mut().0).poll(context);
+        // The committer is gone.
         answer.map(|answer| answer.unwrap_or(Err(JournalError::Closed)))
     }
 }

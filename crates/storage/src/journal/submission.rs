@@ -125,5 +125,6 @@ pub(super) fn gather(lengths: impl IntoIterator<Item = u64>, bytes_max: u64) -> 
 /// Returns the blocks of a commit whose submissions take this, in bytes.
 pub(super) fn blocks_of(length: u64) -> u64 {
     let length = length.saturating_add(FRONT_BYTES as u64);
+    // More than any ring has: refused by the caller.
     length.checked_next_multiple_of(BLOCK).unwrap_or(u64::MAX)
 }

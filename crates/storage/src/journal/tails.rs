@@ -58,6 +58,7 @@ impl Tails {
 
     /// Takes all bytes of a log away; returns how many these were.
     pub(super) fn forget(&mut self, log: LogId) -> u64 {
+        // A log without bytes has no tail.
         let tail = self.by_log.remove(&key(log)).unwrap_or_default();
         let bytes = tail.iter().map(|(_, bytes)| *bytes);
         let forgotten = bytes.fold(0, u64::saturating_add);

@@ -76,6 +76,7 @@ pub struct AclBinding {
 impl AclBinding {
     /// Returns whether the ACL permits or forbids.
     pub fn effect(&self) -> PermissionType {
+        // As in Kafka: what is not understood forbids.
         self.permission.known().unwrap_or(PermissionType::Deny)
     }
 

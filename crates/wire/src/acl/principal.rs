@@ -91,6 +91,7 @@ impl Principal {
     }
 
     fn parts(&self) -> (&str, &str) {
+        // A text of an older release without a type is no client's.
         self.0.split_once(':').unwrap_or(("", &*self.0))
     }
 }

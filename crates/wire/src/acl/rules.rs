@@ -51,9 +51,11 @@ impl Rules {
 
     fn of(&self, clients: Clients) -> &[Rule] {
         let before = self.0.partition_point(|rule| rule.clients < clients);
-        let rest = self.0.get(before..).unwrap_or_default();
+        // Bounded: a partition point is at most the length.
+        let (_, rest) = self.0.split_at(before);
         let count = rest.partition_point(|rule| rule.clients == clients);
-        rest.get(..count).unwrap_or_default()
+        // Bounded: likewise.
+        rest.split_at(count).0
     }
 }
 
@@ -70,7 +72,7 @@ impl Kept for Rules {
                 after => rules.insert(key, after),
             };
             assert!(
-                before.unwrap_or(0) == change.before,
+                before.unwrap_or(0) == change.before, // Without a rule there is none.
                 "an ACL is there as often as its change says"
             );
         }

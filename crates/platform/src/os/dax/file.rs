@@ -25,9 +25,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::guard::media_error;
 use super::mapping::Mapping;
 use crate::buf::{AlignedBuf, BufPool};
-use crate::disk::{BLOCK_BYTES, Open};
+use crate::disk::{BLOCK_BYTES, Open, check_aligned};
 use crate::latch::Latch;
-use crate::os::called::{check_aligned, detached};
+use crate::os::called::detached;
 use crate::os::threads::run;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;

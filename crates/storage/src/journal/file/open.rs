@@ -61,6 +61,7 @@ pub async fn open<D: Disk>(
     };
     let bytes: &[u8] = &headers;
     let blocks = bytes.split_at_checked(index(BLOCK));
+    // A file that is too short has no second header, and `choose` says so.
     let (first, second) = blocks.unwrap_or((bytes, &[]));
     let choice = choose([first, second]).map_err(refused)?;
     let owned = choice.header.check_owner(cluster_id, directory_id);

@@ -256,6 +256,9 @@ impl Content {
 
     /// Moves durable changes on, up to the first that is not durable.
     fn settle_durable(&mut self) {
+        if self.pending.first().is_none_or(|first| !first.is_durable) {
+            return;
+        }
         let first = self.pending.iter().position(|pending| !pending.is_durable);
         let count = first.unwrap_or(self.pending.len());
         for pending in self.settle(self.settled + count as u64) {

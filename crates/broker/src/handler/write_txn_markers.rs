@@ -2,7 +2,9 @@
 //! coordinator on another broker or for the tool that ends a hanging transaction.
 //!
 //! Version 2 added the version of the transaction protocol: from 2 on, an end raises the producer's
-//! epoch, so a marker with the epoch of the open transaction is not from its coordinator.
+//! epoch, so a marker with the epoch of the open transaction is not from its coordinator. A
+//! partition that a marker names several times in a topic gets one marker and one answer, as in
+//! Kafka.
 
 use std::rc::Rc;
 
@@ -29,13 +31,17 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: Newest<WriteTxnMarkersRequest>,
 ) -> WriteTxnMarkersResponse {
-    let markers = request.message.markers;
+    let mut markers = request.message.markers;
     let versions = request.more.into_iter().chain(std::iter::repeat(0));
     let mut rests = Rests::new();
     let mut items = Vec::new();
-    for (marker, version) in markers.iter().zip(versions) {
+    for (marker, version) in markers.iter_mut().zip(versions) {
         let ending = ending_of(marker, version);
-        for topic in &marker.topics {
+        for topic in &mut marker.topics {
+            // Each marker costs a task and a record: a request could name one partition 245,760
+            // times.
+            topic.partition_indexes.sort_unstable();
+            topic.partition_indexes.dedup();
             let key = TopicKey::Name(topic.name.as_str().into());
             for &index in &topic.partition_indexes {
                 let target = broker.target(&key, index);

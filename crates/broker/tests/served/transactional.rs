@@ -278,6 +278,37 @@ fn a_marker_of_the_newer_protocol_has_a_newer_epoch() {
     });
 }
 
+/// Kafka keeps the partitions of a marker in a map.
+#[test]
+fn a_partition_named_a_hundred_times_gets_one_marker() {
+    on(1, async |cluster| {
+        let mut producer = Transactor::begin(cluster, "tx", true).await;
+        producer.write(0, &["a"]).await;
+        let (id, epoch) = producer.producer;
+        let topic = WritableTxnMarkerTopic::default()
+            .with_name(topic_name("t"))
+            .with_partition_indexes([[0; 100], [7; 100]].concat());
+        let marker = WritableTxnMarker::default()
+            .with_producer_id(id.into())
+            .with_producer_epoch(epoch + 1)
+            .with_topics(vec![topic]);
+        let request = Newest {
+            message: WriteTxnMarkersRequest::default().with_markers(vec![marker]),
+            more: vec![2],
+        };
+        let before = cluster.offset("t", 0, -1).await;
+        let answer = cluster.ask(2, &request).await.message;
+        let partitions = &answer.markers[0].topics[0].partitions;
+        let told: Vec<_> = partitions
+            .iter()
+            .map(|told| (told.partition_index, error(told.error_code)))
+            .collect();
+        let missing = Some(ErrorCode::UnknownTopicOrPartition);
+        assert_eq!(told, [(0, None), (7, missing)]);
+        assert_eq!(cluster.offset("t", 0, -1).await, before + 1);
+    });
+}
+
 #[test]
 fn ids_that_nobody_uses_are_forgotten() {
     let mut setup = Setup::shards(1);

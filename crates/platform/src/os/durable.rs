@@ -78,6 +78,8 @@ pub(super) mod tests {
     pub(in crate::os) struct Watched {
         seen: RefCell<Vec<&'static str>>,
         refused_with: Cell<Option<Errno>>,
+        /// The number of syncs that fail.
+        failing_syncs: Cell<u32>,
     }
 
     impl Watched {
@@ -90,9 +92,21 @@ pub(super) mod tests {
             refusal.map_or(Ok(()), |errno| Err(errno.into()))
         }
 
-        pub(in crate::os) fn sync(&self) {
+        pub(in crate::os) fn sync(&self) -> io::Result<()> {
             self.seen.borrow_mut().push("sync");
+            let Some(left) = self.failing_syncs.get().checked_sub(1) else {
+                return Ok(());
+            };
+            self.failing_syncs.set(left);
+            Err(Errno::IO.into())
         }
+    }
+
+    fn file_of(engine: &Rc<Engine>) -> CalledFile {
+        let file: OwnedFd = tempfile::tempfile().unwrap().into();
+        let lane = engine.lanes.of(Path::new("/any"));
+        let pool = BufPool::new(BLOCK_BYTES);
+        CalledFile::new(Rc::clone(engine), lane, pool, file, false)
     }
 
     fn block(byte: u8) -> bytes::Bytes {
@@ -106,10 +120,7 @@ pub(super) mod tests {
         let ran = run_shard(None, async {
             let engine = Rc::new(Engine::start(choice).unwrap());
             engine.watched.refused_with.set(refused_with);
-            let file: OwnedFd = tempfile::tempfile().unwrap().into();
-            let lane = engine.lanes.of(Path::new("/any"));
-            let pool = BufPool::new(BLOCK_BYTES);
-            let file = CalledFile::new(Rc::clone(&engine), lane, pool, file, false);
+            let file = file_of(&engine);
             for byte in [1, 2] {
                 let position = u64::from(byte - 1) * BLOCK_BYTES as u64;
                 let written = file.write_durably_at(position, vec![block(byte)]).await;
@@ -158,6 +169,36 @@ pub(super) mod tests {
                 write_twice(EngineChoice::Threads, Some(errno)),
                 ["durable write"]
             );
+        }
+    }
+
+    /// The system tells a failure of writing back once: the other sync hears of nothing.
+    #[test]
+    fn what_was_under_way_when_the_file_failed_has_failed() {
+        for choice in [EngineChoice::Auto, EngineChoice::Threads] {
+            let ran = run_shard(None, async move {
+                let engine = Rc::new(Engine::start(choice).unwrap());
+                let file = file_of(&engine);
+                engine.watched.failing_syncs.set(1);
+                let (first, second) = tokio::join!(file.sync(), file.sync());
+                assert_eq!(engine.watched.seen.take(), ["sync", "sync"]);
+                assert_eq!(
+                    first.unwrap_err().raw_os_error(),
+                    Some(Errno::IO.raw_os_error())
+                );
+                let second = second.unwrap_err().to_string();
+                assert!(second.contains("latched"), "{second}");
+
+                let file = file_of(&engine);
+                engine.watched.refused_with.set(Some(Errno::INVAL));
+                engine.watched.failing_syncs.set(1);
+                let (first, second) = tokio::join!(
+                    file.write_durably_at(0, vec![block(1)]),
+                    file.write_durably_at(BLOCK_BYTES as u64, vec![block(2)])
+                );
+                assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
+            });
+            ran.unwrap();
         }
     }
 

@@ -152,7 +152,7 @@ impl Engine {
     /// Syncs data and length.
     pub(super) async fn sync(&self, lane: &Lane, file: &Arc<OwnedFd>) -> io::Result<()> {
         #[cfg(test)]
-        self.watched.sync();
+        self.watched.sync()?;
         let places = lane.request(LaneKind::Slow).await;
         match &self.way {
             Way::Ring(ring) => ring.sync(file, places).await,

@@ -2,9 +2,11 @@
 //! the high watermark.
 //!
 //! The response is sent when the new log start offset is durable, so that deleted records do not
-//! come back after a crash. It does not wait for other directories or other logs.
+//! come back after a crash. It does not wait for other directories or other logs. A partition that
+//! a request names several times is deleted from once, up to the last of the offsets, and answered
+//! once, as in Kafka.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use platform::Platform;
 use wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
 };
-use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse};
+use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse, TopicName};
 use wire::types::{ErrorCode, Offset, TopicPartition};
 
 use crate::Broker;
@@ -28,15 +30,13 @@ pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DeleteRecordsRequest,
 ) -> DeleteRecordsResponse {
-    let mut items = Vec::new();
     let mut rests = Rests::new();
-    for topic in &request.topics {
-        let key = TopicKey::Name(topic.name.as_str().into());
-        for partition in &topic.partitions {
-            items.push((
-                broker.target(&key, partition.partition_index),
-                Offset(partition.offset),
-            ));
+    let asked = by_partition(&request, &mut rests).await;
+    let mut items = Vec::new();
+    for (name, partitions) in &asked {
+        let key = TopicKey::Name(name.as_str().into());
+        for (&index, &offset) in partitions {
+            items.push((broker.target(&key, index), offset));
             rests.item().await;
         }
     }
@@ -58,26 +58,44 @@ pub(crate) async fn handle<P: Platform>(
         })
     });
     let mut starts = durable(broker, starts.await).await.into_iter();
-    let topics = request.topics.into_iter().map(|topic| {
-        let partitions = topic
-            .partitions
-            .iter()
-            .zip(starts.by_ref())
-            .map(|(asked, start)| {
-                let answer = DeleteRecordsPartitionResult::default()
-                    .with_partition_index(asked.partition_index);
-                match start {
-                    Ok(start) => answer.with_low_watermark(start.0),
-                    Err(code) => answer.with_low_watermark(-1).with_error_code(code.code()),
-                }
-            });
-        let partitions = partitions.collect();
-        DeleteRecordsTopicResult::default()
-            .with_name(topic.name)
-            .with_partitions(partitions)
-    });
-    let topics = topics.collect();
+    let mut topics = Vec::with_capacity(asked.len());
+    for (name, partitions) in asked {
+        rests.items(partitions.len().max(1)).await;
+        let partitions = partitions.into_keys().zip(starts.by_ref());
+        let partitions = partitions.map(|(index, start)| {
+            let answer = DeleteRecordsPartitionResult::default().with_partition_index(index);
+            match start {
+                Ok(start) => answer.with_low_watermark(start.0),
+                Err(code) => answer.with_low_watermark(-1).with_error_code(code.code()),
+            }
+        });
+        topics.push(
+            DeleteRecordsTopicResult::default()
+                .with_name(name.clone())
+                .with_partitions(partitions.collect()),
+        );
+    }
     DeleteRecordsResponse::default().with_topics(topics)
+}
+
+/// The offset before which to delete, of each partition of each topic.
+// Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
+type Asked<'a> = BTreeMap<&'a TopicName, BTreeMap<i32, Offset>>;
+
+/// Returns what a request asks of each partition that it names.
+///
+/// Each partition costs a task and a wait: a request could name one 245,760 times.
+async fn by_partition<'a>(request: &'a DeleteRecordsRequest, rests: &mut Rests) -> Asked<'a> {
+    let mut asked = Asked::new();
+    for topic in &request.topics {
+        let partitions = asked.entry(&topic.name).or_default();
+        for partition in &topic.partitions {
+            partitions.insert(partition.partition_index, Offset(partition.offset));
+            rests.item().await;
+        }
+        rests.item().await;
+    }
+    asked
 }
 
 /// A log whose start was raised.

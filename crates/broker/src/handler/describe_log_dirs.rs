@@ -47,8 +47,8 @@ pub(crate) async fn handle<P: Platform>(
         .await;
     let (sizes, failed): (Vec<_>, Vec<_>) = seen.into_iter().unzip();
     let failed: BTreeSet<PathBuf> = failed.into_iter().flatten().collect();
-    let wanted = RequestedPartitions::of(&request);
     let mut rests = Rests::new();
+    let wanted = RequestedPartitions::of(&request, &mut rests).await;
     let mut by_dir: BTreeMap<PathBuf, BTreeMap<String, Vec<ReplicaInfo>>> = BTreeMap::new();
     for (dir, topic, listed) in sizes.into_iter().flatten() {
         if wanted
@@ -168,11 +168,12 @@ struct RequestedPartitions<'a>(BTreeMap<&'a str, BTreeSet<i32>>);
 
 impl<'a> RequestedPartitions<'a> {
     /// Returns the named partitions; `None` for all.
-    fn of(request: &'a DescribeLogDirsRequest) -> Option<Self> {
+    async fn of(request: &'a DescribeLogDirsRequest, rests: &mut Rests) -> Option<Self> {
         let mut wanted: BTreeMap<&str, BTreeSet<i32>> = BTreeMap::new();
         for topic in request.topics.as_ref()? {
             let partitions = wanted.entry(topic.topic.as_str()).or_default();
             partitions.extend(&topic.partitions);
+            rests.items(topic.partitions.len().max(1)).await;
         }
         Some(Self(wanted))
     }

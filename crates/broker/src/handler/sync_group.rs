@@ -3,6 +3,7 @@
 //!
 //! Version 3 added static members, 5 the protocol type and name, which must be the group's.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -12,6 +13,7 @@ use wire::types::ErrorCode;
 
 use crate::group::classic::{Sync, sync_refused};
 use crate::group::{GroupCoordinator, OffsetsLog, owned};
+use crate::rests::Rests;
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
@@ -25,12 +27,14 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     if request.group_id.is_empty() {
         return sync_refused(ErrorCode::InvalidGroupId);
     }
-    let assignments = request.assignments.iter().map(|one| {
-        (
-            owned(&one.member_id),
-            Bytes::copy_from_slice(&one.assignment),
-        )
-    });
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
+    let mut assignments = BTreeMap::new();
+    let mut rests = Rests::new();
+    for one in &request.assignments {
+        let assignment = Bytes::copy_from_slice(&one.assignment);
+        assignments.insert(owned(&one.member_id), assignment);
+        rests.item().await;
+    }
     let sync = Sync {
         member_id: owned(&request.member_id),
         instance_id: request.group_instance_id.as_ref().map(owned),
@@ -45,7 +49,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
             .as_ref()
             .filter(|_| version >= 5)
             .map(owned),
-        assignments: assignments.collect(),
+        assignments,
     };
     coordinator.sync(&owned(&request.group_id), sync).await
 }

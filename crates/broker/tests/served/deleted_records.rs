@@ -133,3 +133,51 @@ fn records_of_a_topic_that_goes_meanwhile_are_not_said_to_be_deleted() {
         drop(appended.await);
     });
 }
+
+/// Kafka keeps the partitions of a request in a map.
+#[test]
+fn a_partition_that_is_named_often_is_deleted_from_once() {
+    let topic = |name: &str, offsets: &[(i32, i64)]| {
+        let partitions = offsets.iter().map(|&(index, offset)| {
+            DeleteRecordsPartition::default()
+                .with_partition_index(index)
+                .with_offset(offset)
+        });
+        DeleteRecordsTopic::default()
+            .with_name(topic_name(name))
+            .with_partitions(partitions.collect())
+    };
+    life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.produce("t", 0, &["a", "b", "c"]).await;
+        let request = DeleteRecordsRequest::default()
+            .with_topics(vec![
+                topic("t", &[(0, 3), (7, 1), (0, 1)]),
+                topic("u", &[(0, 1)]),
+                topic("t", &[(7, 1), (0, 2)]),
+            ])
+            .with_timeout_ms(1000);
+        let answer = cluster.ask(2, &request).await;
+        let told: Vec<_> = answer
+            .topics
+            .iter()
+            .map(|topic| {
+                let partitions = topic.partitions.iter();
+                let told = partitions.map(|told| {
+                    (
+                        told.partition_index,
+                        error(told.error_code),
+                        told.low_watermark,
+                    )
+                });
+                (topic.name.as_str(), told.collect::<Vec<_>>())
+            })
+            .collect();
+        let missing = Some(ErrorCode::UnknownTopicOrPartition);
+        let expected = [
+            ("t", vec![(0, None, 2), (7, missing, -1)]),
+            ("u", vec![(0, missing, -1)]),
+        ];
+        assert_eq!(told, expected);
+    });
+}

@@ -4,6 +4,7 @@
 
 mod world;
 
+use bytes::Bytes;
 use platform::sim::SimPlatform;
 use proptest::prelude::*;
 use storage::{LogOptions, StoreOptions};
@@ -39,6 +40,10 @@ enum Op {
         part: u8,
         max: usize,
     },
+    ReadPart {
+        part: u8,
+        max: usize,
+    },
     FindTimestamp {
         part: u8,
     },
@@ -57,6 +62,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::Stop),
         1 => any::<u64>().prop_map(|seed| Op::Crash { seed }),
         4 => (any::<u8>(), 1..40_000_usize).prop_map(|(part, max)| Op::Read { part, max }),
+        4 => (any::<u8>(), 1..40_000_usize).prop_map(|(part, max)| Op::ReadPart { part, max }),
         1 => any::<u8>().prop_map(|part| Op::FindTimestamp { part }),
     ]
 }
@@ -211,6 +217,23 @@ async fn run(ops: Vec<Op>, small_segments: bool, cache: usize) {
                 let from = model.at(part);
                 let found = names_between(&log, from, model.end, max).await;
                 assert_eq!(found, model.records(from));
+            }
+            Op::ReadPart { part, max } => {
+                let from = model.at(part);
+                let end = Offset(model.end);
+                let whole = log.read(Offset(from), end, 1, true).await.unwrap();
+                let size = whole.concat().len();
+                let read = log.read(Offset(from), end, max, false).await.unwrap();
+                let read: Bytes = read.concat().into();
+                assert!(read.len() <= max, "{} bytes of {max}", read.len());
+                let found = decode(&read);
+                let found: Vec<_> = found.into_iter().filter(|(at, _)| *at >= from).collect();
+                assert_eq!(
+                    !found.is_empty(),
+                    size > 0 && size <= max,
+                    "{max} bytes, {size}"
+                );
+                assert!(model.records(from).starts_with(&found));
             }
             Op::FindTimestamp { part } => {
                 let records = model.records(model.at(part));

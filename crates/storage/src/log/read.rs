@@ -97,6 +97,7 @@ impl<P: Platform> Log<P> {
         log.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
+            let generation = self.readers.generation.get();
             match log.plan_read(wanted)? {
                 Plan::Nothing => return Ok(Vec::new()),
                 Plan::Memory(slices) => {
@@ -122,7 +123,8 @@ impl<P: Platform> Log<P> {
                         return Ok(slices);
                     }
                     let corrections = self.readers.corrections.get();
-                    let read = log.read_file(wanted, &segment, floor, cursor).await;
+                    let read = log.read_file(wanted, &segment, floor, cursor, generation);
+                    let read = read.await;
                     let error = read.as_ref().err();
                     let misled = log.was_misled(&segment, error, cursor.is_none(), corrections);
                     if misled.await.map_err(|error| log.unless_gone(from, error))? {
@@ -330,16 +332,21 @@ impl<P: Platform> LogReader<'_, P> {
         })
     }
 
+    /// Reads from a place that was looked up in `generation`.
     async fn read_file(
         self,
         wanted: ReadRange,
         segment: &Rc<Segment<P>>,
         floor: Floor,
         cursor: Option<Cursor>,
+        generation: u64,
     ) -> Result<FileRead> {
         self.store.shared.metrics.cache_misses.inc();
-        let generation = self.readers.generation.get();
+        let is_moved = || generation != self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;
+        if is_moved() {
+            return Ok(FileRead::Moved);
+        }
         self.store.note_read(segment);
         let end = segment.written();
         let window = cursor.map_or(0, |cursor| cursor.window);
@@ -351,11 +358,10 @@ impl<P: Platform> LogReader<'_, P> {
         } else {
             walk_to(segment, &file, floor, segment.file_end(end), wanted.from).await
         };
-        let is_moved = || generation != self.readers.generation.get();
         let Batch { position, lowest } = match found {
+            Ok(_) | Err(Error::Corrupt { .. }) if is_moved() => return Ok(FileRead::Moved),
             Ok(Some(found)) => found,
             Ok(None) => return Ok(FileRead::EndOfFile(end)),
-            Err(Error::Corrupt { .. }) if is_moved() => return Ok(FileRead::Moved),
             Err(error) => return Err(error),
         };
         let bytes = self
@@ -371,7 +377,7 @@ impl<P: Platform> LogReader<'_, P> {
             return Ok(FileRead::Batches(Bytes::new()));
         };
         assert!(len <= bytes.len(), "what is taken was read");
-        if generation == self.readers.generation.get() {
+        if !is_moved() {
             self.readers.put(Cursor {
                 next,
                 base: segment.base,
@@ -400,8 +406,10 @@ impl<P: Platform> LogReader<'_, P> {
             .await
             .map_err(Error::io("read", &path))?;
         self.store.note_read_bytes(segment, bytes.len());
+        let is_wanted = |size: usize| wanted.at_least_one || size <= wanted.bytes_max;
         match first_size(&bytes) {
-            Some(size) if size > bytes.len() && wanted.at_least_one && size <= room => {
+            // What fits into the blocks of a buffer is a little less than what is wanted.
+            Some(size) if size > bytes.len() && is_wanted(size) && size <= room => {
                 let bytes = file
                     .read_at(position, size)
                     .await

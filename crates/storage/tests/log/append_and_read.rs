@@ -96,6 +96,47 @@ fn a_read_ends_below_the_bound_and_at_its_size() {
 }
 
 #[test]
+fn a_batch_that_fits_is_read_wherever_it_begins_in_its_block() {
+    simulate(async {
+        for cache_bytes_max in [1 << 20, 0] {
+            let store = StoreOptions {
+                cache_bytes_max,
+                ..store_options()
+            };
+            let world = World::on(platform::sim::SimPlatform::new(3), store);
+            let log = world.open(options()).await;
+            // Small ones between, so that the large ones begin at many places of a block.
+            for bytes in [
+                300, 13_000, 1700, 16_200, 3300, 32_000, 900, 60_000, 2500, 15_000,
+            ] {
+                produce(&log, 1, bytes).await;
+            }
+            let end = log.log_end_offset();
+            for from in 0..end.0 {
+                let whole = log.read(Offset(from), Offset(from + 1), 1, true).await;
+                let size = whole.unwrap().concat().len();
+                let powers = (12..18).map(|power| 1 << power);
+                for max in [1, size - 1, size, size + 1, size + 100]
+                    .into_iter()
+                    .chain(powers)
+                {
+                    let read = log.read(Offset(from), end, max, false).await;
+                    let read =
+                        read.unwrap_or_else(|error| panic!("{max} bytes from {from}: {error}"));
+                    let read = read.concat().len();
+                    assert_eq!(
+                        read >= size,
+                        max >= size,
+                        "{max} bytes from {from}: {read} of {size}"
+                    );
+                    assert!(read <= max, "{max} bytes from {from}: {read}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
 fn offsets_outside_of_the_log_are_refused() {
     simulate(async {
         let world = World::new();

@@ -63,14 +63,22 @@ enum Plan<P: Platform> {
     Load(Rc<Segment<P>>),
     /// The segment has nothing from there on (a gap left by compaction).
     Beyond(Rc<Segment<P>>),
-    /// The batches are in the file, from `floor` on.
-    ///
-    /// `cursor` is set if a sequential reader comes back exactly there.
+    /// The batches are in the file.
     File {
         segment: Rc<Segment<P>>,
-        floor: Floor,
-        cursor: Option<Cursor>,
+        place: FilePlace,
     },
+}
+
+/// A place in a segment's file that was looked up.
+#[derive(Clone, Copy)]
+struct FilePlace {
+    /// The batches begin there, or later.
+    floor: Floor,
+    /// Set if a sequential reader comes back exactly there.
+    cursor: Option<Cursor>,
+    /// The place has no meaning in later generations of positions.
+    generation: u64,
 }
 
 impl<P: Platform> Log<P> {
@@ -97,7 +105,6 @@ impl<P: Platform> Log<P> {
         log.check_range(from)?;
         loop {
             let metrics = &self.store.shared.metrics;
-            let generation = self.readers.generation.get();
             match log.plan_read(wanted)? {
                 Plan::Nothing => return Ok(Vec::new()),
                 Plan::Memory(slices) => {
@@ -109,11 +116,8 @@ impl<P: Platform> Log<P> {
                     loaded.map_err(|error| log.unless_gone(from, error))?;
                 }
                 Plan::Beyond(segment) => wanted.from = log.beyond(&segment, wanted.from),
-                Plan::File {
-                    segment,
-                    floor,
-                    cursor,
-                } => {
+                Plan::File { segment, place } => {
+                    let FilePlace { floor, cursor, .. } = place;
                     let reader = Reader {
                         segment: &segment,
                         position: floor.position,
@@ -123,8 +127,7 @@ impl<P: Platform> Log<P> {
                         return Ok(slices);
                     }
                     let corrections = self.readers.corrections.get();
-                    let read = log.read_file(wanted, &segment, floor, cursor, generation);
-                    let read = read.await;
+                    let read = log.read_file(wanted, &segment, place).await;
                     let error = read.as_ref().err();
                     let misled = log.was_misled(&segment, error, cursor.is_none(), corrections);
                     if misled.await.map_err(|error| log.unless_gone(from, error))? {
@@ -325,22 +328,27 @@ impl<P: Platform> LogReader<'_, P> {
                 Resident::Beyond => Plan::Beyond(segment),
             });
         }
-        Ok(Plan::File {
-            segment,
+        let generation = self.readers.generation.get();
+        let place = FilePlace {
             floor,
             cursor,
-        })
+            generation,
+        };
+        Ok(Plan::File { segment, place })
     }
 
-    /// Reads from a place that was looked up in `generation`.
+    /// Reads from a place that was looked up; positions may have changed since.
     async fn read_file(
         self,
         wanted: ReadRange,
         segment: &Rc<Segment<P>>,
-        floor: Floor,
-        cursor: Option<Cursor>,
-        generation: u64,
+        place: FilePlace,
     ) -> Result<FileRead> {
+        let FilePlace {
+            floor,
+            cursor,
+            generation,
+        } = place;
         self.store.shared.metrics.cache_misses.inc();
         let is_moved = || generation != self.readers.generation.get();
         let file = segment.file(self.store.disk()).await?;

@@ -67,6 +67,11 @@ impl WritePlace {
         self.waiting.is_some()
     }
 
+    /// Returns true while all turns of the shard are taken, this connection's among them or not.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.turns.available_permits() == 0
+    }
+
     /// Takes the turn if this connection waits and it has come: nobody else gets it before.
     pub(super) fn look(&mut self, cx: &mut Context<'_>) {
         if self.waiting.is_some() {

@@ -29,7 +29,7 @@ use crate::log_dirs::LogDirs;
 use crate::making::{SOON, TopicCreations};
 use crate::many;
 use crate::metrics::Metrics;
-use crate::names::CONTROLLER_SHARD;
+use crate::names::{CONTROLLER_SHARD, metadata_log};
 use crate::node_config::NodeConfigs;
 use crate::offsets_log::PartitionOffsetsLog;
 use crate::options::BrokerOptions;
@@ -42,6 +42,7 @@ use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::rests::Rests;
 use crate::seldom::Seldom;
+use crate::session::Users;
 use crate::shards::{Inbox, Seat, Shards};
 use crate::telemetry::Telemetry;
 use crate::transaction::TransactionCoordinator;
@@ -109,6 +110,8 @@ pub struct Broker<P: Platform> {
     pub(crate) moves: Moves<P>,
     pub(crate) making: TopicCreations,
     pub(crate) quotas: Quotas,
+    /// The users whom this shard recognises.
+    pub(crate) users: Users,
     /// The clients whose metrics this shard receives.
     pub(crate) telemetry: Telemetry,
     /// The order of appends of connections whose requests begin in pieces.
@@ -171,6 +174,11 @@ impl<P: Platform> Broker<P> {
             answers,
         } = shared;
         let (shards, inbox) = seat.take();
+        let users = Users::new(
+            options.logins.iter(),
+            log_dirs.holding(&metadata_log()).id,
+            || platform.random_u64(),
+        );
         let dirs = log_dirs.dirs.iter();
         let checkpoint_turns = dirs.map(|dir| (dir.path.clone(), Semaphore::new(1)));
         let checkpoint_turns: BTreeMap<_, _> = checkpoint_turns.collect();
@@ -193,6 +201,7 @@ impl<P: Platform> Broker<P> {
             moves: Moves::default(),
             making: TopicCreations::default(),
             quotas: Quotas::new(shards.count()),
+            users,
             telemetry: Telemetry::new(shards.count(), metrics.telemetry.clone()),
             lines: Lines::default(),
             elsewhere: Queues::new(1),

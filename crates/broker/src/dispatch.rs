@@ -24,6 +24,7 @@ mod descriptions;
 mod errors;
 mod groups;
 mod homes;
+mod login;
 mod pace;
 mod reply;
 mod row;
@@ -31,6 +32,7 @@ mod transactions;
 
 use std::future::Future;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -45,9 +47,10 @@ use crate::answers::FLOOR_BYTES;
 use crate::bulk::is_large;
 use crate::handler::{self, Context, acls, delegation_tokens, raft_voters, sasl};
 use crate::quota::{Busy, timed};
+use crate::session::{LoginOptions, Session};
 use call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
 use reply::ReplyFuture;
-pub use reply::{CloseReason, ParsedRequest, Reply, Service};
+pub use reply::{CloseReason, LoginFailure, ParsedRequest, Reply, Service};
 use row::{AccessCheck, Guard, Loss, Order, Quota, Row, Runs, Size};
 pub use row::{Operation, ResourceType, Right, Which};
 
@@ -55,10 +58,44 @@ impl<P: Platform> Service for Rc<Broker<P>> {
     fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>> {
         call(self, context, &frame)
     }
+
+    fn session(&self, listener: &str) -> Session {
+        let mut endpoints = self.options.endpoints.iter();
+        let endpoint = endpoints.find(|endpoint| endpoint.listener == listener);
+        if endpoint.is_some_and(|endpoint| !endpoint.protocol.asks_for_login()) {
+            return Session::default();
+        }
+        let login = self.options.logins.get(listener).cloned();
+        Session::with_login(login.unwrap_or_else(|| Arc::new(LoginOptions::refused())))
+    }
 }
 
-/// Parses a frame and prepares its handler. Nothing runs before the reply is polled.
+/// Takes a frame. Nothing runs before the reply is polled.
 pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> ParsedRequest {
+    if context.session.login().is_none() {
+        return request(broker, context, frame);
+    }
+    let (me, kept) = (Rc::clone(broker), frame.clone());
+    if !context.session.is_logged_in() {
+        return ParsedRequest {
+            overlaps: false,
+            api: None,
+            only_reads: false,
+            reply: Box::pin(login::answer(me, context, kept)),
+        };
+    }
+    let parsed = request(broker, context.clone(), frame);
+    let asked = (parsed.api, parsed.reply);
+    ParsedRequest {
+        overlaps: parsed.overlaps,
+        api: parsed.api,
+        only_reads: parsed.only_reads,
+        reply: Box::pin(login::admitted(me, context, kept, asked)),
+    }
+}
+
+/// Parses a request and prepares its handler, whoever the client is.
+fn request<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> ParsedRequest {
     let request = match Request::parse(frame) {
         Ok(request) => request,
         Err(error) => {
@@ -286,7 +323,7 @@ requests! {
     CreatePartitions: [Handler Topic Alter], Controller, Alone, Mutations { strict_since: 3 }, Something, Few
         => gated(call, async move |c, r, caller| c.create_partitions(&r, &caller).await);
     CreateDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |r| delegation_tokens::create(&r, v));
+        => here(call, async |r| delegation_tokens::create(&r, v, &c.session.principal()));
     RenewDelegationToken: [Open], Here, Alone, Time, Something, Few
         => here(call, async |_: RenewDelegationTokenRequest| delegation_tokens::renew());
     ExpireDelegationToken: [Open], Here, Alone, Time, Something, Few

@@ -22,6 +22,8 @@ use std::sync::Arc;
 
 use wire::protocol::StrBytes;
 
+use crate::session::Session;
+
 /// The client of a request.
 #[derive(Clone, Debug)]
 pub struct Context {
@@ -31,6 +33,8 @@ pub struct Context {
     pub peer: SocketAddr,
     /// The client's software, as reported on this connection.
     pub software: Rc<RefCell<ClientSoftware>>,
+    /// What the connection has shown about its client.
+    pub session: Rc<Session>,
     /// The client id.
     pub client_id: StrBytes,
     /// Size of the request frame.

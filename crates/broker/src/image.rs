@@ -239,8 +239,8 @@ impl Image {
         &self.quotas
     }
 
-    /// Returns the SCRAM credentials. There is no authentication yet, so they have no effect.
-    pub fn scram(&self) -> &ScramTable {
+    /// Returns the SCRAM credentials.
+    pub fn scram(&self) -> &Arc<ScramTable> {
         &self.scram
     }
 

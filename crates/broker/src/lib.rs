@@ -51,6 +51,7 @@ mod room;
 mod route;
 mod secret_settings;
 mod seldom;
+pub mod session;
 pub mod shards;
 pub mod telemetry;
 pub mod topic_config;

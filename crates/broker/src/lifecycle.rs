@@ -16,13 +16,13 @@ use std::sync::Arc;
 use platform::{Disk, Platform};
 use storage::FailureKind;
 use storage::checkpoint::clean_shutdown;
-use wire::types::{ProducerId, TopicPartition};
+use wire::types::ProducerId;
 
 use crate::Broker;
 use crate::controller::{Controller, Home, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
-use crate::names::METADATA_TOPIC;
+use crate::names::{METADATA_TOPIC, metadata_log};
 use crate::partition::Partition;
 use crate::topic_config::BrokerSettings;
 use crate::unread_settings::{UnreadSetting, unread_settings};
@@ -279,10 +279,7 @@ impl<P: Platform> Broker<P> {
 
     /// Returns where the metadata log lies: where it was found, otherwise in the first directory.
     pub(crate) fn metadata_home(&self) -> Home {
-        let name = TopicPartition {
-            topic: METADATA_TOPIC.into(),
-            partition: 0,
-        };
+        let name = metadata_log();
         let dir = self.log_dirs.holding(&name);
         Home {
             node: self.options.node_id,
@@ -323,7 +320,9 @@ impl<P: Platform> Broker<P> {
 
     /// Logs, once in the life of the process, what the metadata hold and nobody serves or enforces.
     fn warn_of_unserved(&self, image: &Image) {
-        for one in unserved(image, self.options.node_id) {
+        let asks = !self.options.logins.is_empty();
+        let found = unserved(image, self.options.node_id);
+        for one in found.into_iter().filter(|one| !(asks && one.is_users())) {
             tracing::warn!(kind = one.kind, count = one.count, example = %one.example, advice = one.advice, "{}", one.what);
         }
     }

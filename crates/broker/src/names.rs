@@ -5,6 +5,7 @@
 //! on no other part. It has no rules about what is named.
 
 use wire::records::metadata::MetadataVersion;
+use wire::types::TopicPartition;
 
 /// The shard that runs the controller.
 pub const CONTROLLER_SHARD: usize = 0;
@@ -17,6 +18,14 @@ pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
 
 /// The topic of the metadata log, which is not in the metadata itself.
 pub const METADATA_TOPIC: &str = "__cluster_metadata";
+
+/// Returns the partition of the metadata log.
+pub(crate) fn metadata_log() -> TopicPartition {
+    TopicPartition {
+        topic: METADATA_TOPIC.into(),
+        partition: 0,
+    }
+}
 
 /// The topic of what share groups have acknowledged. It is kept, and share groups are not served.
 pub(crate) const SHARE_STATE_TOPIC: &str = "__share_group_state";
@@ -57,9 +66,6 @@ const _: () = {
         at += 1;
     }
 };
-
-/// The user of an unauthenticated connection.
-pub(crate) const ANONYMOUS: &str = "ANONYMOUS";
 
 /// The file with the last reading of the wall clock, in the directory of the metadata log.
 pub(crate) const CLOCK_FILE: &str = "clock-checkpoint";

@@ -13,6 +13,7 @@ use wire::types::NodeId;
 
 use crate::group::consumer::ConsumerOptions;
 use crate::quota::Windows;
+use crate::session::{LoginOptions, SecurityProtocol};
 
 /// One row of the configuration table, as far as `DescribeConfigs` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +99,8 @@ pub struct Endpoint {
     pub host: String,
     /// Port that the broker advertises.
     pub port: u16,
+    /// What the listener speaks.
+    pub protocol: SecurityProtocol,
 }
 
 /// Limits and behaviour of one broker.
@@ -109,6 +112,9 @@ pub struct BrokerOptions {
     pub rack: Option<String>,
     /// Advertised endpoints; the first one is the inter-broker listener.
     pub endpoints: Vec<Endpoint>,
+    /// How clients log in, by the name of the listener: each that asks for a login.
+    // Bounded: the listeners of the settings.
+    pub logins: BTreeMap<String, Arc<LoginOptions>>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
     /// Directories of the tiers below the first.

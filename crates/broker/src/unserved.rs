@@ -36,6 +36,16 @@ pub struct Unserved {
     pub example: String,
 }
 
+impl Unserved {
+    /// Returns true for users, who are served where a listener asks for a login.
+    pub fn is_users(&self) -> bool {
+        self.kind == USERS
+    }
+}
+
+/// Kind of users.
+const USERS: &str = "users";
+
 /// Returns what the metadata hold and node `node` neither serves nor enforces.
 pub fn unserved(image: &Image, node: NodeId) -> Vec<Unserved> {
     let all = [
@@ -95,7 +105,7 @@ fn users(image: &Image) -> Option<Unserved> {
         .collect();
     names.dedup();
     found(
-        "users",
+        USERS,
         "users are kept and nobody is asked for a password: every client is ANONYMOUS",
         "let nobody else reach the port (docs/security-now.md)",
         names.into_iter(),

@@ -21,6 +21,7 @@ use platform::sim::{Effect, Fault, SimPlatform};
 use platform::{Disk, Platform};
 use storage::{Metrics, OpenAs, Store, StoreOptions};
 use wire::StrBytes;
+use wire::acl::Principal;
 use wire::messages::create_topics_request::CreatableTopic;
 use wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
 use wire::records::metadata::MetadataVersion;
@@ -34,6 +35,7 @@ const NODE: NodeId = NodeId(1);
 
 fn caller() -> Caller {
     Caller {
+        principal: Principal::anonymous(),
         client_id: StrBytes::default(),
         strict: true,
     }
@@ -48,7 +50,9 @@ fn options() -> BrokerOptions {
             listener: "PLAINTEXT".into(),
             host: "localhost".into(),
             port: 9092,
+            protocol: broker::session::SecurityProtocol::Plaintext,
         }],
+        logins: BTreeMap::new(),
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

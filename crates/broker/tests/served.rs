@@ -55,6 +55,8 @@ mod hostile_fetch;
 mod in_turns;
 #[path = "served/large_answers.rs"]
 mod large_answers;
+#[path = "served/logins.rs"]
+mod logins;
 #[path = "served/message_rules.rs"]
 mod message_rules;
 #[path = "served/moving.rs"]

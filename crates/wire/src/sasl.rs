@@ -14,8 +14,7 @@
 //!   as a known one with a wrong password, and fails at the same one.
 //!
 //! Not here: the requests that carry these bytes, the order of them on a connection, deadlines and
-//! delays, the contents of an OAUTHBEARER token, who the users are. Nothing in the server uses this
-//! module yet, except for the credentials of SCRAM, whose keys the controller derives.
+//! delays, the contents of an OAUTHBEARER token, who the users are.
 
 pub mod jaas;
 mod names;

@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 use wire::StrBytes;
+use wire::acl::Principal;
 use wire::types::ErrorCode;
 
 use super::{Refusal, Rules};
-use crate::names::ANONYMOUS;
 use crate::quota::{Bucket, Limits, QuotaKind, TokenBucket, Windows};
 
 /// Clients whose tokens are remembered before the first sweep for clients with full buckets.
@@ -32,6 +32,8 @@ const CLIENT_BYTES: usize = 128;
 /// The client that asks for a change.
 #[derive(Clone, Debug)]
 pub struct Caller {
+    /// Who it is.
+    pub principal: Principal,
     /// The client id.
     pub client_id: StrBytes,
     /// True if the client understands the error for a used-up quota.
@@ -110,7 +112,11 @@ impl Mutations {
     /// Returns the gate for one request.
     pub(crate) fn gate(&self, rules: Rules<'_>, caller: &Caller, now: Instant) -> Gate<'_> {
         let limits = Limits::new(rules.image.quotas());
-        let found = limits.find(QuotaKind::Mutation, ANONYMOUS, caller.client_id.as_str());
+        let found = limits.find(
+            QuotaKind::Mutation,
+            caller.principal.name(),
+            caller.client_id.as_str(),
+        );
         let windows = rules.options.quota.mutations;
         let limited = found.map(|(bucket, limit)| {
             self.buckets.borrow_mut().make_room(limit, windows, now);
@@ -196,7 +202,7 @@ mod tests {
         let now = Instant::now();
         for number in 0..1000_u32 {
             let name = format!("{number:030000}");
-            let (bucket, limit) = limits.find(QuotaKind::Mutation, ANONYMOUS, &name).unwrap();
+            let (bucket, limit) = limits.find(QuotaKind::Mutation, "u", &name).unwrap();
             mutations
                 .buckets
                 .borrow_mut()

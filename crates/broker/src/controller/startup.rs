@@ -70,7 +70,7 @@ pub(crate) fn register(
         name: endpoint.listener.clone(),
         host: endpoint.host.clone(),
         port: endpoint.port,
-        security_protocol: 0,
+        security_protocol: endpoint.protocol.code(),
     };
     let feature = |(name, min, max): &(&str, i16, i16)| FeatureEntry {
         name: (*name).to_owned(),

@@ -172,6 +172,7 @@ where
     call.asserts_it_runs(&[Runs::Controller]);
     let version = call.header.version;
     let caller = Caller {
+        principal: call.context.session.principal(),
         client_id: call.context.client_id.clone(),
         strict: matches!(call.row.quota, Quota::Mutations { strict_since } if version >= strict_since),
     };

@@ -30,9 +30,8 @@ pub(super) async fn paced<P: Platform>(
         Reply::Pause(Some(response), before) => (response, before),
         other => return other,
     };
-    let client = context.client_id.as_str();
     let spent = busy.percent();
-    let charged = broker.charge(QuotaKind::Request, client, spent, Charge::Used);
+    let charged = broker.charge(QuotaKind::Request, context, spent, Charge::Used);
     let pause = charged.await.max(before);
     told((row, api, version), Reply::Pause(Some(response), pause))
 }

@@ -7,9 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use wire::error::{DecodeError, EncodeError, FrameError};
 use wire::kafka::{Api, RequestHeader, Response};
+use wire::sasl::{Mechanism, Refusal};
 use wire::types::ErrorCode;
 
 use crate::handler::Context;
+use crate::session::Session;
 
 /// Answers the requests of connections: the broker, or what a test puts in its place.
 pub trait Service: 'static {
@@ -19,6 +21,11 @@ pub trait Service: 'static {
     /// hold it back until the requests before it are answered. A reply that was polled is polled
     /// until it is ready, even without a peer (for a limited time), unless it only reads.
     fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>>;
+
+    /// Returns the session with which a connection to a listener begins.
+    fn session(&self, _listener: &str) -> Session {
+        Session::default()
+    }
 }
 
 /// The work on a request.
@@ -47,6 +54,8 @@ pub enum Reply {
     Pause(Option<Response>, Duration),
     /// No response, because the client wants none.
     Nothing,
+    /// A response, and then the end of the connection.
+    Last(Response, CloseReason),
     /// The connection must end: the bytes are not a supported request, or the response cannot be
     /// encoded.
     Close(CloseReason),
@@ -84,9 +93,39 @@ pub enum CloseReason {
     /// The client lacks a right that the whole request needs.
     #[error("the client may not ask for {0:?}")]
     NotAllowed(Api),
+    /// The client has not logged in as it has to.
+    #[error(transparent)]
+    Login(#[from] LoginFailure),
     /// The shard that would answer is stopping.
     #[error("the broker is stopping")]
     Stopping,
+}
+
+/// Why a login fails: for the log of the broker. It tells nothing of what the client sent: what
+/// should be a name may be a password.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoginFailure {
+    /// Another request than those of a login.
+    #[error("{0:?} before the login is complete")]
+    Unexpected(Api),
+    /// A mechanism that the listener does not have.
+    #[error("login by a mechanism that the listener does not have")]
+    Mechanism,
+    /// The exchange has failed.
+    #[error("login by {name} failed: {1}", name = .0.name())]
+    Refused(Mechanism, Refusal),
+    /// A login again by another mechanism.
+    #[error("login again by another mechanism")]
+    OtherMechanism,
+    /// A login again as somebody else.
+    #[error("login again as another principal")]
+    OtherPrincipal,
+    /// The session has ended, and the client has not logged in again.
+    #[error("the session is over (connections.max.reauth.ms)")]
+    Expired,
+    /// Something after a failed login.
+    #[error("a request after a failed login")]
+    After,
 }
 
 impl CloseReason {

@@ -6,6 +6,7 @@
 //! requester.
 
 use wire::StrBytes;
+use wire::acl::Principal;
 use wire::messages::{
     CreateDelegationTokenRequest, CreateDelegationTokenResponse, DescribeDelegationTokenResponse,
     ExpireDelegationTokenResponse, RenewDelegationTokenResponse,
@@ -15,16 +16,19 @@ use wire::types::ErrorCode;
 const CODE: ErrorCode = ErrorCode::DelegationTokenRequestNotAllowed;
 /// The first version that names an owner and a requester.
 const OWNERS: i16 = 3;
-const USER: StrBytes = StrBytes::from_static_str("User");
-const ANONYMOUS: StrBytes = StrBytes::from_static_str(crate::names::ANONYMOUS);
 
 pub(crate) fn create(
     request: &CreateDelegationTokenRequest,
     version: i16,
+    asker: &Principal,
 ) -> CreateDelegationTokenResponse {
+    let asker = || {
+        let text = |text: &str| StrBytes::from_string(text.to_owned());
+        (text(asker.kind()), text(asker.name()))
+    };
     let owner = |name: &Option<StrBytes>| name.clone().filter(|name| !name.is_empty());
     let named = owner(&request.owner_principal_type).zip(owner(&request.owner_principal_name));
-    let (kind, name) = named.unwrap_or((USER, ANONYMOUS));
+    let (kind, name) = named.unwrap_or_else(asker);
     let response = CreateDelegationTokenResponse::default()
         .with_error_code(CODE.code())
         .with_principal_type(kind)
@@ -35,9 +39,10 @@ pub(crate) fn create(
     if version < OWNERS {
         return response;
     }
+    let (kind, name) = asker();
     response
-        .with_token_requester_principal_type(USER)
-        .with_token_requester_principal_name(ANONYMOUS)
+        .with_token_requester_principal_type(kind)
+        .with_token_requester_principal_name(name)
 }
 
 pub(crate) fn renew() -> RenewDelegationTokenResponse {

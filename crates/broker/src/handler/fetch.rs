@@ -66,13 +66,12 @@ pub(crate) async fn respond<P: Platform>(
         b.beside(peer, decode).await.ok_or(CloseReason::Stopping)?
     };
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
-    let client = c.client_id.as_str();
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
-    let limits = (peer, b.fetch_bytes_max(client));
+    let limits = (peer, b.fetch_bytes_max(c));
     let response = handle(b, asked, v, limits, &mut place, async |size| {
         time = b
-            .charge(QuotaKind::Request, client, busy.percent(), Charge::Used)
+            .charge(QuotaKind::Request, c, busy.percent(), Charge::Used)
             .await;
         let charge = if time.is_zero() {
             Charge::IfAllowed
@@ -81,7 +80,7 @@ pub(crate) async fn respond<P: Platform>(
         };
         #[allow(clippy::cast_precision_loss, reason = "answers are far smaller")]
         let bytes = size as f64;
-        bytes_pause = b.charge(QuotaKind::Fetch, client, bytes, charge).await;
+        bytes_pause = b.charge(QuotaKind::Fetch, c, bytes, charge).await;
         time.is_zero() && bytes_pause.is_zero()
     });
     // What may have been read counts until the connection counts the answer.

@@ -80,16 +80,13 @@ pub(crate) async fn respond<P: Platform>(
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
     // The frame's memory is free for the next request once the records are in the log's memory.
     drop(body);
-    let client = c.client_id.as_str();
-    let outcome = handle(b, asked, v, (client, c.peer)).await;
+    let outcome = handle(b, asked, v, (c.client_id.as_str(), c.peer)).await;
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
     let bytes = c.frame_bytes as f64;
-    let mut pause = b
-        .charge(QuotaKind::Produce, client, bytes, Charge::Used)
-        .await;
+    let mut pause = b.charge(QuotaKind::Produce, c, bytes, Charge::Used).await;
     match outcome {
         ProduceReply::Answer(mut response) => {
-            let time = b.charge(QuotaKind::Request, client, busy.percent(), Charge::Used);
+            let time = b.charge(QuotaKind::Request, c, busy.percent(), Charge::Used);
             pause = pause.max(time.await);
             response.throttle_time_ms = wire_ms(pause);
             let response = response.encode(v, id)?;

@@ -10,7 +10,7 @@ use platform::Platform;
 
 use super::{Bucket, Charge, QuotaKind};
 use crate::Broker;
-use crate::names::ANONYMOUS;
+use crate::handler::Context;
 
 impl<P: Platform> Broker<P> {
     /// Returns true when any client has a request quota: time is measured only then.
@@ -20,9 +20,11 @@ impl<P: Platform> Broker<P> {
 
     /// Returns the most bytes that a client can fetch in one request without being throttled for
     /// certain.
-    pub(crate) fn fetch_bytes_max(&self, client_id: &str) -> usize {
+    pub(crate) fn fetch_bytes_max(&self, client: &Context) -> usize {
         let limits = self.quotas.limits();
-        let Some((_, limit)) = limits.find(QuotaKind::Fetch, ANONYMOUS, client_id) else {
+        let principal = client.session.principal();
+        let found = limits.find(QuotaKind::Fetch, principal.name(), &client.client_id);
+        let Some((_, limit)) = found else {
             return usize::MAX;
         };
         let windows = self.options.quota.rates;
@@ -34,12 +36,14 @@ impl<P: Platform> Broker<P> {
     pub(crate) async fn charge(
         &self,
         kind: QuotaKind,
-        client_id: &str,
+        client: &Context,
         amount: f64,
         charge: Charge,
     ) -> Duration {
         let limits = self.quotas.limits();
-        let Some((bucket, limit)) = limits.find(kind, ANONYMOUS, client_id) else {
+        let principal = client.session.principal();
+        let found = limits.find(kind, principal.name(), &client.client_id);
+        let Some((bucket, limit)) = found else {
             return Duration::ZERO;
         };
         drop(limits);

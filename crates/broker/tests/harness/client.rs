@@ -80,6 +80,7 @@ fn context() -> Context {
         listener: Arc::from("PLAINTEXT"),
         peer: ([127, 0, 0, 1], 50_000).into(),
         software: Rc::default(),
+        session: Rc::default(),
         client_id: StrBytes::default(),
         frame_bytes: 0,
     }

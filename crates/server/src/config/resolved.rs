@@ -18,6 +18,7 @@ use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
+use broker::session::SecurityProtocol;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
@@ -211,6 +212,7 @@ impl Settings {
     pub fn broker_options(&self, node_id: NodeId, ports: &[u16]) -> BrokerOptions {
         let endpoint = |(address, port): (&Address, &u16)| Endpoint {
             listener: address.listener.clone(),
+            protocol: SecurityProtocol::Plaintext,
             host: address.host.clone(),
             port: if address.port == 0 {
                 *port
@@ -390,6 +392,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
             .filter(|rack| !rack.is_empty())
             .map(str::to_owned),
         endpoints: Vec::new(),
+        logins: BTreeMap::new(),
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),

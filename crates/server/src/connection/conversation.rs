@@ -229,6 +229,11 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                     self.pause_for(pause);
                 }
                 Reply::Nothing => {}
+                Reply::Last(response, reason) => {
+                    self.send(response.into_segments(), kind, ready);
+                    self.held = None;
+                    self.end = Some(End::Service(reason));
+                }
                 Reply::Close(reason) => {
                     self.held = None;
                     self.end = Some(End::Service(reason));

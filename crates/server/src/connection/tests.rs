@@ -171,6 +171,7 @@ fn context(peer: SocketAddr) -> Context {
         listener: "TEST".into(),
         peer,
         software: Rc::default(),
+        session: Rc::default(),
         client_id: wire::StrBytes::default(),
         frame_bytes: 0,
     }

@@ -169,6 +169,7 @@ async fn hold<A: Assembly>(
         listener,
         peer,
         software: Rc::default(),
+        session: Rc::default(),
         // The request says these.
         client_id: wire::StrBytes::default(),
         frame_bytes: 0,

@@ -42,6 +42,19 @@ pub use nonce::Nonce;
 pub use salt::salt;
 pub use server::{Accepted, Server};
 
+use super::Secret;
+
+/// Returns the salted password that a client sends to a broker which is to store a credential. It
+/// takes milliseconds, and as many iterations as the caller says: no server calls this.
+pub fn salted_password(
+    hash: ScramHash,
+    password: &Secret<String>,
+    salt: &[u8],
+    iterations: u32,
+) -> Secret<Vec<u8>> {
+    hash.salted(password.expose().as_bytes(), salt, iterations)
+}
+
 /// The fewest iterations of a credential, and the fewest that a client accepts.
 pub const ITERATIONS_MIN: u32 = 4096;
 /// The most iterations of a credential that somebody sets. One that was stored elsewhere may have

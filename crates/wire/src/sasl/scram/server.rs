@@ -64,6 +64,11 @@ impl Server {
         (server, bytes)
     }
 
+    /// Returns the hash of the mechanism.
+    pub fn hash(&self) -> ScramHash {
+        self.credential.hash()
+    }
+
     /// Checks the proof of the client.
     pub fn finish(self, bytes: &[u8]) -> Result<Accepted, Refusal> {
         let last = ClientFinal::parse(bytes)?;

@@ -1,0 +1,292 @@
+//! The requests of a login, as Kafka answers them (KIP-43, KIP-152, KIP-368): ApiVersions once,
+//! `SaslHandshake`, then the bytes of the mechanism, in `SaslAuthenticate` or, after version 0 of
+//! `SaslHandshake`, as frames by themselves.
+//!
+//! Invariants: what a client sends is judged in the first poll of its reply, because the request
+//! before it may end or begin a login. Any other request before the login is complete closes the
+//! connection, unparsed. After a failure the response and the end of the connection wait, and the
+//! client is told no more than Kafka tells it. Not here: the stages of a login (`session.rs`), its
+//! deadline and the bound on its frames (the connection).
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use platform::Platform;
+use wire::acl::Principal;
+use wire::kafka::shape::DECODED_BYTES_MAX;
+use wire::kafka::{self, Api, Request, RequestHeader, Response};
+use wire::messages::{
+    SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
+};
+use wire::protocol::{Encodable, StrBytes};
+use wire::sasl::{Mechanism, Refusal};
+use wire::types::ErrorCode;
+
+use super::errors::{self, Errors};
+use super::reply::{CloseReason, LoginFailure, Reply, ReplyFuture};
+use super::request;
+use crate::Broker;
+use crate::handler::Context;
+use crate::session::{Admission, Exchange, Stage, Turn};
+
+/// Runs a request of a client that was logged in when it was read.
+pub(super) async fn admitted<P: Platform>(
+    broker: Rc<Broker<P>>,
+    context: Context,
+    frame: Bytes,
+    (api, reply): (Option<Api>, ReplyFuture),
+) -> Reply {
+    let now = broker.platform.clock().now();
+    let is_handshake = api == Some(Api::SaslHandshake);
+    match context.session.admit(is_handshake, now) {
+        Admission::Login => {
+            drop(reply);
+            answer(broker, context, frame).await
+        }
+        Admission::Handled => {
+            // Its handler frees the memory of the frame when it can.
+            drop((frame, context));
+            reply.await
+        }
+        Admission::Expired => Reply::Close(LoginFailure::Expired.into()),
+    }
+}
+
+/// Answers what a client sends that was not logged in when it was read.
+pub(super) async fn answer<P: Platform>(
+    broker: Rc<Broker<P>>,
+    context: Context,
+    frame: Bytes,
+) -> Reply {
+    if context.session.is_logged_in() {
+        let parsed = request(&broker, context.clone(), &frame);
+        let parsed = (parsed.api, parsed.reply);
+        return Box::pin(admitted(broker, context, frame, parsed)).await;
+    }
+    let step = Step {
+        broker: &broker,
+        context: &context,
+    };
+    let outcome = match context.session.take_stage() {
+        stage @ (Stage::Greeting | Stage::Handshake) => step.greeting(&stage, &frame).await,
+        Stage::Tokens { exchange, framed } if framed => step.framed(exchange, &frame),
+        Stage::Tokens { exchange, .. } => step.bare(exchange, &frame),
+        Stage::OtherMechanism => Err(LoginFailure::OtherMechanism.into()),
+        Stage::Done(_) => unreachable!("looked at above"),
+        Stage::Failed => Err(LoginFailure::After.into()),
+    };
+    match outcome {
+        Ok(reply) => reply,
+        Err(Failed { response, reason }) => {
+            let delay = context
+                .session
+                .login()
+                .map_or(Duration::ZERO, |login| login.failure_delay);
+            broker.platform.clock().sleep(delay).await;
+            match response {
+                Some(response) => Reply::Last(response, reason),
+                None => Reply::Close(reason),
+            }
+        }
+    }
+}
+
+/// A login that has failed, with the response that says so, if there is one.
+struct Failed {
+    response: Option<Response>,
+    reason: CloseReason,
+}
+
+impl<T: Into<CloseReason>> From<T> for Failed {
+    fn from(reason: T) -> Self {
+        Self {
+            response: None,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// One frame of a login.
+struct Step<'a, P: Platform> {
+    broker: &'a Rc<Broker<P>>,
+    context: &'a Context,
+}
+
+impl<P: Platform> Step<'_, P> {
+    /// Takes ApiVersions or `SaslHandshake`.
+    async fn greeting(&self, stage: &Stage, frame: &Bytes) -> Result<Reply, Failed> {
+        let asked = Request::parse(frame).map_err(CloseReason::from)?;
+        match (asked.header.api, stage) {
+            (Api::SaslHandshake, _) => self.handshake(asked),
+            (Api::ApiVersions, Stage::Greeting) => {
+                let is_known = !asked.is_unknown_api_versions();
+                let says_software = asked.header.version >= 3;
+                let reply = request(self.broker, self.context.clone(), frame)
+                    .reply
+                    .await;
+                // Refused: the client may ask again.
+                let is_named = !self.context.software.borrow().name.is_empty();
+                let is_taken = is_known && (is_named || !says_software);
+                let next = if is_taken {
+                    Stage::Handshake
+                } else {
+                    Stage::Greeting
+                };
+                self.context.session.put(next);
+                Ok(reply)
+            }
+            (api, _) => Err(LoginFailure::Unexpected(api).into()),
+        }
+    }
+
+    fn handshake(&self, Request { header, body }: Request) -> Result<Reply, Failed> {
+        let asked: SaslHandshakeRequest = decoded(&header, &body)?;
+        let session = &self.context.session;
+        let login = session.login().ok_or(LoginFailure::After)?;
+        let names = login.mechanisms.iter();
+        let names = names.map(|it| StrBytes::from_static_str(it.mechanism.name()));
+        let response = SaslHandshakeResponse::default().with_mechanisms(names.collect());
+        let wanted = Mechanism::from_name(&asked.mechanism);
+        let wanted = wanted.filter(|wanted| login.of(*wanted).is_some());
+        let Some((wanted, exchange)) = wanted.and_then(|it| Some((it, Exchange::begin(it)?)))
+        else {
+            let code = ErrorCode::UnsupportedSaslMechanism.code();
+            let response = self.encoded(&header, &response.with_error_code(code))?;
+            return Err(Failed {
+                response: Some(response),
+                reason: LoginFailure::Mechanism.into(),
+            });
+        };
+        session.put(
+            if session.mechanism().is_none_or(|before| before == wanted) {
+                Stage::Tokens {
+                    exchange,
+                    framed: header.version >= 1,
+                }
+            } else {
+                Stage::OtherMechanism
+            },
+        );
+        Ok(Reply::Send(self.encoded(&header, &response)?))
+    }
+
+    /// Takes bytes of a mechanism in a `SaslAuthenticate`.
+    fn framed(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, Failed> {
+        let Request { header, body } = Request::parse(frame).map_err(CloseReason::from)?;
+        if header.api != Api::SaslAuthenticate {
+            return Err(LoginFailure::Unexpected(header.api).into());
+        }
+        let asked: SaslAuthenticateRequest = decoded(&header, &body)?;
+        let response = SaslAuthenticateResponse::default();
+        match self.step(exchange, true, &asked.auth_bytes) {
+            Ok(Told { bytes, lifetime }) => {
+                let mut response = response.with_auth_bytes(bytes.into());
+                if header.version >= 1 {
+                    let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
+                    response = response.with_session_lifetime_ms(lifetime);
+                }
+                Ok(Reply::Send(self.encoded(&header, &response)?))
+            }
+            Err(Refused { told, failure }) => {
+                let response = response
+                    .with_error_code(ErrorCode::SaslAuthenticationFailed.code())
+                    .with_error_message(Some(StrBytes::from_string(told)));
+                Err(Failed {
+                    response: Some(self.encoded(&header, &response)?),
+                    reason: failure.into(),
+                })
+            }
+        }
+    }
+
+    /// Takes bytes of a mechanism that are a frame by themselves.
+    fn bare(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, Failed> {
+        match self.step(exchange, false, frame) {
+            Ok(Told { bytes, .. }) => {
+                let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+                let prefix = Bytes::copy_from_slice(&length.to_be_bytes());
+                let segments = [prefix, bytes.into()];
+                let segments = segments.into_iter().filter(|segment| !segment.is_empty());
+                Ok(Reply::Send(Response::new(segments.collect())))
+            }
+            Err(Refused { failure, .. }) => Err(failure.into()),
+        }
+    }
+
+    /// Takes bytes of a mechanism.
+    fn step(&self, exchange: Exchange, framed: bool, bytes: &[u8]) -> Result<Told, Refused> {
+        let (session, mechanism) = (&self.context.session, exchange.mechanism());
+        let random = || self.broker.platform.random_u64();
+        let users = (&self.broker.users, &*self.context.listener);
+        let turn = exchange.step(bytes, users, &self.broker.image(), random);
+        let refused = |refusal: Refusal| Refused {
+            told: refusal.told(mechanism, session.is_again()).into_owned(),
+            failure: LoginFailure::Refused(mechanism, refusal),
+        };
+        match turn.map_err(refused)? {
+            Turn::Next(exchange, bytes) => {
+                session.put(Stage::Tokens { exchange, framed });
+                Ok(Told {
+                    bytes,
+                    lifetime: Duration::ZERO,
+                })
+            }
+            Turn::Done(name, bytes) => {
+                let lifetime = self.logged_in(mechanism, &name)?;
+                Ok(Told { bytes, lifetime })
+            }
+        }
+    }
+
+    /// Completes a login; returns how long the session lasts, or zero.
+    fn logged_in(&self, mechanism: Mechanism, name: &str) -> Result<Duration, Refused> {
+        let session = &self.context.session;
+        let (before, principal) = (session.principal(), Principal::user(name));
+        if session.is_again() && before != principal {
+            let shown = |one: &Principal| format!("{}.{}", one.kind(), one.name());
+            let (before, now) = (shown(&before), shown(&principal));
+            return Err(Refused {
+                told: format!(
+                    "Cannot change principals during re-authentication from {before}: {now}"
+                ),
+                failure: LoginFailure::OtherPrincipal,
+            });
+        }
+        let row = session.login().and_then(|login| login.of(mechanism));
+        let lifetime = row.and_then(|row| row.session_max);
+        let until = lifetime.map(|lifetime| self.broker.platform.clock().after(lifetime));
+        session.logged_in(mechanism, principal, until);
+        Ok(lifetime.unwrap_or_default())
+    }
+
+    fn encoded<R: Encodable + Errors>(
+        &self,
+        header: &RequestHeader,
+        response: &R,
+    ) -> Result<Response, CloseReason> {
+        errors::count(&self.broker.metrics, header.api, response);
+        let (version, id) = (header.version, header.correlation_id);
+        Ok(kafka::encode_response(header.api, version, id, response)?)
+    }
+}
+
+/// What a client is told when its bytes are right.
+struct Told {
+    bytes: Vec<u8>,
+    lifetime: Duration,
+}
+
+/// What a client is told when they are not, and what the log is told.
+struct Refused {
+    told: String,
+    failure: LoginFailure,
+}
+
+fn decoded<T: wire::protocol::Request>(
+    header: &RequestHeader,
+    body: &Bytes,
+) -> Result<T, CloseReason> {
+    kafka::decode_request(header.version, body, DECODED_BYTES_MAX)
+        .map_err(|source| CloseReason::malformed(header, source))
+}

@@ -25,7 +25,8 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 BOOLEAN, STRING, INT, SHORT, LONG, DOUBLE, LIST = range(1, 8)
 NUMBERS = ["x", "-5", "-1", "0", "1", "1000", "3000000000", "99999999999999999999"]
 TRIED = {BOOLEAN: ["x", " TRUE "], STRING: ["", "x"], LIST: ["", "x", "x,x"]} | dict.fromkeys((INT, SHORT, LONG, DOUBLE), NUMBERS)
-KEPT = ["listeners", "advertised.listeners", "listener.security.protocol.map", "principal.builder.class", "min.insync.replicas", "cordoned.log.dirs"]
+KEPT = ["listeners", "advertised.listeners", "listener.security.protocol.map", "principal.builder.class", "min.insync.replicas", "cordoned.log.dirs",
+        "sasl.enabled.mechanisms", "sasl.jaas.config"]
 PLACES = {TOPIC: "topic", BROKER: "broker", METRICS: "subscription", GROUP: "group"}
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.xdist_group("configs")]

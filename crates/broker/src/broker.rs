@@ -154,6 +154,13 @@ pub struct Broker<P: Platform> {
     controller: OnceCell<Rc<Controller<P>>>,
 }
 
+/// Returns one turn for each log directory.
+fn checkpoint_turns(log_dirs: &LogDirs) -> BTreeMap<PathBuf, Semaphore> {
+    let dirs = log_dirs.dirs.iter();
+    dirs.map(|dir| (dir.path.clone(), Semaphore::new(1)))
+        .collect()
+}
+
 impl<P: Platform> Broker<P> {
     /// Creates the broker of a shard.
     ///
@@ -174,14 +181,8 @@ impl<P: Platform> Broker<P> {
             answers,
         } = shared;
         let (shards, inbox) = seat.take();
-        let users = Users::new(
-            options.logins.iter(),
-            log_dirs.holding(&metadata_log()).id,
-            || platform.random_u64(),
-        );
-        let dirs = log_dirs.dirs.iter();
-        let checkpoint_turns = dirs.map(|dir| (dir.path.clone(), Semaphore::new(1)));
-        let checkpoint_turns: BTreeMap<_, _> = checkpoint_turns.collect();
+        let home = log_dirs.holding(&metadata_log()).id;
+        let users = Users::new(options.logins.iter(), home, || platform.random_u64());
         let broker = Rc::new_cyclic(|me| Self {
             sessions: RefCell::new(FetchSessions::new(
                 options.fetch_sessions_max,
@@ -208,7 +209,7 @@ impl<P: Platform> Broker<P> {
             judging: Queues::new(1),
             bulk: Bulk::new(),
             many: Queues::new(many::AT_ONCE),
-            checkpoint_turns,
+            checkpoint_turns: checkpoint_turns(&log_dirs),
             unwritten: RefCell::default(),
             roomless: Seldom::default(),
             wall_clock: WallClock::default(),

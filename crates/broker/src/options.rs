@@ -113,7 +113,7 @@ pub struct BrokerOptions {
     /// Advertised endpoints; the first one is the inter-broker listener.
     pub endpoints: Vec<Endpoint>,
     /// How clients log in, by the name of the listener: each that asks for a login.
-    // Bounded: the listeners of the settings.
+    // Bounded: `listeners`.
     pub logins: BTreeMap<String, Arc<LoginOptions>>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,

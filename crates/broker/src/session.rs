@@ -118,6 +118,11 @@ impl Session {
         self.principal.borrow().clone()
     }
 
+    /// Returns what follows from the name of the client.
+    pub(crate) fn named<T>(&self, then: impl FnOnce(&str) -> T) -> T {
+        then(self.principal.borrow().name())
+    }
+
     /// Returns the bounds on a connection that is not logged in; `None` if it is.
     pub fn login_limits(&self) -> Option<LoginLimits> {
         let login = self.login.as_ref().filter(|_| !self.is_logged_in())?;

@@ -85,6 +85,8 @@ pub enum End {
     Idle,
     /// A frame or a reply made no progress.
     Stalled,
+    /// The client did not log in in time.
+    NotLoggedIn,
     /// The peer sent something that is not a frame.
     BadFrame(ReadError),
     /// The service asked to close it.
@@ -102,6 +104,8 @@ impl End {
             Self::Closed => "closed",
             Self::Idle => "idle",
             Self::Stalled => "stalled",
+            Self::NotLoggedIn => "not_logged_in",
+            Self::Service(CloseReason::Login(_)) => "login",
             Self::BadFrame(_) => "bad_frame",
             Self::Service(_) => "bad_request",
             Self::Broken(_) => "broken",
@@ -116,6 +120,7 @@ impl fmt::Display for End {
             Self::Closed => f.write_str("closed by the peer"),
             Self::Idle => f.write_str("idle for connections.max.idle.ms"),
             Self::Stalled => f.write_str("no progress within socket.stall.timeout.ms"),
+            Self::NotLoggedIn => f.write_str("not logged in within authentication.timeout.ms"),
             Self::BadFrame(error) => error.fmt(f),
             Self::Service(reason) => reason.fmt(f),
             Self::Broken(error) => write!(f, "socket: {error}"),
@@ -137,7 +142,7 @@ pub async fn serve<S: Service>(
         End::Closed | End::Idle | End::Stopping | End::Broken(_) => {
             tracing::debug!(%peer, listener, reason = %end, "connection ended");
         }
-        End::Stalled | End::BadFrame(_) | End::Service(_) => {
+        End::Stalled | End::NotLoggedIn | End::BadFrame(_) | End::Service(_) => {
             tracing::warn!(%peer, listener, reason = %end, "connection closed");
         }
     }

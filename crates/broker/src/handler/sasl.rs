@@ -1,5 +1,5 @@
-//! `SaslHandshake` (key 17), versions 0-1, and `SaslAuthenticate` (key 36), versions 0-2, outside of
-//! a login: refused. Those of a login are in `dispatch/login.rs`.
+//! `SaslHandshake` (key 17), versions 0-1, and `SaslAuthenticate` (key 36), versions 0-2, outside
+//! of a login: refused. Those of a login are in `dispatch/login.rs`.
 
 use wire::StrBytes;
 use wire::messages::{SaslAuthenticateResponse, SaslHandshakeResponse};

@@ -22,8 +22,9 @@ impl<P: Platform> Broker<P> {
     /// certain.
     pub(crate) fn fetch_bytes_max(&self, client: &Context) -> usize {
         let limits = self.quotas.limits();
-        let principal = client.session.principal();
-        let found = limits.find(QuotaKind::Fetch, principal.name(), &client.client_id);
+        let found = client
+            .session
+            .named(|user| limits.find(QuotaKind::Fetch, user, &client.client_id));
         let Some((_, limit)) = found else {
             return usize::MAX;
         };
@@ -41,8 +42,9 @@ impl<P: Platform> Broker<P> {
         charge: Charge,
     ) -> Duration {
         let limits = self.quotas.limits();
-        let principal = client.session.principal();
-        let found = limits.find(kind, principal.name(), &client.client_id);
+        let found = client
+            .session
+            .named(|user| limits.find(kind, user, &client.client_id));
         let Some((bucket, limit)) = found else {
             return Duration::ZERO;
         };

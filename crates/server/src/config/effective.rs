@@ -82,7 +82,9 @@ impl Effective {
         {
             let known = keys::find(&entry.key);
             let why = keys::why_without_effect(&entry.key).unwrap_or("unknown key");
-            let is_known = known.is_some() || keys::of_listener(&entry.key).is_some();
+            let of_listener = keys::of_listener(&entry.key).map(|(_, key)| key);
+            let row = known.or(of_listener);
+            let is_known = row.is_some();
             let one = Self {
                 key: keys::shown(&entry.key).to_owned(),
                 value: Some(entry.value.clone()),
@@ -94,7 +96,7 @@ impl Effective {
                     format!("no effect: {why}")
                 },
                 // Whether an unknown key is a secret is not known either.
-                is_secret: !is_known,
+                is_secret: row.is_none_or(|row| row.sensitive),
             };
             all.insert(entry.key.clone(), one.without_secret());
         }

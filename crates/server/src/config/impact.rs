@@ -33,7 +33,6 @@ enum When {
 }
 
 const NO_TLS: &str = "there is no TLS yet: what clients send and read is not encrypted";
-const NO_SASL: &str = "there is no authentication yet: every client is ANONYMOUS";
 const NO_ACLS: &str =
     "there is no authorizer yet: every client may do everything, whatever ACLs there are";
 const POLICY: &str = "the policy is not asked: clients may do what it refuses";
@@ -89,15 +88,9 @@ const ROWS: &[(&str, When, &str, &str)] = &[
         PROXY,
     ),
     (
-        "sasl.enabled.mechanisms sasl.jaas.config",
-        When::Given,
-        NO_SASL,
-        "let nobody else reach the port (docs/security-now.md), and clients connect without SASL",
-    ),
-    (
         "delegation.token.secret.key delegation.token.master.key",
         When::Given,
-        "there is no authentication yet: delegation tokens are not given out nor taken",
+        "delegation tokens are not served: they are neither given out nor taken",
         CLOSED,
     ),
     (
@@ -213,7 +206,8 @@ pub fn remedy(key: &str) -> Option<&'static str> {
              (docs/security-now.md)"
         }
         "listener.security.protocol.map" | "security.inter.broker.protocol" => {
-            "map the listener to PLAINTEXT, behind a tunnel or a TLS proxy (docs/security-now.md)"
+            "map the listener to PLAINTEXT or SASL_PLAINTEXT, behind a tunnel or a TLS proxy \
+             (docs/security-now.md)"
         }
         "process.roles" | "controller.quorum.voters" | "controller.quorum.bootstrap.servers" => {
             "move a broker that is its own only controller (docs/moving-from-kafka.md)"
@@ -274,8 +268,6 @@ mod tests {
             let mut all = of(key, value, &spoken);
             all.next().map(|impact| impact.why)
         };
-        let jaas = "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config";
-        assert_eq!(notices(jaas, "x"), Some(NO_SASL));
         let store = "listener.name.ssl.ssl.keystore.location";
         assert_eq!(notices(store, "/k"), Some(NO_TLS));
         assert_eq!(notices("ssl.client.auth", "none"), None);
@@ -289,7 +281,7 @@ mod tests {
             let spoken = Protocols::of(Some(listeners), protocols, Some("CTL"));
             of(key, "x", &spoken).count()
         };
-        let (tls, sasl) = ("ssl.keystore.location", "sasl.enabled.mechanisms");
+        let (tls, sasl) = ("ssl.keystore.location", "delegation.token.secret.key");
         let map = Some("IN:SSL, CTL:SASL_SSL,OUT:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT");
         assert_eq!(count("PLAINTEXT://:1,CTL://:2", map, tls), 0);
         assert_eq!(count("PLAINTEXT://:1,CTL://:2", map, sasl), 0);

@@ -8,6 +8,7 @@
 mod foreign;
 mod groups;
 mod log;
+mod login;
 mod network;
 mod node;
 mod process;
@@ -115,6 +116,15 @@ impl Key {
         Self::of(name, ConfigKind::List, default)
     }
 
+    /// A secret without default.
+    const fn secret(name: &'static str) -> Self {
+        Self {
+            sensitive: true,
+            default: None,
+            ..Self::of(name, ConfigKind::Password, "")
+        }
+    }
+
     const fn unset(mut self) -> Self {
         self.default = None;
         self
@@ -179,6 +189,7 @@ impl Key {
 pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Node and topics", node::KEYS),
     ("Listeners, connections, requests", network::KEYS),
+    ("Logins", login::KEYS),
     ("Logs", log::KEYS),
     ("Tiers", tiers::KEYS),
     ("Groups and offsets", groups::KEYS),
@@ -214,13 +225,50 @@ pub fn member_of(name: &str) -> Option<&str> {
     all().find_map(|key| key.member(name))
 }
 
-/// Splits `listener.name.<listener>.<setting>` into the listener and the row of the setting.
+/// The mechanisms that have settings of their own, as they stand in names.
+const MECHANISMS: [&str; 3] = ["plain", "scram-sha-256", "scram-sha-512"];
+
+/// Settings that single listeners may have.
+const OF_LISTENER: [(&str, OfMechanism); 7] = [
+    (MAX_CONNECTIONS, OfMechanism::Never),
+    (CREATION_RATE, OfMechanism::Never),
+    ("sasl.enabled.mechanisms", OfMechanism::Never),
+    ("sasl.server.max.receive.size", OfMechanism::Never),
+    (
+        "connection.failed.authentication.delay.ms",
+        OfMechanism::Never,
+    ),
+    ("connections.max.reauth.ms", OfMechanism::Maybe),
+    ("sasl.jaas.config", OfMechanism::Always),
+];
+
+/// Whether the name of a mechanism stands between those of listener and setting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OfMechanism {
+    Never,
+    Maybe,
+    Always,
+}
+
+/// Splits `listener.name.<listener>.<setting>`, or
+/// `listener.name.<listener>.<mechanism>.<setting>`, into the listener and the row of the setting.
+/// The name of a listener may have dots.
 ///
 /// Returns `None` for a setting that single listeners cannot have.
 pub fn of_listener(name: &str) -> Option<(&str, &'static Key)> {
-    let (listener, setting) = name.strip_prefix("listener.name.")?.split_once('.')?;
-    let heeded = [MAX_CONNECTIONS, CREATION_RATE].contains(&setting);
-    Some((listener, find(setting).filter(|_| heeded)?))
+    let rest = name.strip_prefix("listener.name.")?;
+    let (listener, setting) = OF_LISTENER.iter().find_map(|(setting, of_mechanism)| {
+        let before = rest.strip_suffix(setting)?.strip_suffix('.')?;
+        let mut mechanisms = MECHANISMS.iter();
+        let without = mechanisms.find_map(|it| before.strip_suffix(it)?.strip_suffix('.'));
+        let listener = match of_mechanism {
+            OfMechanism::Never => before,
+            OfMechanism::Maybe => without.unwrap_or(before),
+            OfMechanism::Always => without?,
+        };
+        (!listener.is_empty()).then_some((listener, *setting))
+    })?;
+    Some((listener, find(setting)?))
 }
 
 /// Returns the key with the name nearest to `name`, if it is near enough to be a misspelling.

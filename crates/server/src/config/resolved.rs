@@ -6,6 +6,7 @@
 
 mod groups;
 mod listeners;
+mod login;
 mod network;
 mod tiers;
 
@@ -71,6 +72,8 @@ pub struct Settings {
     pub listeners: Vec<Address>,
     /// Addresses for clients, in the same order; port 0 stands for the port that was bound.
     pub advertised: Vec<Address>,
+    /// What each listener speaks.
+    protocols: login::Protocols,
     /// Sockets, connections, request memory.
     pub network: NetworkSettings,
     /// Shards.
@@ -145,8 +148,11 @@ impl Settings {
         if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
             problems.push(values.problem(cpus::KEY, allowed));
         }
-        let (listeners, advertised) = listeners::resolve(&values, machine, &mut problems);
+        let (listeners, advertised, protocols) =
+            listeners::resolve(&values, machine, &mut problems);
         listeners::check_named(&values, &mut warnings);
+        let said = (&mut warnings, &mut problems);
+        let logins = login::resolve(&values, &listeners, &protocols, said);
         let tiers = tiers::resolve(&values, &mut problems);
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
@@ -176,7 +182,11 @@ impl Settings {
             admin_plan: values.is("admin.plan"),
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
-            broker: broker_options(&values, machine),
+            broker: BrokerOptions {
+                logins,
+                ..broker_options(&values, machine)
+            },
+            protocols,
         };
         if settings
             .log_level
@@ -190,6 +200,11 @@ impl Settings {
             warnings,
             problems,
         }
+    }
+
+    /// Returns true if clients of any listener have to log in.
+    pub fn asks_for_logins(&self) -> bool {
+        !self.broker.logins.is_empty()
     }
 
     /// Returns the names of the tiers, fastest first; empty without tiers.
@@ -212,7 +227,12 @@ impl Settings {
     pub fn broker_options(&self, node_id: NodeId, ports: &[u16]) -> BrokerOptions {
         let endpoint = |(address, port): (&Address, &u16)| Endpoint {
             listener: address.listener.clone(),
-            protocol: SecurityProtocol::Plaintext,
+            // What is not known asks for a login that nobody passes.
+            protocol: self
+                .protocols
+                .get(&address.listener)
+                .copied()
+                .unwrap_or(SecurityProtocol::SaslPlaintext),
             host: address.host.clone(),
             port: if address.port == 0 {
                 *port
@@ -438,7 +458,10 @@ fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
     }
 }
 
-/// Returns the given settings as text.
+/// What stands in the place of a secret.
+const HIDDEN: &str = "(hidden)";
+
+/// Returns the given settings as text, without secrets.
 ///
 /// The two names of a node's id are one: a client that asks for the older one finds it too.
 fn static_settings(values: &Values) -> BTreeMap<String, String> {
@@ -446,6 +469,14 @@ fn static_settings(values: &Values) -> BTreeMap<String, String> {
     let mut given: BTreeMap<_, _> = given
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .collect();
+    for (name, text) in &mut given {
+        let of_listener = || keys::of_listener(name).map(|(_, key)| key);
+        let row = keys::find(name).or_else(of_listener);
+        // Nobody is shown it: what is asked for is whether it is set.
+        if row.is_some_and(|row| row.sensitive) {
+            HIDDEN.clone_into(text);
+        }
+    }
     for (name, other) in [("node.id", "broker.id"), ("broker.id", "node.id")] {
         if let Some(id) = given.get(name).cloned() {
             given.entry(other.to_owned()).or_insert(id);
@@ -469,6 +500,8 @@ fn transaction_options(values: &Values) -> TransactionOptions {
     }
 }
 
+#[cfg(test)]
+mod login_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -149,6 +149,36 @@ impl Values {
         wrong(key(name), &entry, allowed.into())
     }
 
+    /// Returns a problem with a setting of one listener, or one that is in no table.
+    pub(super) fn problem_of(&self, name: &str, allowed: impl Into<String>) -> Problem {
+        let row = keys::find(name).or_else(|| Some(keys::of_listener(name)?.1));
+        let Some(entry) = self.any_entry(name).or_else(|| self.others.get(name)) else {
+            if keys::find(name).is_some() {
+                return self.problem(name, allowed);
+            }
+            return Problem {
+                key: name.to_owned(),
+                value: String::new(),
+                allowed: allowed.into(),
+                origin: Origin::Default,
+            };
+        };
+        match row {
+            Some(row) => wrong(row, entry, allowed.into()),
+            None => Problem {
+                key: keys::shown(name).to_owned(),
+                value: "(hidden)".into(),
+                allowed: allowed.into(),
+                origin: entry.origin.clone(),
+            },
+        }
+    }
+
+    /// Returns a key as it was given, if it was, or that of one listener.
+    pub(super) fn any_entry(&self, name: &str) -> Option<&Entry> {
+        self.given.get(name).or_else(|| self.of_listeners.get(name))
+    }
+
     /// Returns the keys that were given, known or not, with their texts.
     pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         let known = self.given.iter();

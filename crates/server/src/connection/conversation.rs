@@ -4,7 +4,8 @@
 //! Requests are handled one after the other, as in Kafka, except that a request that overlaps may
 //! begin while earlier ones of the same kind wait. One further request is read ahead, so that the
 //! end of the connection is noticed. While a client is throttled, no request of it is read or
-//! begun, and those that have begun are finished. Pauses and time limits: `conversation/timers.rs`.
+//! begun, and those that have begun are finished. Until a client is logged in, frames have a lower
+//! bound, and nothing is read ahead. Pauses and time limits: `conversation/timers.rs`.
 //!
 //! Invariants: a request that does not overlap begins only when everything before it is answered
 //! and written; a future that was polled is polled until it is ready, even without a peer (bounded
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use broker::dispatch::{ParsedRequest, Reply, Service};
 use broker::handler;
+use broker::session::Session;
 use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -31,7 +33,7 @@ use super::unsent::Unsent;
 use super::watch::Watch;
 use super::{End, Environment, Limits};
 use crate::metrics::{RequestKind, Timing};
-use timers::Gone;
+use timers::{Gone, login_timer};
 
 mod timers;
 
@@ -55,14 +57,11 @@ pub(super) async fn hold<S: Service>(
         stop,
     } = environment;
     let mut stop = stop.clone();
+    let ip = client.peer.ip();
     let mut talk = Conversation {
         limits,
-        reader: FrameReader::new(
-            budget.account(client.peer.ip()),
-            buffers.clone(),
-            limits.frame_bytes_max,
-        ),
-        writer: ReplyWriter::new(answers.account(client.peer.ip()), write_turns.place()),
+        reader: FrameReader::new(budget.account(ip), buffers.clone(), limits.frame_bytes_max),
+        writer: ReplyWriter::new(answers.account(ip), write_turns.place()),
         inflight: Inflight::new(),
         unsent: Unsent::new(),
         held: None,
@@ -72,6 +71,8 @@ pub(super) async fn hold<S: Service>(
         pause: None,
         gone: None,
         look: None,
+        login: login_timer(&client.session),
+        session: &client.session,
         watch: Watch::new(limits),
     };
     let mut stopping = std::pin::pin!(stopped(&mut stop));
@@ -81,8 +82,8 @@ pub(super) async fn hold<S: Service>(
             talk.end = Some(End::Stopping);
         }
         let call = |frame: Frame| {
-            let kind = meter.taken(&frame.bytes);
-            let (bytes, timing) = (frame.bytes.len(), Timing::new());
+            let (kind, timing) = (meter.taken(&frame.bytes), Timing::new());
+            let bytes = frame.bytes.len();
             let called = service.call(client.clone(), frame.bytes);
             Request {
                 called,
@@ -134,6 +135,9 @@ struct Conversation<'a, F> {
     gone: Option<Gone>,
     /// When to check whether the peer has ended the connection.
     look: Option<Pin<Box<Sleep>>>,
+    session: &'a Session,
+    /// Until when the client has to be logged in; `None` once it is.
+    login: Option<Pin<Box<Sleep>>>,
     watch: Watch,
 }
 
@@ -152,7 +156,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             }
             self.count_sent();
             let paused = self.end.is_none() && self.is_paused(cx);
-            if self.end.is_none() && self.held.is_none() && !paused {
+            if self.end.is_none() && self.held.is_none() && !paused && self.may_read() {
                 match self.reader.poll_frame(cx, socket) {
                     Poll::Ready(Ok(Some(frame))) => {
                         self.frames += 1;
@@ -189,6 +193,9 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         }
         if self.poll_gone(cx, socket).is_ready() {
             return Poll::Ready(self.end.take().unwrap_or(End::Closed));
+        }
+        if self.poll_login(cx).is_ready() {
+            return Poll::Ready(End::NotLoggedIn);
         }
         self.poll_watch(cx, socket)
     }

@@ -117,6 +117,11 @@ impl FrameReader {
         }
     }
 
+    /// Sets the largest length of the frames whose length is not read yet.
+    pub(super) fn bound(&mut self, frame_bytes_max: usize) {
+        self.frame_bytes_max = frame_bytes_max;
+    }
+
     /// Returns true when a frame has begun and the peer has to send more of it.
     pub(super) fn is_within_frame(&self) -> bool {
         match self.state {

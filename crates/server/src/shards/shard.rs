@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use broker::dispatch::Service as _;
 use broker::handler::Context;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
@@ -165,11 +166,12 @@ async fn hold<A: Assembly>(
         }
     };
     let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
+    let session = A::requests(&service).session(&listener);
     let context = Context {
         listener,
         peer,
         software: Rc::default(),
-        session: Rc::default(),
+        session: Rc::new(session),
         // The request says these.
         client_id: wire::StrBytes::default(),
         frame_bytes: 0,

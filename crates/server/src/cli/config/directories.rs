@@ -167,7 +167,10 @@ impl Seen {
         });
         self.say_features(&dir, image);
         self.say_changed(image, looked.node_id, raw);
-        unserved(image, looked.node_id)
+        let asks = settings.asks_for_logins();
+        let mut all = unserved(image, looked.node_id);
+        all.retain(|one| !(asks && one.is_users()));
+        all
     }
 
     /// Puts what the groups themselves say in the place of what the metadata tell of them.

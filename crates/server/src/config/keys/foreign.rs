@@ -20,12 +20,12 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          ssl.truststore.type",
     ),
     (
-        "there is no authentication yet",
-        "connection.failed.authentication.delay.ms delegation.token.expiry.check.interval.ms \
+        "GSSAPI, OAUTHBEARER and delegation tokens are not there yet, nor classes that log in",
+        "delegation.token.expiry.check.interval.ms \
          delegation.token.expiry.time.ms delegation.token.master.key \
          delegation.token.max.lifetime.ms \
          delegation.token.secret.key principal.builder.class \
-         sasl.client.callback.handler.class sasl.enabled.mechanisms sasl.jaas.config \
+         sasl.client.callback.handler.class \
          sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin \
          sasl.kerberos.principal.to.local.rules sasl.kerberos.service.name \
          sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor \
@@ -50,7 +50,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class \
          sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name \
          sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url \
-         sasl.server.callback.handler.class sasl.server.max.receive.size security.providers",
+         sasl.server.callback.handler.class security.providers",
     ),
     (
         "there is no authorizer yet",

@@ -23,8 +23,8 @@ pub(super) const KEYS: &[Key] = &[
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
     )
     .doc(
-        "Security protocol per listener name. An opened listener must map to \
-             PLAINTEXT; TLS and SASL are not there yet.",
+        "Security protocol per listener name. An opened listener must map to PLAINTEXT, or to \
+             SASL_PLAINTEXT if clients have to log in; TLS is not there yet.",
     ),
     Key::string("inter.broker.listener.name", "")
         .unset()
@@ -116,9 +116,6 @@ pub(super) const KEYS: &[Key] = &[
         .dynamic()
         .without_effect(SHARDS)
         .doc("Threads for background work."),
-    Key::long("connections.max.reauth.ms", "0")
-        .without_effect("there is no authentication yet")
-        .doc("Life of an authenticated session."),
     Key::int("fetch.max.bytes", "57671680")
         .min(1024)
         .doc("Largest answer to a fetch, whatever the client asks for."),

@@ -60,7 +60,7 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
         "share.coordinator.threads",
         "fetch.purgatory.purge.interval.requests",
         "listener.name.internal.ssl.keystore.location",
-        "listener.name.internal.plain.sasl.jaas.config",
+        "listener.name.internal.gssapi.sasl.jaas.config",
         "listener.name.internal.num.network.threads",
         "inter.broker.protocol.version",
         "zookeeper.connect",
@@ -71,6 +71,34 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
     }
     assert_eq!(why_without_effect("ssl.keystore.locatoin"), None);
     assert_eq!(why_without_effect("listener.name.internal.nonsense"), None);
+}
+
+#[test]
+fn a_setting_of_a_listener_is_found_whatever_its_name() {
+    let found = |name| of_listener(name).map(|(listener, key)| (listener, key.name));
+    let jaas = Some(("in.side", "sasl.jaas.config"));
+    assert_eq!(found("listener.name.in.side.plain.sasl.jaas.config"), jaas);
+    assert_eq!(
+        found("listener.name.in.side.scram-sha-512.sasl.jaas.config"),
+        jaas
+    );
+    let life = Some(("in", "connections.max.reauth.ms"));
+    assert_eq!(found("listener.name.in.connections.max.reauth.ms"), life);
+    assert_eq!(
+        found("listener.name.in.plain.connections.max.reauth.ms"),
+        life
+    );
+    let most = Some(("in", "max.connections"));
+    assert_eq!(found("listener.name.in.max.connections"), most);
+    for name in [
+        "listener.name.in.sasl.jaas.config",
+        "listener.name.plain.sasl.jaas.config",
+        "listener.name.max.connections",
+        "listener.name.in.log.dirs",
+        "sasl.jaas.config",
+    ] {
+        assert_eq!(found(name), None, "{name}");
+    }
 }
 
 #[test]

@@ -1,26 +1,30 @@
 //! Which listeners are opened, and the addresses that clients get for them.
 //!
 //! A listener for controllers is not opened: the controller is in this process. An opened listener
-//! must be PLAINTEXT.
+//! must be PLAINTEXT or `SASL_PLAINTEXT`.
+
+use broker::session::SecurityProtocol;
 
 use super::super::address::Address;
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
+use super::login::Protocols;
 use crate::machine::Machine;
 
-/// Returns the listeners to open, and the advertised address of each, in the same order.
+/// Returns the listeners to open, the advertised address of each, in the same order, and what each
+/// speaks.
 pub(super) fn resolve(
     values: &Values,
     machine: &Machine,
     problems: &mut Vec<Problem>,
-) -> (Vec<Address>, Vec<Address>) {
+) -> (Vec<Address>, Vec<Address>, Protocols) {
     let mut listeners = addresses(values, "listeners", problems);
     let names: Vec<String> = listeners.iter().map(|l| l.listener.clone()).collect();
     listeners.retain(|listener| !is_controllers(values, &listener.listener));
     if listeners.is_empty() && !names.is_empty() {
         problems.push(values.problem("listeners", "must hold one that is not for controllers"));
     }
-    check_protocols(values, &listeners, problems);
+    let protocols = protocols(values, &listeners, problems);
     check_ports(values, &listeners, problems);
     if let Some(first) = values.text("inter.broker.listener.name") {
         let first = first.to_ascii_uppercase();
@@ -34,7 +38,7 @@ pub(super) fn resolve(
         }
     }
     let advertised = advertised(values, &listeners, &names, machine, problems);
-    (listeners, advertised)
+    (listeners, advertised, protocols)
 }
 
 /// Warns about settings of listeners that do not exist.
@@ -51,7 +55,7 @@ pub(super) fn check_named(values: &Values, warnings: &mut Vec<Warning>) {
                 listeners.join(", ")
             );
             let advice =
-                "name one of the listeners, in lower case: as it stands, the bound holds for none";
+                "name one of the listeners, in lower case: as it stands, it holds for none";
             warnings.push(Warning::of(entry, why).seen_by_clients(advice));
         }
     }
@@ -83,8 +87,10 @@ fn addresses(values: &Values, key: &str, problems: &mut Vec<Problem>) -> Vec<Add
     read
 }
 
-fn check_protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>) {
+fn protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>) -> Protocols {
     const KEY: &str = "listener.security.protocol.map";
+    const SERVED: [SecurityProtocol; 2] =
+        [SecurityProtocol::Plaintext, SecurityProtocol::SaslPlaintext];
     let map: Vec<(String, &str)> = values
         .list(KEY)
         .iter()
@@ -94,19 +100,25 @@ fn check_protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Pr
     if map.len() != values.list(KEY).len() {
         problems.push(values.problem(KEY, "must be NAME:PROTOCOL pairs"));
     }
+    let mut all = Protocols::new();
     for Address { listener, .. } in listeners {
         match map.iter().find(|(name, _)| name == listener) {
             None => problems.push(values.problem(KEY, format!("must name listener {listener}"))),
-            Some((_, protocol)) if !protocol.eq_ignore_ascii_case("PLAINTEXT") => {
-                let allowed = format!(
-                    "listener {listener} maps to {protocol}; only PLAINTEXT is there yet \
-                     (TLS and SASL are not)"
-                );
-                problems.push(values.problem(KEY, allowed));
+            Some((_, protocol)) => {
+                let mut served = SERVED.into_iter();
+                if let Some(known) = served.find(|it| it.name().eq_ignore_ascii_case(protocol)) {
+                    all.insert(listener.clone(), known);
+                } else {
+                    let allowed = format!(
+                        "listener {listener} maps to {protocol}; only PLAINTEXT and \
+                         SASL_PLAINTEXT are there yet (TLS is not)"
+                    );
+                    problems.push(values.problem(KEY, allowed));
+                }
             }
-            Some(_) => {}
         }
     }
+    all
 }
 
 fn check_ports(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>) {

@@ -155,7 +155,7 @@ fn listeners_that_cannot_be_served_are_refused() {
         "listeners=SSL://:9093",
         "default: listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
          SASL_PLAINTEXT:SASL_PLAINTEXT: listener SSL maps to SSL; only \
-         PLAINTEXT is there yet (TLS and SASL are not)",
+         PLAINTEXT and SASL_PLAINTEXT are there yet (TLS is not)",
     );
     check_refused(
         "listeners=PLAINTEXT://0.0.0.0:9092",

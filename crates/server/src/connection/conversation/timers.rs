@@ -1,5 +1,5 @@
-//! The timers of a conversation: a pause that a quota imposes, a peer that is gone, and a
-//! connection that is idle or stalled.
+//! The timers of a conversation: a pause that a quota imposes, a peer that is gone, a client that
+//! does not log in, and a connection that is idle or stalled.
 //!
 //! A peer that ends its half of the connection still gets the replies that are ready within
 //! `GONE_MAX` (reads) or `abandoned_max`. It reads and writes nothing, and begins no request.
@@ -10,6 +10,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use broker::dispatch::Reply;
+use broker::session::Session;
 use platform::socket::peer_has_ended;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
@@ -25,6 +26,12 @@ const GONE_MAX: Duration = Duration::from_secs(1);
 /// Interval of checks whether the peer has ended the connection, while a request that it sent ahead
 /// blocks the reading.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns the timer of a client that has to log in.
+pub(super) fn login_timer(session: &Session) -> Option<Pin<Box<Sleep>>> {
+    let limits = session.login_limits()?;
+    Some(Box::pin(tokio::time::sleep(limits.time_max)))
+}
 
 /// A peer that has ended the connection.
 pub(super) struct Gone {
@@ -56,6 +63,27 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             self.pause = None;
         }
         self.pause.is_some()
+    }
+
+    /// Returns true if another frame may be read. The frames of a login come one at a time, and
+    /// have a bound of their own.
+    pub(super) fn may_read(&mut self) -> bool {
+        let login = self.session.login_limits();
+        let bytes_max = self.limits.frame_bytes_max;
+        let of_login = login.map_or(bytes_max, |login| login.frame_bytes_max);
+        self.reader.bound(of_login.min(bytes_max));
+        login.is_none() || self.inflight.is_empty()
+    }
+
+    /// Completes when the client has not logged in in time.
+    pub(super) fn poll_login(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.login.is_some() && self.session.login_limits().is_none() {
+            self.login = None;
+        }
+        match &mut self.login {
+            Some(timer) => timer.as_mut().poll(cx),
+            None => Poll::Pending,
+        }
     }
 
     /// Completes when the peer has ended the connection and the time for its requests is over.

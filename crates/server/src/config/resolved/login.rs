@@ -1,0 +1,214 @@
+//! How the clients of each listener log in.
+//!
+//! Invariant: a listener that asks for a login has at least one mechanism, and each of its
+//! mechanisms can be served as the settings say; anything else refuses the start. No message shows
+//! a value of JAAS or a part of one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker::session::{LoginOptions, MechanismOptions, SecurityProtocol};
+use wire::sasl::jaas::Entry as Jaas;
+use wire::sasl::{Mechanism, Secret};
+
+use super::super::address::Address;
+use super::super::keys;
+use super::super::problem::{Problem, Warning};
+use super::super::values::Values;
+use super::{milliseconds, size};
+
+const MECHANISMS: &str = "sasl.enabled.mechanisms";
+const JAAS: &str = "sasl.jaas.config";
+const SERVED: &str = "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are";
+
+/// Ends of names of settings that make Kafka decide otherwise who a client is. Who has set one
+/// would not get what it says.
+const REFUSED: [&str; 2] = [
+    "sasl.server.callback.handler.class",
+    "principal.builder.class",
+];
+
+/// What speaks which protocol, by the name of the listener.
+pub(super) type Protocols = BTreeMap<String, SecurityProtocol>;
+
+/// Returns how clients log in, for each listener that asks for a login.
+pub(super) fn resolve(
+    values: &Values,
+    listeners: &[Address],
+    protocols: &Protocols,
+    (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
+) -> BTreeMap<String, Arc<LoginOptions>> {
+    if let Some(entry) = values.entry(JAAS) {
+        let why =
+            "is ignored, as in Kafka: those of a listener and a mechanism stand before its name";
+        warnings.push(Warning::of(entry, why.into()));
+    }
+    let asks = |name: &str| protocols.get(name).is_some_and(|it| it.asks_for_login());
+    let mut all = BTreeMap::new();
+    for Address { listener, .. } in listeners {
+        let of = OfListener {
+            values,
+            lower: listener.to_ascii_lowercase(),
+        };
+        if asks(listener) {
+            let login = of.login(warnings, problems);
+            all.insert(listener.clone(), Arc::new(login));
+        } else {
+            of.warn_of_no_login(warnings);
+        }
+    }
+    if !all.is_empty() {
+        for (name, _) in values.given() {
+            if REFUSED.iter().any(|end| name.ends_with(end)) {
+                let why = "is not served: take it out, or a client may be taken for another";
+                problems.push(values.problem_of(name, why));
+            }
+        }
+    }
+    all
+}
+
+/// The settings as they hold for one listener.
+struct OfListener<'a> {
+    values: &'a Values,
+    /// Its name, in lower case.
+    lower: String,
+}
+
+impl OfListener<'_> {
+    fn name(&self, setting: &str) -> String {
+        format!("listener.name.{}.{setting}", self.lower)
+    }
+
+    /// Returns the full name under which a setting is given for this listener, or the setting.
+    fn full(&self, setting: &str) -> String {
+        let own = self.name(setting);
+        let is_own = self.values.of_listener(&own).is_some();
+        if is_own { own } else { setting.to_owned() }
+    }
+
+    fn text(&self, setting: &str) -> Option<&str> {
+        let own = self.values.of_listener(&self.name(setting));
+        own.or_else(|| self.values.text(setting))
+    }
+
+    fn number(&self, setting: &str) -> i64 {
+        let text = self.text(setting);
+        text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+
+    fn login(&self, warnings: &mut Vec<Warning>, problems: &mut Vec<Problem>) -> LoginOptions {
+        let mut mechanisms: Vec<MechanismOptions> = Vec::new();
+        let names = self.text(MECHANISMS).unwrap_or_default().split(',');
+        for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+            let served = Mechanism::from_name(name).filter(|it| *it != Mechanism::Oauthbearer);
+            let Some(mechanism) = served else {
+                let why = format!(
+                    "{} is a login of {name}, which is not served ({SERVED})",
+                    self.lower
+                );
+                problems.push(self.values.problem_of(&self.full(MECHANISMS), why));
+                continue;
+            };
+            if mechanisms.iter().all(|it| it.mechanism != mechanism) {
+                mechanisms.push(self.mechanism(mechanism, warnings, problems));
+            }
+        }
+        let is_plain = mechanisms.iter().any(|it| it.mechanism == Mechanism::Plain);
+        if let Some(entry) = self.values.any_entry(&self.full(MECHANISMS))
+            && is_plain
+        {
+            let why = "with PLAIN passwords cross the network in clear text: there is no TLS yet";
+            warnings.push(Warning::of(entry, why.into()));
+        }
+        LoginOptions {
+            mechanisms,
+            failure_delay: milliseconds(self.number("connection.failed.authentication.delay.ms")),
+            frame_bytes_max: size(self.number("sasl.server.max.receive.size")),
+            time_max: milliseconds(self.values.int("authentication.timeout.ms")),
+        }
+    }
+
+    fn mechanism(
+        &self,
+        mechanism: Mechanism,
+        warnings: &mut Vec<Warning>,
+        problems: &mut Vec<Problem>,
+    ) -> MechanismOptions {
+        const REAUTH: &str = "connections.max.reauth.ms";
+        let lower = mechanism.name().to_ascii_lowercase();
+        let own = self
+            .values
+            .of_listener(&self.name(&format!("{lower}.{REAUTH}")));
+        let life = own.and_then(|text| text.parse().ok());
+        let life = life.unwrap_or_else(|| self.number(REAUTH));
+        let users = self.users(mechanism, warnings);
+        MechanismOptions {
+            mechanism,
+            session_max: Some(milliseconds(life)).filter(|life| *life > Duration::ZERO),
+            users: users.unwrap_or_else(|problem| {
+                problems.push(problem);
+                Vec::new()
+            }),
+        }
+    }
+
+    /// Returns the users that the settings name, or why a login would not be what they say.
+    fn users(
+        &self,
+        mechanism: Mechanism,
+        warnings: &mut Vec<Warning>,
+    ) -> Result<Vec<(String, Secret<String>)>, Problem> {
+        let lower = mechanism.name().to_ascii_lowercase();
+        let name = self.name(&format!("{lower}.{JAAS}"));
+        let wrong = |why: String| self.values.problem_of(&name, why);
+        let is_plain = mechanism == Mechanism::Plain;
+        let Some(text) = self.values.of_listener(&name) else {
+            if is_plain {
+                let why = "must name the users of PLAIN (user_<name>=\"<password>\")";
+                return Err(wrong(why.into()));
+            }
+            return Ok(Vec::new());
+        };
+        let entry = Jaas::parse(text).map_err(|error| wrong(error.to_string()))?;
+        let (class, short) = if is_plain {
+            ("plain.PlainLoginModule", "PlainLoginModule")
+        } else {
+            ("scram.ScramLoginModule", "ScramLoginModule")
+        };
+        let expected = format!("org.apache.kafka.common.security.{class}");
+        if entry.module() != expected {
+            return Err(wrong(format!("must be an entry of {expected} ({short})")));
+        }
+        if !is_plain {
+            return Ok(Vec::new());
+        }
+        if entry.users().next().is_none() {
+            return Err(wrong("names no users (user_<name>=\"<password>\")".into()));
+        }
+        if let (Some(out), Some(given)) = (entry.locked_out().first(), self.values.any_entry(&name))
+        {
+            let why = format!("names a user who can never log in: {out}");
+            warnings.push(Warning::of(given, why));
+        }
+        let users = entry.users();
+        Ok(users
+            .map(|(name, password)| (name.to_owned(), password.clone()))
+            .collect())
+    }
+
+    /// Warns of settings of a login at a listener that asks for none.
+    fn warn_of_no_login(&self, warnings: &mut Vec<Warning>) {
+        for (listener, entry) in self.values.of_listeners() {
+            let is_of_login =
+                keys::of_listener(&entry.key).is_some_and(|(_, key)| key.name.starts_with("sasl."));
+            if listener == self.lower && is_of_login {
+                let why = "has no effect: the listener maps to PLAINTEXT, which asks for no login";
+                let advice = "map the listener to SASL_PLAINTEXT in listener.security.protocol.map, \
+                              or take this out";
+                warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
+            }
+        }
+    }
+}

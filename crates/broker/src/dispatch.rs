@@ -66,6 +66,7 @@ impl<P: Platform> Service for Rc<Broker<P>> {
             return Session::default();
         }
         let login = self.options.logins.get(listener).cloned();
+        // A listener of which nothing is known lets nobody in.
         Session::with_login(login.unwrap_or_else(|| Arc::new(LoginOptions::refused())))
     }
 }

@@ -187,7 +187,7 @@ impl Session {
         self.stage.replace(stage);
     }
 
-    /// Ends a login: the client is `principal`, for `lifetime` if there is one.
+    /// Ends a login: the client is `principal`, until that time if there is one.
     pub(crate) fn logged_in(
         &self,
         mechanism: Mechanism,

@@ -183,6 +183,7 @@ impl<P: Platform> Step<'_, P> {
             Ok(Told { bytes, lifetime }) => {
                 let mut response = response.with_auth_bytes(bytes.into());
                 if header.version >= 1 {
+                    // The setting has milliseconds of 63 bits: longer ones are for ever.
                     let lifetime = i64::try_from(lifetime.as_millis()).unwrap_or(i64::MAX);
                     response = response.with_session_lifetime_ms(lifetime);
                 }
@@ -204,7 +205,9 @@ impl<P: Platform> Step<'_, P> {
     fn bare(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, Failed> {
         match self.step(exchange, false, frame) {
             Ok(Told { bytes, .. }) => {
-                let length = i32::try_from(bytes.len()).unwrap_or(i32::MAX);
+                let Ok(length) = i32::try_from(bytes.len()) else {
+                    unreachable!("a mechanism says at most `MESSAGE_BYTES_MAX`")
+                };
                 let prefix = Bytes::copy_from_slice(&length.to_be_bytes());
                 let segments = [prefix, bytes.into()];
                 let segments = segments.into_iter().filter(|segment| !segment.is_empty());

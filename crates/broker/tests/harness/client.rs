@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use broker::dispatch::{CloseReason, ParsedRequest, Reply, call};
 use broker::handler::{ClientSoftware, Context};
+use broker::session::Session;
 use bytes::{Bytes, BytesMut};
 use wire::kafka::Api;
 use wire::messages::{RequestHeader, ResponseHeader};
@@ -76,11 +77,15 @@ pub(crate) fn decode<R: Request>(version: i16, reply: Reply) -> R::Response {
 }
 
 fn context() -> Context {
+    thread_local! {
+        /// As in the server, a session is not made for each request. Nothing changes this one.
+        static OPEN: Rc<Session> = Rc::default();
+    }
     Context {
         listener: Arc::from("PLAINTEXT"),
         peer: ([127, 0, 0, 1], 50_000).into(),
         software: Rc::default(),
-        session: Rc::default(),
+        session: OPEN.with(Rc::clone),
         client_id: StrBytes::default(),
         frame_bytes: 0,
     }

@@ -9,7 +9,7 @@
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use crate::text::{EscapedText, cut};
 
@@ -53,7 +53,8 @@ impl Principal {
 
     /// Returns the principal of a client that proved nothing about itself.
     pub fn anonymous() -> Self {
-        Self::user("ANONYMOUS")
+        static ANONYMOUS: LazyLock<Principal> = LazyLock::new(|| Principal::user("ANONYMOUS"));
+        ANONYMOUS.clone()
     }
 
     /// Reads `type:name`.

@@ -272,7 +272,10 @@ def foreign(run, step, names, *options):
 
 
 def build(run):
-    run.step("build", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"], count=nothing)
+    """What is run as it is released, by one command: packages that are asked for one by one differ in features, and are compiled again."""
+    examples = [f"--example={name}" for suite, name in (("sweep", "sweep"), ("report", "sample_reports")) if suite in run.suites]
+    packages = ["-p", "forebay-server", *(["-p", "forebay-bench", "--bin", "forebay"] if examples else []), *examples]
+    run.step("build", ["cargo", "build", "--release", "--locked", *packages], count=nothing)
     run.built = True
 
 
@@ -296,11 +299,14 @@ def guard(run):
         if os.geteuid() != 0 or not shutil.which("apt-get"):
             raise RuntimeError("valgrind is missing (Debian, Ubuntu: apt-get install valgrind)")
         run.step("install valgrind", ["sh", "-c", "apt-get -q update && apt-get -q -y install valgrind"], count=nothing)
-    run.step("guard", ["cargo", "xtask", "guard"])
+    # Cargo is busy with the tests: `cargo xtask` would wait for them. Tidy has built the program.
+    xtask = TARGET / "debug" / "forebay-xtask"
+    run.step("guard", [xtask, "guard"] if "check" in run.suites and xtask.exists() else ["cargo", "xtask", "guard"])
 
 
 def rust(run):
-    run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--no-fail-fast"], count=cargo_counts)
+    # Libraries, programs and tests. Clippy has looked at the examples, and tidy at the documents, which hold no test.
+    run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--tests", "--no-fail-fast"], count=cargo_counts)
 
 
 def sweep(run):
@@ -308,7 +314,6 @@ def sweep(run):
     leaves room for whatever else the machine does. At length, alone on the machine, as promised to clients."""
     if not run.built:
         raise RuntimeError("sweep was not run: see above")
-    run.step("build sweep", ["cargo", "build", "--release", "--locked", "-p", "forebay-bench", "--example", "sweep"], count=nothing)
     minutes = run.options.minutes
     how = ["--minutes", minutes] if minutes else ["--minutes", 0, "--share", 2, "--answer-ms", 10_000, "--others-ms", 5000,
                                                          "--answer-work-ms", 2000, "--others-work-ms", 250]
@@ -318,7 +323,8 @@ def sweep(run):
 
 def report(run):
     chromium(run)
-    run.step("report", [python(run), "-m", "pytest", "-q", "bench/test_report.py"], count=pytest_counts, cwd=TESTS)
+    env = {"SAMPLE_REPORTS": str(TARGET / "release/examples/sample_reports")} if run.built else None
+    run.step("report", [python(run), "-m", "pytest", "-q", "bench/test_report.py"], count=pytest_counts, cwd=TESTS, env=env)
     kind = "release" if run.built else "debug"
     if not run.built:
         run.step("build plan", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
@@ -347,6 +353,7 @@ def main():
     minutes = options.minutes or 10
     suites = options.suites or BY_DEFAULT
     run = Run(options)
+    run.suites = set(suites)
     run.ready = run.built = False
     signal.signal(signal.SIGTERM, run.end)
 
@@ -384,17 +391,17 @@ def main():
                 body = pytest(run, suite, *commands[suite])
         lanes.append(run.lane(body, *behind))
         behind = lanes[-1:]
-    # One cargo command at a time: they would wait for each other's lock.
-    inside = [(suite, body) for suite, body in (("check", check), ("guard", guard), ("rust", rust), ("sweep", sweep)) if suite in suites]
-    behind = lanes[1:2]
-    for suite, body in inside:
-        if suite == "sweep" and "report" in suites:
-            # Reports are of the debug build that the tests made, and go on beside what sweep builds.
-            lanes.append(run.lane(lambda: report(run), *lanes))
-        lanes.append(run.lane(lambda body=body: body(run), *behind))
-        behind = lanes[-1:]
-    if "report" in suites and "sweep" not in suites:
-        lanes.append(run.lane(lambda: report(run), *lanes))
+    # Cargo locks the folder of a profile: what the debug build is for goes on one after the other, and what it does not need beside it.
+    debug, checked = lanes[1:2], []
+    for suite, body in (("check", check), ("rust", rust)):
+        if suite in suites:
+            debug = [run.lane(lambda body=body: body(run), *debug)]
+            checked = checked or debug
+            lanes += debug
+    for suite, body in (("guard", guard), ("sweep", sweep), ("report", report)):
+        if suite in suites:
+            behind = [run.lane(lambda body=body: body(run), *behind, *checked)]
+            lanes += behind
     if "tune" in suites:
         lanes.append(run.lane(lambda: tune(run), *lanes))
     for lane in lanes:

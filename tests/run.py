@@ -391,14 +391,18 @@ def main():
                 body = pytest(run, suite, *commands[suite])
         lanes.append(run.lane(body, *behind))
         behind = lanes[-1:]
-    # Cargo locks the folder of a profile: what the debug build is for goes on one after the other, and what it does not need beside it.
+    # Cargo locks the folder of a profile: what the debug build is for goes on one after the other. The guard, which builds more, begins
+    # with what compiles the tests, and is done when they run.
     debug, checked = lanes[1:2], []
     for suite, body in (("check", check), ("rust", rust)):
         if suite in suites:
             debug = [run.lane(lambda body=body: body(run), *debug)]
             checked = checked or debug
             lanes += debug
-    for suite, body in (("guard", guard), ("sweep", sweep), ("report", report)):
+    if "guard" in suites:
+        lanes.append(run.lane(lambda: guard(run), *checked))
+        behind.append(lanes[-1])
+    for suite, body in (("sweep", sweep), ("report", report)):
         if suite in suites:
             behind = [run.lane(lambda body=body: body(run), *behind, *checked)]
             lanes += behind

@@ -11,6 +11,7 @@ import random
 import re
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -90,14 +91,31 @@ class Honest:
         self.arguments = ["--bootstrap", broker.address, "--topic", name, "--partitions", 8, "--producers", 4, "--consumers", 2,
                           "--record", "1KB", "--linger", 5, "--idempotent", "--rate", rate, "--ledger", home / f"{name}.ledger"]
 
-    def load(self, seconds):
-        """Runs, and gives the p99 of writing in milliseconds; fails if a record is missing."""
+    def load(self, seconds, when_counted=lambda: None):
+        """Runs, and gives the p99 of writing in milliseconds; fails if a record is missing.
+
+        `when_counted` is called once the clients are connected and warm: an attack may shut the door for a while
+        (`max.connections=1`), and then nobody new gets in, which is what an operator would want of the setting.
+        """
         command = [forebay_binary(), "bench", "load", *self.arguments, "--seconds", seconds, "--warmup", 3]
-        run = subprocess.run([str(part) for part in command], capture_output=True, text=True, preexec_fn=die_with_parent, check=False,
-                             timeout=seconds * 3 + 600)
-        assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
-        print("\n".join(run.stdout.splitlines()[-7:]), flush=True)
-        value, unit = re.search(r"written.*\n\s+latency .*p99 ([\d.]+) (\S+?),", run.stdout).groups()
+        with tempfile.TemporaryFile("w+") as out:
+            run = subprocess.Popen([str(part) for part in command], stdout=out, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+            late = threading.Timer(seconds * 3 + 600, run.kill)
+            late.start()
+            told, waiting = [], True
+            with run.stderr:
+                for line in run.stderr:
+                    told.append(line)
+                    if waiting and re.match(r"\s*\d+\.\d s", line) and "(warm-up)" not in line:
+                        waiting = False
+                        when_counted()
+            code = run.wait()
+            late.cancel()
+            out.seek(0)
+            text = out.read()
+        assert code == 0, text[-3000:] + "".join(told)[-3000:]
+        print("\n".join(text.splitlines()[-7:]), flush=True)
+        value, unit = re.search(r"written.*\n\s+latency .*p99 ([\d.]+) (\S+?),", text).groups()
         return float(value) * {"us": 0.001, "ms": 1, "s": 1000}[unit]
 
 
@@ -140,10 +158,13 @@ def one_round(victim, home, name, rate, seconds, seed):
     ending = threading.Event()
     attackers = [Attacker(victim, number, seed, ending) for number in range(ATTACKERS)]
     begun = time.monotonic()
-    for attacker in attackers:
-        attacker.start()
+
+    def attack():
+        for attacker in attackers:
+            attacker.start()
+
     try:
-        beside = Honest(victim, home, name, rate).load(seconds)
+        beside = Honest(victim, home, name, rate).load(seconds, attack)
     finally:
         ending.set()
     for attacker in attackers:

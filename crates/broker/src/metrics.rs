@@ -17,6 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::access::Denials;
 use crate::compaction;
 use crate::group;
 use crate::image::Image;
@@ -82,6 +83,8 @@ pub struct Metrics {
     pub(crate) cluster: ClusterMetrics,
     /// Errors that clients get.
     pub errors: RequestErrors,
+    /// What clients were denied.
+    pub(crate) denials: Denials,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -192,6 +195,7 @@ impl Metrics {
             failed_checkpoints: failed_checkpoints(registry),
             cluster: ClusterMetrics::register(registry),
             errors: RequestErrors::register(registry),
+            denials: Denials::register(registry),
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             transactions: TransactionMetrics::register(registry),

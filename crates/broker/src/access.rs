@@ -19,16 +19,13 @@ mod denials;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use platform::Platform;
 use platform::clock::Instant;
 use wire::acl::{
     Action, CLUSTER_NAME, Client, Decision, Operation, Principal, ResourceType,
     authorized_operations,
 };
 
-use crate::Broker;
 use crate::authorizer::{Authorizer, AuthorizerMode};
-use crate::handler::Context;
 use crate::image::Acls;
 pub(crate) use denials::Denials;
 
@@ -49,22 +46,24 @@ struct Limited {
 }
 
 impl Access {
-    /// Returns what the client of a request may do, by the ACLs as this shard knows them now.
-    pub(crate) fn of<P: Platform>(broker: &Broker<P>, context: &Context) -> Self {
-        let Some(authorizer) = &broker.options.authorizer else {
-            return Self::unlimited();
-        };
-        let principal = context.session.principal();
+    /// Returns what a client may do, from this address and from now on.
+    pub(crate) fn new(
+        authorizer: &Arc<Authorizer>,
+        acls: Arc<Acls>,
+        (principal, address): (Principal, IpAddr),
+        denials: &Denials,
+        now: Instant,
+    ) -> Self {
         if authorizer.policy.super_users.contains(&principal) {
             return Self::unlimited();
         }
         Self(Some(Arc::new(Limited {
-            acls: Arc::clone(broker.image().acls()),
+            acls,
             authorizer: Arc::clone(authorizer),
             principal,
-            address: context.peer.ip(),
-            denials: broker.metrics.denials.clone(),
-            began: broker.platform.clock().now(),
+            address,
+            denials: denials.clone(),
+            began: now,
         })))
     }
 
@@ -81,7 +80,12 @@ impl Access {
 
     /// Returns whether the client may do this; a denial is counted and logged.
     #[inline]
-    pub(crate) fn may(&self, operation: Operation, resource_type: ResourceType, name: &str) -> bool {
+    pub(crate) fn may(
+        &self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: &str,
+    ) -> bool {
         let action = Action {
             operation,
             resource_type,
@@ -107,7 +111,12 @@ impl Access {
     /// Returns whether ACLs permit this, in every mode; nothing is counted. For a right instead of
     /// which another is enough: the caller asks [`Self::may`] for that one next.
     #[inline]
-    pub(crate) fn has(&self, operation: Operation, resource_type: ResourceType, name: &str) -> bool {
+    pub(crate) fn has(
+        &self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: &str,
+    ) -> bool {
         let action = Action {
             operation,
             resource_type,
@@ -193,7 +202,8 @@ impl Limited {
     fn passes(&self, action: &Action<'_>, decision: Decision<'_>) -> bool {
         assert!(!decision.is_allowed(), "only a denial is told");
         let (enforced, who) = (self.enforces(), (&self.principal, self.address));
-        self.denials.note(enforced, who, action, decision, self.began);
+        self.denials
+            .note(enforced, who, action, decision, self.began);
         !enforced
     }
 }
@@ -203,14 +213,10 @@ impl Access {
     /// Returns that of a client on this host, under these ACLs.
     pub(crate) fn given(acls: Arc<Acls>, mode: AuthorizerMode, principal: &str) -> Self {
         let policy = wire::acl::Policy::default();
-        Self(Some(Arc::new(Limited {
-            acls,
-            authorizer: Arc::new(Authorizer { policy, mode }),
-            principal: Principal::parse(principal).expect("a principal"),
-            address: [127, 0, 0, 1].into(),
-            denials: Denials::default(),
-            began: Instant::now(),
-        })))
+        let authorizer = Arc::new(Authorizer { policy, mode });
+        let principal = Principal::parse(principal).expect("a principal");
+        let who = (principal, [127, 0, 0, 1].into());
+        Self::new(&authorizer, acls, who, &Denials::default(), Instant::now())
     }
 }
 

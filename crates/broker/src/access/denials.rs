@@ -56,6 +56,17 @@ impl Denials {
         denials
     }
 
+    /// Returns what a monitoring system would read.
+    #[cfg(test)]
+    pub(super) fn shown(&self) -> String {
+        let mut registry = Registry::default();
+        registry.register("denied", "", self.0.denied.clone());
+        registry.register("would_deny", "", self.0.would_deny.clone());
+        let mut shown = String::new();
+        prometheus_client::encoding::text::encode(&mut shown, &registry).expect("text");
+        shown
+    }
+
     /// Counts a denial, and logs it unless one like it was logged lately.
     pub(super) fn note(
         &self,

@@ -8,7 +8,6 @@
 //! here: which records to write (`controller`), reading and writing them
 //! (`controller/metadata_log.rs`).
 
-mod acls;
 mod availability;
 mod cluster;
 mod quotas;
@@ -25,7 +24,6 @@ use wire::messages::TopicName;
 use wire::records::metadata::{MetadataVersion, OpaqueRecord, UserScramCredentialRecord};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 
-pub use acls::Acls;
 pub use cluster::{BrokerRegistration, ControllerRegistration};
 pub(crate) use quotas::entity_entries;
 pub use quotas::{QuotaEntity, QuotaTable};
@@ -56,7 +54,6 @@ pub struct Image {
     features: Arc<BTreeMap<String, i16>>,
     quotas: Arc<QuotaTable>,
     scram: Arc<ScramTable>,
-    acls: Arc<Acls>,
     opaque: Arc<Vec<OpaqueRecord>>,
     next_producer_id: i64,
     /// Bytes of `settings`: for each setting its resource's name, its name and its value.
@@ -139,7 +136,6 @@ impl Image {
             features: Arc::default(),
             quotas: Arc::default(),
             scram: Arc::default(),
-            acls: Arc::default(),
             opaque: Arc::default(),
             next_producer_id: 0,
             settings_bytes: 0,
@@ -246,11 +242,6 @@ impl Image {
     /// Returns the SCRAM credentials.
     pub fn scram(&self) -> &Arc<ScramTable> {
         &self.scram
-    }
-
-    /// Returns the ACLs.
-    pub fn acls(&self) -> &Arc<Acls> {
-        &self.acls
     }
 
     /// Returns the finalized levels of all features, including those that this broker does not

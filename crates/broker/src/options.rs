@@ -11,7 +11,6 @@ use std::time::Duration;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
-use crate::authorizer::Authorizer;
 use crate::group::consumer::ConsumerOptions;
 use crate::quota::Windows;
 use crate::session::{LoginOptions, SecurityProtocol};
@@ -116,8 +115,6 @@ pub struct BrokerOptions {
     /// How clients log in, by the name of the listener: each that asks for a login.
     // Bounded: `listeners`.
     pub logins: BTreeMap<String, Arc<LoginOptions>>,
-    /// What clients may do; `None` if each may do everything.
-    pub authorizer: Option<Arc<Authorizer>>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
     /// Directories of the tiers below the first.

@@ -53,7 +53,6 @@ fn options() -> BrokerOptions {
             protocol: broker::session::SecurityProtocol::Plaintext,
         }],
         logins: BTreeMap::new(),
-        authorizer: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

@@ -413,7 +413,6 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
             .map(str::to_owned),
         endpoints: Vec::new(),
         logins: BTreeMap::new(),
-        authorizer: None,
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),

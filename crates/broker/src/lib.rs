@@ -9,6 +9,7 @@
 #![warn(clippy::iter_over_hash_type)]
 
 pub mod answers;
+pub mod authorizer;
 mod broker;
 mod bulk;
 mod checkpoints;

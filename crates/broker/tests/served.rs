@@ -7,6 +7,8 @@ mod harness;
 
 #[path = "served/absent_paths.rs"]
 mod absent_paths;
+#[path = "served/acls.rs"]
+mod acls;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
 #[path = "served/asked_topics.rs"]

@@ -475,6 +475,12 @@ impl<P: Platform> MetadataLog<P> {
         self.log.failed().is_some_and(|error| error.is_passing())
     }
 
+    /// Returns true if an append did not come to its end: until the next start nobody knows whether
+    /// its records are there. Asked during a turn, when no append is under way.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.unknown.get()
+    }
+
     /// Returns the reason why nothing can be appended.
     pub(crate) fn trouble(&self) -> MetadataLogError {
         let unknown = || storage::Error::Failed {

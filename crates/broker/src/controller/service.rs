@@ -341,7 +341,7 @@ impl<P: Platform> Controller<P> {
             return decide::create_acls::disabled(request).await;
         }
         self.answer(async |rules, random| {
-            decide::create_acls::handle(rules.image, request, random).await
+            self.in_no_doubt(decide::create_acls::handle(rules.image, request, random).await)
         })
         .await
     }
@@ -351,8 +351,25 @@ impl<P: Platform> Controller<P> {
         if self.options.authorizer.is_none() {
             return decide::delete_acls::disabled(request).await;
         }
-        self.answer(async |rules, _| decide::delete_acls::handle(rules.image, request).await)
-            .await
+        self.answer(async |rules, _| {
+            self.in_no_doubt(decide::delete_acls::handle(rules.image, request).await)
+        })
+        .await
+    }
+
+    /// Takes back what a decision grants while the log may hold more than the image.
+    ///
+    /// Who is told that nothing permits something, or that there is nothing left to delete, must not
+    /// find otherwise after the next start.
+    fn in_no_doubt<R: ControllerResponse>(
+        &self,
+        mut decision: ControllerDecision<R>,
+    ) -> ControllerDecision<R> {
+        if self.log.is_in_doubt() {
+            decision.response.fail(ErrorCode::KafkaStorageError);
+            decision.records.clear();
+        }
+        decision
     }
 
     /// Answers `AlterConfigs`.

@@ -40,14 +40,14 @@ use bytes::Bytes;
 use platform::Platform;
 use wire::kafka::{self, Api, Newest, Request};
 use wire::messages::{
-    DescribeAclsRequest, DescribeDelegationTokenRequest, ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+    DescribeDelegationTokenRequest, ExpireDelegationTokenRequest, RenewDelegationTokenRequest,
+    SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
 use crate::bulk::is_large;
-use crate::handler::{self, Context, acls, delegation_tokens, raft_voters, sasl};
+use crate::handler::{self, Context, delegation_tokens, raft_voters, sasl};
 use crate::quota::{Busy, timed};
 use crate::session::{LoginOptions, Session};
 use call::{Call, Guarded, at_group, at_transaction, controlled, gated, here, with_place};
@@ -309,11 +309,11 @@ requests! {
     TxnOffsetCommit: [First TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
         => groups::txn_offset_commit(call);
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |_: DescribeAclsRequest| acls::describe());
-    CreateAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |r| acls::create(&r));
-    DeleteAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |r| acls::delete(&r));
+        => here(call, async |r| descriptions::acls(call, r).await);
+    CreateAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.create_acls(&r).await);
+    DeleteAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.delete_acls(&r).await);
     DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::configs(call, r).await);
     AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few

@@ -13,6 +13,8 @@ mod acl_every_api;
 mod acl_groups;
 #[path = "served/acl_transactions.rs"]
 mod acl_transactions;
+#[path = "served/acls.rs"]
+mod acls;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
 #[path = "served/asked_topics.rs"]

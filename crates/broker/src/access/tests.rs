@@ -1,10 +1,13 @@
 use wire::acl::{Operation, RawAcl, ResourceType};
+use wire::types::Uuid;
 
 use super::*;
+use crate::image::Image;
 
 /// ACLs that permit, each with `User:ada`, a type, a name and an operation.
 fn acls(permitted: &[(ResourceType, &str, Operation)]) -> Arc<Acls> {
-    let acl = |(resource_type, name, operation): &(ResourceType, &str, Operation)| {
+    let mut image = Image::empty();
+    for (id, (resource_type, name, operation)) in (0..).zip(permitted) {
         let raw = RawAcl {
             resource_type: resource_type.code(),
             name,
@@ -14,10 +17,13 @@ fn acls(permitted: &[(ResourceType, &str, Operation)]) -> Arc<Acls> {
             operation: operation.code(),
             permission: 3,
         };
-        Arc::new(raw.validate().expect("an ACL"))
-    };
-    let acls: Vec<_> = permitted.iter().map(acl).collect();
-    Arc::new(Acls::of(&acls))
+        let record = raw
+            .validate()
+            .expect("an ACL")
+            .to_record(Uuid::from_u128(id));
+        image.replay(record.into()).expect("it fits");
+    }
+    Arc::clone(image.acls())
 }
 
 fn shown(access: &Access) -> String {

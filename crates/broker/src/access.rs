@@ -54,6 +54,7 @@ impl Access {
         denials: &Denials,
         now: Instant,
     ) -> Self {
+        assert!(principal.is_complete(), "a client's principal has a type");
         if authorizer.policy.super_users.contains(&principal) {
             return Self::unlimited();
         }

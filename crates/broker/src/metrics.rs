@@ -145,10 +145,8 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let (clock_step, clock_steps) = of_the_clock(registry);
-        let fetch_session_evictions = fetch_session_evictions(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
-            fetch_session_evictions,
             messages_in,
             bytes_in,
             bytes_out,
@@ -185,6 +183,7 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            fetch_session_evictions: fetch_session_evictions(registry),
             clock_step,
             clock_steps,
             metadata_reserve: of_the_metadata_reserve(registry),

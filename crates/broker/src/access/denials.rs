@@ -1,8 +1,13 @@
 //! What clients were denied, for the operator: counters, and lines of the log.
 //!
-//! Clients repeat what is denied, so each kind of denial has one line a minute: it names the client,
-//! the resource, and the rule.
+//! Clients repeat what is denied, so each kind of denial has one line a minute: it names the
+//! client, the resource, and the rule.
 //! Invariant: labels and kinds are types of resources and operations, never a text of a client.
+
+#![allow(
+    clippy::disallowed_types,
+    reason = "a kind has one line for all shards; the lock is held for a look, when something is denied"
+)]
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -35,7 +40,7 @@ pub(crate) struct Denials(Arc<Shared>);
 struct Shared {
     denied: Family<Labels, Counter>,
     would_deny: Family<Labels, Counter>,
-    // Bounded: the types of resources, times the operations, times two.
+    // Unbounded: the types of resources, times their operations, times two.
     lines: Mutex<BTreeMap<(ResourceType, Operation, bool), Seldom>>,
 }
 

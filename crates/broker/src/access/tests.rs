@@ -1,3 +1,5 @@
+//! What a client is told that it may do, and what is counted.
+
 use wire::acl::{Operation, RawAcl, ResourceType};
 use wire::types::Uuid;
 

@@ -1,5 +1,5 @@
-//! The steps of every request: take a place, decode, check the rights, run the handler where the row
-//! says, encode the response.
+//! The steps of every request: take a place, decode, check the rights, run the handler where the
+//! row says, encode the response.
 //!
 //! Invariants: the steps run in this order, and only the handler waits for clients or disks. The
 //! rights are checked once the request is decoded, because they are rights on what it names, and by

@@ -169,7 +169,7 @@ async fn parted(
     if !access.is_limited() {
         return (groups, Vec::new());
     }
-    let (mut allowed, mut denied) = (Vec::new(), Vec::new());
+    let (mut allowed, mut denied, count) = (Vec::new(), Vec::new(), groups.len());
     let mut rests = Rests::new();
     for group in groups {
         let may = access.may(operation, ResourceType::Group, &group);
@@ -177,6 +177,8 @@ async fn parted(
         part.push(group);
         rests.item().await;
     }
+    let parted = allowed.len().saturating_add(denied.len());
+    assert!(parted == count, "each group is in one of the parts");
     (allowed, denied)
 }
 
@@ -281,6 +283,10 @@ pub(super) async fn offset_fetch<P: Platform>(
         answer.topics.extend(refusals);
         told.push(answer);
     }
+    assert!(
+        answers.next().is_none(),
+        "an answer is of a group that was asked"
+    );
     gather(told, version).await
 }
 

@@ -58,6 +58,7 @@ impl<T: Request> Checks<T> for Handler {
 
 impl<T: Refused> Checks<T> for Step {
     async fn refusal(by: &Asker<'_>, asked: &T) -> Option<T::Response> {
+        assert!(!by.rights.is_empty(), "a step checks something");
         by.refusal(asked, by.rights.iter()).await
     }
 }
@@ -87,12 +88,12 @@ impl Asker<'_> {
         asked: &T,
         mut rights: impl Iterator<Item = &'static Right>,
     ) -> Option<T::Response> {
-        let lacking = rights.find(|right| !self.has(right, asked))?;
+        let lacking = rights.find(|right| !self.has(**right, asked))?;
         let code = refusal_code(lacking.resource_type);
         Some(asked.refused(code, self.version).await)
     }
 
-    fn has(&self, right: &Right, asked: &impl Refused) -> bool {
+    fn has(&self, right: Right, asked: &impl Refused) -> bool {
         let name = match right.resource_type {
             ResourceType::Cluster => Some(CLUSTER_NAME),
             other => asked.named(other),

@@ -117,6 +117,7 @@ pub(crate) async fn check_rights<P: Platform>(
         !is_internal(&topic.name) && access.may(Operation::Write, ResourceType::Topic, &topic.name)
     };
     let writable = each(&asked.topics, may_write).await;
+    assert!(writable.len() == asked.topics.len(), "each topic is judged");
     if !writable.contains(&false) {
         return Ok(());
     }

@@ -1,8 +1,8 @@
 //! `ConsumerGroupDescribe` (key 69), versions 0-1: state, members and assignments of consumer
 //! groups. Version 1 added the protocol of each member.
 //!
-//! The groups of a request may be on several shards: [`handle_group`] answers for one. A group with a
-//! topic that the client may not describe is refused whole ([`hide`]).
+//! The groups of a request may be on several shards: [`handle_group`] answers for one. A group with
+//! a topic that the client may not describe is refused whole ([`hide`]).
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -60,7 +60,8 @@ pub(crate) fn refused(
         .with_error_message(message.map(StrBytes::from_string))
 }
 
-/// Refuses the groups of which a member has, or is to get, a topic that the client may not describe.
+/// Refuses the groups of which a member has, or is to get, a topic that the client may not
+/// describe.
 pub(crate) async fn hide(groups: &mut [DescribedGroup], access: &Access) {
     if !access.is_limited() {
         return;

@@ -49,6 +49,10 @@ async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
         return Err(ErrorCode::InvalidGroupId);
     }
     coordinator.read(id, |groups| groups.check_delete_offsets(id))??;
+    assert!(
+        readable.len() == request.topics.len(),
+        "each topic is judged"
+    );
     let topics = topics();
     let mut going = OffsetDeletion::default();
     // Topics without partitions count too: one item stands for the topic itself.

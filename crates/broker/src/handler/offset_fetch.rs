@@ -66,7 +66,7 @@ pub(crate) async fn name(
     else {
         return refused;
     };
-    let mut rests = Rests::new();
+    let (mut rests, count) = (Rests::new(), asked.len());
     for mut topic in std::mem::take(asked) {
         rests.item().await;
         let name = if by_id {
@@ -88,6 +88,8 @@ pub(crate) async fn name(
             known.push(topic);
         }
     }
+    let judged = known.len().saturating_add(refused.len());
+    assert!(judged == count, "a topic is asked for or refused");
     *asked = known;
     refused
 }

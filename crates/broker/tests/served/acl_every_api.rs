@@ -42,8 +42,8 @@ const UNCHECKED: &[Api] = &[
     Api::DescribeTopicPartitions,
 ];
 
-/// Requests of which each right is needed. In others, one of the rights may be enough, or is that of
-/// another version or another kind of resource.
+/// Requests of which each right is needed. In others, one of the rights may be enough, or is that
+/// of another version or another kind of resource.
 const ALL_NEEDED: &[Api] = &[
     Api::OffsetCommit,
     Api::OffsetFetch,

@@ -43,15 +43,15 @@ use crate::dispatch::guards::Refused;
 use crate::rests::{Rests, each};
 
 /// Returns the text of a code.
-fn text(code: ErrorCode) -> Option<StrBytes> {
-    Some(StrBytes::from_string(code.to_string()))
+fn text(code: ErrorCode) -> StrBytes {
+    StrBytes::from_string(code.to_string())
 }
 
 refused! {
     DescribeAclsRequest {} => |_, code, _| {
         DescribeAclsResponse::default()
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     };
     DescribeClientQuotasRequest {} => |_, code, _| {
         DescribeClientQuotasResponse::default()
@@ -62,17 +62,17 @@ refused! {
     DescribeQuorumRequest {} => |_, code, _| {
         DescribeQuorumResponse::default()
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     };
     UpdateFeaturesRequest {} => |_, code, _| {
         UpdateFeaturesResponse::default()
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     };
     UnregisterBrokerRequest {} => |_, code, _| {
         UnregisterBrokerResponse::default()
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     };
     ListConfigResourcesRequest {} => |_, code, _| {
         ListConfigResourcesResponse::default().with_error_code(code.code())
@@ -84,13 +84,13 @@ refused! {
     Newest<AddRaftVoterRequest> {} => |_, code, _| {
         AddRaftVoterResponse::default()
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
             .into()
     };
     RemoveRaftVoterRequest {} => |_, code, _| {
         RemoveRaftVoterResponse::default()
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     };
 }
 
@@ -128,7 +128,7 @@ refused_each! {
 async fn create_acls(request: &CreateAclsRequest, code: ErrorCode, _: i16) -> CreateAclsResponse {
     let result = AclCreationResult::default()
         .with_error_code(code.code())
-        .with_error_message(text(code));
+        .with_error_message(Some(text(code)));
     let results = each(&request.creations, |_| result.clone());
     CreateAclsResponse::default().with_results(results.await)
 }
@@ -136,7 +136,7 @@ async fn create_acls(request: &CreateAclsRequest, code: ErrorCode, _: i16) -> Cr
 async fn delete_acls(request: &DeleteAclsRequest, code: ErrorCode, _: i16) -> DeleteAclsResponse {
     let result = DeleteAclsFilterResult::default()
         .with_error_code(code.code())
-        .with_error_message(text(code));
+        .with_error_message(Some(text(code)));
     let results = each(&request.filters, |_| result.clone());
     DeleteAclsResponse::default().with_filter_results(results.await)
 }
@@ -171,7 +171,7 @@ async fn elect_leaders(
             PartitionResult::default()
                 .with_partition_id(*index)
                 .with_error_code(code.code())
-                .with_error_message(text(code))
+                .with_error_message(Some(text(code)))
         });
         let result = ReplicaElectionResult::default().with_topic(topic.topic.clone());
         results.push(result.with_partition_result(partitions.await));
@@ -195,7 +195,7 @@ async fn alter_partition_reassignments(
             ReassignablePartitionResponse::default()
                 .with_partition_index(partition.partition_index)
                 .with_error_code(code.code())
-                .with_error_message(text(code))
+                .with_error_message(Some(text(code)))
         });
         let response = ReassignableTopicResponse::default().with_name(topic.name.clone());
         responses.push(response.with_partitions(partitions.await));
@@ -203,7 +203,7 @@ async fn alter_partition_reassignments(
     }
     AlterPartitionReassignmentsResponse::default()
         .with_error_code(code.code())
-        .with_error_message(text(code))
+        .with_error_message(Some(text(code)))
         .with_responses(responses)
 }
 
@@ -223,7 +223,7 @@ async fn list_partition_reassignments(
     }
     ListPartitionReassignmentsResponse::default()
         .with_error_code(code.code())
-        .with_error_message(text(code))
+        .with_error_message(Some(text(code)))
         .with_topics(topics)
 }
 
@@ -241,7 +241,7 @@ async fn alter_client_quotas(
         quotas::EntryData::default()
             .with_entity(entity.collect())
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     });
     AlterClientQuotasResponse::default().with_entries(entries.await)
 }
@@ -278,7 +278,7 @@ async fn alter_user_scram_credentials(
         AlterUserScramCredentialsResult::default()
             .with_user(user.clone())
             .with_error_code(code.code())
-            .with_error_message(text(code))
+            .with_error_message(Some(text(code)))
     });
     AlterUserScramCredentialsResponse::default().with_results(results.await)
 }

@@ -2,11 +2,11 @@
 //!
 //! A request may name 200,000 partitions. The checks that do not depend on the group run with
 //! pauses ([`CheckedCommit`]): which topics the client may read, which partitions exist, whose
-//! metadata is too long, how many bytes the records take. The decision ([`Groups::commit`]) looks at the group once, and at no more
-//! partitions than fit into one batch of the log; the answer is again built with pauses
-//! ([`CheckedCommit::told`]). Invariant: every partition in a decision exists at that moment
-//! ([`CheckedCommit::check_again`]). Not here: the order of commits to a group
-//! ([`crate::handler::offset_commit`]).
+//! metadata is too long, how many bytes the records take. The decision ([`Groups::commit`]) looks
+//! at the group once, and at no more partitions than fit into one batch of the log; the answer is
+//! again built with pauses ([`CheckedCommit::told`]). Invariant: every partition in a decision
+//! exists at that moment ([`CheckedCommit::check_again`]). Not here: the order of commits to a
+//! group ([`crate::handler::offset_commit`]).
 
 use wire::acl::{Operation, ResourceType};
 use wire::messages::offset_commit_request::{

@@ -1,10 +1,10 @@
-//! From a frame to its handler, by the table of requests: one row for each API, with the rights it
-//! needs, the shard it runs on, what it is charged, and its handler.
+//! From a frame to its handler, by the table of requests: one row for each API, with the step that
+//! checks its rights and the rights, the shard it runs on, what it is charged, and its handler.
 //!
 //! Invariant: every API has a row, because the match has no catch-all: a new API in
 //! `wire/kafka/api.rs` does not compile without one. Not here: which versions there are (that
-//! table), what the columns mean (`dispatch/row.rs`), the steps around a handler
-//! (`dispatch/call.rs`).
+//! table), what the columns mean (`dispatch/row.rs`, `dispatch/guards.rs`), the steps around a
+//! handler (`dispatch/call.rs`).
 //!
 //! Order: a [`ParsedRequest`] that overlaps may be polled while earlier ones of its connection
 //! still wait, so it does everything that depends on the connection's order in its first poll.
@@ -23,9 +23,11 @@ mod call;
 mod descriptions;
 mod errors;
 mod groups;
+mod guards;
 mod homes;
 mod login;
 mod pace;
+mod refusals;
 mod reply;
 mod row;
 mod transactions;
@@ -38,20 +40,20 @@ use bytes::Bytes;
 use platform::Platform;
 use wire::kafka::{self, Api, Newest, Request};
 use wire::messages::{
-    DescribeAclsRequest, DescribeDelegationTokenRequest, ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest, SaslAuthenticateRequest, SaslHandshakeRequest,
+    DescribeDelegationTokenRequest, ExpireDelegationTokenRequest, RenewDelegationTokenRequest,
+    SaslAuthenticateRequest, SaslHandshakeRequest,
 };
 
 use crate::Broker;
 use crate::answers::FLOOR_BYTES;
 use crate::bulk::is_large;
-use crate::handler::{self, Context, acls, delegation_tokens, raft_voters, sasl};
+use crate::handler::{self, Context, delegation_tokens, raft_voters, sasl};
 use crate::quota::{Busy, timed};
 use crate::session::{LoginOptions, Session};
-use call::{Call, at_group, at_transaction, controlled, gated, here, with_place};
+use call::{Call, Guarded, at_group, at_transaction, controlled, gated, here, with_place};
 use reply::ReplyFuture;
 pub use reply::{CloseReason, LoginFailure, ParsedRequest, Reply, Service};
-use row::{AccessCheck, Guard, Loss, Order, Quota, Row, Runs, Size};
+use row::{Loss, Order, Quota, Row, Runs, Size};
 pub use row::{Operation, ResourceType, Right, Which};
 
 impl<P: Platform> Service for Rc<Broker<P>> {
@@ -209,19 +211,10 @@ macro_rules! right {
     };
 }
 
-macro_rules! guard {
-    ($asked:ident $($($right:ident)+),*) => {
-        Guard {
-            asked: AccessCheck::$asked,
-            rights: &[$(right!($($right)+)),*],
-        }
-    };
-}
-
 macro_rules! requests {
     (
         ($call:ident, $b:ident, $c:ident, $v:ident)
-        $($api:ident: [$($guard:tt)*], $runs:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident
+        $($api:ident: [$asked:ident $($($right:ident)+),*], $runs:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident
             => $handle:expr;)*
     ) => {
         impl Row {
@@ -229,7 +222,7 @@ macro_rules! requests {
             pub(super) const fn of(api: Api) -> &'static Self {
                 match api {
                     $(Api::$api => &Self {
-                        guard: guard!($($guard)*),
+                        rights: &[$(right!($($right)+)),*],
                         runs: Runs::$runs,
                         order: Order::$order,
                         quota: Quota::$quota $({ $field: $since })?,
@@ -238,16 +231,26 @@ macro_rules! requests {
                     },)*
                 }
             }
+
+            /// Returns the step that checks the rights.
+            #[cfg(test)]
+            pub(super) const fn step(api: Api) -> &'static str {
+                match api {
+                    $(Api::$api => stringify!($asked),)*
+                }
+            }
         }
 
         /// Checks the rights and runs the handler of a request.
         ///
         /// Each is boxed, so that a request takes the memory of its own API, not of the largest.
         async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
-            $call.check_allowed()?;
             let ($b, $c, $v) = ($call.broker, $call.context, $call.header.version);
             match $call.header.api {
-                $(Api::$api => Box::pin($handle).await,)*
+                $(Api::$api => {
+                    let $call = &Guarded::<'_, P, guards::$asked>::of($call);
+                    Box::pin($handle).await
+                })*
             }
         }
     };
@@ -263,12 +266,12 @@ requests! {
         => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, r.message, v).await));
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::metadata(call, r).await);
-    OffsetCommit: [Handler Group Read, Topic Read], Group, Alone, Time, Something, Many
+    OffsetCommit: [First Group Read, Topic Read], Group, Alone, Time, Something, Many
         => groups::offset_commit(call);
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::offset_fetch(b, c, r, v).await);
+        => here(call, async |r| groups::offset_fetch(call, r).await);
     FindCoordinator: [Handler Group Describe, TransactionalId Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| groups::find_coordinator(b, c, &r, v).await);
+        => here(call, async |r| groups::find_coordinator(call, &r).await);
     JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
         => groups::join_group(call);
     Heartbeat: [Step Group Read], Group, Alone, Time, Something, Few
@@ -278,9 +281,9 @@ requests! {
     SyncGroup: [Step Group Read], Group, Alone, Time, Something, Few
         => at_group(call, async move |at, r| handler::sync_group::handle(&at.groups, r, v).await);
     DescribeGroups: [Handler Group Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::describe_groups(b, c, r, v).await);
+        => here(call, async |r| groups::describe_groups(call, r).await);
     ListGroups: [Handler Cluster Describe, Group Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| groups::list_groups(b, c, r).await);
+        => here(call, async |r| groups::list_groups(call, r).await);
     SaslHandshake: [Open], Here, Alone, Time, Something, Few
         => here(call, async |_: SaslHandshakeRequest| sasl::handshake());
     ApiVersions: [Open], Here, Alone, Time, Nothing, Few
@@ -296,21 +299,21 @@ requests! {
     OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
         => here(call, async |r| handler::offset_for_leader_epoch::handle(b, r).await);
     AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction], Here, Alone, Time, Something, Few
-        => here(call, async |r| transactions::add_partitions(b, r, v).await);
-    AddOffsetsToTxn: [Handler TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
+        => here(call, async |r| transactions::add_partitions(call, r).await);
+    AddOffsetsToTxn: [Step TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
         => at_transaction(call, async move |b, r| handler::add_offsets_to_txn::handle(b, r, v).await);
     EndTxn: [Step TransactionalId Write], Transaction, Alone, Time, Something, Few
         => at_transaction(call, async move |b, r| handler::end_txn::handle(b, r, v).await);
     WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction], Partitions, Alone, Free, Something, Few
-        => here(call, async |r| Newest::from(handler::write_txn_markers::handle(b, r).await));
-    TxnOffsetCommit: [Handler TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
+        => here(call, async |r| transactions::write_markers(call, r).await);
+    TxnOffsetCommit: [First TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
         => groups::txn_offset_commit(call);
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |_: DescribeAclsRequest| acls::describe());
-    CreateAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |r| acls::create(&r));
-    DeleteAcls: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |r| acls::delete(&r));
+        => here(call, async |r| descriptions::acls(call, r).await);
+    CreateAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.create_acls(&r).await);
+    DeleteAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
+        => controlled(call, async |c, r| c.delete_acls(&r).await);
     DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::configs(call, r).await);
     AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
@@ -332,7 +335,7 @@ requests! {
     DescribeDelegationToken: [Open], Here, Alone, Time, Nothing, Few
         => here(call, async |_: DescribeDelegationTokenRequest| delegation_tokens::describe());
     DeleteGroups: [Handler Group Delete], Here, Alone, Time, Something, Many
-        => here(call, async |r| groups::delete_groups(b, r).await);
+        => here(call, async |r| groups::delete_groups(call, r).await);
     ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few
         => here(call, async |r| handler::elect_leaders::handle(&b.image(), &r));
     IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
@@ -341,8 +344,8 @@ requests! {
         => controlled(call, async |c, r| c.alter_partition_reassignments(&r).await);
     ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| handler::list_partition_reassignments::handle(&b.image(), &r).await);
-    OffsetDelete: [Handler Group Delete, Topic Read], Group, Alone, Time, Something, Many
-        => at_group(call, async |at, r| handler::offset_delete::handle(&at.groups, &r, || at.broker.image()).await);
+    OffsetDelete: [First Group Delete, Topic Read], Group, Alone, Time, Something, Many
+        => groups::offset_delete(call);
     DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::client_quotas(call, &r));
     AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few
@@ -362,13 +365,13 @@ requests! {
     UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
         => controlled(call, async |c, r| c.unregister_broker(&r).await);
     DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| transactions::describe(b, c, r, v).await);
+        => here(call, async |r| transactions::describe(call, r).await);
     ListTransactions: [Handler TransactionalId Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| transactions::list(b, c, r).await);
+        => here(call, async |r| transactions::list(call, r).await);
     ConsumerGroupHeartbeat: [Handler Group Read, Topic Describe], Group, Alone, Time, Something, Few
         => groups::consumer_group_heartbeat(call);
     ConsumerGroupDescribe: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::describe_consumer_groups(b, c, r, v).await);
+        => here(call, async |r| groups::describe_consumer_groups(call, r).await);
     GetTelemetrySubscriptions: [Open], Here, Alone, Time, Something, Few
         => here(call, async |r| handler::get_telemetry_subscriptions::handle(b, c, r).await);
     PushTelemetry: [Open], Here, Alone, Time, Something, Few
@@ -385,7 +388,7 @@ requests! {
 
 /// Returns the rights that a client needs for an API, for documents and tools.
 pub const fn rights(api: Api) -> &'static [Right] {
-    Row::of(api).guard.rights
+    Row::of(api).rights
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub mod metrics;
 mod offsets;
 mod open;
 pub mod records;
+mod seen;
 mod subscription;
 pub mod survey;
 pub mod unserved;
@@ -49,8 +50,10 @@ pub use coordinator::{GroupCoordinator, OffsetsLog};
 pub use java_hash::partition_for;
 pub use offsets::GoneTopics;
 pub(crate) use offsets::{
-    COMMIT_BY_ID, CheckedCommit, Commit, OffsetDeletion, OffsetFetchAnswer, Verdict, is_long,
+    COMMIT_BY_ID, CheckedCommit, Commit, OffsetDeletion, OffsetFetchAnswer, Verdict, commit_answer,
+    is_long,
 };
+pub(crate) use seen::SeenCluster;
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! The cluster's metadata as one immutable value: topics, partitions, settings, brokers, features.
+//! The cluster's metadata as one immutable value: topics, partitions, settings, brokers, features,
+//! ACLs.
 //!
 //! An image is the content of the metadata log up to an offset. Only [`Image::replay`] changes that
 //! content, so a restart and normal operation use the same path. Clones share everything that did
@@ -8,6 +9,7 @@
 //! here: which records to write (`controller`), reading and writing them
 //! (`controller/metadata_log.rs`).
 
+mod acls;
 mod availability;
 mod cluster;
 mod quotas;
@@ -24,6 +26,8 @@ use wire::messages::TopicName;
 use wire::records::metadata::{MetadataVersion, OpaqueRecord, UserScramCredentialRecord};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 
+pub use acls::Acls;
+pub(crate) use acls::acl_bytes;
 pub use cluster::{BrokerRegistration, ControllerRegistration};
 pub(crate) use quotas::entity_entries;
 pub use quotas::{QuotaEntity, QuotaTable};
@@ -54,6 +58,7 @@ pub struct Image {
     features: Arc<BTreeMap<String, i16>>,
     quotas: Arc<QuotaTable>,
     scram: Arc<ScramTable>,
+    acls: Arc<Acls>,
     opaque: Arc<Vec<OpaqueRecord>>,
     next_producer_id: i64,
     /// Bytes of `settings`: for each setting its resource's name, its name and its value.
@@ -136,6 +141,7 @@ impl Image {
             features: Arc::default(),
             quotas: Arc::default(),
             scram: Arc::default(),
+            acls: Arc::default(),
             opaque: Arc::default(),
             next_producer_id: 0,
             settings_bytes: 0,
@@ -244,6 +250,11 @@ impl Image {
         &self.scram
     }
 
+    /// Returns the ACLs.
+    pub fn acls(&self) -> &Arc<Acls> {
+        &self.acls
+    }
+
     /// Returns the finalized levels of all features, including those that this broker does not
     /// support.
     pub fn features(&self) -> &BTreeMap<String, i16> {
@@ -253,11 +264,6 @@ impl Image {
     /// Returns the first producer id that was never given out.
     pub fn next_producer_id(&self) -> i64 {
         self.next_producer_id
-    }
-
-    /// Returns the records that are kept without being decoded: ACLs, tokens.
-    pub fn opaque_records(&self) -> &[OpaqueRecord] {
-        &self.opaque
     }
 
     /// Returns the position in the log.

@@ -8,7 +8,9 @@
 
 #![warn(clippy::iter_over_hash_type)]
 
+mod access;
 pub mod answers;
+pub mod authorizer;
 mod broker;
 mod bulk;
 mod checkpoints;

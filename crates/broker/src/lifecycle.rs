@@ -16,9 +16,11 @@ use std::sync::Arc;
 use platform::{Disk, Platform};
 use storage::FailureKind;
 use storage::checkpoint::clean_shutdown;
+use wire::text::cut;
 use wire::types::ProducerId;
 
 use crate::Broker;
+use crate::authorizer::Administrators;
 use crate::controller::{Controller, Home, MetadataLogError, Publish};
 use crate::image::Image;
 use crate::join::join_all;
@@ -34,6 +36,11 @@ const RESERVE_SHARE: u64 = 32;
 
 /// Characters of an unreadable setting that the log shows.
 const UNREAD_SHOWN_MAX: usize = 100;
+
+/// Administrators that a start names.
+const ADMINISTRATORS_SHOWN_MAX: usize = 10;
+/// Bytes of a principal that the log shows.
+const PRINCIPAL_SHOWN_MAX: usize = 100;
 
 /// The most by which a start raises the next producer id: no cluster assigns that many ids between
 /// two backups.
@@ -104,6 +111,7 @@ impl<P: Platform> Broker<P> {
         self.warn_of_strays(&image);
         self.warn_of_unread_settings(&image);
         self.warn_of_unserved(&image);
+        self.say_who_administers(&image);
         if let Some(tiers) = self.store.tiers() {
             let is_topic = |id| image.topic_by_id(id).is_some();
             let (dirs, platform) = (&self.log_dirs, &self.platform);
@@ -320,10 +328,42 @@ impl<P: Platform> Broker<P> {
 
     /// Logs, once in the life of the process, what the metadata hold and nobody serves or enforces.
     fn warn_of_unserved(&self, image: &Image) {
-        let asks = !self.options.logins.is_empty();
-        let found = unserved(image, self.options.node_id);
-        for one in found.into_iter().filter(|one| !(asks && one.is_users())) {
+        let (node, heeded) = (self.options.node_id, self.options.heeded());
+        for one in unserved(image, node, heeded) {
             tracing::warn!(kind = one.kind, count = one.count, example = %one.example, advice = one.advice, "{}", one.what);
+        }
+    }
+
+    /// Logs who may change ACLs, for an operator who may have locked everybody out.
+    fn say_who_administers(&self, image: &Image) {
+        let Some(authorizer) = &self.options.authorizer else {
+            return;
+        };
+        let (acls, mode) = (image.acls().len(), authorizer.mode);
+        match authorizer.administrators(image.acls()) {
+            Administrators::Everybody => tracing::warn!(
+                acls,
+                ?mode,
+                "every client may change ACLs: none is about the cluster, and allow.everyone.if.no.acl.found is set"
+            ),
+            Administrators::These(who) if who.is_empty() => tracing::warn!(
+                acls,
+                ?mode,
+                advice = "start once with super.users (docs/security-now.md)",
+                "nobody may change ACLs: there is no super user, and no ACL permits it"
+            ),
+            Administrators::These(who) => {
+                let named = who.iter().take(ADMINISTRATORS_SHOWN_MAX);
+                let named: Vec<&str> = named.map(|one| cut(one, PRINCIPAL_SHOWN_MAX)).collect();
+                let others = who.len().saturating_sub(named.len());
+                tracing::info!(
+                    acls,
+                    ?mode,
+                    who = named.join(", "),
+                    others,
+                    "who may change ACLs"
+                );
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use crate::access::Denials;
 use crate::compaction;
 use crate::group;
 use crate::image::Image;
@@ -82,6 +83,8 @@ pub struct Metrics {
     pub(crate) cluster: ClusterMetrics,
     /// Errors that clients get.
     pub errors: RequestErrors,
+    /// What clients were denied.
+    pub(crate) denials: Denials,
     /// Compaction.
     pub compaction: compaction::Metrics,
     /// Group coordinators.
@@ -142,10 +145,8 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let (clock_step, clock_steps) = of_the_clock(registry);
-        let fetch_session_evictions = fetch_session_evictions(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
-            fetch_session_evictions,
             messages_in,
             bytes_in,
             bytes_out,
@@ -182,6 +183,7 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
+            fetch_session_evictions: fetch_session_evictions(registry),
             clock_step,
             clock_steps,
             metadata_reserve: of_the_metadata_reserve(registry),
@@ -192,6 +194,7 @@ impl Metrics {
             failed_checkpoints: failed_checkpoints(registry),
             cluster: ClusterMetrics::register(registry),
             errors: RequestErrors::register(registry),
+            denials: Denials::register(registry),
             compaction: compaction::Metrics::register(registry),
             groups: group::metrics::Metrics::register(registry),
             transactions: TransactionMetrics::register(registry),

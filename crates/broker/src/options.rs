@@ -11,9 +11,11 @@ use std::time::Duration;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
+use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::group::consumer::ConsumerOptions;
 use crate::quota::Windows;
 use crate::session::{LoginOptions, SecurityProtocol};
+use crate::unserved::Heeded;
 
 /// One row of the configuration table, as far as `DescribeConfigs` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +117,8 @@ pub struct BrokerOptions {
     /// How clients log in, by the name of the listener: each that asks for a login.
     // Bounded: `listeners`.
     pub logins: BTreeMap<String, Arc<LoginOptions>>,
+    /// Who decides what clients may do; `None`: everybody may do everything.
+    pub authorizer: Option<Arc<Authorizer>>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
     /// Directories of the tiers below the first.
@@ -157,6 +161,17 @@ pub struct BrokerOptions {
     pub static_settings: BTreeMap<String, String>,
     /// The configuration table.
     pub config_keys: &'static [ConfigKey],
+}
+
+impl BrokerOptions {
+    /// Returns what in the metadata these options make the broker heed.
+    pub fn heeded(&self) -> Heeded {
+        let authorizer = self.authorizer.as_ref();
+        Heeded {
+            users: !self.logins.is_empty(),
+            acls: authorizer.is_some_and(|it| it.mode == AuthorizerMode::Enforce),
+        }
+    }
 }
 
 /// How usage is measured against quotas.

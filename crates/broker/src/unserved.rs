@@ -1,17 +1,15 @@
 //! What metadata hold that this broker keeps for the way back to Kafka, and neither serves nor
-//! enforces: ACLs, users, share groups, replicas on other brokers, remote storage.
+//! enforces as Kafka does: ACLs, users, share groups, replicas on other brokers, remote storage.
 //!
-//! A start logs each of them once, and `forebay config check --data` shows them. Pure: from an
-//! image to findings. Not here: groups in `__consumer_offsets` (`group::unserved`), and settings
-//! whose text cannot be read (`unread_settings`).
+//! Whether ACLs and users are among it follows from the settings ([`Heeded`]). A start logs each of
+//! them once, and `forebay config check --data` shows them. Pure: from an image to findings. Not
+//! here: groups in `__consumer_offsets` (`group::unserved`), and settings whose text cannot be read
+//! (`unread_settings`).
 
-use std::collections::BTreeMap;
-
-use wire::acl::PermissionType;
-use wire::records::metadata::{AccessControlEntryRecord, AclChange};
+use wire::acl::{AclBinding, PermissionType, UnplacedAcl, unlike_kafka};
 use wire::records::offsets::UnservedKind;
 use wire::text::cut;
-use wire::types::{NodeId, Uuid};
+use wire::types::NodeId;
 
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
@@ -36,21 +34,22 @@ pub struct Unserved {
     pub example: String,
 }
 
-impl Unserved {
-    /// Returns true for users, who are served where a listener asks for a login.
-    pub fn is_users(&self) -> bool {
-        self.kind == USERS
-    }
+/// What in the metadata the settings make a broker heed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Heeded {
+    /// Users: a listener asks for a login.
+    pub users: bool,
+    /// ACLs: they are enforced.
+    pub acls: bool,
 }
 
-/// Kind of users.
-const USERS: &str = "users";
-
 /// Returns what the metadata hold and node `node` neither serves nor enforces.
-pub fn unserved(image: &Image, node: NodeId) -> Vec<Unserved> {
+pub fn unserved(image: &Image, node: NodeId, heeded: Heeded) -> Vec<Unserved> {
     let all = [
-        acls(image),
-        users(image),
+        acls(image).filter(|_| !heeded.acls),
+        unknown_acls(image).filter(|_| heeded.acls),
+        other_hosts(image).filter(|_| heeded.acls),
+        users(image).filter(|_| !heeded.users),
         share_groups(image),
         remote_topics(image),
         replicas_elsewhere(image, node),
@@ -72,28 +71,57 @@ pub fn unknown_features(image: &Image) -> Vec<(&str, i16)> {
         .collect()
 }
 
+/// One of the ACLs, as far as it is understood.
+enum SomeAcl<'a> {
+    Placed(&'a AclBinding),
+    Unplaced(UnplacedAcl),
+}
+
 fn acls(image: &Image) -> Option<Unserved> {
-    let mut live: BTreeMap<Uuid, AccessControlEntryRecord> = BTreeMap::new();
-    for record in image.opaque_records() {
-        match record.acl() {
-            Some(AclChange::Added(acl)) => drop(live.insert(acl.id, acl)),
-            Some(AclChange::Removed(id)) => drop(live.remove(&id)),
-            None => {}
-        }
-    }
+    let acls = image.acls();
+    let placed = acls.iter().map(|(_, acl)| SomeAcl::Placed(acl));
+    let unplaced = acls.unplaced().map(|(_, acl)| SomeAcl::Unplaced(acl));
     found(
         "acls",
         "ACLs are kept and not enforced: every client may do everything",
-        "let nobody else reach the port (docs/security-now.md)",
-        live.values(),
-        |acl| {
-            // What is no known permission denies.
-            let does = match PermissionType::from_code(acl.permission_type) {
-                Some(PermissionType::Allow) => "allowed",
-                Some(PermissionType::Deny) | None => "denied",
-            };
-            format!("{} {does} on {}", acl.principal, acl.resource_name)
+        "set authorizer.class.name to enforce them, or let nobody else reach the port \
+         (docs/security-now.md)",
+        placed.chain(unplaced),
+        |acl| match acl {
+            SomeAcl::Placed(acl) => {
+                let does = match acl.effect() {
+                    PermissionType::Allow => "allowed",
+                    PermissionType::Deny => "denied",
+                };
+                format!("{} {does} on {}", acl.principal, acl.pattern.name)
+            }
+            SomeAcl::Unplaced(acl) => acl.to_string(),
         },
+    )
+}
+
+fn unknown_acls(image: &Image) -> Option<Unserved> {
+    let acls = image.acls().iter().map(|(_, acl)| acl);
+    found(
+        "acls-not-understood",
+        "ACLs hold something that is not known here: a permission that is not known forbids, an \
+         operation that is not known is none that clients ask for, and a principal without colon \
+         is nobody",
+        "delete those that nobody needs (docs/security-now.md)",
+        acls.filter(|acl| !acl.is_understood()),
+        ToString::to_string,
+    )
+}
+
+fn other_hosts(image: &Image) -> Option<Unserved> {
+    let acls = image.acls().iter().map(|(_, acl)| &**acl);
+    found(
+        "acls-unlike-kafka",
+        "ACLs permit something to other clients than in Kafka, because hosts are compared as \
+         addresses",
+        "write addresses of IPv6 as Kafka does, without :: (docs/security-now.md)",
+        unlike_kafka(acls),
+        |(acl, _)| acl.to_string(),
     )
 }
 
@@ -105,7 +133,7 @@ fn users(image: &Image) -> Option<Unserved> {
         .collect();
     names.dedup();
     found(
-        USERS,
+        "users",
         "users are kept and nobody is asked for a password: every client is ANONYMOUS",
         "let nobody else reach the port (docs/security-now.md)",
         names.into_iter(),

@@ -27,6 +27,8 @@ use wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
 use wire::records::metadata::MetadataVersion;
 use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
 
+#[path = "metadata/acls.rs"]
+mod acls;
 #[path = "metadata/odd.rs"]
 mod odd;
 
@@ -53,6 +55,7 @@ fn options() -> BrokerOptions {
             protocol: broker::session::SecurityProtocol::Plaintext,
         }],
         logins: BTreeMap::new(),
+        authorizer: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),
@@ -146,6 +149,15 @@ async fn begin_saved(
     snapshot_bytes: u64,
     open_as: OpenAs,
 ) -> Result<Rc<Controller<SimPlatform>>, String> {
+    begin_as(platform, snapshot_bytes, open_as, options()).await
+}
+
+async fn begin_as(
+    platform: &SimPlatform,
+    snapshot_bytes: u64,
+    open_as: OpenAs,
+    options: BrokerOptions,
+) -> Result<Rc<Controller<SimPlatform>>, String> {
     let home = Home {
         node: NODE,
         dir: "/d".into(),
@@ -163,8 +175,7 @@ async fn begin_saved(
         },
     );
     let store = store(platform);
-    let controller =
-        Controller::start(platform.clone(), &store, Arc::new(options()), home, publish);
+    let controller = Controller::start(platform.clone(), &store, Arc::new(options), home, publish);
     controller.await.map_err(|error| error.to_string())
 }
 

@@ -7,6 +7,14 @@ mod harness;
 
 #[path = "served/absent_paths.rs"]
 mod absent_paths;
+#[path = "served/acl_every_api.rs"]
+mod acl_every_api;
+#[path = "served/acl_groups.rs"]
+mod acl_groups;
+#[path = "served/acl_transactions.rs"]
+mod acl_transactions;
+#[path = "served/acls.rs"]
+mod acls;
 #[path = "served/admin_questions.rs"]
 mod admin_questions;
 #[path = "served/asked_topics.rs"]

@@ -16,7 +16,7 @@ use storage::checkpoint::{meta_properties, partition_metadata};
 use tempfile::TempDir;
 use wire::batch::BatchBuilder;
 use wire::records::metadata::{
-    ConfigRecord, FeatureLevelRecord, MetadataRecord, MetadataVersion, OpaqueRecord,
+    AccessControlEntryRecord, ConfigRecord, FeatureLevelRecord, MetadataRecord, MetadataVersion,
     PartitionRecord, TopicRecord, UserScramCredentialRecord,
 };
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
@@ -90,7 +90,8 @@ fn check_one(text: &str, code: i32, group: &str, what: &str) {
 }
 
 const ALLOWED_TO_ALL: &str =
-    "there is no authorizer yet: every client may do everything, whatever ACLs there are";
+    "there is no authorizer: every client may do everything, whatever ACLs there are";
+const STANDARD: &str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
 
 #[test]
 fn each_sort_of_setting_falls_into_its_group() {
@@ -130,8 +131,13 @@ fn each_sort_of_setting_falls_into_its_group() {
     );
     let refuses = |text: &str, what: &str| check_one(text, 1, "refuses", what);
     refuses(
-        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "AT/f:1: authorizer.class.name: must be empty",
+        "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
+        &format!("AT/f:1: authorizer.class.name: must be empty or {STANDARD}"),
+    );
+    changes(
+        &format!("authorizer.class.name={STANDARD}"),
+        "AT/f:1: authorizer.class.name: no listener asks for a login, and no client can be a super \
+         user: nobody may do anything but what ACLs permit to User:ANONYMOUS",
     );
     let nothing = |text: &str, what: &str| check_one(text, 0, "no-effect", what);
     // No listener is to speak TLS.
@@ -161,20 +167,18 @@ fn a_file_that_is_refused_is_told_everything_in_one_go_with_advice() {
     assert_eq!(
         said,
         "AT/f: refuses to start (1):\n  \
-         AT/f:2: authorizer.class.name=x.Y: must be empty\n      \
-         take it out once nobody else can reach the port: ACLs are kept and not enforced \
-         (docs/security-now.md)\n\
-         AT/f: changes what your clients see (2):\n  \
+         AT/f:2: authorizer.class.name=x.Y: must be empty or \
+         org.apache.kafka.metadata.authorizer.StandardAuthorizer\n      \
+         write org.apache.kafka.metadata.authorizer.StandardAuthorizer, which decides by the ACLs in \
+         the metadata; other classes cannot be loaded (docs/security-now.md)\n\
+         AT/f: changes what your clients see (1):\n  \
          AT/f:3: default.replication.factor: topics whose creator gives no number of replicas, and \
          topics that are created by use, are refused (INVALID_REPLICATION_FACTOR): one node holds \
          one replica\n      \
-         set it to 1, or take it out\n  \
-         AT/f:4: super.users: there is no authorizer yet: every client may do everything, whatever \
-         ACLs there are\n      \
-         let nobody else reach the port (docs/security-now.md), and take it out\n\
+         set it to 1, or take it out\n\
          AT/f: no effect (1):\n  \
          AT/f:1: num.io.threads: has no effect: threads are shards, see num.shards\n\
-         AT/f: refused (refuses to start: 1, changes what your clients see: 2, no effect: 1)\n"
+         AT/f: refused (refuses to start: 1, changes what your clients see: 1, no effect: 1)\n"
     );
 }
 
@@ -244,16 +248,19 @@ fn topic(name: &str, id: u128, replicas: &[i32]) -> [MetadataRecord; 2] {
     [topic.into(), partition.into()]
 }
 
-/// `User:a` may read topic `orders`.
-fn acl() -> MetadataRecord {
-    let mut body = vec![7; 16];
-    body.push(2);
-    body.extend(b"\x07orders\x03\x07User:a\x02*\x03\x03\0");
-    MetadataRecord::Opaque(OpaqueRecord {
-        key: 18,
-        version: 0,
-        body: body.into(),
-    })
+/// `User:a` may read topic `orders`, or something that this type of resource means.
+fn acl(resource_type: i8) -> MetadataRecord {
+    let record = AccessControlEntryRecord {
+        id: Uuid::from_u128(7),
+        resource_type,
+        resource_name: "orders".into(),
+        pattern_type: 3,
+        principal: "User:a".into(),
+        host: "*".into(),
+        operation: 3,
+        permission_type: 3,
+    };
+    record.into()
 }
 
 /// Key and value.
@@ -334,7 +341,7 @@ fn data_that_would_not_be_served_or_enforced_is_named_and_only_read() {
     };
     let records = [
         vec![
-            acl(),
+            acl(2),
             user.into(),
             remote.into(),
             feature("share.version", 1),
@@ -392,6 +399,25 @@ fn data_that_would_not_be_served_or_enforced_is_named_and_only_read() {
 }
 
 #[test]
+fn acls_of_data_are_enforced_where_an_authorizer_is_set_or_refuse_the_start() {
+    let place = Place::new();
+    let text = format!(
+        "log.dirs=AT/d\nauthorizer.class.name={STANDARD}\nallow.everyone.if.no.acl.found=true\n"
+    );
+    directory(&place.path("d"), &[acl(2)]);
+    assert_eq!(place.check(&text, &["--data", "--strict"]), (0, vec![]));
+    directory(&place.path("d"), &[acl(99)]);
+    let (code, found) = place.check(&text, &["--data"]);
+    let refused = "AT/d: acls: ACLs that cannot be enforced (1): an ACL on \"orders\" has the \
+                   resourceType 99, which is not known here";
+    assert_eq!((code, found), (1, vec![("refuses".into(), refused.into())]));
+    // Without authorizer it is one that is not enforced, like any other.
+    let (code, found) = place.check("log.dirs=AT/d\n", &["--data"]);
+    assert_eq!(code, 0);
+    assert!(found[0].1.starts_with("AT/d: acls: "), "{found:?}");
+}
+
+#[test]
 fn share_and_streams_groups_are_found_in_the_log_of_groups() {
     let place = Place::new();
     let dir = place.path("d");
@@ -433,7 +459,7 @@ fn share_and_streams_groups_are_found_in_the_log_of_groups() {
 #[test]
 fn data_that_a_start_refuses_are_refused() {
     let place = Place::new();
-    directory(&place.path("d"), &[acl()]);
+    directory(&place.path("d"), &[acl(2)]);
     let refused = |settings: &str, text: &str| {
         let (code, found) = place.check(settings, &["--data"]);
         let (group, said) = found.first().unwrap();
@@ -505,7 +531,7 @@ fn each_verdict_has_its_exit_code() {
 #[test]
 fn a_wrong_name_of_the_directories_does_not_make_it_look_at_others() {
     let place = Place::new();
-    directory(&place.path("d"), &[acl()]);
+    directory(&place.path("d"), &[acl(2)]);
     let node = "log.dirs=AT/d\nnode.id=x\n";
     let tiers = "log.dirs=AT/d\nstorage.tiers=a,a\n";
     for text in [node, tiers] {
@@ -712,7 +738,7 @@ fn log_of(dir: &Path, settings: &[&str]) -> Vec<Value> {
 fn a_start_says_once_what_changes_for_clients_and_counts_the_rest() {
     let place = Place::new();
     let state = topic("__share_group_state", 4, &[1]);
-    directory(&place.path("d"), &[vec![acl()], state.to_vec()].concat());
+    directory(&place.path("d"), &[vec![acl(2)], state.to_vec()].concat());
     let file = place.path("f");
     let settings = [
         "default.replication.factor=3",

@@ -16,8 +16,7 @@
 //!   permission is not known, forbids as elsewhere; Kafka passes over it.
 //!
 //! Invariants: all of it is pure, and a decision names the rule that it follows from.
-//! Not here: which right a request needs, sessions, audit. The broker enforces no ACL yet: its
-//! table of requests takes only the names of operations and resource types.
+//! Not here: which right a request needs, sessions, audit.
 
 mod binding;
 mod codes;

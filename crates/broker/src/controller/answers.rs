@@ -4,9 +4,9 @@
 
 use wire::messages::{
     AlterClientQuotasResponse, AlterConfigsResponse, AlterPartitionReassignmentsResponse,
-    AlterUserScramCredentialsResponse, CreatePartitionsResponse, CreateTopicsResponse,
-    DeleteTopicsResponse, IncrementalAlterConfigsResponse, UnregisterBrokerResponse,
-    UpdateFeaturesResponse,
+    AlterUserScramCredentialsResponse, CreateAclsResponse, CreatePartitionsResponse,
+    CreateTopicsResponse, DeleteAclsResponse, DeleteTopicsResponse,
+    IncrementalAlterConfigsResponse, UnregisterBrokerResponse, UpdateFeaturesResponse,
 };
 use wire::types::{ErrorCode, Uuid};
 
@@ -24,6 +24,16 @@ impl ControllerResponse for CreateTopicsResponse {
             topic.num_partitions = -1;
             topic.replication_factor = -1;
             topic.configs = Some(Vec::new());
+        }
+    }
+}
+
+impl ControllerResponse for DeleteAclsResponse {
+    fn fail(&mut self, code: ErrorCode) {
+        let filters = self.filter_results.iter_mut();
+        for filter in filters.filter(|filter| filter.error_code == 0) {
+            filter.error_code = code.code();
+            filter.matching_acls.clear();
         }
     }
 }
@@ -71,6 +81,7 @@ macro_rules! answers {
 answers! {
     DeleteTopicsResponse.responses;
     AlterClientQuotasResponse.entries;
+    CreateAclsResponse.results;
     CreatePartitionsResponse.results;
     AlterConfigsResponse.responses;
     AlterUserScramCredentialsResponse.results;

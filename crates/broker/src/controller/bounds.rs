@@ -20,6 +20,8 @@ pub(crate) const NAME_BYTES_MAX: usize = 1024;
 pub(crate) const TEXT_BYTES_MAX: usize = 0x7fff;
 /// Maximum bytes of the settings of all resources, with their names.
 pub(crate) const SETTINGS_BYTES_MAX: usize = 64 << 20;
+/// Maximum bytes of all ACLs, as `image::acl_bytes` counts them.
+pub(crate) const ACLS_BYTES_MAX: usize = 16 << 20;
 /// Maximum number of settings of one broker, or of the cluster default: unknown keys are accepted
 /// too.
 pub(crate) const BROKER_SETTINGS_MAX: usize = 2_000;
@@ -79,6 +81,16 @@ pub(crate) fn check_settings<'a>(
     if count > BROKER_SETTINGS_MAX || bytes > BROKER_BYTES_MAX {
         return Err(too_much(format!(
             "There may be {BROKER_SETTINGS_MAX} settings of brokers, and {BROKER_BYTES_MAX} bytes of them"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses an ACL with which all of them would have `bytes`.
+pub(crate) fn check_acls(bytes: usize) -> Result<(), Refusal> {
+    if bytes > ACLS_BYTES_MAX {
+        return Err(too_much(format!(
+            "There may be {ACLS_BYTES_MAX} bytes of ACLs"
         )));
     }
     Ok(())

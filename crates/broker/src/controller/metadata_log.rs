@@ -17,6 +17,7 @@ use bytes::Bytes;
 use platform::clock::Instant;
 use platform::{Disk, Platform};
 use storage::{Durability, FailureKind, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
+use wire::acl::UnplacedAcl;
 use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
@@ -96,6 +97,18 @@ pub enum MetadataLogError {
     /// The controller's own records could not be replayed, so they were not written.
     #[error("a change of the metadata was refused, for it does not fit them: {0}")]
     Unfit(ReplayError),
+    /// An ACL of which nobody knows what it protects, and an authorizer that would have to enforce
+    /// it.
+    #[error(
+        "{path}: {source}. Delete it with the release that made it, or start without \
+         authorizer.class.name: no ACL is enforced then"
+    )]
+    Acl {
+        /// The folder.
+        path: PathBuf,
+        /// What is not known.
+        source: UnplacedAcl,
+    },
     /// Records between the snapshot and the log are gone.
     #[error(
         "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records \
@@ -330,6 +343,17 @@ impl<P: Platform> MetadataLog<P> {
         })
     }
 
+    /// Refuses ACLs that an authorizer could not enforce.
+    pub(crate) fn check_acls(&self, image: &Image) -> Result<(), MetadataLogError> {
+        match image.acls().unplaced().next() {
+            None => Ok(()),
+            Some((_, source)) => Err(MetadataLogError::Acl {
+                path: self.folder.clone(),
+                source,
+            }),
+        }
+    }
+
     /// Appends the leader change that begins the epoch.
     pub(crate) async fn append_leader_change(&self) -> Result<ImagePosition, MetadataLogError> {
         let me = LeaderChangeVoter {
@@ -449,6 +473,12 @@ impl<P: Platform> MetadataLog<P> {
     /// Returns true while the log holds accepted batches until the disk has room for them.
     pub(crate) fn waits_for_room(&self) -> bool {
         self.log.failed().is_some_and(|error| error.is_passing())
+    }
+
+    /// Returns true if an append did not come to its end: until the next start nobody knows whether
+    /// its records are there. Asked during a turn, when no append is under way.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        self.unknown.get()
     }
 
     /// Returns the reason why nothing can be appended.

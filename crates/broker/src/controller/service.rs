@@ -18,8 +18,9 @@ use storage::Store;
 use wire::messages::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, AlterConfigsRequest, AlterConfigsResponse,
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
-    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, CreatePartitionsRequest,
-    CreatePartitionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse, CreateAclsRequest,
+    CreateAclsResponse, CreatePartitionsRequest, CreatePartitionsResponse, CreateTopicsRequest,
+    CreateTopicsResponse, DeleteAclsRequest, DeleteAclsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
     UnregisterBrokerRequest, UnregisterBrokerResponse, UpdateFeaturesRequest,
     UpdateFeaturesResponse,
@@ -92,7 +93,11 @@ impl<P: Platform> Controller<P> {
         publish: Publish,
     ) -> Result<Rc<Self>, MetadataLogError> {
         let directories = home.directories.clone();
-        let (log, replayer) = MetadataLog::open(platform.clone(), store, home).await?;
+        let (log, mut replayer) = MetadataLog::open(platform.clone(), store, home).await?;
+        if options.authorizer.is_some() {
+            log.check_acls(replayer.image())?;
+            replayer.settle();
+        }
         let known_until = replayer.image().applied().timestamp;
         let controller = Rc::new_cyclic(|me| Self {
             platform,
@@ -328,6 +333,43 @@ impl<P: Platform> Controller<P> {
             decide::alter_user_scram_credentials::handle(rules.image, request).await
         })
         .await
+    }
+
+    /// Answers `CreateAcls`.
+    pub async fn create_acls(&self, request: &CreateAclsRequest) -> CreateAclsResponse {
+        if self.options.authorizer.is_none() {
+            return decide::create_acls::disabled(request).await;
+        }
+        self.answer(async |rules, random| {
+            self.in_no_doubt(decide::create_acls::handle(rules.image, request, random).await)
+        })
+        .await
+    }
+
+    /// Answers `DeleteAcls`.
+    pub async fn delete_acls(&self, request: &DeleteAclsRequest) -> DeleteAclsResponse {
+        if self.options.authorizer.is_none() {
+            return decide::delete_acls::disabled(request).await;
+        }
+        self.answer(async |rules, _| {
+            self.in_no_doubt(decide::delete_acls::handle(rules.image, request).await)
+        })
+        .await
+    }
+
+    /// Takes back what a decision grants while the log may hold more than the image.
+    ///
+    /// Who is told that there is nothing left to delete must not find otherwise after the next
+    /// start.
+    fn in_no_doubt<R: ControllerResponse>(
+        &self,
+        mut decision: ControllerDecision<R>,
+    ) -> ControllerDecision<R> {
+        if self.log.is_in_doubt() {
+            decision.response.fail(ErrorCode::KafkaStorageError);
+            decision.records.clear();
+        }
+        decision
     }
 
     /// Answers `AlterConfigs`.

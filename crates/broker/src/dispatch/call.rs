@@ -1,15 +1,18 @@
-//! The steps of every request: take a place, decode, run the handler where the row says, encode the
-//! response.
+//! The steps of every request: take a place, decode, check the rights, run the handler where the
+//! row says, encode the response.
 //!
-//! Invariants: the steps run in this order, after the session and the rights are checked
-//! ([`Call::check_allowed`]), and only the handler waits for clients or disks. Produce and Fetch
-//! have codecs of their own, so their handlers respond without these steps; a Produce, which
-//! overlaps others, waits for nothing before its appends begin. It does not charge quotas
-//! (`pace.rs`), or know an API (`dispatch.rs`).
+//! Invariants: the steps run in this order, and only the handler waits for clients or disks. The
+//! rights are checked once the request is decoded, because they are rights on what it names, and by
+//! what the client might do when the request began. Produce and Fetch have codecs of their own, so
+//! their handlers respond without these steps; a Produce, which overlaps others, waits for nothing
+//! before its appends begin. It does not charge quotas (`pace.rs`), or know an API (`dispatch.rs`).
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,10 +22,12 @@ use wire::kafka::{self, Request, RequestHeader};
 use wire::protocol::Encodable;
 
 use super::errors::{self, Errors};
+use super::guards::{Asker, Checks};
 use super::homes::{self, OfGroup, OfTransaction};
 use super::reply::{CloseReason, Reply};
-use super::row::{AccessCheck, Quota, Right, Row, Runs, Size};
+use super::row::{Quota, Row, Runs, Size};
 use crate::Broker;
+use crate::access::Access;
 use crate::broker::Groups;
 use crate::controller::{Caller, Controller};
 use crate::handler::Context;
@@ -36,6 +41,8 @@ pub(super) struct Call<'a, P: Platform> {
     pub(super) broker: &'a Rc<Broker<P>>,
     /// The client that sent it.
     pub(super) context: &'a Context,
+    /// What that client may do.
+    pub(super) access: Access,
     /// Measures the time that it takes, if that is charged.
     pub(super) busy: &'a Busy,
     pub(super) header: RequestHeader,
@@ -55,6 +62,7 @@ impl<'a, P: Platform> Call<'a, P> {
         Self {
             broker,
             context,
+            access: Access::of(broker, context),
             busy,
             row,
             header,
@@ -88,55 +96,57 @@ impl<'a, P: Platform> Call<'a, P> {
         self.context.peer.ip()
     }
 
-    /// Checks what the connection may do before it authenticates, and the rights that the whole
-    /// request needs.
-    ///
-    /// There is no authentication yet, so the session check passes. If a request names more than
-    /// one resource, its handler checks the rights.
-    ///
-    /// Before a right can be refused here, two things must come:
-    /// - the name of the resource. An ACL is about a name, and only the cluster has the same one in
-    ///   every request: a group or a transactional id is known when the body is decoded. So the
-    ///   rights of a `Step` are checked behind `decoded`, and each type of request tells the name
-    ///   of the resource in its row, as `OfGroup` and `OfTransaction` do for shards;
-    /// - the answer. Kafka keeps the connection, and answers with the code of the resource's type
-    ///   (29 for a topic, 30 for a group, 31 for the cluster, 53 for a transactional id) in the
-    ///   places where the response of that API has codes. So each type of response is made from a
-    ///   request and a code, and encoded and counted as any other. `CloseReason::NotAllowed` tells
-    ///   a client nothing: it connects again, and asks the same.
-    pub(super) fn check_allowed(&self) -> Result<(), CloseReason> {
-        let guard = self.row.guard;
-        let asks_here = match guard.asked {
-            AccessCheck::Open | AccessCheck::Handler => false,
-            AccessCheck::Step => true,
-        };
-        let is_allowed = |right: &Right| may(self.context, *right);
-        if asks_here && !guard.rights.iter().all(is_allowed) {
-            return Err(CloseReason::NotAllowed(self.header.api));
-        }
-        Ok(())
-    }
-
     fn asserts_it_runs(&self, runs: &[Runs]) {
         let row = self.row.runs;
         assert!(runs.contains(&row), "a request runs where its row says");
     }
 }
 
-/// Returns whether the client has a right. There is no authentication yet, so every client has all
-/// rights.
-const fn may(_who: &Context, _right: Right) -> bool {
-    true
+/// A call, with the step of its row that checks the rights.
+pub(super) struct Guarded<'a, P: Platform, G> {
+    call: &'a Call<'a, P>,
+    step: PhantomData<G>,
+}
+
+impl<'a, P: Platform, G> Guarded<'a, P, G> {
+    pub(super) const fn of(call: &'a Call<'a, P>) -> Self {
+        let step = PhantomData;
+        Self { call, step }
+    }
+}
+
+impl<'a, P: Platform, G> Deref for Guarded<'a, P, G> {
+    type Target = Call<'a, P>;
+
+    fn deref(&self) -> &Call<'a, P> {
+        self.call
+    }
+}
+
+impl Access {
+    /// Returns what the client of a request may do, by the ACLs as this shard knows them now.
+    ///
+    /// It is asked for in the first poll of the request: the one before it may be a login.
+    pub(crate) fn of<P: Platform>(broker: &Broker<P>, context: &Context) -> Self {
+        let Some(authorizer) = &broker.options.authorizer else {
+            return Self::unlimited();
+        };
+        let who = (context.session.principal(), context.peer.ip());
+        let (denials, now) = (&broker.metrics.denials, broker.platform.clock().now());
+        let acls = Arc::clone(broker.image().acls());
+        Self::new(authorizer, acls, who, denials, now)
+    }
 }
 
 /// Handles a request on the shard of its connection.
-pub(super) async fn here<P, T, R>(
-    call: &Call<'_, P>,
+pub(super) async fn here<P, G, T, R>(
+    call: &Guarded<'_, P, G>,
     work: impl AsyncFnOnce(T) -> R,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: wire::protocol::Request + Send + 'static,
+    G: Checks<T>,
+    T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Here, Runs::Partitions]);
@@ -147,13 +157,14 @@ where
 /// Handles a request about very many things on the shard of its connection, with its place.
 ///
 /// The handler gives the place up before it waits for disks.
-pub(super) async fn with_place<P, T, R>(
-    call: &Call<'_, P>,
+pub(super) async fn with_place<P, G, T, R>(
+    call: &Guarded<'_, P, G>,
     work: impl AsyncFnOnce(T, Option<RequestPlace>) -> R,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: wire::protocol::Request + Send + 'static,
+    G: Checks<T>,
+    T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Here, Runs::Partitions]);
@@ -162,10 +173,14 @@ where
 }
 
 /// Handles a request on the shard of the controller, subject to the controller mutation quota.
-pub(super) async fn gated<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Reply, CloseReason>
+pub(super) async fn gated<P, G, T, R, F>(
+    call: &Guarded<'_, P, G>,
+    work: F,
+) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: wire::protocol::Request + Send + 'static,
+    G: Checks<T>,
+    T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T, Caller) -> (R, Duration) + Send + 'static,
 {
@@ -191,13 +206,14 @@ where
 }
 
 /// Handles a request on the shard of the controller, without that quota.
-pub(super) async fn controlled<P, T, R, F>(
-    call: &Call<'_, P>,
+pub(super) async fn controlled<P, G, T, R, F>(
+    call: &Guarded<'_, P, G>,
     work: F,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: wire::protocol::Request + Send + 'static,
+    G: Checks<T>,
+    T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
 {
@@ -213,10 +229,14 @@ pub(super) struct At<P: Platform> {
 }
 
 /// Handles a request about one group on the group's shard.
-pub(super) async fn at_group<P, T, R, F>(call: &Call<'_, P>, work: F) -> Result<Reply, CloseReason>
+pub(super) async fn at_group<P, G, T, R, F>(
+    call: &Guarded<'_, P, G>,
+    work: F,
+) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: OfGroup,
+    G: Checks<T>,
+    T: OfGroup<Response = R>,
     R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(At<P>, T) -> R + Send + 'static,
 {
@@ -234,13 +254,14 @@ where
 }
 
 /// Handles a request about one transactional id on the id's shard.
-pub(super) async fn at_transaction<P, T, R, F>(
-    call: &Call<'_, P>,
+pub(super) async fn at_transaction<P, G, T, R, F>(
+    call: &Guarded<'_, P, G>,
     work: F,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: OfTransaction,
+    G: Checks<T>,
+    T: OfTransaction<Response = R>,
     R: Encodable + Errors + Send + 'static,
     F: AsyncFnOnce(Rc<Broker<P>>, T) -> R + Send + 'static,
 {
@@ -261,13 +282,14 @@ where
 /// Runs all steps of a request except the charge.
 ///
 /// `work` returns the response, and for how long the connection is throttled.
-async fn carried_out<P, T, R>(
-    call: &Call<'_, P>,
+async fn carried_out<P, G, T, R>(
+    call: &Guarded<'_, P, G>,
     work: impl AsyncFnOnce(T, Option<RequestPlace>) -> Result<(R, Duration), CloseReason>,
 ) -> Result<Reply, CloseReason>
 where
     P: Platform,
-    T: wire::protocol::Request + Send + 'static,
+    G: Checks<T>,
+    T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
 {
     // Until the response is sent, each item takes many times the memory that it takes in the
@@ -284,12 +306,36 @@ where
         Size::Few | Size::Many => (place, None),
     };
     let asked = decoded(call).await?;
-    let (response, pause) = work(asked, given).await?;
+    let (response, pause) = match refusal(call, &asked).await {
+        Some(refusal) => (*refusal, Duration::ZERO),
+        None => work(asked, given).await?,
+    };
     errors::count(&call.broker.metrics, call.header.api, &response);
     match encoded(call, response).await? {
         Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
         reply => Ok(reply),
     }
+}
+
+/// Returns the response of a request that the step before its handler refuses.
+///
+/// It is boxed, as the work on it is, so that neither enlarges the futures of other requests.
+async fn refusal<P, G, T>(call: &Guarded<'_, P, G>, asked: &T) -> Option<Box<T::Response>>
+where
+    P: Platform,
+    G: Checks<T>,
+    T: wire::protocol::Request,
+{
+    let access = &call.access;
+    if !access.is_limited() {
+        return None;
+    }
+    let by = Asker {
+        rights: call.row.rights,
+        access,
+        version: call.header.version,
+    };
+    Box::pin(G::refusal(&by, asked)).await.map(Box::new)
 }
 
 /// Decodes the body, off the shard if that takes long.

@@ -118,6 +118,18 @@ pub(super) fn config_resources<P: Platform>(
     })
 }
 
+pub(super) async fn acls<P: Platform>(
+    call: &Call<'_, P>,
+    request: wire::messages::DescribeAclsRequest,
+) -> wire::messages::DescribeAclsResponse {
+    let broker = call.broker;
+    if broker.options.authorizer.is_none() {
+        return handler::acls::disabled();
+    }
+    let room = Room::of_list(&broker.answers, call.ip());
+    handler::acls::describe(&broker.image(), &request, &room).await
+}
+
 /// Returns a response about all entities, whose size their bounds limit, or a refusal if there is
 /// no room for it among the responses in memory.
 fn within<P: Platform, R: Encodable>(

@@ -90,9 +90,6 @@ pub enum CloseReason {
     /// may retry.
     #[error("the answer to {0:?} finds no room among those that clients have not taken yet")]
     NoRoom(Api),
-    /// The client lacks a right that the whole request needs.
-    #[error("the client may not ask for {0:?}")]
-    NotAllowed(Api),
     /// The client has not logged in as it has to.
     #[error(transparent)]
     Login(#[from] LoginFailure),

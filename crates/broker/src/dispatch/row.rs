@@ -1,14 +1,16 @@
 //! The columns of the table of requests, and their values.
 //!
-//! It does not know any API; the rows are in `dispatch.rs`.
+//! It does not know any API; the rows are in `dispatch.rs`. The first word of a row is no value: it
+//! is the step that checks the rights, a type of `dispatch/guards.rs`.
 
 pub use wire::acl::{Operation, ResourceType};
 
 /// The row of one API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Row {
-    /// The rights that a client needs.
-    pub(super) guard: Guard,
+    /// The rights that a client needs, in the order in which a step checks them; where the handler
+    /// checks, one of them may imply another, or be enough instead.
+    pub(super) rights: &'static [Right],
     /// The shard that handles it.
     pub(super) runs: Runs,
     /// Whether it begins while other requests of its connection wait.
@@ -19,15 +21,6 @@ pub(super) struct Row {
     pub(super) loss: Loss,
     /// How many things the request may be about.
     pub(super) size: Size,
-}
-
-/// The rights that a client needs, and the step that checks them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Guard {
-    /// The step.
-    pub(super) asked: AccessCheck,
-    /// Each right; where the handler checks, one of them may imply another, or be enough instead.
-    pub(super) rights: &'static [Right],
 }
 
 /// Something that a client may be allowed to do.
@@ -48,17 +41,6 @@ pub enum Which {
     Named,
     /// At least one of the type, which the request does not name.
     Any,
-}
-
-/// The step that checks the rights.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum AccessCheck {
-    /// None: every client may send it.
-    Open,
-    /// Before the handler: one resource covers the whole request.
-    Step,
-    /// The handler, for each resource of the request.
-    Handler,
 }
 
 /// The shard that handles a request.

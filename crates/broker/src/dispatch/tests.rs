@@ -1,6 +1,6 @@
 //! The columns of the table, each read from the top: which APIs have which value.
 
-use super::row::{AccessCheck, Quota};
+use super::row::Quota;
 use super::*;
 
 /// The rights that Kafka 4.3 asks for each API, with what is enough instead: C cluster, T topic,
@@ -110,19 +110,45 @@ fn each_api_asks_for_the_rights_that_kafka_asks_for() {
 }
 
 #[test]
-fn one_check_covers_a_request_only_if_it_names_one_resource() {
+fn a_step_checks_rights_on_what_a_request_names_once() {
     assert_eq!(
-        names(|row| row.guard.asked == AccessCheck::Step),
-        "JoinGroup Heartbeat LeaveGroup SyncGroup EndTxn DescribeAcls CreateAcls DeleteAcls AlterReplicaLogDirs \
-         DescribeLogDirs ElectLeaders AlterPartitionReassignments ListPartitionReassignments DescribeClientQuotas \
-         AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials DescribeQuorum UpdateFeatures \
-         UnregisterBroker ListConfigResources AddRaftVoter RemoveRaftVoter"
+        stepped("Step"),
+        "JoinGroup Heartbeat LeaveGroup SyncGroup AddOffsetsToTxn EndTxn DescribeAcls CreateAcls DeleteAcls \
+         AlterReplicaLogDirs DescribeLogDirs ElectLeaders AlterPartitionReassignments ListPartitionReassignments \
+         DescribeClientQuotas AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials DescribeQuorum \
+         UpdateFeatures UnregisterBroker ListConfigResources AddRaftVoter RemoveRaftVoter"
     );
+    assert_eq!(
+        stepped("First"),
+        "OffsetCommit TxnOffsetCommit OffsetDelete"
+    );
+    let types = |row: Row| -> Vec<_> {
+        let rights = row.rights.iter();
+        rights.map(|right| right.resource_type).collect()
+    };
+    for api in Api::ALL {
+        let mut types = types(*Row::of(*api));
+        let (all, topics) = (types.len(), types.contains(&ResourceType::Topic));
+        types.sort();
+        types.dedup();
+        match Row::step(*api) {
+            "Open" => assert_eq!(all, 0, "{api:?}"),
+            "Step" => assert!(all > 0 && !topics && types.len() == all, "{api:?}"),
+            "First" => assert!(all > 1 && topics && types.len() == all, "{api:?}"),
+            _ => assert!(all > 0, "{api:?}"),
+        }
+    }
     let any = |row: Row| {
-        let mut rights = row.guard.rights.iter();
+        let mut rights = row.rights.iter();
         rights.any(|right| right.which == Which::Any)
     };
     assert_eq!(names(any), "InitProducerId");
+}
+
+/// Returns the names of the APIs with this step, in the order of their keys.
+fn stepped(step: &str) -> String {
+    let apis = Api::ALL.iter().filter(|api| Row::step(**api) == step);
+    apis.map(|api| api.name()).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the names of the APIs whose row passes the filter, in the order of their keys.
@@ -157,13 +183,11 @@ fn appends_alone_overlap_and_what_brokers_ask_is_free() {
 
 #[test]
 fn what_anybody_may_ask_tells_and_changes_nothing_that_is_guarded() {
-    let open = names(|row| row.guard.asked == AccessCheck::Open);
+    let open = stepped("Open");
     assert_eq!(
         open,
         "SaslHandshake ApiVersions SaslAuthenticate CreateDelegationToken RenewDelegationToken ExpireDelegationToken \
          DescribeDelegationToken DescribeCluster GetTelemetrySubscriptions PushTelemetry"
     );
-    assert_eq!(names(|row| row.guard.rights.is_empty()), open);
-    let steps = |row: Row| row.guard.asked == AccessCheck::Step && row.guard.rights.len() != 1;
-    assert_eq!(names(steps), "", "one resource, one right");
+    assert_eq!(names(|row| row.rights.is_empty()), open);
 }

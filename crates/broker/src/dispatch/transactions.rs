@@ -8,43 +8,51 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use wire::acl::Operation;
+use wire::kafka::Newest;
 use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
 use wire::messages::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, DescribeTransactionsRequest,
     DescribeTransactionsResponse, InitProducerIdRequest, ListTransactionsRequest,
-    ListTransactionsResponse, TransactionalId,
+    ListTransactionsResponse, TransactionalId, WriteTxnMarkersRequest, WriteTxnMarkersResponse,
 };
 use wire::types::{ErrorCode, ProducerId};
 
-use super::call::{Call, at_transaction};
+use super::call::{Call, Guarded, at_transaction};
+use super::guards::Handler;
 use super::homes::OfTransaction as _;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
-use crate::handler::add_partitions_to_txn::{self, TxnPartitions};
-use crate::handler::{self, Context};
+use crate::handler;
+use crate::handler::add_partitions_to_txn::{self, TxnPartitions, check_rights};
 use crate::rests::each;
 use crate::room::Room;
 use crate::route::at_homes;
 use crate::transaction::home_of;
 
 pub(super) async fn init_producer_id<P: Platform>(
-    call: &Call<'_, P>,
+    call: &Guarded<'_, P, Handler>,
 ) -> Result<Reply, CloseReason> {
-    let version = call.header.version;
+    use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
+    let (version, access) = (call.header.version, call.access.clone());
     at_transaction(call, async move |broker, asked: InitProducerIdRequest| {
-        if asked.id().is_none() {
-            return handler::init_producer_id::handle(&broker, asked).await;
+        if let Err(code) = check_rights(&asked, &access) {
+            return answered(Err(code));
         }
-        handler::init_producer_id::handle_transactional(broker, asked, version).await
+        if asked.id().is_none() {
+            return handle(&broker, asked).await;
+        }
+        handle_transactional(broker, asked, version).await
     })
     .await
 }
 
+/// Adds partitions to transactions: for a producer, or for brokers from version 4 on.
 pub(super) async fn add_partitions<P: Platform>(
-    broker: &Rc<Broker<P>>,
+    call: &Call<'_, P>,
     request: AddPartitionsToTxnRequest,
-    version: i16,
 ) -> AddPartitionsToTxnResponse {
+    let (broker, version) = (call.broker, call.header.version);
     if version < 4 {
         let producer = ProducerId(request.v3_and_below_producer_id.0);
         let asked = TxnPartitions {
@@ -54,9 +62,16 @@ pub(super) async fn add_partitions<P: Platform>(
             topics: request.v3_and_below_topics,
             client_version: 0,
         };
-        let result = add_for_one(broker, asked, version >= 2).await;
+        let result = match check_rights(broker, &asked, &call.access).await {
+            Ok(()) => add_for_one(broker, asked, version >= 2).await,
+            Err(refused) => refused,
+        };
         return AddPartitionsToTxnResponse::default()
             .with_results_by_topic_v3_and_below(result.topic_results);
+    }
+    if !call.access.may_cluster(Operation::ClusterAction) {
+        let denied = ErrorCode::ClusterAuthorizationFailed;
+        return AddPartitionsToTxnResponse::default().with_error_code(denied.code());
     }
     let asked = request.transactions.into_iter().map(|it| {
         let asked = TxnPartitions {
@@ -93,20 +108,35 @@ async fn add_for_one<P: Platform>(
     answered.await.unwrap_or_else(gone)
 }
 
+/// Ends transactions, for coordinators on other brokers and for who may change the cluster.
+pub(super) async fn write_markers<P: Platform>(
+    call: &Call<'_, P>,
+    request: Newest<WriteTxnMarkersRequest>,
+) -> Newest<WriteTxnMarkersResponse> {
+    use handler::write_txn_markers::{handle, refused};
+    let access = &call.access;
+    let may = access.has_cluster(Operation::Alter) || access.may_cluster(Operation::ClusterAction);
+    let response = if may {
+        handle(call.broker, request).await
+    } else {
+        refused(&request.message, ErrorCode::ClusterAuthorizationFailed).await
+    };
+    Newest::from(response)
+}
+
 pub(super) async fn describe<P: Platform>(
-    broker: &Rc<Broker<P>>,
-    context: &Context,
+    call: &Call<'_, P>,
     request: DescribeTransactionsRequest,
-    version: i16,
 ) -> DescribeTransactionsResponse {
     use handler::describe_transactions::{handle_id, refused};
+    let (broker, version, access) = (call.broker, call.header.version, call.access.clone());
     let ids = request.transactional_ids;
     let home = |id: &TransactionalId| (home_of(broker, &id.0), id.clone());
     let asked = each(&ids, home).await;
-    let room = Room::of(&broker.answers, context.peer.ip());
+    let room = Room::of(&broker.answers, call.ip());
     let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, id: TransactionalId| {
-        let told = room.tell(version, || handle_id(&broker, &id));
+        let told = room.tell(version, || handle_id(&broker, &id, &access));
         std::future::ready(told.unwrap_or_else(|| refused(&id, room.refusal())))
     });
     let answers = ids.iter().zip(answers.await);
@@ -116,10 +146,10 @@ pub(super) async fn describe<P: Platform>(
 }
 
 pub(super) async fn list<P: Platform>(
-    broker: &Rc<Broker<P>>,
-    context: &Context,
+    call: &Call<'_, P>,
     request: ListTransactionsRequest,
 ) -> ListTransactionsResponse {
+    let (broker, access) = (call.broker, call.access.clone());
     let pattern = match handler::list_transactions::pattern(&request) {
         Ok(pattern) => Arc::new(pattern),
         Err(code) => {
@@ -128,14 +158,14 @@ pub(super) async fn list<P: Platform>(
     };
     let states = request.state_filters.clone();
     let request = Arc::new(request);
-    let room = Room::of_list(&broker.answers, context.peer.ip());
+    let room = Room::of_list(&broker.answers, call.ip());
     let there = room.clone();
     let answers = broker.shards.call_all(move |broker| {
         let (pattern, request) = (Arc::clone(&pattern), Arc::clone(&request));
-        let room = there.clone();
+        let (room, access) = (there.clone(), access.clone());
         async move {
             let pattern = (*pattern).as_ref();
-            handler::list_transactions::handle(&broker, &request, pattern, &room).await
+            handler::list_transactions::handle(&broker, &request, pattern, &room, &access).await
         }
     });
     handler::list_transactions::gather(&states, answers.await)

@@ -42,7 +42,8 @@ use super::metrics::Metrics;
 use super::offsets::GoneTopics;
 pub use super::open::{LoggedRecord, OpenTransactions};
 use super::records::GroupRecord;
-use super::{Now, partition_for};
+use super::{Now, SeenCluster, partition_for};
+use crate::access::Access;
 use crate::lines::Lines;
 use crate::options::GroupOptions;
 use crate::queues::Queues;
@@ -194,10 +195,16 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         Ok(partition_for(group, count))
     }
 
-    /// Joins a group; waits for the rebalance.
-    pub async fn join(&self, group: &StrBytes, join: Join) -> JoinGroupResponse {
+    /// Joins a group, for a client that may do what `access` says; waits for the rebalance.
+    pub(crate) async fn join(
+        &self,
+        group: &StrBytes,
+        join: Join,
+        access: &Access,
+    ) -> JoinGroupResponse {
         let id = join.member_id.clone();
         let cluster = self.log.cluster();
+        let cluster = SeenCluster::by(access, &cluster);
         let waited = self.wait_for(group, |groups, token, now| {
             groups.join(group, join, token, now, &cluster)
         });

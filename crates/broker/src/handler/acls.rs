@@ -1,44 +1,83 @@
-//! `DescribeAcls` (key 29), `CreateAcls` (key 30), `DeleteAcls` (key 31), versions 1-3: answered as
-//! a Kafka broker without an authorizer answers them.
+//! `DescribeAcls` (key 29), versions 1-3: the ACLs that a filter means, by the resources that they
+//! protect. Version 1 added patterns, 3 users as a resource.
 //!
-//! There is no authentication yet, so every client may do everything: there are no ACLs to show,
-//! and the broker stores none that it would not enforce. The error does not depend on the content
-//! of the request. Version 1 added patterns, 3 users as a resource.
+//! Resources and their ACLs are in the order of people's lists; Kafka's are in none. An ACL that is
+//! there under several ids is told once. A code that is not known is told as it was stored, where
+//! Kafka fails. Not here: changes (`controller/decide/create_acls.rs`, `delete_acls.rs`).
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::StrBytes;
-use wire::messages::create_acls_response::AclCreationResult;
-use wire::messages::delete_acls_response::DeleteAclsFilterResult;
-use wire::messages::{
-    CreateAclsRequest, CreateAclsResponse, DeleteAclsRequest, DeleteAclsResponse,
-    DescribeAclsResponse,
-};
+use wire::acl::{AclBinding, RawFilter, ResourcePattern};
+use wire::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
+use wire::messages::{DescribeAclsRequest, DescribeAclsResponse};
 use wire::types::ErrorCode;
 
-const CODE: ErrorCode = ErrorCode::SecurityDisabled;
-const NO_AUTHORIZER: StrBytes = StrBytes::from_static_str("No Authorizer is configured.");
-const NO_AUTHORIZER_HERE: StrBytes =
+use crate::image::{Image, acl_bytes};
+use crate::rests::{Rests, each};
+use crate::room::Room;
+
+const NO_AUTHORIZER: StrBytes =
     StrBytes::from_static_str("No Authorizer is configured on the broker");
 
-pub(crate) fn describe() -> DescribeAclsResponse {
+/// Answers as a broker without an authorizer does.
+pub(crate) fn disabled() -> DescribeAclsResponse {
     DescribeAclsResponse::default()
-        .with_error_code(CODE.code())
-        .with_error_message(Some(NO_AUTHORIZER_HERE))
+        .with_error_code(ErrorCode::SecurityDisabled.code())
+        .with_error_message(Some(NO_AUTHORIZER))
 }
 
-pub(crate) fn create(request: &CreateAclsRequest) -> CreateAclsResponse {
-    let results = request.creations.iter().map(|_| {
-        AclCreationResult::default()
-            .with_error_code(CODE.code())
-            .with_error_message(Some(NO_AUTHORIZER))
-    });
-    CreateAclsResponse::default().with_results(results.collect())
+/// Answers from the image.
+pub(crate) async fn describe(
+    image: &Image,
+    request: &DescribeAclsRequest,
+    room: &Room,
+) -> DescribeAclsResponse {
+    // Kafka answers that nothing went wrong with an empty text.
+    let response = DescribeAclsResponse::default().with_error_message(Some(StrBytes::default()));
+    let Some(filter) = RawFilter::from(request).for_description() else {
+        return response;
+    };
+    let mut resources: BTreeMap<&ResourcePattern, BTreeSet<&AclBinding>> = BTreeMap::new();
+    let mut rests = Rests::new();
+    for (_, acl) in image.acls().iter() {
+        rests.item().await;
+        if !filter.matches(acl) {
+            continue;
+        }
+        if !room.has(acl_bytes(acl)) {
+            let code = room.refusal().code();
+            return DescribeAclsResponse::default()
+                .with_error_code(code)
+                .with_error_message(None);
+        }
+        resources.entry(&acl.pattern).or_default().insert(acl);
+    }
+    let mut told = Vec::with_capacity(resources.len());
+    for (pattern, acls) in resources {
+        told.push(
+            DescribeAclsResource::default()
+                .with_resource_type(pattern.resource_type.code())
+                .with_resource_name(text(&pattern.name))
+                .with_pattern_type(pattern.pattern_type.code())
+                .with_acls(each(acls, description).await),
+        );
+        rests.item().await;
+    }
+    response.with_resources(told)
 }
 
-pub(crate) fn delete(request: &DeleteAclsRequest) -> DeleteAclsResponse {
-    let results = request.filters.iter().map(|_| {
-        DeleteAclsFilterResult::default()
-            .with_error_code(CODE.code())
-            .with_error_message(Some(NO_AUTHORIZER))
-    });
-    DeleteAclsResponse::default().with_filter_results(results.collect())
+fn description(acl: &AclBinding) -> AclDescription {
+    AclDescription::default()
+        .with_principal(text(acl.principal.as_str()))
+        .with_host(text(acl.host.as_str()))
+        .with_operation(acl.operation.code())
+        .with_permission_type(acl.permission.code())
 }
+
+fn text(text: &str) -> StrBytes {
+    StrBytes::from_string(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,14 @@
 //!
 //! Up to version 3 producers send it, with one transaction; from 4 on brokers send it, with
 //! several, and may only ask whether the partitions are in the transaction. Nothing is added if one
-//! of the partitions does not exist. Version 2 added `PRODUCER_FENCED`; version 5 means that the
-//! client uses version 2 of the transaction protocol.
+//! of the partitions does not exist, or if the producer may not write to one of the topics. Version
+//! 2 added `PRODUCER_FENCED`; version 5 means that the client uses version 2 of the transaction
+//! protocol.
 
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnResult, AddPartitionsToTxnTopicResult,
@@ -16,6 +18,10 @@ use wire::messages::{TopicName, TransactionalId};
 use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
+use crate::access::Access;
+use crate::image::Image;
+use crate::names::is_internal;
+use crate::rests::each;
 use crate::transaction::state::PartitionName;
 
 /// One transaction and the partitions to add or verify.
@@ -73,21 +79,62 @@ fn missing<P: Platform>(
     names: &[PartitionName],
 ) -> Option<Vec<Result<(), ErrorCode>>> {
     let image = broker.image();
-    let exists = |(topic, partition): &PartitionName| {
-        let topic = image.topic_by_name(topic);
-        topic.is_some_and(|topic| topic.partitions.contains_key(partition))
-    };
-    if names.iter().all(exists) {
+    if names.iter().all(|name| exists(&image, name)) {
         return None;
     }
-    let errors = names.iter().map(|name| {
-        Err(if exists(name) {
-            ErrorCode::OperationNotAttempted
-        } else {
-            ErrorCode::UnknownTopicOrPartition
+    let errors = names.iter().map(|name| Err(why_not(&image, name)));
+    Some(errors.collect())
+}
+
+fn exists(image: &Image, (topic, partition): &PartitionName) -> bool {
+    let topic = image.topic_by_name(topic);
+    topic.is_some_and(|topic| topic.partitions.contains_key(partition))
+}
+
+/// Returns the error of a partition that the client may add, if others cannot be added.
+fn why_not(image: &Image, name: &PartitionName) -> ErrorCode {
+    if exists(image, name) {
+        ErrorCode::OperationNotAttempted
+    } else {
+        ErrorCode::UnknownTopicOrPartition
+    }
+}
+
+/// Checks that the client may write with the transactional id, and to each of the topics; if not,
+/// returns the answer.
+///
+/// As in Kafka, nobody adds partitions of internal topics by this request.
+pub(crate) async fn check_rights<P: Platform>(
+    broker: &Broker<P>,
+    asked: &TxnPartitions,
+    access: &Access,
+) -> Result<(), AddPartitionsToTxnResult> {
+    if !access.may(Operation::Write, ResourceType::TransactionalId, &asked.id) {
+        let denied = ErrorCode::TransactionalIdAuthorizationFailed;
+        return Err(refused(asked, denied));
+    }
+    let may_write = |topic: &AddPartitionsToTxnTopic| {
+        !is_internal(&topic.name) && access.may(Operation::Write, ResourceType::Topic, &topic.name)
+    };
+    let writable = each(&asked.topics, may_write).await;
+    assert!(writable.len() == asked.topics.len(), "each topic is judged");
+    if !writable.contains(&false) {
+        return Ok(());
+    }
+    let image = broker.image();
+    let judged = asked.topics.iter().zip(writable);
+    let errors = judged.flat_map(|(topic, writable)| {
+        let image = &image;
+        topic.partitions.iter().map(move |partition| {
+            Err(if writable {
+                why_not(image, &(topic.name.0.to_string(), *partition))
+            } else {
+                ErrorCode::TopicAuthorizationFailed
+            })
         })
     });
-    Some(errors.collect())
+    let errors = each(errors, |error| error).await;
+    Err(result(asked, errors))
 }
 
 fn names(topics: &[AddPartitionsToTxnTopic]) -> Vec<PartitionName> {

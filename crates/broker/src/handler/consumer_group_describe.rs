@@ -1,24 +1,28 @@
 //! `ConsumerGroupDescribe` (key 69), versions 0-1: state, members and assignments of consumer
 //! groups. Version 1 added the protocol of each member.
 //!
-//! The groups of a request may be on several shards: [`handle_group`] answers for one.
+//! The groups of a request may be on several shards: [`handle_group`] answers for one. A group with
+//! a topic that the client may not describe is refused whole ([`hide`]).
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use platform::Platform;
-use wire::messages::GroupId;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::consumer_group_describe_response::DescribedGroup;
+use wire::messages::{GroupId, TopicName};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::describe_groups::ALL_OPERATIONS;
+use crate::access::Access;
 use crate::group::{GroupCoordinator, OffsetsLog};
+use crate::rests::Rests;
 
 /// Describes one group.
 pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     group: &GroupId,
-    with_operations: bool,
+    operations_of: Option<&Access>,
 ) -> DescribedGroup {
     if group.is_empty() {
         return refused(group, ErrorCode::InvalidGroupId, None);
@@ -31,10 +35,12 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     match described {
         Ok(Ok(answer)) => {
             let answer = answer.with_group_id(group.clone());
-            if with_operations {
-                answer.with_authorized_operations(ALL_OPERATIONS)
-            } else {
-                answer
+            match operations_of {
+                Some(access) => {
+                    let operations = access.operations(ResourceType::Group, group);
+                    answer.with_authorized_operations(operations)
+                }
+                None => answer,
             }
         }
         Ok(Err(reason)) => refused(group, reason.code, Some(reason.message)),
@@ -52,4 +58,33 @@ pub(crate) fn refused(
         .with_group_id(group.clone())
         .with_error_code(error.code())
         .with_error_message(message.map(StrBytes::from_string))
+}
+
+/// Refuses the groups of which a member has, or is to get, a topic that the client may not
+/// describe.
+pub(crate) async fn hide(groups: &mut [DescribedGroup], access: &Access) {
+    if !access.is_limited() {
+        return;
+    }
+    // Bounded: lives with one response, whose groups the room for responses bounds.
+    let mut known: HashMap<TopicName, bool> = HashMap::new();
+    let mut rests = Rests::new();
+    for group in groups {
+        let members = group.members.iter();
+        let assignments = members.flat_map(|one| [&one.assignment, &one.target_assignment]);
+        let topics = assignments.flat_map(|assignment| &assignment.topic_partitions);
+        let mut is_seen = true;
+        for topic in topics {
+            let name = &topic.topic_name;
+            let may = || access.may(Operation::Describe, ResourceType::Topic, name);
+            is_seen &= *known.entry(name.clone()).or_insert_with(may);
+            rests.item().await;
+        }
+        if !is_seen {
+            let message = "The group has described topic(s) that the client is not authorized to \
+                           describe.";
+            let code = ErrorCode::TopicAuthorizationFailed;
+            *group = refused(&group.group_id, code, Some(message.to_owned()));
+        }
+    }
 }

@@ -6,15 +6,18 @@
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use wire::messages::{ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Uuid, uuid_to_base64};
 
+use crate::access::Access;
 use crate::group::assignor::Partitions;
 use crate::group::consumer::member::{JOIN, LEAVE, LEAVE_STATIC};
 use crate::group::consumer::{GroupRefusal, Heartbeat, HeartbeatAnswer, Leave};
-use crate::group::{Client, GroupCoordinator, OffsetsLog, owned};
+use crate::group::{Client, GroupCoordinator, OffsetsLog, SeenCluster, owned};
+use crate::rests::Rests;
 
 /// The first version whose clients generate their member ids.
 const OWN_IDS: i16 = 1;
@@ -25,9 +28,13 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     version: i16,
     client: &Client,
     served: bool,
+    access: &Access,
 ) -> ConsumerGroupHeartbeatResponse {
     if !served {
         return refused(GroupRefusal::new(ErrorCode::UnsupportedVersion, ""));
+    }
+    if let Err(code) = check_rights(request, access).await {
+        return refused(GroupRefusal::new(code, ""));
     }
     if let Err(error) = check(coordinator, request, version) {
         return refused(error);
@@ -49,12 +56,34 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
         let fresh = (coordinator.random_u64(), coordinator.random_u64());
         let beat = heartbeat(request, client, fresh);
         coordinator
-            .decide_and_write(&group, |groups, around| {
-                groups.consumer_heartbeat(&group, &beat, around)
+            .decide_and_write(&group, |groups, (now, cluster)| {
+                let seen = SeenCluster::by(access, cluster);
+                groups.consumer_heartbeat(&group, &beat, (now, &seen))
             })
             .await
     };
     answer.map_or_else(refused, respond)
+}
+
+/// Checks that the client may read the group, and describe every topic that it names.
+async fn check_rights(
+    request: &ConsumerGroupHeartbeatRequest,
+    access: &Access,
+) -> Result<(), ErrorCode> {
+    if !access.may(Operation::Read, ResourceType::Group, &request.group_id) {
+        return Err(ErrorCode::GroupAuthorizationFailed);
+    }
+    if !access.is_limited() {
+        return Ok(());
+    }
+    let mut rests = Rests::new();
+    for name in request.subscribed_topic_names.iter().flatten() {
+        if !access.may(Operation::Describe, ResourceType::Topic, name) {
+            return Err(ErrorCode::TopicAuthorizationFailed);
+        }
+        rests.item().await;
+    }
+    Ok(())
 }
 
 fn check<P: Platform, L: OffsetsLog>(

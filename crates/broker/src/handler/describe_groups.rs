@@ -7,24 +7,22 @@
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::ResourceType;
 use wire::messages::GroupId;
 use wire::messages::describe_groups_response::{DescribedGroup, DescribedGroupMember};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
+use crate::access::Access;
 use crate::group::classic::{ClassicGroup, ClassicGroupState};
 use crate::group::groups::GroupRef;
 use crate::group::{GroupCoordinator, OffsetsLog};
 
-/// Read, delete, describe, describe configs, alter configs: all operations on a group, because
-/// without an authorizer every client has them.
-pub(super) const ALL_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
-
-/// Describes one group.
+/// Describes one group; with the operations that a client may do, if it asks for them.
 pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     group: &GroupId,
-    with_operations: bool,
+    operations_of: Option<&Access>,
     version: i16,
 ) -> DescribedGroup {
     let described = coordinator.read(group, |groups| match groups.get(group) {
@@ -37,10 +35,12 @@ pub(crate) fn handle_group<P: Platform, L: OffsetsLog>(
         Err(error) => return refused(group, error),
     };
     let answer = answer.with_group_id(group.clone());
-    if with_operations && version >= 3 {
-        answer.with_authorized_operations(ALL_OPERATIONS)
-    } else {
-        answer
+    match operations_of {
+        // Only groups that are described have operations.
+        Some(access) if version >= 3 && answer.error_code == 0 => {
+            answer.with_authorized_operations(access.operations(ResourceType::Group, group))
+        }
+        _ => answer,
     }
 }
 

@@ -36,9 +36,14 @@ pub(crate) async fn handle<P: Platform>(
         Ok((id, epoch)) => EndTxnResponse::default()
             .with_producer_id(id.0.into())
             .with_producer_epoch(epoch),
-        Err(code) => EndTxnResponse::default()
-            .with_error_code(code.code())
-            .with_producer_id((-1).into())
-            .with_producer_epoch(-1),
+        Err(code) => refused(code),
     }
+}
+
+/// Returns an error, and no producer id.
+pub(crate) fn refused(code: ErrorCode) -> EndTxnResponse {
+    EndTxnResponse::default()
+        .with_error_code(code.code())
+        .with_producer_id((-1).into())
+        .with_producer_epoch(-1)
 }

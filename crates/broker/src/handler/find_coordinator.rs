@@ -4,12 +4,16 @@
 //! Version 1 added key types, 4 several keys in one request. Share groups have no coordinator yet:
 //! their keys get an error. The caller knows which broker leads a partition.
 
+use std::collections::BTreeMap;
+
+use wire::acl::{Operation, ResourceType};
 use wire::messages::find_coordinator_response::Coordinator;
 use wire::messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId};
 
-use crate::rests::each;
+use crate::access::Access;
+use crate::rests::{Rests, each};
 
 /// The key type of groups.
 pub(crate) const GROUP: i8 = 0;
@@ -38,11 +42,40 @@ pub(crate) fn keys(request: &FindCoordinatorRequest, version: i16) -> Vec<StrByt
     }
 }
 
+/// Returns the errors of keys for which the client may not ask.
+// Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
+pub(crate) async fn denied_keys(
+    request: &FindCoordinatorRequest,
+    version: i16,
+    access: &Access,
+) -> BTreeMap<StrBytes, ErrorCode> {
+    let (kind, code) = match request.key_type {
+        GROUP => (ResourceType::Group, ErrorCode::GroupAuthorizationFailed),
+        TRANSACTION => (
+            ResourceType::TransactionalId,
+            ErrorCode::TransactionalIdAuthorizationFailed,
+        ),
+        _ => return BTreeMap::new(),
+    };
+    let mut denied = BTreeMap::new();
+    if !access.is_limited() {
+        return denied;
+    }
+    let mut rests = Rests::new();
+    for key in keys(request, version) {
+        if !access.may(Operation::Describe, kind, &key) {
+            denied.insert(key, code);
+        }
+        rests.item().await;
+    }
+    denied
+}
+
 /// Answers with the result of `find` for each key.
 pub(crate) async fn handle(
     request: &FindCoordinatorRequest,
     version: i16,
-    find: impl Fn(&str) -> Result<Node, ErrorCode>,
+    find: impl Fn(&StrBytes) -> Result<Node, ErrorCode>,
 ) -> FindCoordinatorResponse {
     let answer_of = |key: StrBytes| {
         let node = match request.key_type {
@@ -110,7 +143,7 @@ mod tests {
     use crate::rests::tests::now;
 
     #[allow(clippy::unnecessary_wraps, reason = "what `handle` asks with can fail")]
-    fn here(_: &str) -> Result<Node, ErrorCode> {
+    fn here(_: &StrBytes) -> Result<Node, ErrorCode> {
         let host = "h".to_owned();
         Ok(Node {
             id: NodeId(1),
@@ -130,7 +163,7 @@ mod tests {
     fn asked(
         request: &FindCoordinatorRequest,
         version: i16,
-        find: impl Fn(&str) -> Result<Node, ErrorCode>,
+        find: impl Fn(&StrBytes) -> Result<Node, ErrorCode>,
     ) -> FindCoordinatorResponse {
         now(handle(request, version, find))
     }
@@ -144,7 +177,7 @@ mod tests {
         );
         assert_eq!(found.error_message.as_deref(), Some("NONE"));
         assert!(found.coordinators.is_empty());
-        let nowhere = |_: &str| Err(ErrorCode::CoordinatorNotAvailable);
+        let nowhere = |_: &StrBytes| Err(ErrorCode::CoordinatorNotAvailable);
         let missing = asked(&request(TRANSACTION), 3, nowhere);
         assert_eq!(
             (missing.error_code, missing.node_id.0, missing.port),

@@ -3,16 +3,19 @@
 //!
 //! As in Kafka, a producer without a transactional id gets a new producer id each time. A producer
 //! with one gets the producer id of that transactional id, with the next epoch, which fences its
-//! predecessor; a transaction of the predecessor is aborted first. Version 3 added the id and epoch
+//! predecessor; a transaction of the predecessor is aborted first. A client that may write to any
+//! topic may be an idempotent producer. Version 3 added the id and epoch
 //! with which a producer continues after an error, 4 `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::{InitProducerIdRequest, InitProducerIdResponse};
 use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
+use crate::access::Access;
 use crate::producer_ids;
 
 pub(crate) async fn handle<P: Platform>(
@@ -47,7 +50,23 @@ pub(crate) async fn handle_transactional<P: Platform>(
     answered(super::add_partitions_to_txn::known_to(begun, version >= 4))
 }
 
-fn answered(given: Result<(ProducerId, i16), ErrorCode>) -> InitProducerIdResponse {
+/// Checks the rights of a client.
+pub(crate) fn check_rights(
+    request: &InitProducerIdRequest,
+    access: &Access,
+) -> Result<(), ErrorCode> {
+    let Some(id) = &request.transactional_id else {
+        let may = access.has_cluster(Operation::IdempotentWrite)
+            || access.may_any(Operation::Write, ResourceType::Topic);
+        let denied = ErrorCode::ClusterAuthorizationFailed;
+        return may.then_some(()).ok_or(denied);
+    };
+    let may = access.may(Operation::Write, ResourceType::TransactionalId, id);
+    let denied = ErrorCode::TransactionalIdAuthorizationFailed;
+    may.then_some(()).ok_or(denied)
+}
+
+pub(crate) fn answered(given: Result<(ProducerId, i16), ErrorCode>) -> InitProducerIdResponse {
     match given {
         Ok((id, epoch)) => InitProducerIdResponse::default()
             .with_producer_id(id.0.into())

@@ -12,6 +12,7 @@ use wire::messages::{JoinGroupRequest, JoinGroupResponse};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
+use crate::access::Access;
 use crate::group::classic::{Join, join_refused};
 use crate::group::{Client, GroupCoordinator, OffsetsLog, owned};
 
@@ -26,15 +27,26 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     request: JoinGroupRequest,
     version: i16,
     client: &Client,
+    access: &Access,
 ) -> JoinGroupResponse {
-    let mut response = if let Err(error) = check(coordinator, &request) {
+    let response = if let Err(error) = check(coordinator, &request) {
         join_refused(request.member_id.clone(), error)
     } else {
         let group = owned(&request.group_id);
         let random = (coordinator.random_u64(), coordinator.random_u64());
         let join = join(&request, version, client, random);
-        coordinator.join(&group, join).await
+        coordinator.join(&group, join, access).await
     };
+    known_to(response, version)
+}
+
+/// Returns the error of a client that is not even told its member id.
+pub(crate) fn refused(code: ErrorCode, version: i16) -> JoinGroupResponse {
+    known_to(join_refused(StrBytes::default(), code), version)
+}
+
+/// Returns the response as clients of this version read it: older ones know no missing protocol.
+fn known_to(mut response: JoinGroupResponse, version: i16) -> JoinGroupResponse {
     if version < 7 && response.protocol_name.is_none() {
         response.protocol_name = Some(StrBytes::default());
     }

@@ -2,6 +2,7 @@
 //! 5).
 //!
 //! Groups are on every shard: [`handle`] answers for one shard, [`gather`] combines the responses.
+//! Groups that the client may not describe are left out.
 //! Unlike Kafka, the request is refused as a whole if the groups do not fit into a response; a
 //! client with more groups filters by state or type.
 
@@ -9,10 +10,12 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::ResourceType;
 use wire::messages::list_groups_response::ListedGroup;
 use wire::messages::{GroupId, ListGroupsRequest, ListGroupsResponse};
 use wire::protocol::StrBytes;
 
+use crate::access::Access;
 use crate::group::groups::GroupRef;
 use crate::group::{GroupCoordinator, OffsetsLog};
 use crate::room::Room;
@@ -24,6 +27,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &ListGroupsRequest,
     room: &Room,
+    access: &Access,
 ) -> ListGroupsResponse {
     // Done once, not for each group: a request may repeat its filters any number of times.
     let states = request.states_filter.iter().map(|state| state.trim());
@@ -46,7 +50,8 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog>(
                 (consumer, "consumer", group.state().name(), protocol_type)
             }
         };
-        if wanted && fits && in_state(state) {
+        let wanted = wanted && fits && in_state(state);
+        if wanted && access.sees(ResourceType::Group, id) {
             fits = room.has(
                 id.len()
                     .saturating_add(protocol_type.len())

@@ -9,12 +9,14 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::ResourceType;
 use wire::messages::list_transactions_response::TransactionState;
 use wire::messages::{ListTransactionsRequest, ListTransactionsResponse, TransactionalId};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::access::Access;
 use crate::group::Pattern;
 use crate::room::Room;
 use crate::transaction::state;
@@ -22,12 +24,13 @@ use crate::transaction::state;
 /// Memory of an id in a response in addition to its text, while the response is built.
 const ID_BYTES: usize = 64;
 
-/// Returns the ids of one shard.
+/// Returns the ids of one shard, without those that the client may not describe.
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &ListTransactionsRequest,
     pattern: Option<&Pattern>,
     room: &Room,
+    access: &Access,
 ) -> Result<Vec<TransactionState>, ErrorCode> {
     let now_ms = broker.platform.clock().wall_ms();
     // Sets, because a request may name any number of them.
@@ -41,7 +44,8 @@ pub(crate) async fn handle<P: Platform>(
             && (states.is_empty() || states.contains(state))
             && (producers.is_empty() || producers.contains(&entry.producer_id.0))
             && pattern.is_none_or(|pattern| pattern.matches(id))
-            && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than);
+            && (longer_than < 0 || now_ms.saturating_sub(entry.start_ms) > longer_than)
+            && access.sees(ResourceType::TransactionalId, id);
         fits = fits && (!wanted || room.has(id.len().saturating_add(ID_BYTES)));
         wanted.then(|| {
             TransactionState::default()

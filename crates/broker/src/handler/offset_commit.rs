@@ -8,13 +8,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
 use wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId};
 
+use crate::access::Access;
 use crate::group::coordinator::InLine;
 use crate::group::{
     COMMIT_BY_ID, CheckedCommit, Commit, GroupCoordinator, OffsetsLog, Topics, Verdict,
+    commit_answer,
 };
 use crate::image::Image;
 use crate::rests::Rests;
@@ -42,9 +45,10 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     version: i16,
     (host, place): (&StrBytes, InLine),
     (seen, topics): (Arc<T>, impl Fn() -> Arc<T>),
+    access: &Access,
 ) -> OffsetCommitResponse {
-    let how = Commit::plain(version);
-    let mut readied = CheckedCommit::of(request, how, &*seen, coordinator.commit_rules()).await;
+    let (how, rules) = (Commit::plain(version), coordinator.commit_rules());
+    let mut readied = CheckedCommit::of(request, how, &*seen, rules, access).await;
     let place = in_turn(place).await;
     let verdict = match coordinator.fits_log(&request.group_id, readied.log_bytes()) {
         Err(error) => Verdict::Refused(error),
@@ -61,6 +65,25 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
         }
     };
     readied.told(request, verdict).await
+}
+
+/// Returns the same error for every partition.
+pub(crate) async fn refused(
+    request: &OffsetCommitRequest,
+    code: ErrorCode,
+) -> OffsetCommitResponse {
+    let mut topics = Vec::with_capacity(request.topics.len());
+    let mut rests = Rests::new();
+    for topic in &request.topics {
+        let partitions = topic.partitions.iter().map(|partition| {
+            OffsetCommitResponsePartition::default()
+                .with_partition_index(partition.partition_index)
+                .with_error_code(code.code())
+        });
+        topics.push(commit_answer(topic, partitions.collect()));
+        rests.items(topic.partitions.len().saturating_add(1)).await;
+    }
+    OffsetCommitResponse::default().with_topics(topics)
 }
 
 /// Returns the place once the commits before it are in the log.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::offset_delete_request::OffsetDeleteRequestTopic;
 use wire::messages::offset_delete_response::{
     OffsetDeleteResponsePartition, OffsetDeleteResponseTopic,
@@ -14,15 +15,25 @@ use wire::messages::{OffsetDeleteRequest, OffsetDeleteResponse};
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
+use crate::access::Access;
 use crate::group::{GroupCoordinator, OffsetDeletion, OffsetsLog, Topics};
-use crate::rests::Rests;
+use crate::rests::{Rests, each};
 
 pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetDeleteRequest,
     topics: impl Fn() -> Arc<T>,
+    access: &Access,
 ) -> OffsetDeleteResponse {
-    let deleted = delete(coordinator, request, topics).await;
+    let may_read = |topic: &OffsetDeleteRequestTopic| {
+        access.may(Operation::Read, ResourceType::Topic, &topic.name)
+    };
+    let readable = each(&request.topics, may_read).await;
+    if access.is_limited() && !readable.is_empty() && !readable.contains(&true) {
+        // As in Kafka, the group is not asked.
+        return denied(request).await;
+    }
+    let deleted = delete(coordinator, request, &readable, topics).await;
     deleted.unwrap_or_else(|error| OffsetDeleteResponse::default().with_error_code(error.code()))
 }
 
@@ -30,6 +41,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
 async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetDeleteRequest,
+    readable: &[bool],
     topics: impl Fn() -> Arc<T>,
 ) -> Result<OffsetDeleteResponse, ErrorCode> {
     let id = &request.group_id.0;
@@ -37,19 +49,26 @@ async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
         return Err(ErrorCode::InvalidGroupId);
     }
     coordinator.read(id, |groups| groups.check_delete_offsets(id))??;
+    assert!(
+        readable.len() == request.topics.len(),
+        "each topic is judged"
+    );
     let topics = topics();
     let mut going = OffsetDeletion::default();
     // Topics without partitions count too: one item stands for the topic itself.
-    let items = request.topics.iter().flat_map(|topic| {
+    let judged = request.topics.iter().zip(readable);
+    let items = judged.flat_map(|(topic, readable)| {
         let partitions = topic.partitions.iter().map(|one| Some(one.partition_index));
         [None]
             .into_iter()
             .chain(partitions)
-            .map(move |index| (topic, index))
+            .map(move |index| (topic, *readable, index))
     });
-    let told = coordinator.look_through(id, items, |groups, (topic, index)| {
+    let told = coordinator.look_through(id, items, |groups, (topic, readable, index)| {
         let index = index?;
-        Some(if !topics.has_partition(&topic.name, index) {
+        Some(if !readable {
+            ErrorCode::TopicAuthorizationFailed.code()
+        } else if !topics.has_partition(&topic.name, index) {
             ErrorCode::UnknownTopicOrPartition.code()
         } else if groups.find_going(id, &topic.name, index, &mut going) {
             ErrorCode::GroupSubscribedToTopic.code()
@@ -69,6 +88,17 @@ async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
     });
     let read = write.await??.into_iter().collect();
     Ok(answer(&request.topics, told, &read).await)
+}
+
+/// Answers a request about topics none of which the client may read.
+async fn denied(request: &OffsetDeleteRequest) -> OffsetDeleteResponse {
+    let code = ErrorCode::TopicAuthorizationFailed.code();
+    let told = request.topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter().map(|_| Some(code));
+        [None].into_iter().chain(partitions)
+    });
+    let told = each(told, |code| code).await;
+    answer(&request.topics, told, &BTreeSet::new()).await
 }
 
 /// Builds the response.

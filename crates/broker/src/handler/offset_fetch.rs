@@ -4,20 +4,23 @@
 //! groups in one request, 10 topics by id. The groups of a request may be on several shards:
 //! [`split`] splits a request, [`handle_group`] answers for one group on its shard, [`gather`]
 //! builds the response. A group keeps offsets by topic name, so ids are turned into names before
-//! ([`name`]) and names into ids after ([`identify`]).
+//! ([`name`]) and names into ids after ([`identify`]). Topics that the client may not describe are
+//! refused before the group is asked; in an answer about all topics they are left out ([`hide`]).
 
 use std::rc::Rc;
 
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
 use wire::messages::offset_fetch_response::{
     OffsetFetchResponseGroup, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic, OffsetFetchResponseTopics,
 };
-use wire::messages::{OffsetFetchRequest, OffsetFetchResponse};
+use wire::messages::{OffsetFetchRequest, OffsetFetchResponse, TopicName};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
+use crate::access::Access;
 use crate::group::{GroupCoordinator, OffsetsLog};
 use crate::image::Image;
 use crate::rests::Rests;
@@ -46,28 +49,65 @@ pub(crate) fn split(request: OffsetFetchRequest, version: i16) -> Vec<OffsetFetc
 /// The first version that names topics by id.
 pub(crate) const BY_ID: i16 = 10;
 
-/// Sets the names of a group's topics, and returns the results of unknown ids separately.
+/// Sets the names of a group's topics if the version has ids, and returns separately the results of
+/// unknown ids, and of topics that the client may not describe.
 pub(crate) async fn name(
     group: &mut OffsetFetchRequestGroup,
+    version: i16,
     image: &Image,
+    access: &Access,
 ) -> Vec<OffsetFetchResponseTopics> {
-    let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    let Some(asked) = &mut group.topics else {
-        return unknown;
+    let (mut known, mut refused) = (Vec::new(), Vec::new());
+    let by_id = version >= BY_ID;
+    let Some(asked) = group
+        .topics
+        .as_mut()
+        .filter(|_| by_id || access.is_limited())
+    else {
+        return refused;
     };
-    let mut rests = Rests::new();
+    let (mut rests, count) = (Rests::new(), asked.len());
     for mut topic in std::mem::take(asked) {
         rests.item().await;
-        if let Some(name) = image.topic_name(TopicId(topic.topic_id)) {
-            topic.name = name;
-            known.push(topic);
+        let name = if by_id {
+            image.topic_name(TopicId(topic.topic_id))
         } else {
+            Some(topic.name.clone())
+        };
+        let sees = |name: &TopicName| access.may(Operation::Describe, ResourceType::Topic, name);
+        let error = match &name {
+            None => Some(ErrorCode::UnknownTopicId),
+            Some(name) if !sees(name) => Some(ErrorCode::TopicAuthorizationFailed),
+            Some(_) => None,
+        };
+        if let Some(error) = error {
             rests.items(topic.partition_indexes.len()).await;
-            unknown.push(without_positions(&topic, ErrorCode::UnknownTopicId));
+            refused.push(without_positions(&topic, error));
+        } else {
+            topic.name = name.unwrap_or_default();
+            known.push(topic);
         }
     }
+    let judged = known.len().saturating_add(refused.len());
+    assert!(judged == count, "a topic is asked for or refused");
     *asked = known;
-    unknown
+    refused
+}
+
+/// Leaves topics out of an answer about all topics that the client may not describe.
+pub(crate) async fn hide(group: &mut OffsetFetchResponseGroup, access: &Access) {
+    if !access.is_limited() {
+        return;
+    }
+    let mut seen = Vec::with_capacity(group.topics.len());
+    let mut rests = Rests::new();
+    for topic in std::mem::take(&mut group.topics) {
+        if access.sees(ResourceType::Topic, &topic.name) {
+            seen.push(topic);
+        }
+        rests.item().await;
+    }
+    group.topics = seen;
 }
 
 /// Sets the ids of a response's topics.

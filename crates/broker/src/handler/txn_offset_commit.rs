@@ -25,6 +25,7 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs};
 
 use crate::Broker;
+use crate::access::Access;
 use crate::group::coordinator::{InLine, LoggedRecord};
 use crate::group::records::GroupRecord;
 use crate::group::{CheckedCommit, Commit, Verdict, is_long};
@@ -48,7 +49,7 @@ pub(crate) async fn handle<P: Platform>(
     broker: Rc<Broker<P>>,
     request: Rc<TxnOffsetCommitRequest>,
     version: i16,
-    host: StrBytes,
+    (host, access): (StrBytes, Access),
 ) -> TxnOffsetCommitResponse {
     let group = request.group_id.as_str();
     if group.is_empty() {
@@ -69,7 +70,7 @@ pub(crate) async fn handle<P: Platform>(
     let plain = as_plain(&request).await;
     let seen = broker.image();
     let (how, rules) = (Commit::in_transaction(), broker.groups.commit_rules());
-    let readied = CheckedCommit::of(&plain, how, &*seen, rules).await;
+    let readied = CheckedCommit::of(&plain, how, &*seen, rules, &access).await;
     let mut asked = CheckedTxnCommit {
         plain,
         readied,

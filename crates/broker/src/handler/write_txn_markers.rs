@@ -83,6 +83,34 @@ pub(crate) async fn handle<P: Platform>(
     WriteTxnMarkersResponse::default().with_markers(results)
 }
 
+/// Returns the same error for every partition.
+pub(crate) async fn refused(
+    request: &WriteTxnMarkersRequest,
+    code: ErrorCode,
+) -> WriteTxnMarkersResponse {
+    let mut rests = Rests::new();
+    let mut results = Vec::with_capacity(request.markers.len());
+    for marker in &request.markers {
+        let mut topics = Vec::with_capacity(marker.topics.len());
+        for topic in &marker.topics {
+            let partitions = topic.partition_indexes.iter().map(|index| {
+                WritableTxnMarkerPartitionResult::default()
+                    .with_partition_index(*index)
+                    .with_error_code(code.code())
+            });
+            let told = WritableTxnMarkerTopicResult::default().with_name(topic.name.clone());
+            topics.push(told.with_partitions(partitions.collect()));
+            rests
+                .items(topic.partition_indexes.len().saturating_add(1))
+                .await;
+        }
+        let told = WritableTxnMarkerResult::default().with_producer_id(marker.producer_id);
+        results.push(told.with_topics(topics));
+        rests.item().await;
+    }
+    WriteTxnMarkersResponse::default().with_markers(results)
+}
+
 fn ending_of(marker: &WritableTxnMarker, version: i8) -> Ending {
     let outcome = if marker.transaction_result {
         TransactionOutcome::Commit

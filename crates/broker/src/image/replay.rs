@@ -7,7 +7,7 @@ use wire::records::metadata::{
     BrokerRegistrationChangeRecord, ConfigRecord, MetadataRecord, PartitionChangeRecord,
     PartitionRecord, TopicRecord,
 };
-use wire::types::TopicId;
+use wire::types::{TopicId, Uuid, uuid_to_base64};
 
 use super::{
     BrokerRegistration, ControllerRegistration, Image, ImagePosition, PartitionImage, ResourceType,
@@ -61,6 +61,9 @@ pub enum ReplayError {
         /// The epoch.
         epoch: i64,
     },
+    /// An unknown ACL.
+    #[error("a metadata record removes ACL {}, which does not exist: skipped", uuid_to_base64(*.0))]
+    Acl(Uuid),
     /// Replicas and directories of a partition differ in number: the partition is added, without
     /// directories.
     #[error(
@@ -113,6 +116,8 @@ impl Image {
                 let key = (record.name, record.mechanism);
                 Arc::make_mut(&mut self.scram).remove(&key);
             }
+            MetadataRecord::AccessControlEntry(record) => self.add_acl(record),
+            MetadataRecord::RemoveAccessControlEntry(record) => self.remove_acl(record.id)?,
             MetadataRecord::ClientQuota(record) => self.set_quota(record),
             MetadataRecord::ProducerIds(record) => self.hand_out(record.next_producer_id)?,
             MetadataRecord::Opaque(record) => Arc::make_mut(&mut self.opaque).push(record),

@@ -35,6 +35,7 @@ impl Image {
                 .into(),
             );
         }
+        self.acl_records(&mut records);
         records.extend(self.opaque.iter().cloned().map(MetadataRecord::Opaque));
         records
     }

@@ -242,9 +242,19 @@ fn records_for_what_is_not_there_are_refused() {
 fn a_snapshot_gives_the_same_image() {
     let mut image = with_topic();
     let opaque = OpaqueRecord {
-        key: 18,
+        key: 26,
         version: 0,
-        body: bytes::Bytes::from_static(b"acl"),
+        body: bytes::Bytes::from_static(b"token"),
+    };
+    let acl = AccessControlEntryRecord {
+        id: Uuid::from_u128(18),
+        resource_type: 2,
+        resource_name: "orders".into(),
+        pattern_type: 3,
+        principal: "User:a".into(),
+        host: "*".into(),
+        operation: 3,
+        permission_type: 3,
     };
     apply(
         &mut image,
@@ -272,6 +282,7 @@ fn a_snapshot_gives_the_same_image() {
             }
             .into(),
             MetadataRecord::Opaque(opaque),
+            acl.into(),
         ],
     );
     let records = image.records();

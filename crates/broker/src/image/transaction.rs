@@ -67,6 +67,14 @@ impl Replayer {
         }
     }
 
+    /// Makes the index of ACLs ready, once for all that was replayed.
+    pub fn settle(&mut self) {
+        self.current.settle();
+        if let Some(before) = &mut self.before {
+            before.settle();
+        }
+    }
+
     /// Returns the visible image, without an open transaction.
     pub fn image(&self) -> &Image {
         self.before.as_ref().unwrap_or(&self.current)

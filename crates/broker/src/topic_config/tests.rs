@@ -55,6 +55,7 @@ pub(crate) fn options() -> BrokerOptions {
             protocol: crate::session::SecurityProtocol::Plaintext,
         }],
         logins: BTreeMap::new(),
+        authorizer: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

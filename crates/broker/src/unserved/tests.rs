@@ -1,9 +1,10 @@
 //! Metadata of a Kafka, and what is said of them.
 
 use wire::records::metadata::{
-    ConfigRecord, FeatureLevelRecord, MetadataRecord, OpaqueRecord, PartitionRecord, TopicRecord,
-    UserScramCredentialRecord,
+    AccessControlEntryRecord, ConfigRecord, FeatureLevelRecord, MetadataRecord, PartitionRecord,
+    RemoveAccessControlEntryRecord, TopicRecord, UserScramCredentialRecord,
 };
+use wire::types::Uuid;
 
 use super::*;
 
@@ -18,7 +19,13 @@ fn image(records: Vec<MetadataRecord>) -> Image {
 /// Checks what node 1 is told of these records: kinds, counts and examples.
 #[track_caller]
 fn check(records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
-    let found = unserved(&image(records), NodeId(1));
+    check_heeding(Heeded::default(), records, expect);
+}
+
+/// Does the same for a broker that heeds more.
+#[track_caller]
+fn check_heeding(heeded: Heeded, records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
+    let found = unserved(&image(records), NodeId(1), heeded);
     let found: Vec<_> = found
         .iter()
         .map(|one| (one.kind, one.count, one.example.as_str()))
@@ -26,29 +33,26 @@ fn check(records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
     assert_eq!(found, expect);
 }
 
-fn acl(id: u8, user: &str, permission: u8) -> MetadataRecord {
-    let mut body = vec![id; 16];
-    body.push(2);
-    body.extend(b"\x07orders\x03");
-    body.push(u8::try_from(user.len() + 1).unwrap());
-    body.extend(user.as_bytes());
-    body.extend(b"\x02*\x03");
-    body.extend([permission, 0]);
-    MetadataRecord::Opaque(OpaqueRecord {
-        key: 18,
-        version: 0,
-        body: body.into(),
-    })
+fn entry(id: u8, user: &str, permission: i8) -> AccessControlEntryRecord {
+    AccessControlEntryRecord {
+        id: Uuid::from_u128(id.into()),
+        resource_type: 2,
+        resource_name: "orders".into(),
+        pattern_type: 3,
+        principal: user.into(),
+        host: "*".into(),
+        operation: 3,
+        permission_type: permission,
+    }
+}
+
+fn acl(id: u8, user: &str, permission: i8) -> MetadataRecord {
+    entry(id, user, permission).into()
 }
 
 fn no_acl(id: u8) -> MetadataRecord {
-    let mut body = vec![id; 16];
-    body.push(0);
-    MetadataRecord::Opaque(OpaqueRecord {
-        key: 19,
-        version: 0,
-        body: body.into(),
-    })
+    let id = Uuid::from_u128(id.into());
+    RemoveAccessControlEntryRecord { id }.into()
 }
 
 fn topic(name: &str, id: u128, replicas: &[&[i32]]) -> Vec<MetadataRecord> {
@@ -92,6 +96,38 @@ fn acls_count_until_they_are_removed() {
     // A later Kafka's permission is none.
     let later = vec![acl(1, "User:a", 9)];
     check(later, &[("acls", 1, "User:a denied on orders")]);
+    let unplaced = AccessControlEntryRecord {
+        resource_type: 99,
+        ..entry(1, "User:a", 3)
+    };
+    let words = r#"an ACL on "orders" has the resourceType 99, which is not known here"#;
+    check(vec![unplaced.into()], &[("acls", 1, words)]);
+}
+
+#[test]
+fn of_acls_that_are_enforced_only_the_odd_ones_are_told() {
+    let heeded = Heeded {
+        users: false,
+        acls: true,
+    };
+    check_heeding(heeded, vec![acl(1, "User:a", 3)], &[]);
+    let later = vec![
+        acl(1, "User:a", 3),
+        acl(2, "User:b", 9),
+        acl(3, "nobody", 3),
+    ];
+    let first = r#"UNKNOWN(9) READ on LITERAL TOPIC "orders" to "User:b" from "*""#;
+    check_heeding(heeded, later, &[("acls-not-understood", 2, first)]);
+    let short = AccessControlEntryRecord {
+        host: "::1".into(),
+        ..entry(1, "User:a", 3)
+    };
+    let words = r#"ALLOW READ on LITERAL TOPIC "orders" to "User:a" from "::1""#;
+    check_heeding(
+        heeded,
+        vec![short.into()],
+        &[("acls-unlike-kafka", 1, words)],
+    );
 }
 
 #[test]
@@ -104,7 +140,12 @@ fn a_user_with_two_mechanisms_is_one() {
         })
     };
     let users = vec![scram("a", 1), scram("a", 2), scram("b", 2)];
-    check(users, &[("users", 2, "a")]);
+    check(users.clone(), &[("users", 2, "a")]);
+    let heeded = Heeded {
+        users: true,
+        acls: false,
+    };
+    check_heeding(heeded, users, &[]);
 }
 
 #[test]
@@ -150,7 +191,7 @@ fn features_that_are_not_known_are_named_with_their_level() {
         feature("share.version", 1),
     ]);
     assert_eq!(unknown_features(&image), [("share.version", 1)]);
-    assert_eq!(unserved(&image, NodeId(1)), []);
+    assert_eq!(unserved(&image, NodeId(1), Heeded::default()), []);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod groups;
 pub(crate) mod journal;
 pub(crate) mod setup;
 pub(crate) mod transactor;
+pub(crate) mod users;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -81,6 +81,7 @@ fn options() -> BrokerOptions {
             protocol: broker::session::SecurityProtocol::Plaintext,
         }],
         logins: BTreeMap::new(),
+        authorizer: None,
         log_dirs: vec![DIR.into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

@@ -51,7 +51,7 @@ fn setting(kind: i8, resource: &str, name: &str, value: &str) -> ConfigRecord {
 }
 
 /// Puts a batch of these records at the end of the log of a broker that is not running.
-fn add(platform: &SimPlatform, records: &[MetadataRecord]) {
+pub(crate) fn add(platform: &SimPlatform, records: &[MetadataRecord]) {
     let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
     let (mut end, mut next, mut epoch) = (0, Offset(0), LeaderEpoch(0));
     for batch in Batches::new(&log.clone()) {

@@ -56,7 +56,7 @@ fn with_topics(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
 }
 
 /// The codes of an answer that are not 0.
-fn codes(shown: &str) -> Vec<&str> {
+pub(crate) fn codes(shown: &str) -> Vec<&str> {
     let after = shown.split("error_code: ").skip(1);
     let code = |rest: &'_ str| rest.find([',', ' ']).map_or(rest.len(), |end| end);
     after

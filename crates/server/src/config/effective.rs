@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::keys;
 use super::problem::Problem;
 use super::raw::{Origin, Raw};
-use super::resolved::{Resolved, Settings};
+use super::resolved::{Resolved, Settings, needs_authorizer};
 use super::values::Values;
 use crate::machine::Machine;
 
@@ -152,6 +152,9 @@ fn note(key: &str, values: &Values, settings: &Settings) -> String {
             let each = settings.advertised.iter().map(ToString::to_string);
             each.collect::<Vec<_>>().join(",")
         }
+        key if needs_authorizer(key) && values.is_given(key) && !settings.has_authorizer() => {
+            "not used: authorizer.class.name is not set".into()
+        }
         "node.id" if is_open && settings.node_id.is_none() => {
             "that of meta.properties, else 1".into()
         }
@@ -216,6 +219,9 @@ mod tests {
     #[test]
     fn what_has_no_effect_is_shown_only_where_it_was_given_and_secrets_never() {
         assert!(!listed("").iter().any(|one| one.key == "num.io.threads"));
+        let unused = "not used: authorizer.class.name is not set";
+        let users = "super.users=User:a";
+        check(users, "super.users", (Some("User:a"), "f:1", unused));
         let why = "no effect: threads are shards, see num.shards";
         check(
             "num.io.threads=8",

@@ -33,8 +33,6 @@ enum When {
 }
 
 const NO_TLS: &str = "there is no TLS yet: what clients send and read is not encrypted";
-const NO_ACLS: &str =
-    "there is no authorizer yet: every client may do everything, whatever ACLs there are";
 const POLICY: &str = "the policy is not asked: clients may do what it refuses";
 
 const PROXY: &str =
@@ -68,12 +66,6 @@ const ROWS: &[(&str, When, &str, &str)] = &[
         When::Lists("streams"),
         "streams groups are not served: their members are refused",
         "let Kafka Streams use classic groups (group.protocol=classic), and take streams out",
-    ),
-    (
-        "super.users allow.everyone.if.no.acl.found",
-        When::Given,
-        NO_ACLS,
-        CLOSED,
     ),
     (
         "ssl.keystore.location ssl.keystore.certificate.chain",
@@ -202,8 +194,8 @@ pub(super) fn of<'a>(
 pub fn remedy(key: &str) -> Option<&'static str> {
     Some(match key {
         "authorizer.class.name" => {
-            "take it out once nobody else can reach the port: ACLs are kept and not enforced \
-             (docs/security-now.md)"
+            "write org.apache.kafka.metadata.authorizer.StandardAuthorizer, which decides by the ACLs \
+             in the metadata; other classes cannot be loaded (docs/security-now.md)"
         }
         "listener.security.protocol.map" | "security.inter.broker.protocol" => {
             "map the listener to PLAINTEXT or SASL_PLAINTEXT, behind a tunnel or a TLS proxy \
@@ -295,6 +287,6 @@ mod tests {
         assert_eq!(count("IN://:1,OUT://:2", map, of_out), 0);
         // Without a map, a listener has the name of its protocol.
         assert_eq!(count("SASL_SSL://:1", None, tls), 1);
-        assert_eq!(count("PLAINTEXT://:1", None, "super.users"), 1);
+        assert_eq!(count("PLAINTEXT://:1", None, "zookeeper.connect"), 1);
     }
 }

@@ -5,6 +5,7 @@
 //! meaning here is either in the table with a note (its value is still checked and shown) or in
 //! `foreign` (it causes a warning). This module does not parse or keep values.
 
+mod authorizer;
 mod foreign;
 mod groups;
 mod log;
@@ -190,6 +191,7 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Node and topics", node::KEYS),
     ("Listeners, connections, requests", network::KEYS),
     ("Logins", login::KEYS),
+    ("Authorization", authorizer::KEYS),
     ("Logs", log::KEYS),
     ("Tiers", tiers::KEYS),
     ("Groups and offsets", groups::KEYS),

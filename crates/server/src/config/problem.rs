@@ -110,6 +110,7 @@ pub fn allowed(key: &Key) -> String {
         AllowedValues::Any => kind.into(),
         AllowedValues::NotEmpty => format!("{kind}, not empty"),
         AllowedValues::OneOf([""]) => "empty".into(),
+        AllowedValues::OneOf(["", other]) => format!("empty or {other}"),
         AllowedValues::OneOf(values) => format!("one of {}", values.join(", ")),
         AllowedValues::Several(values) => format!("a list of some of {}", values.join(", ")),
         AllowedValues::Range(least, most) => match most_in_words(key.kind, most) {

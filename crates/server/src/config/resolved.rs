@@ -4,6 +4,7 @@
 //! and the rules between keys. This module does not look at the machine (what it needs is in
 //! [`Machine`]), does not open anything, and does not know the node id of an existing directory.
 
+mod authorizer;
 mod groups;
 mod listeners;
 mod login;
@@ -20,6 +21,7 @@ use broker::node_config::CordonedDirs;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
 use broker::session::SecurityProtocol;
+use broker::unserved::Heeded;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
@@ -30,6 +32,7 @@ use super::problem::{Problem, Warning};
 use super::raw::Raw;
 use super::values::Values;
 use crate::machine::Machine;
+pub(in crate::config) use authorizer::needs_authorizer;
 pub use network::NetworkSettings;
 pub use tiers::TierSettings;
 
@@ -153,6 +156,9 @@ impl Settings {
         listeners::check_named(&values, &mut warnings);
         let said = (&mut warnings, &mut problems);
         let logins = login::resolve(&values, &listeners, &protocols, said);
+        let clients = authorizer::Clients::of(&protocols, &logins);
+        let said = (&mut warnings, &mut problems);
+        let authorizer = authorizer::resolve(&values, &clients, said);
         let tiers = tiers::resolve(&values, &mut problems);
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
@@ -184,6 +190,7 @@ impl Settings {
             log_level: values.string("log.level"),
             broker: BrokerOptions {
                 logins,
+                authorizer,
                 ..broker_options(&values, machine)
             },
             protocols,
@@ -202,9 +209,14 @@ impl Settings {
         }
     }
 
-    /// Returns true if clients of any listener have to log in.
-    pub fn asks_for_logins(&self) -> bool {
-        !self.broker.logins.is_empty()
+    /// Returns what in the metadata a broker heeds.
+    pub fn heeded(&self) -> Heeded {
+        self.broker.heeded()
+    }
+
+    /// Returns true if there is an authorizer.
+    pub fn has_authorizer(&self) -> bool {
+        self.broker.authorizer.is_some()
     }
 
     /// Returns the names of the tiers, fastest first; empty without tiers.
@@ -413,6 +425,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
             .map(str::to_owned),
         endpoints: Vec::new(),
         logins: BTreeMap::new(),
+        authorizer: None,
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),
@@ -500,6 +513,8 @@ fn transaction_options(values: &Values) -> TransactionOptions {
     }
 }
 
+#[cfg(test)]
+mod authorizer_tests;
 #[cfg(test)]
 mod login_tests;
 #[cfg(test)]

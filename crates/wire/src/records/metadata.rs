@@ -2,17 +2,15 @@
 //!
 //! Framing: `uvarint 1 | uvarint key | uvarint version | body`. The body always has the compact
 //! form, and nothing may follow it. The cluster's `metadata.version` ([`MetadataVersion`])
-//! determines which version is written. Records of functions that the broker does not serve (ACLs,
-//! tokens) are [`MetadataRecord::Opaque`]: their key is known and their body is kept as bytes, so
+//! determines which version is written. Records of functions that the broker does not serve
+//! (tokens) are [`MetadataRecord::Opaque`]: their key is known and their body is kept as bytes, so
 //! the log of a Kafka cluster survives a takeover. Any other key is an error, because the broker
 //! must not continue a log that it does not fully understand.
 
-mod acl;
 mod schemas;
 
 use bytes::Bytes;
 
-pub use acl::AclChange;
 pub use schemas::*;
 
 use super::schema::ascend;
@@ -21,11 +19,7 @@ use super::{DecodeError, Field, Form, Reader, write_unsigned_varint};
 const FRAME_VERSION: u32 = 1;
 /// Keys of the records that are kept without being decoded; version 0 is the only known version of
 /// each.
-const OPAQUE: [i16; 5] = [10, ACL, ACL_REMOVED, 21, 26];
-/// Key of the record of an ACL.
-const ACL: i16 = 18;
-/// Key of the record of the removal of an ACL.
-const ACL_REMOVED: i16 = 19;
+const OPAQUE: [i16; 3] = [10, 21, 26];
 
 /// The level of the feature `metadata.version`: which records, and which versions of them, a
 /// cluster writes.
@@ -159,6 +153,10 @@ records! {
     ProducerIds(ProducerIdsRecord) = 15, written |_| 0;
     /// A broker's registration changed.
     BrokerRegistrationChange(BrokerRegistrationChangeRecord) = 17, written change_version;
+    /// An ACL was added.
+    AccessControlEntry(AccessControlEntryRecord) = 18, written |_| 0;
+    /// An ACL was removed.
+    RemoveAccessControlEntry(RemoveAccessControlEntryRecord) = 19, written |_| 0;
     /// No change; controllers write it so that the log advances.
     NoOp(NoOpRecord) = 20, written |_| 0;
     /// A user's SCRAM credential was removed.

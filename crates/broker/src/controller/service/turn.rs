@@ -127,6 +127,9 @@ impl<P: Platform> Controller<P> {
         if let Some(error) = unfit {
             return Err(MetadataLogError::Unfit(error));
         }
+        if self.options.authorizer.is_some() {
+            next.settle();
+        }
         let applied = self.log.append(&encoded).await?;
         assert!(
             applied.offset > before.offset,

@@ -34,6 +34,7 @@ use super::{
     GoneTopics, GroupAppendError, GroupCoordinator, LoggedRecord, OffsetsLog, OpenTransactions,
     VISITED_AT_ONCE,
 };
+use crate::access::Access;
 use crate::answers::Answers;
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::groups::Groups;
@@ -187,6 +188,9 @@ fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
 }
 
+/// What a client may do: everything.
+static FREE: Access = Access::unlimited();
+
 fn group(name: &str) -> GroupId {
     GroupId(text(name))
 }
@@ -206,7 +210,7 @@ async fn join(coordinator: &Coordinator, name: &str, id: &str, version: i16) -> 
         id: text("client"),
         host: text("/127.0.0.1"),
     };
-    handler::join_group::handle(coordinator, request, version, &client).await
+    handler::join_group::handle(coordinator, request, version, &client, &FREE).await
 }
 
 async fn sync(
@@ -252,7 +256,7 @@ async fn commit_from(
     let host = text(host);
     let place = coordinator.in_line(&request.group_id, &host, is_long(notes));
     let topics = (Arc::new(AnyTopic), || Arc::new(AnyTopic));
-    handler::offset_commit::handle(coordinator, request, 8, (&host, place), topics).await
+    handler::offset_commit::handle(coordinator, request, 8, (&host, place), topics, &FREE).await
 }
 
 async fn commit(coordinator: &Coordinator, name: &str, offset: i64) -> i16 {
@@ -369,7 +373,7 @@ fn requests_are_checked_before_a_group_is_asked() {
         let request = JoinGroupRequest::default()
             .with_group_id(group("g"))
             .with_session_timeout_ms(5_999);
-        let answer = handler::join_group::handle(&coordinator, request, 5, &client).await;
+        let answer = handler::join_group::handle(&coordinator, request, 5, &client, &FREE).await;
         assert_eq!(answer.error_code, code(ErrorCode::InvalidSessionTimeout));
         let many = (0..1_001)
             .map(|at| JoinGroupRequestProtocol::default().with_name(text(&format!("p{at}"))));
@@ -378,7 +382,7 @@ fn requests_are_checked_before_a_group_is_asked() {
             .with_session_timeout_ms(10_000)
             .with_protocol_type(text("consumer"))
             .with_protocols(many.collect());
-        let refused = handler::join_group::handle(&coordinator, request, 5, &client).await;
+        let refused = handler::join_group::handle(&coordinator, request, 5, &client, &FREE).await;
         assert_eq!(refused.error_code, code(ErrorCode::InvalidRequest));
         // Old clients cannot read a null name.
         assert_eq!(answer.protocol_name.as_deref(), Some(""));
@@ -650,8 +654,9 @@ fn a_commit_that_no_batch_holds_is_not_looked_at_again_and_however_large_batches
             };
             let place = coordinator.in_line(&request.group_id, &host, true);
             let topics = (Arc::new(AnyTopic), now);
+            let place = (&host, place);
             let done =
-                handler::offset_commit::handle(&coordinator, &request, 8, (&host, place), topics);
+                handler::offset_commit::handle(&coordinator, &request, 8, place, topics, &FREE);
             let answer = done.await;
             (answer.topics[0].partitions[0].error_code, asked.get())
         };
@@ -711,7 +716,8 @@ fn others_have_their_turn_while_many_positions_are_committed_read_and_deleted() 
         let request = OffsetDeleteRequest::default()
             .with_group_id(group("g"))
             .with_topics(vec![topic]);
-        let delete = handler::offset_delete::handle(&coordinator, &request, || Arc::new(AnyTopic));
+        let topics = || Arc::new(AnyTopic);
+        let delete = handler::offset_delete::handle(&coordinator, &request, topics, &FREE);
         let (turns, answer) = turns_beside(delete).await;
         assert_eq!(answer.topics[0].partitions.len(), 10_240);
         assert!(turns >= 19, "{turns} turns");
@@ -894,6 +900,7 @@ fn a_partition_that_is_loaded_or_elsewhere_says_so() {
             &coordinator,
             &ListGroupsRequest::default(),
             &Room::some(),
+            &FREE,
         )
         .await;
         assert_eq!(list.error_code, loading);
@@ -1269,6 +1276,7 @@ fn forgotten_after_retention(jump_ms: i64) {
             &coordinator,
             &ListGroupsRequest::default(),
             &Room::some(),
+            &FREE,
         )
         .await;
         assert!(list.groups.is_empty());
@@ -1322,7 +1330,12 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         coordinator.finish_load((partition, loading), LeaderEpoch(1));
         let request = ListGroupsRequest::default();
         let room = Room::some();
-        let mut listing = Box::pin(handler::list_groups::handle(&coordinator, &request, &room));
+        let mut listing = Box::pin(handler::list_groups::handle(
+            &coordinator,
+            &request,
+            &room,
+            &FREE,
+        ));
         let mut rests = 0;
         let list = std::future::poll_fn(|context| {
             let listed = listing.as_mut().poll(context);
@@ -1337,7 +1350,7 @@ fn many_groups_are_loaded_and_listed_some_at_a_time() {
         let listed = async |request: ListGroupsRequest| {
             let answers = Answers::new(256 << 10);
             let room = Room::of_list(&answers, std::net::Ipv4Addr::LOCALHOST.into());
-            let list = handler::list_groups::handle(&coordinator, &request, &room).await;
+            let list = handler::list_groups::handle(&coordinator, &request, &room, &FREE).await;
             (list.error_code, list.groups.len())
         };
         let all = ListGroupsRequest::default;
@@ -1397,7 +1410,7 @@ fn a_target_of_many_partitions_is_made_beside_the_shard_and_found_by_a_heartbeat
             .with_subscribed_topic_names(Some(vec![TopicName(text("much"))]))
             .with_topic_partitions(Some(Vec::new()));
         let beat = handler::consumer_group_heartbeat::handle;
-        let joined = beat(&coordinator, &join, 1, &client, true).await;
+        let joined = beat(&coordinator, &join, 1, &client, true, &FREE).await;
         assert_eq!(joined.error_code, 0);
         assert!(
             joined
@@ -1409,7 +1422,7 @@ fn a_target_of_many_partitions_is_made_beside_the_shard_and_found_by_a_heartbeat
             // Simulated time does not pass while another thread works.
             task::yield_now().await;
             let next = member().with_member_epoch(epoch);
-            let next = beat(&coordinator, &next, 1, &client, true).await;
+            let next = beat(&coordinator, &next, 1, &client, true, &FREE).await;
             assert_eq!(next.error_code, 0);
             if next.member_epoch > epoch {
                 let all = next.assignment.unwrap().topic_partitions;

@@ -16,6 +16,7 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
 use super::{Append, GroupOutcome, GroupRef, Groups, GroupsOptions};
+use crate::access::Access;
 use crate::group::classic::{
     ClassicGroup, ClassicGroupState, Join, Leaver, Limits, Reply, Sync, Token,
 };
@@ -198,7 +199,8 @@ impl Bench {
     fn commit(&mut self, request: &OffsetCommitRequest, version: i16) -> Vec<i16> {
         let how = Commit::plain(version);
         let rules = (self.now.wall_ms, options().offset_metadata_max);
-        let mut readied = now(CheckedCommit::of(request, how, &TwoTopics, rules));
+        let access = Access::unlimited();
+        let mut readied = now(CheckedCommit::of(request, how, &TwoTopics, rules, &access));
         let verdict = self.groups.commit(request, &readied, self.now);
         self.records(readied.taken(verdict));
         let response = now(readied.told(request, verdict));

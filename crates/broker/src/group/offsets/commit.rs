@@ -1,21 +1,25 @@
 //! Commits of offsets: a request is checked in pieces, then decided without a pause.
 //!
 //! A request may name 200,000 partitions. The checks that do not depend on the group run with
-//! pauses ([`CheckedCommit`]): which partitions exist, whose metadata is too long, how many bytes
-//! the records take. The decision ([`Groups::commit`]) looks at the group once, and at no more
-//! partitions than fit into one batch of the log; the answer is again built with pauses
-//! ([`CheckedCommit::told`]). Invariant: every partition in a decision exists at that moment
-//! ([`CheckedCommit::check_again`]). Not here: the order of commits to a group
-//! ([`crate::handler::offset_commit`]).
+//! pauses ([`CheckedCommit`]): which topics the client may read, which partitions exist, whose
+//! metadata is too long, how many bytes the records take. The decision ([`Groups::commit`]) looks
+//! at the group once, and at no more partitions than fit into one batch of the log; the answer is
+//! again built with pauses ([`CheckedCommit::told`]). Invariant: every partition in a decision
+//! exists at that moment ([`CheckedCommit::check_again`]). Not here: the order of commits to a
+//! group ([`crate::handler::offset_commit`]).
 
-use wire::messages::offset_commit_request::OffsetCommitRequestPartition;
+use wire::acl::{Operation, ResourceType};
+use wire::messages::offset_commit_request::{
+    OffsetCommitRequestPartition, OffsetCommitRequestTopic,
+};
 use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
 use wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use wire::protocol::StrBytes;
 use wire::records::offsets::OffsetCommitValue;
 use wire::types::{ErrorCode, TopicId};
 
-use super::{commit_answer, unknown_to};
+use super::{COMMIT_BY_ID, commit_answer, unknown_to};
+use crate::access::Access;
 use crate::group::classic::ClassicGroupState;
 use crate::group::cluster::Topics;
 use crate::group::consumer::ConsumerGroup;
@@ -45,6 +49,9 @@ where
     }
     false
 }
+
+/// The error for a topic that the client may not read.
+const DENIED: ErrorCode = ErrorCode::TopicAuthorizationFailed;
 
 /// Bytes of metadata that are as much work as a partition.
 const NOTE_BYTES: usize = 1024;
@@ -106,13 +113,14 @@ pub(crate) struct CheckedCommit {
 }
 
 impl CheckedCommit {
-    /// Checks a request with pauses; partitions that do not exist get their error before the group
-    /// is checked.
+    /// Checks a request with pauses; topics that the client may not read, and partitions that do
+    /// not exist, get their errors before the group is checked.
     pub(crate) async fn of(
         request: &OffsetCommitRequest,
         how: Commit,
         topics: &impl Topics,
         (now_ms, note_max): (i64, usize),
+        access: &Access,
     ) -> Self {
         // All records share one copy: an id may be long, and partitions many.
         let group = owned(&request.group_id);
@@ -126,7 +134,8 @@ impl CheckedCommit {
         };
         let mut rests = Rests::new();
         for (at, topic) in request.topics.iter().enumerate() {
-            let id = topics.topic_id(&topic.name);
+            let denied = is_denied(how.version, topic, access);
+            let id = topics.topic_id(&topic.name).filter(|_| !denied);
             let name = owned(&topic.name);
             let mut answers = Vec::with_capacity(topic.partitions.len());
             for (within, partition) in topic.partitions.iter().enumerate() {
@@ -134,6 +143,7 @@ impl CheckedCommit {
                 let known = id.filter(|_| topics.has_partition(&topic.name, index));
                 readied.knows_some |= known.is_some();
                 let value = match known {
+                    None if denied => Err(DENIED),
                     None => Err(unknown_to(how.version, topic)),
                     Some(id) => value(request, partition, id, (now_ms, note_max)),
                 };
@@ -212,7 +222,9 @@ impl CheckedCommit {
             let unknown = unknown_to(self.how.version, asked).code();
             for partition in &mut topic.partitions {
                 match verdict {
-                    Verdict::Refused(error) if partition.error_code != unknown => {
+                    Verdict::Refused(error)
+                        if ![unknown, DENIED.code()].contains(&partition.error_code) =>
+                    {
                         partition.error_code = error.code();
                     }
                     Verdict::NoRoom(error) if partition.error_code == 0 => {
@@ -226,6 +238,12 @@ impl CheckedCommit {
         }
         self.answer
     }
+}
+
+/// Returns true for a topic that the client may not read; an unknown id is nobody's.
+fn is_denied(version: i16, topic: &OffsetCommitRequestTopic, access: &Access) -> bool {
+    let is_unknown_id = version >= COMMIT_BY_ID && topic.name.is_empty();
+    !is_unknown_id && !access.may(Operation::Read, ResourceType::Topic, &topic.name)
 }
 
 fn is_there(record: &GroupRecord, topics: &impl Topics) -> bool {

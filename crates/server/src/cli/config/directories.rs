@@ -167,10 +167,10 @@ impl Seen {
         });
         self.say_features(&dir, image);
         self.say_changed(image, looked.node_id, raw);
-        let asks = settings.asks_for_logins();
-        let mut all = unserved(image, looked.node_id);
-        all.retain(|one| !(asks && one.is_users()));
-        all
+        if settings.has_authorizer() {
+            self.refuse_acls(&dir, image);
+        }
+        unserved(image, looked.node_id, settings.heeded())
     }
 
     /// Puts what the groups themselves say in the place of what the metadata tell of them.
@@ -276,6 +276,25 @@ impl Seen {
             },
             advice,
         });
+    }
+
+    /// Says which ACL no authorizer could enforce.
+    fn refuse_acls(&mut self, dir: &str, image: &Image) {
+        let acls = image.acls();
+        if let Some((_, first)) = acls.unplaced().next() {
+            let count = acls.unplaced_count();
+            self.findings.push(Finding {
+                group: Group::Refuses,
+                place: dir.to_owned(),
+                line: None,
+                key: "acls".into(),
+                value: None,
+                what: format!("ACLs that cannot be enforced ({count}): {first}"),
+                advice: "delete them with the release that made them, or take \
+                         authorizer.class.name out"
+                    .into(),
+            });
+        }
     }
 
     fn say_features(&mut self, dir: &str, image: &Image) {

@@ -53,10 +53,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          sasl.server.callback.handler.class security.providers",
     ),
     (
-        "there is no authorizer yet",
-        "allow.everyone.if.no.acl.found super.users",
-    ),
-    (
         "Kafka 4 has no such setting any more",
         "auto.include.jmx.reporter broker.id.generation.enable control.plane.listener.name \
          controlled.shutdown.max.retries controlled.shutdown.retry.backoff.ms \

@@ -93,8 +93,4 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("broker.session.timeout.ms", "9000")
         .without_effect(ONE_NODE)
         .doc("Silence after which a controller fences a broker."),
-    Key::string("authorizer.class.name", "").one_of(&[""]).doc(
-        "Class that decides who may do what. There is none yet, so anything but empty \
-             refuses to start.",
-    ),
 ];

@@ -65,7 +65,6 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
         "inter.broker.protocol.version",
         "zookeeper.connect",
         "config.providers.file.class",
-        "super.users",
     ] {
         assert!(why_without_effect(name).is_some(), "{name}");
     }

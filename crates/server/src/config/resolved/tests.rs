@@ -120,7 +120,8 @@ fn a_wrong_value_names_key_value_rule_and_place() {
     );
     check_refused(
         "authorizer.class.name=acme.Doorman",
-        "server.properties:1: authorizer.class.name=acme.Doorman: must be empty",
+        "server.properties:1: authorizer.class.name=acme.Doorman: must be empty or \
+         org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     );
 }
 

@@ -216,8 +216,8 @@ schema! {
         entity_name: Option<String> = None, in 0..=0;
     }
 
-    /// An ACL: who may do what with which resource. The image keeps it as bytes, and it is read
-    /// only to say what is not enforced (`records/metadata/acl.rs`).
+    /// An ACL: who may do what with which resource. What the numbers and texts stand for:
+    /// `acl/raw.rs`.
     AccessControlEntryRecord, versions 0..=0, flexible 0.. {
         /// Its id.
         id: Uuid = Uuid::nil(), in 0..=0;

@@ -162,6 +162,30 @@ fn topics_are_those_of_kafka() {
 }
 
 #[test]
+fn acls_are_those_of_kafka() {
+    let id = Uuid::from_bytes([7; 16]);
+    // Topic, "orders", literal, "User:a", "*", READ, ALLOW.
+    check(
+        "01120007070707070707070707070707070707\
+         02076f72646572730307557365723a61022a030300",
+        AccessControlEntryRecord {
+            id,
+            resource_type: 2,
+            resource_name: "orders".into(),
+            pattern_type: 3,
+            principal: "User:a".into(),
+            host: "*".into(),
+            operation: 3,
+            permission_type: 3,
+        },
+    );
+    check(
+        "0113000707070707070707070707070707070700",
+        RemoveAccessControlEntryRecord { id },
+    );
+}
+
+#[test]
 fn what_is_not_understood_is_kept_or_refused() {
     // A delegation token, shortened: the bytes survive.
     let hex = "010a000575736572010203";

@@ -1,0 +1,225 @@
+//! What the client of a request may do: the decisions of `wire/acl`, as handlers ask for them.
+//!
+//! It is made once for each request, in its first poll: a login before it may have changed who the
+//! client is. It has the newest ACLs of that moment, and goes with the request to other shards.
+//!
+//! There are three questions, because not every "no" is worth telling the operator:
+//! - [`Access::may`]: a right that the client needs. A denial is counted, and logged now and then;
+//! - [`Access::has`]: a right instead of which another is enough, for which the caller asks next;
+//! - [`Access::sees`]: whether something stands in a list. What does not is left out silently.
+//!
+//! Invariants: without an authorizer, and for a super user, every answer is yes, and costs one
+//! comparison. With `authorizer.mode=log` clients may do and see everything, and what ACLs deny is
+//! counted as what would be denied; only [`Access::has`] tells what ACLs say, so that the question
+//! after it is asked. Not here: which right a request needs (its row, and its handler), and what
+//! its client is told.
+
+mod denials;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use platform::clock::Instant;
+use wire::acl::{
+    Action, CLUSTER_NAME, Client, Decision, Operation, Principal, ResourceType,
+    authorized_operations,
+};
+
+use crate::authorizer::{Authorizer, AuthorizerMode};
+use crate::image::Acls;
+pub(crate) use denials::Denials;
+
+/// What the client of one request may do.
+#[derive(Clone, Debug)]
+pub(crate) struct Access(Option<Arc<Limited>>);
+
+/// A client that may not do everything.
+#[derive(Debug)]
+struct Limited {
+    acls: Arc<Acls>,
+    authorizer: Arc<Authorizer>,
+    principal: Principal,
+    address: IpAddr,
+    denials: Denials,
+    /// When the request began.
+    began: Instant,
+}
+
+impl Access {
+    /// Returns what a client may do, from this address and from now on.
+    pub(crate) fn new(
+        authorizer: &Arc<Authorizer>,
+        acls: Arc<Acls>,
+        (principal, address): (Principal, IpAddr),
+        denials: &Denials,
+        now: Instant,
+    ) -> Self {
+        assert!(principal.is_complete(), "a client's principal has a type");
+        if authorizer.policy.super_users.contains(&principal) {
+            return Self::unlimited();
+        }
+        Self(Some(Arc::new(Limited {
+            acls,
+            authorizer: Arc::clone(authorizer),
+            principal,
+            address,
+            denials: denials.clone(),
+            began: now,
+        })))
+    }
+
+    /// Returns that of a client that may do everything.
+    pub(crate) const fn unlimited() -> Self {
+        Self(None)
+    }
+
+    /// Returns false if the answer to every question is yes, so that none need be asked.
+    #[inline]
+    pub(crate) const fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns whether the client may do this; a denial is counted and logged.
+    #[inline]
+    pub(crate) fn may(
+        &self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: &str,
+    ) -> bool {
+        let action = Action {
+            operation,
+            resource_type,
+            name,
+        };
+        self.0.as_ref().is_none_or(|limited| limited.may(&action))
+    }
+
+    /// Returns whether the client may do this with the cluster; a denial is counted and logged.
+    #[inline]
+    pub(crate) fn may_cluster(&self, operation: Operation) -> bool {
+        self.may(operation, ResourceType::Cluster, CLUSTER_NAME)
+    }
+
+    /// Returns whether the client may do this with at least one resource of the type; a denial is
+    /// counted and logged.
+    #[inline]
+    pub(crate) fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
+        let limited = self.0.as_ref();
+        limited.is_none_or(|limited| limited.may_any(operation, resource_type))
+    }
+
+    /// Returns whether ACLs permit this, in every mode; nothing is counted. For a right instead of
+    /// which another is enough: the caller asks [`Self::may`] for that one next.
+    #[inline]
+    pub(crate) fn has(
+        &self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: &str,
+    ) -> bool {
+        let action = Action {
+            operation,
+            resource_type,
+            name,
+        };
+        let limited = self.0.as_ref();
+        limited.is_none_or(|limited| limited.decide(&action).is_allowed())
+    }
+
+    /// Returns whether ACLs permit this with the cluster, as [`Self::has`].
+    #[inline]
+    pub(crate) fn has_cluster(&self, operation: Operation) -> bool {
+        self.has(operation, ResourceType::Cluster, CLUSTER_NAME)
+    }
+
+    /// Returns whether the client may see this in a list: whether it may describe it. Nothing is
+    /// counted.
+    #[inline]
+    pub(crate) fn sees(&self, resource_type: ResourceType, name: &str) -> bool {
+        let action = Action {
+            operation: Operation::Describe,
+            resource_type,
+            name,
+        };
+        self.0.as_ref().is_none_or(|limited| limited.lets(&action))
+    }
+
+    /// Returns the bits of the operations that the client may do; nothing is counted.
+    pub(crate) fn operations(&self, resource_type: ResourceType, name: &str) -> i32 {
+        let lets = |operation| {
+            let action = Action {
+                operation,
+                resource_type,
+                name,
+            };
+            self.0.as_ref().is_none_or(|limited| limited.lets(&action))
+        };
+        authorized_operations(resource_type, lets)
+    }
+}
+
+impl Limited {
+    fn client(&self) -> Client<'_> {
+        Client::new(&self.principal, self.address)
+    }
+
+    fn decide(&self, action: &Action<'_>) -> Decision<'_> {
+        let policy = &self.authorizer.policy;
+        self.acls.index().decide(policy, &self.client(), action)
+    }
+
+    /// Returns whether the client can do this: it is permitted, or nothing is enforced.
+    fn lets(&self, action: &Action<'_>) -> bool {
+        !self.enforces() || self.decide(action).is_allowed()
+    }
+
+    fn may(&self, action: &Action<'_>) -> bool {
+        let decision = self.decide(action);
+        decision.is_allowed() || self.passes(action, decision)
+    }
+
+    fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
+        let (policy, client) = (&self.authorizer.policy, self.client());
+        let index = self.acls.index();
+        let decision = index.decide_any(policy, &client, operation, resource_type);
+        let action = Action {
+            operation,
+            resource_type,
+            name: "(any)",
+        };
+        decision.is_allowed() || self.passes(&action, decision)
+    }
+
+    fn enforces(&self) -> bool {
+        match self.authorizer.mode {
+            AuthorizerMode::Enforce => true,
+            AuthorizerMode::Log => false,
+        }
+    }
+
+    /// Takes notice of a denial; returns whether the client goes on all the same.
+    #[cold]
+    fn passes(&self, action: &Action<'_>, decision: Decision<'_>) -> bool {
+        assert!(!decision.is_allowed(), "only a denial is told");
+        let (enforced, who) = (self.enforces(), (&self.principal, self.address));
+        self.denials
+            .note(enforced, who, action, decision, self.began);
+        !enforced
+    }
+}
+
+#[cfg(test)]
+impl Access {
+    /// Returns that of a client on this host, under these ACLs.
+    pub(crate) fn given(acls: Arc<Acls>, mode: AuthorizerMode, principal: &str) -> Self {
+        let policy = wire::acl::Policy::default();
+        let authorizer = Arc::new(Authorizer { policy, mode });
+        let principal = Principal::parse(principal).expect("a principal");
+        let who = (principal, [127, 0, 0, 1].into());
+        Self::new(&authorizer, acls, who, &Denials::default(), Instant::now())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -362,8 +362,8 @@ impl<P: Platform> Controller<P> {
 
     /// Takes back what a decision grants while the log may hold more than the image.
     ///
-    /// Who is told that nothing permits something, or that there is nothing left to delete, must not
-    /// find otherwise after the next start.
+    /// Who is told that there is nothing left to delete must not find otherwise after the next
+    /// start.
     fn in_no_doubt<R: ControllerResponse>(
         &self,
         mut decision: ControllerDecision<R>,

@@ -2,10 +2,10 @@
 //!
 //! Framing: `uvarint 1 | uvarint key | uvarint version | body`. The body always has the compact
 //! form, and nothing may follow it. The cluster's `metadata.version` ([`MetadataVersion`])
-//! determines which version is written. Records of functions that the broker does not serve (tokens)
-//! are [`MetadataRecord::Opaque`]: their key is known and their body is kept as bytes, so the log of
-//! a Kafka cluster survives a takeover. Any other key is an error, because the broker must not
-//! continue a log that it does not fully understand.
+//! determines which version is written. Records of functions that the broker does not serve
+//! (tokens) are [`MetadataRecord::Opaque`]: their key is known and their body is kept as bytes, so
+//! the log of a Kafka cluster survives a takeover. Any other key is an error, because the broker
+//! must not continue a log that it does not fully understand.
 
 mod schemas;
 

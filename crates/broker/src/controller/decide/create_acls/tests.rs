@@ -134,7 +134,7 @@ fn more_than_may_be_created_at_once_creates_nothing() {
 #[test]
 fn all_acls_together_are_bounded_in_bytes() {
     const NAME_BYTES: usize = 30_000;
-    let long = |number: usize| creation(&format!("{number:0width$}", width = NAME_BYTES));
+    let long = |number: usize| creation(&format!("{number:0NAME_BYTES$}"));
     let mut image = Image::empty();
     let fit = ACLS_BYTES_MAX / (NAME_BYTES + 64 + 7);
     let (results, records) = asked(&mut image, (0..fit + 2).map(long).collect());

@@ -7,6 +7,7 @@
 //! - [`Access::may`]: a right that the client needs. A denial is counted, and logged now and then;
 //! - [`Access::has`]: a right instead of which another is enough, for which the caller asks next;
 //! - [`Access::sees`]: whether something stands in a list. What does not is left out silently.
+//!   [`Access::lets`] is the same question about any right.
 //!
 //! Invariants: without an authorizer, and for a super user, every answer is yes, and costs one
 //! comparison. With `authorizer.mode=log` clients may do and see everything, and what ACLs deny is
@@ -15,6 +16,8 @@
 //! its client is told.
 
 mod denials;
+#[cfg(test)]
+pub(crate) mod given;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,7 +29,7 @@ use wire::acl::{
 };
 
 use crate::authorizer::{Authorizer, AuthorizerMode};
-use crate::image::Acls;
+use crate::image::{Acls, Image};
 pub(crate) use denials::Denials;
 
 /// What the client of one request may do.
@@ -66,6 +69,23 @@ impl Access {
             denials: denials.clone(),
             began: now,
         })))
+    }
+
+    /// Returns the same client's by the ACLs of `image`; `None` if those are the same.
+    ///
+    /// For requests that have waited: what was permitted before may be denied by now.
+    pub(crate) fn renewed(&self, image: &Image) -> Option<Self> {
+        let limited = self.0.as_ref()?;
+        if Arc::ptr_eq(&limited.acls, image.acls()) {
+            return None;
+        }
+        Some(Self(Some(Arc::new(Limited {
+            acls: Arc::clone(image.acls()),
+            authorizer: Arc::clone(&limited.authorizer),
+            principal: limited.principal.clone(),
+            denials: limited.denials.clone(),
+            ..**limited
+        }))))
     }
 
     /// Returns that of a client that may do everything.
@@ -137,8 +157,20 @@ impl Access {
     /// counted.
     #[inline]
     pub(crate) fn sees(&self, resource_type: ResourceType, name: &str) -> bool {
+        self.lets(Operation::Describe, resource_type, name)
+    }
+
+    /// Returns whether the client can do this: ACLs permit it, or nothing is enforced. Nothing is
+    /// counted, because the client asks for it elsewhere, or is not told of it.
+    #[inline]
+    pub(crate) fn lets(
+        &self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: &str,
+    ) -> bool {
         let action = Action {
-            operation: Operation::Describe,
+            operation,
             resource_type,
             name,
         };
@@ -147,14 +179,7 @@ impl Access {
 
     /// Returns the bits of the operations that the client may do; nothing is counted.
     pub(crate) fn operations(&self, resource_type: ResourceType, name: &str) -> i32 {
-        let lets = |operation| {
-            let action = Action {
-                operation,
-                resource_type,
-                name,
-            };
-            self.0.as_ref().is_none_or(|limited| limited.lets(&action))
-        };
+        let lets = |operation| self.lets(operation, resource_type, name);
         authorized_operations(resource_type, lets)
     }
 }

@@ -10,6 +10,7 @@
 pub(crate) mod answers;
 pub(crate) mod batches;
 pub(crate) mod bounds;
+pub(crate) mod config_rights;
 pub(crate) mod configs;
 pub(crate) mod decide;
 pub mod metadata_log;
@@ -31,6 +32,7 @@ pub use mutations::Caller;
 pub use service::{Controller, Publish};
 
 use wire::StrBytes;
+use wire::acl;
 use wire::records::metadata::{MetadataRecord, ProducerIdsRecord};
 use wire::types::{ErrorCode, NodeId, Uuid};
 
@@ -109,6 +111,26 @@ impl Refusal {
             code,
             message: Some(message.into()),
         }
+    }
+
+    /// Returns the refusal of a client that lacks a right on a resource of this type, in Kafka's
+    /// words.
+    pub(crate) fn denied(resource_type: acl::ResourceType) -> Self {
+        use acl::ResourceType::{Cluster, DelegationToken, Group, Topic, TransactionalId, User};
+        let (code, what) = match resource_type {
+            Topic => (ErrorCode::TopicAuthorizationFailed, "Topic"),
+            Group => (ErrorCode::GroupAuthorizationFailed, "Group"),
+            Cluster => (ErrorCode::ClusterAuthorizationFailed, "Cluster"),
+            TransactionalId => (
+                ErrorCode::TransactionalIdAuthorizationFailed,
+                "Transactional Id",
+            ),
+            DelegationToken | User => (
+                ErrorCode::DelegationTokenAuthorizationFailed,
+                "Delegation Token",
+            ),
+        };
+        Self::new(code, format!("{what} authorization failed."))
     }
 
     /// Returns code and message as responses hold them; `Ok` is code 0.

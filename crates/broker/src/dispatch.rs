@@ -35,6 +35,7 @@ mod transactions;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
@@ -259,11 +260,11 @@ macro_rules! requests {
 requests! {
     (call, b, c, v)
     Produce: [Handler Topic Write, TransactionalId Write], Partitions, OverlapsUnlessTransactional, Own, Something, Few
-        => handler::produce::respond(b, c, call.busy, &call.header, call.take_body());
+        => handler::produce::respond(b, (c, &call.access), call.busy, &call.header, call.take_body());
     Fetch: [Handler Topic Read, Cluster ClusterAction], Partitions, Alone, Own, NothingWhileItWaits, Own
-        => handler::fetch::respond(b, c, call.busy, &call.header, call.take_body());
+        => handler::fetch::respond(b, (c, &call.access), call.busy, &call.header, call.take_body());
     ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, r.message, v).await));
+        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, &call.access, r.message, v).await));
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::metadata(call, r).await);
     OffsetCommit: [First Group Read, Topic Read], Group, Alone, Time, Something, Many
@@ -293,11 +294,11 @@ requests! {
     DeleteTopics: [Handler Cluster Delete, Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
         => gated(call, async move |c, r, caller| c.delete_topics(&r, v, &caller).await);
     DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
-        => here(call, async |r| handler::delete_records::handle(b, r).await);
+        => here(call, async |r| handler::delete_records::handle(b, &call.access, r).await);
     InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write], Transaction, Alone, Time, Something, Few
         => transactions::init_producer_id(call);
     OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, r).await);
+        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, &call.access, r).await);
     AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction], Here, Alone, Time, Something, Few
         => here(call, async |r| transactions::add_partitions(call, r).await);
     AddOffsetsToTxn: [Step TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
@@ -317,7 +318,7 @@ requests! {
     DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::configs(call, r).await);
     AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.alter_configs(&r).await);
+        => gated(call, async |c, r, caller| (c.alter_configs(&r, &caller).await, Duration::ZERO));
     AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
         => with_place(call, async |r, place| handler::alter_replica_log_dirs::handle(b, r, place).await);
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
@@ -339,7 +340,7 @@ requests! {
     ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few
         => here(call, async |r| handler::elect_leaders::handle(&b.image(), &r));
     IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.incremental_alter_configs(&r).await);
+        => gated(call, async |c, r, caller| (c.incremental_alter_configs(&r, &caller).await, Duration::ZERO));
     AlterPartitionReassignments: [Step Cluster Alter], Controller, Alone, Time, Something, Few
         => controlled(call, async |c, r| c.alter_partition_reassignments(&r).await);
     ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
@@ -361,7 +362,7 @@ requests! {
     DescribeCluster: [Open], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::cluster(call, &r));
     DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::describe_producers::handle(b, r).await);
+        => here(call, async |r| handler::describe_producers::handle(b, &call.access, r).await);
     UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
         => controlled(call, async |c, r| c.unregister_broker(&r).await);
     DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few

@@ -57,6 +57,7 @@ pub mod session;
 pub mod shards;
 pub mod telemetry;
 pub mod topic_config;
+mod topic_rights;
 mod transaction;
 mod unopened;
 mod unread_settings;

@@ -36,11 +36,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/kafka-4.
 const NODE: NodeId = NodeId(1);
 
 fn caller() -> Caller {
-    Caller {
-        principal: Principal::anonymous(),
-        client_id: StrBytes::default(),
-        strict: true,
-    }
+    Caller::unlimited(Principal::anonymous(), StrBytes::default(), true)
 }
 
 fn options() -> BrokerOptions {

@@ -11,6 +11,10 @@ mod absent_paths;
 mod acl_every_api;
 #[path = "served/acl_groups.rs"]
 mod acl_groups;
+#[path = "served/acl_records.rs"]
+mod acl_records;
+#[path = "served/acl_topics.rs"]
+mod acl_topics;
 #[path = "served/acl_transactions.rs"]
 mod acl_transactions;
 #[path = "served/acls.rs"]

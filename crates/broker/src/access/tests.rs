@@ -92,3 +92,16 @@ fn a_client_without_limits_may_do_everything() {
     assert!(access.has_cluster(Operation::Alter) && access.sees(Group, "g"));
     assert_eq!(access.operations(Topic, "t"), 3576);
 }
+
+#[test]
+fn a_request_that_has_waited_asks_the_acls_of_today() {
+    let before = acls(&[(Topic, "t", Operation::Read)]);
+    let access = Access::given(before, AuthorizerMode::Enforce, "User:ada");
+    // Nobody has a right by the ACLs of an empty image.
+    let image = Image::empty();
+    let renewed = access.renewed(&image).expect("other ACLs");
+    assert!(access.may(Operation::Read, Topic, "t"));
+    assert!(!renewed.may(Operation::Read, Topic, "t"));
+    assert!(renewed.renewed(&image).is_none(), "the same ACLs");
+    assert!(Access::unlimited().renewed(&image).is_none());
+}

@@ -105,6 +105,7 @@ mod tests {
     use wire::records::metadata::ConfigRecord;
 
     use super::*;
+    use crate::access::Access;
     use crate::controller::Rules;
     use crate::controller::configs::Operation;
     use crate::controller::tests::{apply, create, options, started};
@@ -125,7 +126,8 @@ mod tests {
         };
         let code = i8::from(value.is_none());
         let operation = Operation { name, code, value };
-        match rules.alter_incrementally(kind, resource, &[operation]) {
+        let access = Access::unlimited();
+        match rules.alter_incrementally(&access, (kind, resource), &[operation]) {
             Ok(records) => {
                 apply(image, records);
                 None

@@ -4,9 +4,11 @@ mod of_brokers;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use wire::acl;
 use wire::records::metadata::{ClearElrRecord, ConfigRecord, MetadataRecord};
 use wire::types::{ErrorCode, NodeId};
 
+use crate::access::Access;
 use crate::client_metrics;
 use crate::group_config;
 use crate::image::{Image, ResourceType};
@@ -14,7 +16,7 @@ use crate::options::ConfigKind;
 use crate::topic_config::{BrokerSettings, definition, validate};
 
 use super::bounds::{self, check_entities, check_settings, check_text};
-use super::{Refusal, Rules, topic_name};
+use super::{Refusal, Rules, config_rights, topic_name};
 
 const VALUE_BYTES_MAX: usize = 0x7fff;
 const MIN_ISR: &str = "min.insync.replicas";
@@ -77,11 +79,11 @@ impl Rules<'_> {
     /// Decides on an incremental change of one resource.
     pub(crate) fn alter_incrementally(
         &self,
-        kind: ResourceType,
-        resource: &str,
+        access: &Access,
+        (kind, resource): (ResourceType, &str),
         operations: &[Operation<'_>],
     ) -> Result<Vec<MetadataRecord>, Refusal> {
-        self.check_request(kind, resource, operations)?;
+        self.check_request(access, (kind, resource), operations)?;
         let mut changes = Vec::new();
         for operation in operations {
             let current = self.image.setting(kind, resource, operation.name);
@@ -102,8 +104,8 @@ impl Rules<'_> {
     /// Decides on replacing all settings of one resource.
     pub(crate) fn alter_all(
         &self,
-        kind: ResourceType,
-        resource: &str,
+        access: &Access,
+        (kind, resource): (ResourceType, &str),
         settings: &[(&str, Option<&str>)],
     ) -> Result<Vec<MetadataRecord>, Refusal> {
         let operations: Vec<_> = settings
@@ -114,7 +116,7 @@ impl Rules<'_> {
                 value: *value,
             })
             .collect();
-        self.check_request(kind, resource, &operations)?;
+        self.check_request(access, (kind, resource), &operations)?;
         let current = self.image.settings(kind, resource);
         let mut changes = Vec::new();
         for (name, value) in settings {
@@ -141,11 +143,12 @@ impl Rules<'_> {
         Ok(change_settings(self.image, kind, resource, changes))
     }
 
-    /// Makes the checks that the receiving broker makes before the controller's.
+    /// Makes the checks that the receiving broker makes before the controller's, and then that of
+    /// the client's right.
     fn check_request(
         &self,
-        kind: ResourceType,
-        resource: &str,
+        access: &Access,
+        (kind, resource): (ResourceType, &str),
         operations: &[Operation<'_>],
     ) -> Result<(), Refusal> {
         let refuse = |message: String| Err(Refusal::new(ErrorCode::InvalidRequest, message));
@@ -167,10 +170,15 @@ impl Rules<'_> {
                 nulls.join(", ")
             ));
         }
+        if kind == ResourceType::BROKER && !resource.is_empty() {
+            self.check_is_this_node(resource)?;
+        }
+        config_rights::check(access, acl::Operation::AlterConfigs, kind, resource)?;
         match kind {
-            ResourceType::BROKER if resource.is_empty() => Ok(()),
-            ResourceType::BROKER => self.check_is_this_node(resource),
-            ResourceType::TOPIC | ResourceType::GROUP | ResourceType::CLIENT_METRICS => Ok(()),
+            ResourceType::BROKER
+            | ResourceType::TOPIC
+            | ResourceType::GROUP
+            | ResourceType::CLIENT_METRICS => Ok(()),
             other => refuse(format!("Unknown resource type {}", other.0)),
         }
     }

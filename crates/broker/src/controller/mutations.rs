@@ -15,6 +15,8 @@ use wire::acl::Principal;
 use wire::types::ErrorCode;
 
 use super::{Refusal, Rules};
+use crate::access::Access;
+use crate::image::Image;
 use crate::quota::{Bucket, Limits, QuotaKind, TokenBucket, Windows};
 
 /// Clients whose tokens are remembered before the first sweep for clients with full buckets.
@@ -38,6 +40,26 @@ pub struct Caller {
     pub client_id: StrBytes,
     /// True if the client understands the error for a used-up quota.
     pub strict: bool,
+    /// What it may do.
+    pub(crate) access: Access,
+}
+
+impl Caller {
+    /// Returns a client that may do everything.
+    pub fn unlimited(principal: Principal, client_id: StrBytes, strict: bool) -> Self {
+        Self {
+            principal,
+            client_id,
+            strict,
+            access: Access::unlimited(),
+        }
+    }
+
+    /// Returns what the client may do by the ACLs of `image`: it may have waited for its turn.
+    pub(crate) fn access(&self, image: &Image) -> Access {
+        let renewed = self.access.renewed(image);
+        renewed.unwrap_or_else(|| self.access.clone())
+    }
 }
 
 /// The token buckets of all clients that are not full.

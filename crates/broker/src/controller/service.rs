@@ -237,7 +237,8 @@ impl<P: Platform> Controller<P> {
         caller: &Caller,
     ) -> (CreateTopicsResponse, Duration) {
         self.gated(caller, async |rules, random, gate| {
-            decide::create_topics::handle(rules, request, random, gate).await
+            let access = caller.access(rules.image);
+            decide::create_topics::handle(rules, &access, request, random, gate).await
         })
         .await
     }
@@ -250,7 +251,8 @@ impl<P: Platform> Controller<P> {
         caller: &Caller,
     ) -> (DeleteTopicsResponse, Duration) {
         self.gated(caller, async |rules, _, gate| {
-            decide::delete_topics::handle(rules, request, version, gate).await
+            let access = caller.access(rules.image);
+            decide::delete_topics::handle(rules, &access, request, version, gate).await
         })
         .await
     }
@@ -262,7 +264,8 @@ impl<P: Platform> Controller<P> {
         caller: &Caller,
     ) -> (CreatePartitionsResponse, Duration) {
         self.gated(caller, async |rules, _, gate| {
-            decide::create_partitions::handle(rules, request, gate).await
+            let access = caller.access(rules.image);
+            decide::create_partitions::handle(rules, &access, request, gate).await
         })
         .await
     }
@@ -373,18 +376,27 @@ impl<P: Platform> Controller<P> {
     }
 
     /// Answers `AlterConfigs`.
-    pub async fn alter_configs(&self, request: &AlterConfigsRequest) -> AlterConfigsResponse {
-        self.answer(async |rules, _| decide::alter_configs::handle(rules, request).await)
-            .await
+    pub async fn alter_configs(
+        &self,
+        request: &AlterConfigsRequest,
+        caller: &Caller,
+    ) -> AlterConfigsResponse {
+        self.answer(async |rules, _| {
+            let access = caller.access(rules.image);
+            decide::alter_configs::handle(rules, &access, request).await
+        })
+        .await
     }
 
     /// Answers `IncrementalAlterConfigs`.
     pub async fn incremental_alter_configs(
         &self,
         request: &IncrementalAlterConfigsRequest,
+        caller: &Caller,
     ) -> IncrementalAlterConfigsResponse {
         self.answer(async |rules, _| {
-            decide::incremental_alter_configs::handle(rules, request).await
+            let access = caller.access(rules.image);
+            decide::incremental_alter_configs::handle(rules, &access, request).await
         })
         .await
     }

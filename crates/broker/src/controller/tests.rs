@@ -4,6 +4,7 @@ use wire::records::metadata::{FeatureLevelRecord, MetadataRecord, PartitionChang
 use wire::types::Offset;
 
 use super::*;
+use crate::access::Access;
 use crate::image::ResourceType;
 pub(crate) use crate::topic_config::tests::options;
 
@@ -210,7 +211,8 @@ fn settings_of_brokers_that_cannot_change_at_run_time_are_refused() {
             code: 0,
             value: Some(value),
         };
-        rules.alter_incrementally(ResourceType::BROKER, "", &[operation])
+        let access = Access::unlimited();
+        rules.alter_incrementally(&access, (ResourceType::BROKER, ""), &[operation])
     };
     let message = |result: Result<Vec<MetadataRecord>, Refusal>| {
         result.err().and_then(|refusal| refusal.message)
@@ -246,7 +248,8 @@ fn a_setting_of_another_broker_is_refused() {
             code: 0,
             value: Some("5"),
         };
-        rules.alter_incrementally(ResourceType::BROKER, resource, &[operation])
+        let access = Access::unlimited();
+        rules.alter_incrementally(&access, (ResourceType::BROKER, resource), &[operation])
     };
     assert!(set("1").is_ok());
     for (resource, message) in [

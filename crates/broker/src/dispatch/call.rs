@@ -190,6 +190,7 @@ where
         principal: call.context.session.principal(),
         client_id: call.context.client_id.clone(),
         strict: matches!(call.row.quota, Quota::Mutations { strict_since } if version >= strict_since),
+        access: call.access.clone(),
     };
     let broker = call.broker;
     let work = async |asked: T, _| {

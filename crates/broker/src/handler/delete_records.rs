@@ -4,7 +4,7 @@
 //! The response is sent when the new log start offset is durable, so that deleted records do not
 //! come back after a crash. It does not wait for other directories or other logs. A partition that
 //! a request names several times is deleted from once, up to the last of the offsets, and answered
-//! once, as in Kafka.
+//! once, as in Kafka. A client needs the right to delete on each topic.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
+use platform::clock::Instant;
+use wire::acl::Operation;
 use wire::messages::delete_records_response::{
     DeleteRecordsPartitionResult, DeleteRecordsTopicResult,
 };
@@ -19,43 +21,39 @@ use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse, TopicName};
 use wire::types::{ErrorCode, Offset, TopicPartition};
 
 use crate::Broker;
+use crate::access::Access;
 use crate::checkpoints::CheckpointStates;
 use crate::fetch_session::TopicKey;
 use crate::names::is_internal;
 use crate::partition::Partition;
 use crate::rests::{Rests, each};
 use crate::route::at_partitions;
+use crate::topic_rights::TopicRight;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
+    access: &Access,
     request: DeleteRecordsRequest,
 ) -> DeleteRecordsResponse {
     let mut rests = Rests::new();
     let asked = by_partition(&request, &mut rests).await;
     let mut items = Vec::new();
+    let mut right = TopicRight::new(access, Operation::Delete);
     for (name, partitions) in &asked {
         let key = TopicKey::Name(name.as_str().into());
+        let allowed = right.check(broker, &key);
+        rests.item().await;
         for (&index, &offset) in partitions {
-            items.push((broker.target(&key, index), offset));
+            let target = allowed.and_then(|()| broker.target(&key, index));
+            items.push((target, offset));
             rests.item().await;
         }
     }
     let timeout = Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let deadline = broker.platform.clock().after(timeout);
-    let starts = at_partitions(broker, items, move |broker, partition, offset| async move {
-        // Acknowledged records may be deleted even if they are not visible to readers yet, so the
-        // high watermark has to settle first.
-        partition.settled(deadline).await;
-        let start = delete_before(&partition, offset)?;
-        // A log that is moving needs the new start in the directory that it moves to as well.
-        let moves_to = broker.moves.of(&partition);
-        let moves_to = moves_to.iter().map(|moving| moving.dir());
-        let dirs = std::iter::once(partition.log.dir()).chain(moves_to);
-        Ok(RaisedLogStart {
-            start,
-            log: partition.name.clone(),
-            dirs: dirs.map(Into::into).collect(),
-        })
+    let access = access.clone();
+    let starts = at_partitions(broker, items, move |broker, partition, offset| {
+        raise(broker, access.clone(), partition, (offset, deadline))
     });
     let mut starts = durable(broker, starts.await).await.into_iter();
     let mut topics = Vec::with_capacity(asked.len());
@@ -130,6 +128,42 @@ async fn durable<P: Platform>(
             .ok_or(ErrorCode::KafkaStorageError)
     };
     each(deleted, durable).await
+}
+
+/// Raises the log start of a partition, once all acknowledged records are visible to readers.
+async fn raise<P: Platform>(
+    broker: Rc<Broker<P>>,
+    access: Access,
+    partition: Rc<Partition<P>>,
+    (offset, deadline): (Offset, Instant),
+) -> Result<RaisedLogStart, ErrorCode> {
+    // Acknowledged records may be deleted even if they are not visible to readers yet, so the high
+    // watermark has to settle first.
+    partition.settled(deadline).await;
+    check_again(&broker, &access, &partition)?;
+    let start = delete_before(&partition, offset)?;
+    // A log that is moving needs the new start in the directory that it moves to as well.
+    let moves_to = broker.moves.of(&partition);
+    let moves_to = moves_to.iter().map(|moving| moving.dir());
+    let dirs = std::iter::once(partition.log.dir()).chain(moves_to);
+    Ok(RaisedLogStart {
+        start,
+        log: partition.name.clone(),
+        dirs: dirs.map(Into::into).collect(),
+    })
+}
+
+/// Refuses a client that has lost its right while it waited.
+fn check_again<P: Platform>(
+    broker: &Broker<P>,
+    access: &Access,
+    partition: &Partition<P>,
+) -> Result<(), ErrorCode> {
+    let Some(access) = access.renewed(&broker.image()) else {
+        return Ok(());
+    };
+    let topic = TopicKey::Name(partition.name.topic.as_ref().into());
+    TopicRight::new(&access, Operation::Delete).check(broker, &topic)
 }
 
 fn delete_before<P: Platform>(

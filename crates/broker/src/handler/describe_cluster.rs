@@ -1,24 +1,24 @@
 //! `DescribeCluster` (key 60), versions 0-2: the nodes that serve clients of the listener.
 //!
 //! Version 1 added the endpoint type (brokers are 1, controllers 2), version 2 fenced brokers on
-//! demand.
+//! demand. Every client may ask; the operations that it may do on the cluster are told on demand.
 
 use wire::StrBytes;
+use wire::acl;
 use wire::messages::describe_cluster_response::DescribeClusterBroker;
 use wire::messages::{DescribeClusterRequest, DescribeClusterResponse};
 use wire::types::{ErrorCode, NodeId};
 
+use crate::access::Access;
 use crate::image::Image;
 
 const BROKERS: i8 = 1;
 const CONTROLLERS: i8 = 2;
-/// All operations on a cluster, as bits; without an authorizer every client has them.
-pub(crate) const CLUSTER_OPERATIONS: i32 =
-    1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
 /// Answers a client that connected to `listener`.
 pub(crate) fn handle(
     image: &Image,
+    access: &Access,
     listener: &str,
     cluster_id: &str,
     node: NodeId,
@@ -68,9 +68,9 @@ pub(crate) fn handle(
         -1
     };
     let operations = if request.include_cluster_authorized_operations {
-        CLUSTER_OPERATIONS
+        access.operations(acl::ResourceType::Cluster, acl::CLUSTER_NAME)
     } else {
-        i32::MIN
+        acl::NOT_ASKED
     };
     DescribeClusterResponse::default()
         .with_error_message(None)

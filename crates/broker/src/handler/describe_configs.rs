@@ -4,11 +4,13 @@
 //! Version 1 added synonyms (every source that has a value, the strongest first), version 3 types
 //! and documentation. Values of sensitive settings are never returned. This broker has no loggers
 //! that clients could set. Unlike Kafka, a response holds a bounded number of settings; resources
-//! beyond that are refused, and the client can request them separately.
+//! beyond that are refused, and the client can request them separately. A client needs the right to
+//! describe the settings of each resource (`controller/config_rights.rs`).
 
 use std::collections::BTreeSet;
 
 use wire::StrBytes;
+use wire::acl::Operation;
 use wire::messages::describe_configs_request::DescribeConfigsResource;
 use wire::messages::describe_configs_response::{
     DescribeConfigsResourceResult, DescribeConfigsResult, DescribeConfigsSynonym,
@@ -16,8 +18,9 @@ use wire::messages::describe_configs_response::{
 use wire::messages::{DescribeConfigsRequest, DescribeConfigsResponse};
 use wire::types::ErrorCode;
 
+use crate::access::Access;
 use crate::client_metrics::{self, SUBSCRIPTION_SETTINGS, SubscriptionSetting};
-use crate::controller::{Refusal, Rules, quoted, too_large, topic_name};
+use crate::controller::{Refusal, Rules, config_rights, quoted, too_large, topic_name};
 use crate::group_config::{self, GROUP_SETTINGS, GroupSetting};
 use crate::image::ResourceType;
 use crate::options::ConfigKind;
@@ -36,6 +39,7 @@ const SETTINGS_MAX: usize = 400_000;
 /// Answers from the image.
 pub(crate) async fn handle(
     rules: Rules<'_>,
+    access: &Access,
     request: &DescribeConfigsRequest,
     version: i16,
     room: &Room,
@@ -51,11 +55,17 @@ pub(crate) async fn handle(
     let mut results = Vec::with_capacity(request.resources.len());
     for resource in &request.resources {
         let keys = Keys::of(resource);
-        let described = if left == 0 || room.is_full() {
-            Err(no_room(room))
-        } else {
+        let (kind, name) = (
+            ResourceType(resource.resource_type),
+            &resource.resource_name,
+        );
+        let allowed = config_rights::check(access, Operation::DescribeConfigs, kind, name);
+        let described = allowed.and_then(|()| {
+            if left == 0 || room.is_full() {
+                return Err(no_room(room));
+            }
             describe(broker, &others, resource, &keys)
-        };
+        });
         let told = described.and_then(|settings| {
             let shown = settings.into_iter().map(|setting| setting.show(request));
             let told = result(resource, Ok(shown.collect()));

@@ -2,7 +2,8 @@
 //!
 //! Unlike Kafka, a partition is answered once, however often the request names it, and a response
 //! holds a bounded number of producers; the partitions after that get `POLICY_VIOLATION`, and the
-//! client can request them again. The protocol has no pages.
+//! client can request them again. The protocol has no pages. A client needs the right to read each
+//! topic.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -10,6 +11,7 @@ use std::rc::Rc;
 use platform::Platform;
 use platform::task::yield_now;
 use storage::log::producer_state::ProducerSnapshot;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::describe_producers_response::{
     PartitionResponse, ProducerState, TopicResponse,
 };
@@ -17,6 +19,7 @@ use wire::messages::{DescribeProducersRequest, DescribeProducersResponse};
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::access::Access;
 use crate::controller::{Refusal, topic_name};
 use crate::fetch_session::TopicKey;
 use crate::image::Image;
@@ -33,6 +36,7 @@ type ProducersResult = Result<Vec<ProducerSnapshot>, ErrorCode>;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
+    access: &Access,
     request: DescribeProducersRequest,
 ) -> DescribeProducersResponse {
     let mut items = Vec::new();
@@ -41,7 +45,8 @@ pub(crate) async fn handle<P: Platform>(
     let mut rests = Rests::new();
     for topic in request.topics {
         let key = TopicKey::Name(topic.name.as_str().into());
-        let refused = no_topic(&broker.image(), &topic.name);
+        let refused = no_topic(&broker.image(), access, &topic.name);
+        rests.item().await;
         let mut once = Vec::new();
         for index in topic.partition_indexes {
             rests.item().await;
@@ -106,9 +111,12 @@ async fn known<P: Platform>(
 }
 
 /// Returns the error of the topic itself. An error of a single partition has a code but no message.
-fn no_topic(image: &Image, name: &str) -> Option<Refusal> {
+fn no_topic(image: &Image, access: &Access, name: &str) -> Option<Refusal> {
     if let Some(reason) = topic_name::invalid(name) {
         return Some(Refusal::new(ErrorCode::InvalidTopicException, reason));
+    }
+    if !access.may(Operation::Read, ResourceType::Topic, name) {
+        return Some(Refusal::denied(ResourceType::Topic));
     }
     let unknown = ErrorCode::UnknownTopicOrPartition;
     let missing = image.topic_by_name(name).is_none();

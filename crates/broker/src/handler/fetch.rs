@@ -6,6 +6,9 @@
 //! diverging epochs, 13 topic ids. This node has no followers yet; a fetch from a follower gets an
 //! error for each partition.
 //!
+//! A client needs the right to read each topic: every fetch of a session asks for all its
+//! partitions. Those that it has lost while the fetch waited or read are not sent, unlike in Kafka.
+//!
 //! As in Kafka, a partition that a request names several times is read once, at its first position,
 //! with the parameters of its last. Unlike in Kafka, the wait has a bound (`WAIT_MAX`): after days
 //! of waiting, only the broker would still know the request.
@@ -18,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use platform::task::yield_now;
+use wire::acl::Operation;
 use wire::error::EncodeError;
 use wire::kafka::Api;
 use wire::kafka::fetch::{
@@ -29,6 +33,7 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId, Offset, TopicId};
 
 use crate::Broker;
+use crate::access::Access;
 use crate::answers::HeldBytes;
 use crate::dispatch::{CloseReason, Reply};
 use crate::fetch_session::{
@@ -41,6 +46,7 @@ use crate::metrics::ErrorTally;
 use crate::partition::Isolation;
 use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
 use crate::rests::{PIECE, Rests, each};
+use crate::topic_rights::TopicRight;
 
 /// Maximum wait for `min_bytes`, whatever the client asks for.
 const WAIT_MAX: Duration = Duration::from_mins(5);
@@ -51,7 +57,7 @@ const FEW: usize = 16;
 /// the throttle time.
 pub(crate) async fn respond<P: Platform>(
     b: &Rc<Broker<P>>,
-    c: &Context,
+    (c, access): (&Context, &Access),
     busy: &Busy,
     header: &RequestHeader,
     body: Bytes,
@@ -69,7 +75,7 @@ pub(crate) async fn respond<P: Platform>(
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
     let limits = (peer, b.fetch_bytes_max(c));
-    let response = handle(b, asked, v, limits, &mut place, async |size| {
+    let response = handle(b, access, (asked, v), limits, &mut place, async |size| {
         time = b
             .charge(QuotaKind::Request, c, busy.percent(), Charge::Used)
             .await;
@@ -114,8 +120,8 @@ async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
 /// response is known.
 async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
-    request: FetchRequest,
-    version: i16,
+    access: &Access,
+    (request, version): (FetchRequest, i16),
     (peer, bytes_max): (IpAddr, usize),
     place: &mut Option<RequestPlace>,
     may_send: impl AsyncFnOnce(usize) -> bool,
@@ -132,20 +138,27 @@ async fn handle<P: Platform>(
     // The request may have added partitions to the session.
     let count = resolved.partitions.len();
     broker.place_for(count, peer, place).await;
+    let follower = from_follower.then(|| of_follower(access));
+    let mut right = TopicRight::new(access, Operation::Read);
     let target = |((topic, partition), wanted): &(Key, PartitionFetch)| {
-        let target = if from_follower {
-            Err(ErrorCode::NotLeaderOrFollower)
-        } else {
-            broker.target(topic, *partition)
+        let target = match follower {
+            Some(code) => Err(code),
+            None => right.check(broker, topic),
         };
+        let target = target.and_then(|()| broker.target(topic, *partition));
         (target, *wanted)
     };
     let items = each(&resolved.partitions, target).await;
     let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
     let Fetched {
-        partitions: fetched,
+        partitions: mut fetched,
         aside,
     } = fetched;
+    if access.is_limited()
+        && let Some(access) = access.renewed(&broker.image())
+    {
+        Box::pin(withdraw(broker, access, &resolved.partitions, &mut fetched)).await;
+    }
     let mut size = 0_usize;
     let tell = |fetched| {
         size = size.saturating_add(size_bytes(fetched));
@@ -174,6 +187,39 @@ async fn handle<P: Platform>(
     let topics = by_topic(answers, runs, &mut errors).await;
     broker.metrics.errors.count(Api::Fetch, &errors);
     (of_session(session_id, topics), aside)
+}
+
+/// Returns the error of all partitions that a follower fetches.
+fn of_follower(access: &Access) -> ErrorCode {
+    if access.may_cluster(Operation::ClusterAction) {
+        ErrorCode::NotLeaderOrFollower
+    } else {
+        ErrorCode::TopicAuthorizationFailed
+    }
+}
+
+/// Takes back what was read from topics that the client may not read any more.
+async fn withdraw<P: Platform>(
+    broker: &Broker<P>,
+    access: Access,
+    partitions: &[(Key, PartitionFetch)],
+    fetched: &mut [Result<FetchedPartition, ErrorCode>],
+) {
+    assert_eq!(
+        partitions.len(),
+        fetched.len(),
+        "each partition is answered"
+    );
+    let mut right = TopicRight::new(&access, Operation::Read);
+    let mut rests = Rests::new();
+    for (((topic, _), _), fetched) in partitions.iter().zip(fetched) {
+        if fetched.is_ok()
+            && let Err(code) = right.check(broker, topic)
+        {
+            *fetched = Err(code);
+        }
+        rests.item().await;
+    }
 }
 
 fn of_session(session_id: i32, topics: Vec<FetchTopicResponse>) -> FetchResponse {
@@ -354,11 +400,14 @@ fn partition_response(
 
 /// Returns the response for a partition that cannot be read.
 ///
-/// `aborted_transactions` is empty for a missing partition, and null if the read failed.
+/// `aborted_transactions` is empty for a missing or forbidden partition, and null if the read
+/// failed.
 fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
     let missing = matches!(
         code,
-        ErrorCode::UnknownTopicOrPartition | ErrorCode::UnknownTopicId
+        ErrorCode::UnknownTopicOrPartition
+            | ErrorCode::UnknownTopicId
+            | ErrorCode::TopicAuthorizationFailed
     );
     FetchPartitionResponse {
         aborted_transactions: missing.then(Vec::new),

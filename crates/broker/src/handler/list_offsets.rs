@@ -6,7 +6,7 @@
 //! in the object tier (v11; none). Version 4 added the leader epoch to request and response.
 //!
 //! Records that were acknowledged before the request count: the handler waits until the high
-//! watermark covers them.
+//! watermark covers them. A client needs the right to describe each topic.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use platform::Platform;
 use storage::TimestampAndOffset;
+use wire::acl::Operation;
+use wire::messages::list_offsets_request::ListOffsetsPartition;
 use wire::messages::list_offsets_response::{
     ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
 };
@@ -21,10 +23,12 @@ use wire::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
 use crate::Broker;
+use crate::access::Access;
 use crate::fetch_session::TopicKey;
 use crate::partition::{Isolation, Partition};
 use crate::rests::Rests;
 use crate::route::at_partitions_abandoned;
+use crate::topic_rights::take_denied;
 
 const LATEST: i64 = -1;
 const EARLIEST: i64 = -2;
@@ -56,9 +60,12 @@ struct Question {
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
-    request: ListOffsetsRequest,
+    access: &Access,
+    mut request: ListOffsetsRequest,
     version: i16,
 ) -> ListOffsetsResponse {
+    let topics = &mut request.topics;
+    let denied = take_denied(access, Operation::Describe, topics, |topic| &topic.name).await;
     let isolation = Isolation::from_wire(request.isolation_level);
     let mut items = Vec::new();
     let mut rests = Rests::new();
@@ -99,29 +106,43 @@ pub(crate) async fn handle<P: Platform>(
                 let place = || (topic.name.clone(), asked.partition_index);
                 twice.is_empty() || !twice.contains(&place()) || refused.remove(&place())
             })
-            .map(|(asked, answer)| {
-                let (code, found) = match answer {
-                    Ok(found) => (0, found),
-                    Err(code) => (code.code(), NOTHING),
-                };
-                let response = ListOffsetsPartitionResponse::default()
-                    .with_partition_index(asked.partition_index)
-                    .with_error_code(code)
-                    .with_offset(found.0.0)
-                    .with_timestamp(found.1.0);
-                if version >= 4 {
-                    response.with_leader_epoch(found.2.0)
-                } else {
-                    response
-                }
-            })
+            .map(|(asked, answer)| told(asked, answer, version))
             .collect();
         ListOffsetsTopicResponse::default()
             .with_name(topic.name.clone())
             .with_partitions(partitions)
     });
-    let topics = topics.collect();
+    let mut topics: Vec<_> = topics.collect();
+    let code = ErrorCode::TopicAuthorizationFailed;
+    topics.extend(denied.into_iter().map(|topic| {
+        let partitions = topic.partitions.iter();
+        let partitions = partitions.map(|asked| told(asked, Err(code), version));
+        ListOffsetsTopicResponse::default()
+            .with_partitions(partitions.collect())
+            .with_name(topic.name)
+    }));
     ListOffsetsResponse::default().with_topics(topics)
+}
+
+fn told(
+    asked: &ListOffsetsPartition,
+    answer: Result<OffsetAnswer, ErrorCode>,
+    version: i16,
+) -> ListOffsetsPartitionResponse {
+    let (code, found) = match answer {
+        Ok(found) => (0, found),
+        Err(code) => (code.code(), NOTHING),
+    };
+    let response = ListOffsetsPartitionResponse::default()
+        .with_partition_index(asked.partition_index)
+        .with_error_code(code)
+        .with_offset(found.0.0)
+        .with_timestamp(found.1.0);
+    if version >= 4 {
+        response.with_leader_epoch(found.2.0)
+    } else {
+        response
+    }
 }
 
 /// Returns the partitions that the request names more than once: their results would be ambiguous.

@@ -4,27 +4,27 @@
 //! list means none. Version 4 added the client's permission to create missing topics, 8 authorized
 //! operations, 10 topic ids in the response, 12 topics requested by id, 13 an error for the whole
 //! request. Addresses are those of the listener that the client connected to.
+//!
+//! A client sees the topics that it may describe. Of one that it asks for by name it does not learn
+//! whether it exists, and not its name if it asks by id; among all topics it is left out. A missing
+//! topic is created for clients that may create it, or any topic.
 
 use std::collections::BTreeSet;
 
 use wire::StrBytes;
+use wire::acl::{CLUSTER_NAME, NOT_ASKED, Operation, ResourceType};
 use wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use wire::messages::{BrokerId, MetadataRequest, MetadataResponse};
-use wire::types::{ErrorCode, NodeId, TopicId, Uuid};
+use wire::types::{ErrorCode, NodeId, TopicId};
 
+use crate::access::Access;
 use crate::controller::topics::partitions_of_each;
 use crate::controller::{Rules, check_count, topic_name};
 use crate::image::{Image, PartitionImage, TopicImage};
 use crate::names::is_internal;
 use crate::rests::{Rests, each};
-
-use super::describe_cluster::CLUSTER_OPERATIONS;
-
-/// All operations on a topic, as bits; without an authorizer every client has them.
-pub(crate) const TOPIC_OPERATIONS: i32 =
-    1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// The parameters of an answer.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,10 @@ pub(crate) struct MetadataQuery<'a> {
     pub(crate) node: NodeId,
     /// Version of the request.
     pub(crate) version: i16,
+    /// What the client may do.
+    pub(crate) access: &'a Access,
+    /// True if missing topics are created.
+    pub(crate) creates: bool,
 }
 
 /// Too many missing topics to create for one request; the field is their number.
@@ -49,15 +53,21 @@ pub(crate) struct TooMany(pub(crate) usize);
 /// image.
 pub(crate) async fn missing(
     rules: Rules<'_>,
+    access: &Access,
     request: &MetadataRequest,
     version: i16,
 ) -> Result<Vec<String>, TooMany> {
     let by_id =
         |topic: &wire::messages::metadata_request::MetadataRequestTopic| !topic.topic_id.is_nil();
-    let may_create = version < 4 || request.allow_auto_topic_creation;
-    if !may_create || request.topics.iter().flatten().any(by_id) {
+    if !wants_creation(request, version) || request.topics.iter().flatten().any(by_id) {
         return Ok(Vec::new());
     }
+    let creates_any = access.has_cluster(Operation::Create);
+    // What is denied is counted when it is answered.
+    let may_create = |name: &str| {
+        let creates = || access.lets(Operation::Create, ResourceType::Topic, name);
+        access.sees(ResourceType::Topic, name) && (creates_any || creates())
+    };
     let mut names = BTreeSet::new();
     let mut rests = Rests::new();
     for name in request
@@ -67,7 +77,10 @@ pub(crate) async fn missing(
         .filter_map(|topic| topic.name.as_ref())
     {
         let name = name.as_str();
-        if rules.image.topic_by_name(name).is_none() && topic_name::invalid(name).is_none() {
+        if rules.image.topic_by_name(name).is_none()
+            && topic_name::invalid(name).is_none()
+            && may_create(name)
+        {
             names.insert(name);
         }
         rests.item().await;
@@ -77,6 +90,12 @@ pub(crate) async fn missing(
     let partitions = names.len().saturating_mul(partitions_of_each(rules));
     check_count(partitions).map_err(|_| TooMany(names.len()))?;
     Ok(names.into_iter().map(str::to_owned).collect())
+}
+
+/// Returns true if the client wants missing topics to be created: before version 4 nobody could
+/// say no.
+fn wants_creation(request: &MetadataRequest, version: i16) -> bool {
+    version < 4 || request.allow_auto_topic_creation
 }
 
 /// Answers from `image`.
@@ -92,7 +111,10 @@ pub(crate) async fn handle(
     let mut topics = Vec::with_capacity(wanted.len());
     let mut rests = Rests::new();
     for topic in wanted {
-        let topic = topic.answer(image, asked, request);
+        let Some(topic) = topic.answer(image, asked, request) else {
+            rests.item().await;
+            continue;
+        };
         rests.items(topic.partitions.len().max(1)).await;
         topics.push(topic);
     }
@@ -111,19 +133,28 @@ pub(crate) async fn handle(
         -1
     };
     let tell = (8..=10).contains(&asked.version) && request.include_cluster_authorized_operations;
+    let operations = if tell {
+        let access = asked.access;
+        access.operations(ResourceType::Cluster, CLUSTER_NAME)
+    } else {
+        NOT_ASKED
+    };
     MetadataResponse::default()
         .with_brokers(brokers.collect())
         .with_cluster_id(Some(StrBytes::from_string(asked.cluster_id.to_owned())))
         .with_controller_id(controller.into())
         .with_topics(topics)
-        .with_cluster_authorized_operations(if tell { CLUSTER_OPERATIONS } else { i32::MIN })
+        .with_cluster_authorized_operations(operations)
 }
 
 /// One entry of the response.
 enum TopicEntry<'a> {
-    Known(&'a TopicImage),
-    UnknownName(&'a str),
-    UnknownId(TopicId),
+    /// One of all topics.
+    Listed(&'a TopicImage),
+    /// A topic that the request names.
+    Name(&'a str),
+    /// A topic that the request has the id of.
+    Id(TopicId),
 }
 
 async fn wanted<'a>(
@@ -135,13 +166,13 @@ async fn wanted<'a>(
         None => {
             return Ok(image
                 .topics()
-                .map(|topic| TopicEntry::Known(topic))
+                .map(|topic| TopicEntry::Listed(topic))
                 .collect());
         }
         Some(topics) if topics.is_empty() && version == 0 => {
             return Ok(image
                 .topics()
-                .map(|topic| TopicEntry::Known(topic))
+                .map(|topic| TopicEntry::Listed(topic))
                 .collect());
         }
         Some(topics) => topics,
@@ -164,48 +195,72 @@ async fn wanted<'a>(
         rests.item().await;
     }
     if !ids.is_empty() {
-        let known = |id| match image.topic_by_id(id) {
-            Some(topic) => TopicEntry::Known(topic),
-            None => TopicEntry::UnknownId(id),
-        };
-        return Ok(each(ids, known).await);
+        return Ok(each(ids, TopicEntry::Id).await);
     }
-    let known = |name| match image.topic_by_name(name) {
-        Some(topic) => TopicEntry::Known(topic),
-        None => TopicEntry::UnknownName(name),
-    };
-    Ok(each(names, known).await)
+    Ok(each(names, TopicEntry::Name).await)
 }
 
 impl TopicEntry<'_> {
+    /// Returns what the client learns of the topic; `None` for nothing.
     fn answer(
         self,
         image: &Image,
         asked: MetadataQuery<'_>,
         request: &MetadataRequest,
-    ) -> MetadataResponseTopic {
-        let topic = MetadataResponseTopic::default();
-        let topic = match self {
-            Self::Known(known) => return topic_of(image, asked, request, known),
-            Self::UnknownId(id) => topic
-                .with_error_code(ErrorCode::UnknownTopicId.code())
-                .with_name(None)
-                .with_topic_id(id.0),
-            Self::UnknownName(name) => {
-                let code = if topic_name::invalid(name).is_some() {
-                    ErrorCode::InvalidTopicException
-                } else {
-                    ErrorCode::UnknownTopicOrPartition
-                };
-                topic
-                    .with_error_code(code.code())
-                    .with_name(Some(StrBytes::from_string(name.to_owned()).into()))
-                    .with_topic_id(Uuid::nil())
-                    .with_is_internal(is_internal(name))
-            }
+    ) -> Option<MetadataResponseTopic> {
+        let may_describe = |name: &str| {
+            let access = asked.access;
+            access.may(Operation::Describe, ResourceType::Topic, name)
         };
-        topic.with_topic_authorized_operations(operations(asked.version, request))
+        let denied = ErrorCode::TopicAuthorizationFailed;
+        Some(match self {
+            Self::Listed(topic) if !asked.access.sees(ResourceType::Topic, &topic.name) => {
+                return None;
+            }
+            Self::Listed(topic) => topic_of(image, asked, request, topic),
+            Self::Id(id) => match image.topic_by_id(id) {
+                None => refused(None, id, ErrorCode::UnknownTopicId),
+                Some(topic) if !may_describe(&topic.name) => refused(None, id, denied),
+                Some(topic) => topic_of(image, asked, request, topic),
+            },
+            Self::Name(name) if !may_describe(name) => refused(Some(name), TopicId::ZERO, denied),
+            Self::Name(name) => match image.topic_by_name(name) {
+                None => missing_topic(name, asked, request),
+                Some(topic) => topic_of(image, asked, request, topic),
+            },
+        })
     }
+}
+
+/// Returns the entry of a topic that the client may describe, and that does not exist.
+fn missing_topic(
+    name: &str,
+    asked: MetadataQuery<'_>,
+    request: &MetadataRequest,
+) -> MetadataResponseTopic {
+    let access = asked.access;
+    let may_create = || {
+        access.has_cluster(Operation::Create)
+            || access.may(Operation::Create, ResourceType::Topic, name)
+    };
+    let told = |code| refused(Some(name), TopicId::ZERO, code).with_is_internal(is_internal(name));
+    if asked.creates && wants_creation(request, asked.version) && !may_create() {
+        return told(ErrorCode::TopicAuthorizationFailed);
+    }
+    let code = if topic_name::invalid(name).is_some() {
+        ErrorCode::InvalidTopicException
+    } else {
+        ErrorCode::UnknownTopicOrPartition
+    };
+    told(code).with_topic_authorized_operations(operations(asked, request, name))
+}
+
+/// Returns the entry of a topic of which the client learns nothing but this error.
+fn refused(name: Option<&str>, id: TopicId, code: ErrorCode) -> MetadataResponseTopic {
+    MetadataResponseTopic::default()
+        .with_error_code(code.code())
+        .with_name(name.map(|name| StrBytes::from_string(name.to_owned()).into()))
+        .with_topic_id(id.0)
 }
 
 fn topic_of(
@@ -221,7 +276,7 @@ fn topic_of(
         .with_topic_id(topic.id.0)
         .with_is_internal(is_internal(&topic.name))
         .with_partitions(partitions.collect())
-        .with_topic_authorized_operations(operations(asked.version, request))
+        .with_topic_authorized_operations(operations(asked, request, &topic.name))
 }
 
 fn partition_of(
@@ -274,9 +329,12 @@ fn partition_of(
         )
 }
 
-fn operations(version: i16, request: &MetadataRequest) -> i32 {
-    let tell = version >= 8 && request.include_topic_authorized_operations;
-    if tell { TOPIC_OPERATIONS } else { i32::MIN }
+fn operations(asked: MetadataQuery<'_>, request: &MetadataRequest, name: &str) -> i32 {
+    if asked.version >= 8 && request.include_topic_authorized_operations {
+        asked.access.operations(ResourceType::Topic, name)
+    } else {
+        NOT_ASKED
+    }
 }
 
 /// Returns the same error for every topic of the request.

@@ -9,6 +9,9 @@
 //! transactional request does not overlap, because its first batches in a partition wait for the
 //! coordinator. Clients cannot write to the coordinators' topics. Version 8 added errors by record,
 //! 10 the current leader, 13 topic ids.
+//!
+//! A client needs the right to write to each topic. If a batch belongs to a transaction, it also
+//! needs that right on the transactional id: without it the whole request is refused, as in Kafka.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -19,6 +22,7 @@ use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::task::elsewhere;
+use wire::acl::Operation;
 use wire::batch::{BatchError, WholeBatch};
 use wire::kafka::Api;
 use wire::kafka::RequestHeader;
@@ -29,6 +33,7 @@ use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 
 use crate::Broker;
+use crate::access::Access;
 use crate::dispatch::{CloseReason, Reply};
 use crate::error::AppendError;
 use crate::fetch_session::TopicKey;
@@ -38,10 +43,12 @@ use crate::network::network;
 use crate::partition::{AcceptedAppend, Acks, JudgingError, Partition, TransactionProof};
 use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
 use crate::route::{ItemStart, at_partitions_in_line};
+use crate::topic_rights::TopicRight;
 use crate::transaction::admit;
 
 mod extent;
 mod kept;
+mod rights;
 
 use extent::{Extent, count, worth};
 use kept::{ReadBudget, TopicReader};
@@ -70,7 +77,7 @@ enum ProduceReply {
 /// its time is free, as in Kafka.
 pub(crate) async fn respond<P: Platform>(
     b: &Rc<Broker<P>>,
-    c: &Context,
+    (c, access): (&Context, &Access),
     busy: &Busy,
     header: &RequestHeader,
     body: Bytes,
@@ -80,7 +87,11 @@ pub(crate) async fn respond<P: Platform>(
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
     // The frame's memory is free for the next request once the records are in the log's memory.
     drop(body);
-    let outcome = handle(b, asked, v, (c.client_id.as_str(), c.peer)).await;
+    let outcome = if access.is_limited() && rights::lacks_transaction(access, &asked) {
+        refused_whole(b, asked, ErrorCode::TransactionalIdAuthorizationFailed)
+    } else {
+        handle(b, access, asked, v, (c.client_id.as_str(), c.peer)).await
+    };
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
     let bytes = c.frame_bytes as f64;
     let mut pause = b.charge(QuotaKind::Produce, c, bytes, Charge::Used).await;
@@ -104,6 +115,7 @@ pub(crate) async fn respond<P: Platform>(
 
 async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
+    access: &Access,
     request: ProduceRequest,
     version: i16,
     (client, peer): (&str, SocketAddr),
@@ -121,13 +133,17 @@ async fn handle<P: Platform>(
     } = request;
     let mut named = Vec::with_capacity(topics.len());
     let (mut items, mut left) = (Vec::new(), ReadBudget::default());
+    let mut right = TopicRight::new(access, Operation::Write);
     for topic in topics {
         let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
-        let kept = TopicReader::of(broker, &key, client);
+        let allowed = right.check(broker, &key);
+        let kept = allowed.and_then(|()| TopicReader::of(broker, &key, client));
         let mut indexes = Vec::with_capacity(topic.partitions.len());
         for partition in topic.partitions {
             indexes.push(partition.index);
-            let target = acks.and_then(|_| broker.target(&key, partition.index));
+            let target = allowed
+                .and(acks)
+                .and_then(|_| broker.target(&key, partition.index));
             let records = partition.records.unwrap_or_default();
             let open = kept.and_then(|kept| kept.check(&records, &mut left));
             let target = target.and_then(|target| open.map(|()| target));
@@ -165,6 +181,25 @@ async fn handle<P: Platform>(
             .map_or(ProduceReply::Silence, ProduceReply::Hangup);
     }
     ProduceReply::Answer(answered(broker, named, appended))
+}
+
+/// Returns the reply to a request that is refused as a whole.
+fn refused_whole<P: Platform>(
+    broker: &Broker<P>,
+    request: ProduceRequest,
+    code: ErrorCode,
+) -> ProduceReply {
+    if request.acks == 0 {
+        return ProduceReply::Hangup(code);
+    }
+    let named = request.topics.into_iter().map(|topic| {
+        let indexes = topic.partitions.iter().map(|partition| partition.index);
+        (topic.name, topic.topic_id, indexes.collect())
+    });
+    let named: ProduceTopics = named.collect();
+    let all = named.iter().flat_map(|(_, _, indexes)| indexes);
+    let refused = all.map(|_| Err(code)).collect();
+    ProduceReply::Answer(answered(broker, named, refused))
 }
 
 /// The topics of a request, each with its partitions.

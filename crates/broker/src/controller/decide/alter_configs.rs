@@ -5,6 +5,7 @@ use wire::messages::alter_configs_request::AlterConfigsResource;
 use wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{AlterConfigsRequest, AlterConfigsResponse};
 
+use crate::access::Access;
 use crate::controller::configs::ResourceCounts;
 use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
 use crate::image::ResourceType;
@@ -13,6 +14,7 @@ use crate::rests::{DECISION, Rests, each};
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
+    access: &Access,
     request: &AlterConfigsRequest,
 ) -> ControllerDecision<AlterConfigsResponse> {
     let settings = request.resources.iter();
@@ -35,7 +37,7 @@ pub(crate) async fn handle(
                 .map(|config| (config.name.as_str(), config.value.as_deref()))
                 .collect();
             let kind = ResourceType(resource.resource_type);
-            rules.alter_all(kind, name, &settings)
+            rules.alter_all(access, (kind, name), &settings)
         });
         responses.push(told(resource, outcome.map(|more| records.extend(more))));
         rests
@@ -100,7 +102,7 @@ mod tests {
             resource.with_resource_name(name)
         });
         let request = AlterConfigsRequest::default().with_resources(resources.collect());
-        let (rests, outcome) = rested(handle(rules, &request));
+        let (rests, outcome) = rested(handle(rules, &Access::unlimited(), &request));
         assert!(rests < RESOURCES / PIECE + 2, "{rests} rests");
         assert!(outcome.records.is_empty());
         let told = outcome.response.responses;

@@ -1,13 +1,16 @@
-//! `CreatePartitions` (key 37), versions 0-3: adds partitions to existing topics.
+//! `CreatePartitions` (key 37), versions 0-3: adds partitions to existing topics, which the client
+//! needs the right to alter.
 
 use std::collections::BTreeMap;
 
 use wire::StrBytes;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::create_partitions_request::CreatePartitionsTopic;
 use wire::messages::create_partitions_response::CreatePartitionsTopicResult;
 use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse};
 use wire::types::ErrorCode;
 
+use crate::access::Access;
 use crate::controller::mutations::Gate;
 use crate::controller::{
     ControllerDecision, RECORDS_PER_REQUEST_MAX, Refusal, Rules, check_count, too_large,
@@ -17,6 +20,7 @@ use crate::rests::{DECISION, Rests, each};
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
+    access: &Access,
     request: &CreatePartitionsRequest,
     gate: &Gate<'_>,
 ) -> ControllerDecision<CreatePartitionsResponse> {
@@ -40,6 +44,12 @@ pub(crate) async fn handle(
     for topic in &request.topics {
         let name = topic.name.as_str();
         if named.get(name) != Some(&1) {
+            continue;
+        }
+        if !access.may(Operation::Alter, ResourceType::Topic, name) {
+            let denied = ErrorCode::TopicAuthorizationFailed;
+            results.push(result(name, Err(denied.into())));
+            rests.item().await;
             continue;
         }
         let existing = rules

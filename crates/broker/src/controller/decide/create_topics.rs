@@ -5,15 +5,20 @@
 //! or, with `validate_only`, not created. Unlike Kafka, the response describes the settings of only
 //! the first `DESCRIBED_MAX` topics; for the others it carries the error code that the protocol has
 //! for settings that are not returned.
+//!
+//! A client needs the right to create each topic, or any topic. Without the right to describe its
+//! settings it learns neither them nor how many partitions and replicas the topic has.
 
 use std::collections::BTreeMap;
 
 use wire::StrBytes;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::create_topics_request::CreatableTopic;
 use wire::messages::create_topics_response::{CreatableTopicConfigs, CreatableTopicResult};
 use wire::messages::{CreateTopicsRequest, CreateTopicsResponse};
 use wire::types::ErrorCode;
 
+use crate::access::Access;
 use crate::controller::mutations::Gate;
 use crate::controller::topic_name::MetricNames;
 use crate::controller::topics::{CheckedTopic, NewTopic};
@@ -30,6 +35,7 @@ const DESCRIBED_MAX: usize = 1_000;
 /// Decides on a request. `random` provides the bits of topic ids.
 pub(crate) async fn handle(
     rules: Rules<'_>,
+    access: &Access,
     request: &CreateTopicsRequest,
     random: &mut dyn FnMut() -> u64,
     gate: &Gate<'_>,
@@ -49,15 +55,18 @@ pub(crate) async fn handle(
     let wanted = wanted.filter(|topic| topic.name.as_str() != METADATA_TOPIC);
     let (mut records, mut results) = (Vec::new(), Vec::new());
     let taken = MetricNames::of(rules.image);
+    let creates_any = access.has_cluster(Operation::Create);
     for topic in wanted {
-        let created = rules.create_topic(&new_topic(topic), &taken, random);
-        let created = created.and_then(|created| {
+        let name = topic.name.as_str();
+        let may_create = creates_any || access.may(Operation::Create, ResourceType::Topic, name);
+        let created = may_create.then_some(()).ok_or_else(denied).and_then(|()| {
+            let created = rules.create_topic(&new_topic(topic), &taken, random)?;
             // A negative count was refused before; if it were not, it would count as too many.
             gate.pass(usize::try_from(created.partitions).unwrap_or(usize::MAX))?;
             Ok(created)
         });
-        let describes = results.len() < DESCRIBED_MAX;
-        results.push(result(rules, topic.name.as_str(), &created, describes));
+        let hidden = hidden(access, name, results.len());
+        results.push(result(rules, name, &created, hidden));
         records.extend(created.into_iter().flat_map(|created| created.records));
         rests.items(DECISION).await;
     }
@@ -70,7 +79,7 @@ pub(crate) async fn handle(
             _ => continue,
         };
         let refused = Err(Refusal::new(ErrorCode::InvalidRequest, message));
-        results.push(result(rules, name, &refused, false));
+        results.push(result(rules, name, &refused, None));
         rests.item().await;
     }
     if request.validate_only {
@@ -89,7 +98,7 @@ async fn refused(
 ) -> ControllerDecision<CreateTopicsResponse> {
     let message = "Excessively large number of partitions per request.";
     let refusal = Err(Refusal::new(ErrorCode::PolicyViolation, message));
-    let told = |topic: &CreatableTopic| result(rules, topic.name.as_str(), &refusal, false);
+    let told = |topic: &CreatableTopic| result(rules, topic.name.as_str(), &refusal, None);
     let results = each(&request.topics, told).await;
     ControllerDecision {
         records: Vec::new(),
@@ -130,26 +139,56 @@ fn new_topic(topic: &CreatableTopic) -> NewTopic<'_> {
     }
 }
 
+fn denied() -> Refusal {
+    let code = ErrorCode::TopicAuthorizationFailed;
+    Refusal::new(code, "Authorization failed.")
+}
+
+/// Why the settings of a new topic are not returned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hidden {
+    /// The client may not describe them, nor learn how many partitions the topic has.
+    Denied,
+    /// There are so many topics before it.
+    Beyond,
+}
+
+/// Returns why the settings of a topic with so many before it are not returned, if they are not.
+fn hidden(access: &Access, name: &str, before: usize) -> Option<Hidden> {
+    // The client asked for a topic and not for its settings, so this is no denial that counts.
+    if !access.lets(Operation::DescribeConfigs, ResourceType::Topic, name) {
+        assert!(access.is_limited(), "others have every right");
+        return Some(Hidden::Denied);
+    }
+    (before >= DESCRIBED_MAX).then_some(Hidden::Beyond)
+}
+
 fn result(
     rules: Rules<'_>,
     name: &str,
     created: &Result<CheckedTopic, Refusal>,
-    describes: bool,
+    hidden: Option<Hidden>,
 ) -> CreatableTopicResult {
     let named =
         CreatableTopicResult::default().with_name(StrBytes::from_string(name.to_owned()).into());
     match created {
         Ok(created) => {
-            let made = named
-                .with_topic_id(created.id)
-                .with_error_message(None)
-                .with_num_partitions(created.partitions)
-                .with_replication_factor(created.replication_factor);
-            if describes {
-                made.with_configs(Some(settings(rules, &created.settings)))
-            } else {
-                let code = ErrorCode::PolicyViolation.code();
-                made.with_configs(None).with_topic_config_error_code(code)
+            let made = named.with_topic_id(created.id).with_error_message(None);
+            let counted = |made: CreatableTopicResult| {
+                made.with_num_partitions(created.partitions)
+                    .with_replication_factor(created.replication_factor)
+            };
+            match hidden {
+                None => counted(made).with_configs(Some(settings(rules, &created.settings))),
+                Some(Hidden::Beyond) => {
+                    let code = ErrorCode::PolicyViolation.code();
+                    let made = counted(made).with_configs(None);
+                    made.with_topic_config_error_code(code)
+                }
+                Some(Hidden::Denied) => {
+                    let code = ErrorCode::TopicAuthorizationFailed.code();
+                    made.with_topic_config_error_code(code)
+                }
             }
         }
         Err(refusal) => {

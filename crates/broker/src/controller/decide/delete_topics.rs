@@ -2,14 +2,19 @@
 //!
 //! Version 5 added messages, version 6 deletion by id. A request may name a topic only once, by
 //! name or by id; a topic that is named twice is not deleted.
+//!
+//! A client needs the right to delete each topic, or any topic. Of a topic that it may not describe
+//! it does not learn whether the name exists, or what name the id has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wire::StrBytes;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::delete_topics_response::DeletableTopicResult;
 use wire::messages::{DeleteTopicsRequest, DeleteTopicsResponse};
 use wire::types::{ErrorCode, TopicId, Uuid};
 
+use crate::access::Access;
 use crate::controller::mutations::Gate;
 use crate::controller::{ControllerDecision, Refusal, Rules, check_count};
 use crate::rests::{DECISION, Rests, each};
@@ -17,6 +22,7 @@ use crate::rests::{DECISION, Rests, each};
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
+    access: &Access,
     request: &DeleteTopicsRequest,
     version: i16,
     gate: &Gate<'_>,
@@ -59,7 +65,7 @@ pub(crate) async fn handle(
             (None, false) => wanted.add_id(id),
         }
     }
-    let mut topics = wanted.resolve(rules).await;
+    let mut topics = wanted.resolve(rules, &Rights::of(access)).await;
     topics.retain(|id, name| {
         let partitions = rules.image.topic_by_id(*id);
         match gate.pass(partitions.map_or(0, |topic| topic.partitions.len())) {
@@ -81,6 +87,32 @@ pub(crate) async fn handle(
     ControllerDecision {
         records,
         response: DeleteTopicsResponse::default().with_responses(responses),
+    }
+}
+
+/// The rights of the client on topics.
+struct Rights<'a> {
+    access: &'a Access,
+    /// True if it may delete every topic.
+    all: bool,
+}
+
+impl<'a> Rights<'a> {
+    fn of(access: &'a Access) -> Self {
+        let all = access.has_cluster(Operation::Delete);
+        Self { access, all }
+    }
+
+    fn describes(&self, name: &str) -> bool {
+        self.may(Operation::Describe, name)
+    }
+
+    fn deletes(&self, name: &str) -> bool {
+        self.may(Operation::Delete, name)
+    }
+
+    fn may(&self, operation: Operation, name: &str) -> bool {
+        self.all || self.access.may(operation, ResourceType::Topic, name)
     }
 }
 
@@ -111,7 +143,12 @@ impl TopicsToDelete {
     }
 
     /// Returns the topics to delete, and adds the results of the others.
-    async fn resolve(&mut self, rules: Rules<'_>) -> BTreeMap<TopicId, String> {
+    async fn resolve(
+        &mut self,
+        rules: Rules<'_>,
+        rights: &Rights<'_>,
+    ) -> BTreeMap<TopicId, String> {
+        let denied = || Refusal::denied(ResourceType::Topic);
         let mut topics = BTreeMap::new();
         let mut spoiled = BTreeSet::new();
         let mut rests = Rests::new();
@@ -121,6 +158,10 @@ impl TopicsToDelete {
                 _ if twice => {
                     spoiled.insert(id);
                     self.refuse(None, id, invalid("Duplicate topic id."));
+                }
+                Some(topic) if !rights.deletes(&topic.name) => {
+                    let name = Some(&*topic.name).filter(|name| rights.describes(name));
+                    self.refuse(name, id, denied());
                 }
                 Some(topic) => {
                     topics.insert(id, topic.name.to_string());
@@ -138,10 +179,16 @@ impl TopicsToDelete {
                 _ if twice => {
                     self.refuse(Some(name), TopicId::ZERO, invalid("Duplicate topic name."));
                 }
+                _ if !rights.describes(name) => {
+                    self.refuse(Some(name), TopicId::ZERO, denied());
+                }
                 None => {
                     let message = "This server does not host this topic-partition.";
                     let refusal = Refusal::new(ErrorCode::UnknownTopicOrPartition, message);
                     self.refuse(Some(name), TopicId::ZERO, refusal);
+                }
+                Some(_) if !rights.deletes(name) => {
+                    self.refuse(Some(name), TopicId::ZERO, denied());
                 }
                 Some(topic) if topics.contains_key(&topic.id) || spoiled.contains(&topic.id) => {
                     topics.remove(&topic.id);

@@ -5,6 +5,7 @@ use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, Al
 use wire::messages::incremental_alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse};
 
+use crate::access::Access;
 use crate::controller::configs::{Operation, ResourceCounts};
 use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
 use crate::image::ResourceType;
@@ -13,6 +14,7 @@ use crate::rests::{DECISION, Rests, each};
 /// Decides on a request.
 pub(crate) async fn handle(
     rules: Rules<'_>,
+    access: &Access,
     request: &IncrementalAlterConfigsRequest,
 ) -> ControllerDecision<IncrementalAlterConfigsResponse> {
     let settings = request.resources.iter();
@@ -32,7 +34,7 @@ pub(crate) async fn handle(
         let outcome = named.check(resource.resource_type, name).and_then(|()| {
             let operations: Vec<_> = resource.configs.iter().map(operation).collect();
             let kind = ResourceType(resource.resource_type);
-            rules.alter_incrementally(kind, name, &operations)
+            rules.alter_incrementally(access, (kind, name), &operations)
         });
         responses.push(told(resource, outcome.map(|more| records.extend(more))));
         rests
@@ -103,7 +105,7 @@ mod tests {
             resource.with_resource_name(name)
         });
         let request = IncrementalAlterConfigsRequest::default().with_resources(resources.collect());
-        let (rests, outcome) = rested(handle(rules, &request));
+        let (rests, outcome) = rested(handle(rules, &Access::unlimited(), &request));
         assert!(rests < RESOURCES / PIECE + 2, "{rests} rests");
         assert!(outcome.records.is_empty());
         let told = outcome.response.responses;
@@ -133,7 +135,7 @@ mod tests {
                     .with_configs(vec![config]);
                 let request =
                     IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
-                let (_, outcome) = rested(handle(rules, &request));
+                let (_, outcome) = rested(handle(rules, &Access::unlimited(), &request));
                 assert!(outcome.records.is_empty());
                 let told = &outcome.response.responses[0];
                 assert_ne!(told.error_code, 0);

@@ -1,11 +1,13 @@
 //! What `DescribeConfigs` shows, and what the two ways of altering do.
 
+use wire::acl::CLUSTER_NAME;
 use wire::messages::alter_configs_request::{self as replace, AlterConfigsRequest};
 use wire::messages::incremental_alter_configs_request::{
     self as incremental, IncrementalAlterConfigsRequest,
 };
 
 use super::*;
+use crate::access::given::limited_to;
 use crate::controller::decide::{alter_configs, incremental_alter_configs};
 use crate::controller::tests::{apply, create, options, started};
 use crate::image::Image;
@@ -29,7 +31,14 @@ fn described(image: &Image, kind: ResourceType, name: &str) -> DescribeConfigsRe
         image,
         options: &options,
     };
-    let mut response = rested(handle(rules, &request, 4, &Room::some())).1;
+    let mut response = rested(handle(
+        rules,
+        &Access::unlimited(),
+        &request,
+        4,
+        &Room::some(),
+    ))
+    .1;
     response.results.remove(0)
 }
 
@@ -63,7 +72,8 @@ fn alter(image: &mut Image, operations: &[(&str, i8, Option<&str>)]) -> (i16, St
         image,
         options: &options,
     };
-    let outcome = rested(incremental_alter_configs::handle(rules, &request)).1;
+    let access = Access::unlimited();
+    let outcome = rested(incremental_alter_configs::handle(rules, &access, &request)).1;
     apply(image, outcome.records);
     let response = &outcome.response.responses[0];
     let message = response.error_message.as_ref().map(ToString::to_string);
@@ -227,9 +237,9 @@ fn replacing_removes_what_is_not_named() {
         image: &image,
         options: &options,
     };
-    let outcome = rested(alter_configs::handle(rules, &request)).1;
+    let outcome = rested(alter_configs::handle(rules, &Access::unlimited(), &request)).1;
     let twice = AlterConfigsRequest::default().with_resources(vec![resource.clone(), resource]);
-    let refused = rested(alter_configs::handle(rules, &twice))
+    let refused = rested(alter_configs::handle(rules, &Access::unlimited(), &twice))
         .1
         .response
         .responses;
@@ -242,5 +252,114 @@ fn replacing_removes_what_is_not_named() {
     assert_eq!(
         settings.iter().collect::<Vec<_>>(),
         [(&"segment.ms".into(), &"7".into())]
+    );
+}
+
+/// Codes of what a client gets that describes a resource, sets a setting of it, and replaces all.
+fn codes(access: &Access, image: &Image, (kind, name): (i8, &str), setting: &str) -> [i16; 3] {
+    let options = options();
+    let rules = Rules {
+        image,
+        options: &options,
+    };
+    let resource = DescribeConfigsResource::default()
+        .with_resource_type(kind)
+        .with_resource_name(text(name))
+        .with_configuration_keys(None);
+    let request = DescribeConfigsRequest::default().with_resources(vec![resource]);
+    let described = rested(handle(rules, access, &request, 4, &Room::some())).1;
+    let described = &described.results[0];
+    assert_eq!(described.configs.is_empty(), described.error_code != 0);
+    let config = incremental::AlterableConfig::default()
+        .with_name(text(setting))
+        .with_value(Some(text("100000")));
+    let resource = incremental::AlterConfigsResource::default()
+        .with_resource_type(kind)
+        .with_resource_name(text(name))
+        .with_configs(vec![config]);
+    let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
+    let set = rested(incremental_alter_configs::handle(rules, access, &request)).1;
+    let config = replace::AlterableConfig::default()
+        .with_name(text(setting))
+        .with_value(Some(text("100000")));
+    let resource = replace::AlterConfigsResource::default()
+        .with_resource_type(kind)
+        .with_resource_name(text(name))
+        .with_configs(vec![config]);
+    let request = AlterConfigsRequest::default().with_resources(vec![resource]);
+    let replaced = rested(alter_configs::handle(rules, access, &request)).1;
+    let (set_code, replaced_code) = (
+        set.response.responses[0].error_code,
+        replaced.response.responses[0].error_code,
+    );
+    assert_eq!(set.records.is_empty(), set_code != 0);
+    assert_eq!(replaced.records.is_empty(), replaced_code != 0);
+    [described.error_code, set_code, replaced_code]
+}
+
+#[test]
+fn settings_are_shown_and_altered_for_who_has_the_right_on_their_resource() {
+    use Operation::{AlterConfigs, DescribeConfigs};
+    use wire::acl::ResourceType::{Cluster, Group, Topic};
+    let image = with_topic();
+    let (topic, group) = ((2, "t"), (32, "g"));
+    let (broker, metrics) = ((4, "1"), (16, "m"));
+    for (resource, setting, owner, name, denied) in [
+        (topic, "retention.ms", Topic, "t", 29),
+        (group, "consumer.session.timeout.ms", Group, "g", 30),
+        (broker, "log.retention.ms", Cluster, CLUSTER_NAME, 31),
+        (metrics, "interval.ms", Cluster, CLUSTER_NAME, 31),
+    ] {
+        let all = |access: &Access| codes(access, &image, resource, setting);
+        assert_eq!(all(&limited_to(&[])), [denied; 3], "{resource:?}");
+        let sees = limited_to(&[(owner, name, DescribeConfigs)]);
+        assert_eq!(all(&sees)[1..], [denied; 2], "{resource:?}");
+        assert_ne!(all(&sees)[0], denied, "{resource:?}");
+        let alters = limited_to(&[(owner, name, AlterConfigs)]);
+        for code in all(&alters) {
+            assert_ne!(code, denied, "{resource:?}");
+        }
+    }
+    let alters = limited_to(&[(Topic, "t", AlterConfigs)]);
+    assert_eq!(codes(&alters, &image, topic, "retention.ms"), [0; 3]);
+}
+
+#[test]
+fn a_refusal_says_what_kind_of_right_is_missing_and_not_whether_there_is_such_a_topic() {
+    let (image, options) = (with_topic(), options());
+    let rules = Rules {
+        image: &image,
+        options: &options,
+    };
+    let resource = |kind, name| {
+        DescribeConfigsResource::default()
+            .with_resource_type(kind)
+            .with_resource_name(text(name))
+            .with_configuration_keys(None)
+    };
+    let asked = vec![
+        resource(2, "t"),
+        resource(2, "none"),
+        resource(2, "bad name"),
+        resource(8, "1"),
+        resource(32, "g"),
+    ];
+    let request = DescribeConfigsRequest::default().with_resources(asked);
+    let access = limited_to(&[]);
+    let response = rested(handle(rules, &access, &request, 4, &Room::some())).1;
+    let told = response.results.iter().map(|result| {
+        let message = result.error_message.as_deref().unwrap_or_default();
+        (result.error_code, message)
+    });
+    let topic = (29, "Topic authorization failed.");
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            topic,
+            topic,
+            topic,
+            (31, "Cluster authorization failed."),
+            (30, "Group authorization failed.")
+        ]
     );
 }

@@ -5,6 +5,7 @@ use wire::messages::create_partitions_request::{
 };
 
 use super::*;
+use crate::access::given::limited_to;
 use crate::controller::tests::{apply, create, options, started};
 use crate::image::Image;
 use crate::rests::tests::rested;
@@ -26,6 +27,14 @@ fn decide(
     image: &Image,
     topics: Vec<CreatePartitionsTopic>,
 ) -> ControllerDecision<CreatePartitionsResponse> {
+    decide_for(&Access::unlimited(), image, topics)
+}
+
+fn decide_for(
+    access: &Access,
+    image: &Image,
+    topics: Vec<CreatePartitionsTopic>,
+) -> ControllerDecision<CreatePartitionsResponse> {
     let options = options();
     let request = CreatePartitionsRequest::default().with_topics(topics);
     rested(handle(
@@ -33,6 +42,7 @@ fn decide(
             image,
             options: &options,
         },
+        access,
         &request,
         &Gate::open(),
     ))
@@ -107,4 +117,29 @@ fn a_topic_named_twice_is_refused() {
     assert!(outcome.records.is_empty());
     assert_eq!(outcome.response.results.len(), 1);
     assert_eq!(outcome.response.results[0].error_code, 42);
+}
+
+#[test]
+fn a_topic_grows_for_who_may_alter_it() {
+    let alter = |name| limited_to(&[(ResourceType::Topic, name, Operation::Alter)]);
+    let grown = decide_for(&alter("a"), &image(), vec![topic("a", 5)]);
+    assert_eq!(
+        (grown.response.results[0].error_code, grown.records.len()),
+        (0, 3)
+    );
+    // Others do not learn whether it exists, nor how large it is.
+    let asked = || vec![topic("a", 1_000_000), topic("none", 5)];
+    let outcome = decide_for(&alter("b"), &image(), asked());
+    assert!(outcome.records.is_empty());
+    for result in &outcome.response.results {
+        assert_eq!(
+            (result.error_code, result.error_message.as_ref()),
+            (29, None)
+        );
+    }
+    let twice = vec![topic("a", 5), topic("a", 5)];
+    let outcome = decide_for(&alter("b"), &image(), twice);
+    let results = &outcome.response.results;
+    let invalid = ErrorCode::InvalidRequest.code();
+    assert_eq!((results.len(), results[0].error_code), (1, invalid));
 }

@@ -5,6 +5,7 @@ use wire::messages::create_topics_request::{CreatableReplicaAssignment, Creatabl
 use wire::records::metadata::MetadataRecord;
 
 use super::*;
+use crate::access::given::{limited_to, logged};
 use crate::controller::tests::{apply, create, options, random, started};
 use crate::image::Image;
 use crate::rests::PIECE;
@@ -18,6 +19,14 @@ fn topic(name: &str, partitions: i32, factor: i16) -> CreatableTopic {
 }
 
 fn decide(image: &Image, topics: Vec<CreatableTopic>) -> ControllerDecision<CreateTopicsResponse> {
+    decide_for(&Access::unlimited(), image, topics)
+}
+
+fn decide_for(
+    access: &Access,
+    image: &Image,
+    topics: Vec<CreatableTopic>,
+) -> ControllerDecision<CreateTopicsResponse> {
     let options = options();
     let rules = Rules {
         image,
@@ -25,6 +34,7 @@ fn decide(image: &Image, topics: Vec<CreatableTopic>) -> ControllerDecision<Crea
     };
     rested(handle(
         rules,
+        access,
         &CreateTopicsRequest::default().with_topics(topics),
         &mut random(),
         &Gate::open(),
@@ -94,7 +104,15 @@ fn validate_only_answers_and_writes_nothing() {
     let request = CreateTopicsRequest::default()
         .with_validate_only(true)
         .with_topics(vec![topic("a", 3, 1)]);
-    let outcome = rested(handle(rules, &request, &mut random(), &Gate::open())).1;
+    let access = Access::unlimited();
+    let outcome = rested(handle(
+        rules,
+        &access,
+        &request,
+        &mut random(),
+        &Gate::open(),
+    ))
+    .1;
     assert!(outcome.records.is_empty());
     assert_eq!(outcome.response.topics[0].num_partitions, 3);
 }
@@ -280,7 +298,14 @@ fn others_have_their_turn_while_many_topics_are_decided_on() {
     let decided = |count: usize| {
         let topics = (0..count).map(|at| topic(&format!("t{at}"), 1, 1));
         let request = CreateTopicsRequest::default().with_topics(topics.collect());
-        rested(handle(rules, &request, &mut random(), &Gate::open()))
+        let access = Access::unlimited();
+        rested(handle(
+            rules,
+            &access,
+            &request,
+            &mut random(),
+            &Gate::open(),
+        ))
     };
     let (rests, outcome) = decided(10_000);
     assert_eq!(outcome.response.topics.len(), 10_000);
@@ -298,11 +323,68 @@ fn too_many_topics_are_refused_in_hardly_more_turns_than_it_takes_to_name_them()
     };
     let topics = (0..TOPICS).map(|at| topic(&format!("t{at}"), 1, 1));
     let request = CreateTopicsRequest::default().with_topics(topics.collect());
-    let (rests, outcome) = rested(handle(rules, &request, &mut random(), &Gate::open()));
+    let (access, gate) = (Access::unlimited(), Gate::open());
+    let (rests, outcome) = rested(handle(rules, &access, &request, &mut random(), &gate));
     assert!(rests < TOPICS / PIECE + 2, "{rests} rests");
     assert!(outcome.records.is_empty());
     let told = outcome.response.topics;
     let policy = ErrorCode::PolicyViolation.code();
     assert_eq!(told.len(), TOPICS);
     assert!(told.iter().all(|topic| topic.error_code == policy));
+}
+
+/// A topic's code, and what is told of its settings: their code, their number, the partitions.
+fn told(result: &CreatableTopicResult) -> (i16, i16, bool, i32) {
+    let configs = result.configs.as_ref().map_or(0, Vec::len);
+    let code = result.topic_config_error_code;
+    (result.error_code, code, configs > 0, result.num_partitions)
+}
+
+#[test]
+fn a_topic_is_created_for_who_may_create_it_or_every_topic() {
+    use Operation::{Create, DescribeConfigs};
+    use ResourceType::{Cluster, Topic};
+    let cluster = (Cluster, wire::acl::CLUSTER_NAME, Create);
+    let (own, sees) = ((Topic, "t", Create), (Topic, "t", DescribeConfigs));
+    let (hidden, shown) = ((0, 29, false, -1), (0, 0, true, 2));
+    let mut image = started();
+    create(&mut image, "old", 1, &[]);
+    for (access, expected) in [
+        (limited_to(&[]), (29, 0, false, -1)),
+        (
+            limited_to(&[(Topic, "other", Create), sees]),
+            (29, 0, false, -1),
+        ),
+        (limited_to(&[own]), hidden),
+        (limited_to(&[cluster]), hidden),
+        (limited_to(&[own, sees]), shown),
+        (logged(&[]), shown),
+    ] {
+        let outcome = decide_for(&access, &image, vec![topic("t", 2, 1)]);
+        let result = &outcome.response.topics[0];
+        assert_eq!(told(result), expected);
+        assert_eq!(outcome.records.is_empty(), expected.0 != 0);
+        assert_eq!(result.topic_id.is_nil(), expected.0 != 0);
+    }
+    // Who may not create a topic does not learn that it exists.
+    let outcome = decide_for(&limited_to(&[]), &image, vec![topic("old", 2, 1)]);
+    let result = &outcome.response.topics[0];
+    let message = result.error_message.as_deref();
+    assert_eq!(
+        (result.error_code, message),
+        (29, Some("Authorization failed."))
+    );
+}
+
+#[test]
+fn what_is_wrong_with_the_request_itself_is_told_to_everybody() {
+    let twice = vec![
+        topic("t", 1, 1),
+        topic("t", 1, 1),
+        topic(METADATA_TOPIC, 1, 1),
+    ];
+    let outcome = decide_for(&limited_to(&[]), &started(), twice);
+    let invalid = ErrorCode::InvalidRequest.code();
+    let codes = outcome.response.topics.iter().map(|topic| topic.error_code);
+    assert_eq!(codes.collect::<Vec<_>>(), [invalid, invalid]);
 }

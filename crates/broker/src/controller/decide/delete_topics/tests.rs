@@ -3,6 +3,7 @@
 use wire::messages::delete_topics_request::DeleteTopicState;
 
 use super::*;
+use crate::access::given::{limited_to, logged};
 use crate::controller::tests::{apply, create, options, started};
 use crate::image::Image;
 use crate::rests::tests::rested;
@@ -25,6 +26,14 @@ fn decide(
     image: &Image,
     topics: Vec<DeleteTopicState>,
 ) -> ControllerDecision<DeleteTopicsResponse> {
+    decide_for(&Access::unlimited(), image, topics)
+}
+
+fn decide_for(
+    access: &Access,
+    image: &Image,
+    topics: Vec<DeleteTopicState>,
+) -> ControllerDecision<DeleteTopicsResponse> {
     let options = options();
     let request = DeleteTopicsRequest::default().with_topics(topics);
     rested(handle(
@@ -32,6 +41,7 @@ fn decide(
             image,
             options: &options,
         },
+        access,
         &request,
         6,
         &Gate::open(),
@@ -102,6 +112,7 @@ fn deletion_can_be_forbidden() {
             image: &image,
             options: &options,
         },
+        &Access::unlimited(),
         &request,
         6,
         &Gate::open(),
@@ -110,4 +121,69 @@ fn deletion_can_be_forbidden() {
     assert!(outcome.records.is_empty());
     let code = ErrorCode::TopicDeletionDisabled.code();
     assert_eq!(outcome.response.responses[0].error_code, code);
+}
+
+/// Name, code and whether there is an id, of each topic of an answer.
+fn told(outcome: &ControllerDecision<DeleteTopicsResponse>) -> Vec<(Option<String>, i16, bool)> {
+    let results = outcome.response.responses.iter();
+    let told = results.map(|result| {
+        let name = result.name.as_ref().map(|name| name.0.to_string());
+        (name, result.error_code, !result.topic_id.is_nil())
+    });
+    told.collect()
+}
+
+#[test]
+fn a_topic_is_deleted_for_who_may_delete_it_or_every_topic() {
+    use Operation::{Delete, Describe};
+    use ResourceType::{Cluster, Topic};
+    let (image, id) = image();
+    let name = || Some("a".to_owned());
+    let cluster = (Cluster, wire::acl::CLUSTER_NAME, Delete);
+    for (access, by_name, by_id) in [
+        (limited_to(&[]), (name(), 29, false), (None, 29, true)),
+        (
+            limited_to(&[(Topic, "a", Describe)]),
+            (name(), 29, false),
+            (name(), 29, true),
+        ),
+        (
+            limited_to(&[(Topic, "a", Delete)]),
+            (name(), 0, true),
+            (name(), 0, true),
+        ),
+        (limited_to(&[cluster]), (name(), 0, true), (name(), 0, true)),
+        (logged(&[]), (name(), 0, true), (name(), 0, true)),
+    ] {
+        for (asked, expected) in [
+            (state(Some("a"), TopicId::ZERO), by_name),
+            (state(None, id), by_id),
+        ] {
+            let outcome = decide_for(&access, &image, vec![asked]);
+            assert_eq!(outcome.records.is_empty(), expected.1 != 0);
+            assert_eq!(told(&outcome), [expected]);
+        }
+    }
+}
+
+#[test]
+fn who_may_not_describe_a_topic_does_not_learn_whether_it_exists() {
+    let (image, id) = image();
+    let access = limited_to(&[(ResourceType::Topic, "c", Operation::Describe)]);
+    let names = ["a", "c", "none"];
+    let asked = names.map(|name| state(Some(name), TopicId::ZERO));
+    let codes = told(&decide_for(&access, &image, asked.into()));
+    let codes: Vec<_> = codes.into_iter().map(|(_, code, _)| code).collect();
+    assert_eq!(codes, [29, 3, 29]);
+    // Nor that the name and the id are those of one topic.
+    let both = vec![state(None, id), state(Some("a"), TopicId::ZERO)];
+    let outcome = decide_for(&access, &image, both);
+    assert_eq!(
+        told(&outcome),
+        [(None, 29, true), (Some("a".to_owned()), 29, false)]
+    );
+    // An id that nobody has is no secret.
+    let other = vec![state(None, TopicId(Uuid::from_u128(5)))];
+    let outcome = decide_for(&access, &image, other);
+    assert_eq!(told(&outcome)[0].1, ErrorCode::UnknownTopicId.code());
 }

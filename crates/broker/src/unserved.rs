@@ -1,5 +1,6 @@
 //! What metadata hold that this broker keeps for the way back to Kafka, and neither serves nor
-//! enforces: ACLs, users, share groups, replicas on other brokers, remote storage.
+//! enforces: ACLs, users, settings of logins, share groups, replicas on other brokers, remote
+//! storage.
 //!
 //! A start logs each of them once, and `forebay config check --data` shows them. Pure: from an
 //! image to findings. Not here: groups in `__consumer_offsets` (`group::unserved`), and settings
@@ -15,6 +16,7 @@ use wire::types::{NodeId, Uuid};
 
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
+use crate::topic_config::is_of_logins;
 
 /// Longest example, in bytes: whoever made it may have given it a long name.
 const EXAMPLE_BYTES_MAX: usize = 100;
@@ -51,6 +53,7 @@ pub fn unserved(image: &Image, node: NodeId) -> Vec<Unserved> {
     let all = [
         acls(image),
         users(image),
+        logins(image, node),
         share_groups(image),
         remote_topics(image),
         replicas_elsewhere(image, node),
@@ -110,6 +113,21 @@ fn users(image: &Image) -> Option<Unserved> {
         "let nobody else reach the port (docs/security-now.md)",
         names.into_iter(),
         str::to_owned,
+    )
+}
+
+/// Settings by which a Kafka would log clients in, whatever its file says.
+fn logins(image: &Image, node: NodeId) -> Option<Unserved> {
+    let node = node.0.to_string();
+    let of = |resource: &str| image.settings(ResourceType::BROKER, resource);
+    let set = of(&node).into_iter().chain(of("")).flatten();
+    found(
+        "login-settings",
+        "settings of logins in the metadata are not heeded: those of the file hold, with its passwords",
+        "write them into the file, and delete them from the metadata (kafka-configs.sh --delete-config)",
+        set.map(|(name, _)| name).filter(|name| is_of_logins(name)),
+        // Not the value, which may be a secret.
+        String::clone,
     )
 }
 

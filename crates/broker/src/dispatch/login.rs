@@ -5,8 +5,9 @@
 //! Invariants: what a client sends is judged in the first poll of its reply, because the request
 //! before it may end or begin a login. Any other request before the login is complete closes the
 //! connection, unparsed. After a failure the response and the end of the connection wait, and the
-//! client is told no more than Kafka tells it. Not here: the stages of a login (`session.rs`), its
-//! deadline and the bound on its frames (the connection).
+//! client is told no more than Kafka tells it. Nobody is charged for a login: who is not logged in
+//! could use up what others have. Not here: the stages of a login (`session.rs`), its deadline and
+//! the bound on its frames (the connection).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,8 +27,11 @@ use wire::types::ErrorCode;
 use super::errors::{self, Errors};
 use super::reply::{CloseReason, LoginFailure, Reply, ReplyFuture};
 use super::request;
+use super::row::Row;
 use crate::Broker;
+use crate::bulk::is_large;
 use crate::handler::Context;
+use crate::quota::Busy;
 use crate::session::{Admission, Exchange, Stage, Turn};
 
 /// Runs a request of a client that was logged in when it was read.
@@ -68,13 +72,13 @@ pub(super) async fn answer<P: Platform>(
         broker: &broker,
         context: &context,
     };
-    let outcome = match context.session.take_stage() {
-        stage @ (Stage::Greeting | Stage::Handshake) => step.greeting(&stage, &frame).await,
-        Stage::Tokens { exchange, framed } if framed => step.framed(exchange, &frame),
-        Stage::Tokens { exchange, .. } => step.bare(exchange, &frame),
-        Stage::OtherMechanism => Err(LoginFailure::OtherMechanism.into()),
-        Stage::Done(_) => unreachable!("looked at above"),
-        Stage::Failed => Err(LoginFailure::After.into()),
+    // As other large requests: the others have their share of the thread.
+    let outcome = if is_large(Api::SaslAuthenticate, frame.len()) {
+        let (clock, peer) = (broker.platform.clock(), context.peer.ip());
+        broker.bulk.paced(clock, peer, step.go_on(&frame)).await
+    } else {
+        broker.bulk.note_other();
+        step.go_on(&frame).await
     };
     match outcome {
         Ok(reply) => reply,
@@ -114,6 +118,18 @@ struct Step<'a, P: Platform> {
 }
 
 impl<P: Platform> Step<'_, P> {
+    /// Takes what is due. Nobody is logged in yet.
+    async fn go_on(&self, frame: &Bytes) -> Result<Reply, Failed> {
+        match self.context.session.take_stage() {
+            stage @ (Stage::Greeting | Stage::Handshake) => self.greeting(&stage, frame).await,
+            Stage::Tokens { exchange, framed } if framed => self.framed(exchange, frame),
+            Stage::Tokens { exchange, .. } => self.bare(exchange, frame),
+            Stage::OtherMechanism => Err(LoginFailure::OtherMechanism.into()),
+            Stage::Done(_) => unreachable!("looked at by the caller"),
+            Stage::Failed => Err(LoginFailure::After.into()),
+        }
+    }
+
     /// Takes ApiVersions or `SaslHandshake`.
     async fn greeting(&self, stage: &Stage, frame: &Bytes) -> Result<Reply, Failed> {
         let asked = Request::parse(frame).map_err(CloseReason::from)?;
@@ -122,9 +138,10 @@ impl<P: Platform> Step<'_, P> {
             (Api::ApiVersions, Stage::Greeting) => {
                 let is_known = !asked.is_unknown_api_versions();
                 let says_software = asked.header.version >= 3;
-                let reply = request(self.broker, self.context.clone(), frame)
-                    .reply
-                    .await;
+                let (broker, row) = (self.broker, Row::of(Api::ApiVersions));
+                let busy = Busy::default();
+                let answer = super::answer(broker, self.context, &busy, row, asked);
+                let reply = Box::pin(answer).await?;
                 // Refused: the client may ask again.
                 let is_named = !self.context.software.borrow().name.is_empty();
                 let is_taken = is_known && (is_named || !says_software);

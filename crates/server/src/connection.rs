@@ -14,6 +14,7 @@
 )]
 
 mod bell;
+mod blamed;
 mod budget;
 mod buffers;
 mod conversation;
@@ -32,7 +33,9 @@ use broker::dispatch::{CloseReason, Service};
 use broker::handler::Context;
 use tokio::net::TcpStream;
 use tokio::sync::watch as signal;
+use tokio::time::Instant;
 
+pub use blamed::Blamed;
 pub use budget::Budget;
 pub use buffers::Buffers;
 pub use frames::ReadError;
@@ -70,6 +73,8 @@ pub struct Environment {
     pub buffers: Buffers,
     /// Turns for large answers, of this shard.
     pub write_turns: WriteTurns,
+    /// Lines about connections that ended badly, of this shard.
+    pub blamed: Blamed,
     /// Counters.
     pub meter: RequestMeter,
     /// True: finish the requests that have begun, then end.
@@ -129,7 +134,8 @@ impl fmt::Display for End {
     }
 }
 
-/// Serves one connection until it ends, and logs a warning if the peer is to blame.
+/// Serves one connection until it ends, and logs a warning if the peer is to blame, unless there
+/// were many just now.
 pub async fn serve<S: Service>(
     socket: TcpStream,
     service: &S,
@@ -143,7 +149,9 @@ pub async fn serve<S: Service>(
             tracing::debug!(%peer, listener, reason = %end, "connection ended");
         }
         End::Stalled | End::NotLoggedIn | End::BadFrame(_) | End::Service(_) => {
-            tracing::warn!(%peer, listener, reason = %end, "connection closed");
+            if let Some(left_out) = environment.blamed.turn(Instant::now()) {
+                tracing::warn!(%peer, listener, reason = %end, left_out, "connection closed");
+            }
         }
     }
     end

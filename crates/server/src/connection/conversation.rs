@@ -55,6 +55,7 @@ pub(super) async fn hold<S: Service>(
         write_turns,
         meter,
         stop,
+        ..
     } = environment;
     let mut stop = stop.clone();
     let ip = client.peer.ip();

@@ -133,6 +133,7 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
         write_turns: WriteTurns::default(),
+        blamed: Blamed::default(),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
             metrics.register(ConnectionMetrics::register),

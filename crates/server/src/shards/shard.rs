@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Accepted, Assembly, Call, Phase, Shared, accept};
-use crate::connection::{self, Buffers, Environment, WriteTurns};
+use crate::connection::{self, Blamed, Buffers, Environment, WriteTurns};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
 use crate::watchdog::Pulse;
@@ -108,6 +108,7 @@ async fn serve<A: Assembly>(
         answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
         write_turns: WriteTurns::default(),
+        blamed: Blamed::default(),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,
     });

@@ -162,7 +162,7 @@ async fn connect(
     let (socket, peer) = listener.accept().await.unwrap();
     let (answering, environment) = (Rc::clone(service), Rc::clone(environment));
     let served = tokio::task::spawn_local(async move {
-        serve(socket, &*answering, context(peer), &environment).await
+        serve(socket, &*answering, (context(peer), None), &environment).await
     });
     (client, served)
 }

@@ -15,7 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use wire::acl::Principal;
-use wire::kafka::shape::DECODED_BYTES_MAX;
+use wire::error::DecodeError;
+use wire::kafka::shape::decoded_bytes;
 use wire::kafka::{self, Api, Request, RequestHeader, Response};
 use wire::messages::{
     SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
@@ -33,6 +34,10 @@ use crate::bulk::is_large;
 use crate::handler::Context;
 use crate::quota::Busy;
 use crate::session::{Admission, Exchange, Stage, Turn};
+
+/// Most memory of a decoded request beyond its frame. Those of a login are small: 512 KiB of tagged
+/// fields, which nobody needs, would keep a shard for 30 ms.
+const DECODED_BYTES_MAX: usize = 64 << 10;
 
 /// Runs a request of a client that was logged in when it was read.
 pub(super) async fn admitted<P: Platform>(
@@ -137,6 +142,9 @@ impl<P: Platform> Step<'_, P> {
             (Api::SaslHandshake, _) => self.handshake(asked),
             (Api::ApiVersions, Stage::Greeting) => {
                 let is_known = !asked.is_unknown_api_versions();
+                if is_known {
+                    check_size(&asked.header, &asked.body)?;
+                }
                 let says_software = asked.header.version >= 3;
                 let (broker, row) = (self.broker, Row::of(Api::ApiVersions));
                 let busy = Busy::default();
@@ -301,6 +309,18 @@ struct Told {
 struct Refused {
     told: String,
     failure: LoginFailure,
+}
+
+/// Refuses a request that takes long to decode.
+fn check_size(header: &RequestHeader, body: &Bytes) -> Result<(), CloseReason> {
+    let checked = decoded_bytes(header.api, header.version, body).and_then(|bytes| {
+        let bytes_max = DECODED_BYTES_MAX;
+        let is_small = bytes <= bytes_max;
+        is_small
+            .then_some(())
+            .ok_or(DecodeError::TooMuchMemory { bytes, bytes_max })
+    });
+    checked.map_err(|source| CloseReason::malformed(header, source))
 }
 
 fn decoded<T: wire::protocol::Request>(

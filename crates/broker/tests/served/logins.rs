@@ -443,6 +443,31 @@ fn large_frames_of_a_login_take_turns_and_are_taken_like_small_ones() {
 }
 
 #[test]
+fn many_tagged_fields_in_a_login_are_refused_before_they_are_decoded() {
+    /// A request of ten thousand fields that nobody knows.
+    fn tagged(frame: &Bytes) -> Bytes {
+        let varint = |number: u16| {
+            let low = u8::try_from(number & 127).unwrap() | 128;
+            [low, u8::try_from(number >> 7).unwrap()]
+        };
+        let without = frame.strip_suffix(&[0]).unwrap();
+        let tags = (0..10_000).flat_map(|tag| [&varint(tag)[..], &[0]].concat());
+        let tags: Vec<u8> = tags.collect();
+        [without, &varint(10_000), &tags].concat().into()
+    }
+    life(&SimDisk::new(1), &setup(), async |cluster| {
+        let client = Connection::new(cluster);
+        let reason = client.closed(&tagged(&versions())).await;
+        assert!(reason.to_string().contains("of memory"), "{reason}");
+        let client = Connection::new(cluster);
+        client.handshake(1, "PLAIN").await;
+        let token = frame(2, &authenticate(b"\0ada\0pencil"));
+        let reason = client.closed(&tagged(&token)).await;
+        assert!(reason.to_string().contains("of memory"), "{reason}");
+    });
+}
+
+#[test]
 fn a_listener_of_which_nothing_is_known_lets_nobody_in() {
     life(&SimDisk::new(1), &setup(), async |cluster| {
         let session = Rc::new(cluster.brokers[0].session("OTHER"));

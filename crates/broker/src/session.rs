@@ -3,8 +3,8 @@
 //! ```text
 //! open                                     a listener without login
 //! greeting -> handshake -> tokens -> done  any other; ApiVersions may come first
-//!     ^                              |
-//!     +---------- a later SaslHandshake: the same mechanism and the same principal
+//!                 ^                  |
+//!                 +- a later SaslHandshake: the same mechanism and the same principal
 //! failed                               the connection ends
 //! ```
 //!
@@ -153,7 +153,7 @@ impl Session {
     }
 
     /// Returns what becomes of a request that is about to begin. A `SaslHandshake` begins a login
-    /// again, once a second at most.
+    /// again, once a second at most, and as in Kafka only where the session ends some time.
     pub(crate) fn admit(&self, is_handshake: bool, now: Instant) -> Admission {
         let Stage::Done(until) = *self.stage.borrow() else {
             return Admission::Login;
@@ -162,7 +162,7 @@ impl Session {
             return Admission::Handled;
         }
         let is_early = |began| now.saturating_duration_since(began) < AGAIN_MIN;
-        if is_handshake && !self.again.get().is_some_and(is_early) {
+        if is_handshake && until.is_some() && !self.again.get().is_some_and(is_early) {
             self.again.set(Some(now));
             self.stage.replace(Stage::Handshake);
             return Admission::Login;

@@ -1,5 +1,6 @@
 //! What metadata hold that this broker keeps for the way back to Kafka, and neither serves nor
-//! enforces as Kafka does: ACLs, users, share groups, replicas on other brokers, remote storage.
+//! enforces as Kafka does: ACLs, users, settings of logins, share groups, replicas on other
+//! brokers, remote storage.
 //!
 //! Whether ACLs and users are among it follows from the settings ([`Heeded`]). A start logs each of
 //! them once, and `forebay config check --data` shows them. Pure: from an image to findings. Not
@@ -13,6 +14,7 @@ use wire::types::NodeId;
 
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
+use crate::topic_config::is_of_logins;
 
 /// Longest example, in bytes: whoever made it may have given it a long name.
 const EXAMPLE_BYTES_MAX: usize = 100;
@@ -50,6 +52,7 @@ pub fn unserved(image: &Image, node: NodeId, heeded: Heeded) -> Vec<Unserved> {
         unknown_acls(image).filter(|_| heeded.acls),
         other_hosts(image).filter(|_| heeded.acls),
         users(image).filter(|_| !heeded.users),
+        logins(image, node),
         share_groups(image),
         remote_topics(image),
         replicas_elsewhere(image, node),
@@ -138,6 +141,21 @@ fn users(image: &Image) -> Option<Unserved> {
         "let nobody else reach the port (docs/security-now.md)",
         names.into_iter(),
         str::to_owned,
+    )
+}
+
+/// Settings by which a Kafka would log clients in, whatever its file says.
+fn logins(image: &Image, node: NodeId) -> Option<Unserved> {
+    let node = node.0.to_string();
+    let of = |resource: &str| image.settings(ResourceType::BROKER, resource);
+    let set = of(&node).into_iter().chain(of("")).flatten();
+    found(
+        "login-settings",
+        "settings of logins in the metadata are not heeded: those of the file hold, with its passwords",
+        "write them into the file, and delete them from the metadata (kafka-configs.sh --delete-config)",
+        set.map(|(name, _)| name).filter(|name| is_of_logins(name)),
+        // Not the value, which may be a secret.
+        String::clone,
     )
 }
 

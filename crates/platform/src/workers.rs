@@ -28,8 +28,8 @@ pub(crate) struct Workers(Arc<Mutex<Jobs>>);
 
 #[derive(Default)]
 struct Jobs {
-    // Bounded: jobs of requests, whose number `many.rs` and queues of networks bound, and one of
-    // each compaction.
+    // Bounded: jobs of requests, whose number `many.rs` and queues of networks bound, one of each
+    // compaction, and large buffers that are freed.
     waiting: VecDeque<Job>,
     /// The threads without a job, the one that worked last at the end.
     // Bounded: `THREADS`.

@@ -7,22 +7,30 @@
 //! is longer than one sample of usage. Unlike Kafka, a connection above `max.connections` is closed
 //! instead of kept waiting. A few seats, for 127.0.0.1 and `::1` only, are outside all bounds, so
 //! that an operator on the machine can undo a bound that shuts everyone out. Descriptors are
-//! reserved for the logs.
+//! reserved for the logs. Of connections that are not logged in the oldest end when there are too
+//! many (`strangers.rs`), so that whoever cannot log in does not hold all seats.
 //!
 //! Invariants: every seat is counted until it is dropped; the state is bounded by the number of
 //! connections and by [`RATES_MAX`]. There is one table for the process, behind a lock that is held
 //! for a few additions and subtractions, and for a sweep of at most `RATES_MAX` entries. This
 //! module does not wait: the caller that accepts connections does.
 
+mod strangers;
+
 use std::collections::HashMap;
+use std::future::Future as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use broker::node_config::{ConnectionLimits, NodeConfig};
 use broker::quota::Rate;
 use platform::clock::Instant;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+
+use strangers::{Bounds, Strangers};
 
 /// The dynamic settings; `None` until the metadata is known.
 pub type Changing = watch::Receiver<Option<Arc<NodeConfig>>>;
@@ -35,6 +43,9 @@ const RATES_MAX: usize = 64 << 10;
 
 /// Seats outside all bounds, for the machine itself.
 const OWN_SEATS: usize = 4;
+
+/// How many connections may be not logged in, unless it is set.
+const STRANGERS_MAX: usize = 1000;
 
 /// Descriptors that connections leave to other uses, besides one for each log.
 const SPARE_DESCRIPTORS: usize = 64;
@@ -69,6 +80,8 @@ struct Table {
     /// Until when each listener takes no further connection.
     // Bounded: one for each of `listeners`.
     held: HashMap<Arc<str>, Instant>,
+    strangers: Strangers,
+    strangers_max: usize,
 }
 
 /// A place for one connection; dropping it frees the place.
@@ -77,6 +90,14 @@ pub struct Seat {
     admission: Admission,
     /// The listener and address that it counts against; `None` for a seat outside all bounds.
     counted: Option<(Arc<str>, IpAddr)>,
+}
+
+/// A connection that is not logged in; dropping this says that it is, or that it has ended.
+#[derive(Debug)]
+pub struct Stranger {
+    admission: Admission,
+    number: u64,
+    told: oneshot::Receiver<()>,
 }
 
 /// The limit on descriptors, and what they are reserved for.
@@ -167,9 +188,36 @@ impl Admission {
             rates: HashMap::new(),
             sweep_at: SWEEP_MIN,
             held: HashMap::new(),
+            strangers: Strangers::default(),
+            strangers_max: STRANGERS_MAX,
         };
         Self {
             table: Arc::new(Mutex::new(table)),
+        }
+    }
+
+    /// Sets how many connections may be not logged in.
+    #[must_use]
+    pub fn with_strangers_max(self, max: usize) -> Self {
+        self.lock().strangers_max = max;
+        self
+    }
+
+    /// Counts a connection whose client has to log in. Half of the seats are for those that have.
+    pub fn stranger(&self, listener: &Arc<str>, address: IpAddr) -> Stranger {
+        let mut table = self.lock();
+        table.learn();
+        let most = table.strangers_max;
+        let own = table.limits.of_listener(listener);
+        let bounds = Bounds {
+            all: most.min(table.limits.all_max / 2),
+            listener: own.map_or(most, |own| most.min(own.max / 2)),
+        };
+        let (number, told) = table.strangers.come(listener, address, bounds);
+        Stranger {
+            admission: self.clone(),
+            number,
+            told,
         }
     }
 
@@ -339,6 +387,20 @@ impl Table {
             self.rates.clear();
         }
         self.sweep_at = (self.rates.len() * 2).clamp(SWEEP_MIN, RATES_MAX);
+    }
+}
+
+impl Stranger {
+    /// Completes when the connection has to end, because there are too many.
+    pub fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        // The sender is dropped then.
+        Pin::new(&mut self.told).poll(cx).map(drop)
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        self.admission.lock().strangers.go(self.number);
     }
 }
 

@@ -14,6 +14,7 @@
 )]
 
 mod bell;
+mod blamed;
 mod budget;
 mod buffers;
 mod conversation;
@@ -32,12 +33,15 @@ use broker::dispatch::{CloseReason, Service};
 use broker::handler::Context;
 use tokio::net::TcpStream;
 use tokio::sync::watch as signal;
+use tokio::time::Instant;
 
+pub use blamed::Blamed;
 pub use budget::Budget;
 pub use buffers::Buffers;
 pub use frames::ReadError;
 pub use turns::WriteTurns;
 
+use crate::admission::Stranger;
 use crate::metrics::RequestMeter;
 
 /// Limits of a connection.
@@ -70,6 +74,8 @@ pub struct Environment {
     pub buffers: Buffers,
     /// Turns for large answers, of this shard.
     pub write_turns: WriteTurns,
+    /// Lines about connections that ended badly, of this shard.
+    pub blamed: Blamed,
     /// Counters.
     pub meter: RequestMeter,
     /// True: finish the requests that have begun, then end.
@@ -87,6 +93,8 @@ pub enum End {
     Stalled,
     /// The client did not log in in time.
     NotLoggedIn,
+    /// The client was not logged in, and there were too many like it.
+    Crowded,
     /// The peer sent something that is not a frame.
     BadFrame(ReadError),
     /// The service asked to close it.
@@ -105,6 +113,7 @@ impl End {
             Self::Idle => "idle",
             Self::Stalled => "stalled",
             Self::NotLoggedIn => "not_logged_in",
+            Self::Crowded => "crowded",
             Self::Service(CloseReason::Login(_)) => "login",
             Self::BadFrame(_) => "bad_frame",
             Self::Service(_) => "bad_request",
@@ -121,6 +130,9 @@ impl fmt::Display for End {
             Self::Idle => f.write_str("idle for connections.max.idle.ms"),
             Self::Stalled => f.write_str("no progress within socket.stall.timeout.ms"),
             Self::NotLoggedIn => f.write_str("not logged in within authentication.timeout.ms"),
+            Self::Crowded => {
+                f.write_str("not logged in, and too many are not (max.connections.unauthenticated)")
+            }
             Self::BadFrame(error) => error.fmt(f),
             Self::Service(reason) => reason.fmt(f),
             Self::Broken(error) => write!(f, "socket: {error}"),
@@ -129,21 +141,25 @@ impl fmt::Display for End {
     }
 }
 
-/// Serves one connection until it ends, and logs a warning if the peer is to blame.
+/// Serves one connection until it ends, and logs a warning if the peer is to blame, unless there
+/// were many just now. `stranger` counts it until its client is logged in.
 pub async fn serve<S: Service>(
     socket: TcpStream,
     service: &S,
-    context: Context,
+    (context, stranger): (Context, Option<Stranger>),
     environment: &Environment,
 ) -> End {
-    let end = conversation::hold(socket, service, &context, environment).await;
+    let client = (&context, stranger);
+    let end = conversation::hold(socket, service, client, environment).await;
     let (peer, listener) = (context.peer, &*context.listener);
     match &end {
         End::Closed | End::Idle | End::Stopping | End::Broken(_) => {
             tracing::debug!(%peer, listener, reason = %end, "connection ended");
         }
-        End::Stalled | End::NotLoggedIn | End::BadFrame(_) | End::Service(_) => {
-            tracing::warn!(%peer, listener, reason = %end, "connection closed");
+        End::Stalled | End::NotLoggedIn | End::Crowded | End::BadFrame(_) | End::Service(_) => {
+            if let Some(left_out) = environment.blamed.turn(Instant::now()) {
+                tracing::warn!(%peer, listener, reason = %end, left_out, "connection closed");
+            }
         }
     }
     end

@@ -240,7 +240,8 @@ impl Shards {
                 network.connections.clone(),
                 assembly.changing(),
                 descriptors(assembly),
-            ),
+            )
+            .with_strangers_max(network.strangers_max),
             budget: budget.clone(),
             answers: assembly.answers(),
             limits: limits(network),

@@ -205,15 +205,16 @@ fn settings_of_brokers_that_cannot_change_at_run_time_are_refused() {
         image: &image,
         options: &options,
     };
-    let set = |name, value| {
+    let set_of = |resource, name, value| {
         let operation = configs::Operation {
             name,
             code: 0,
             value: Some(value),
         };
         let access = Access::unlimited();
-        rules.alter_incrementally(&access, (ResourceType::BROKER, ""), &[operation])
+        rules.alter_incrementally(&access, (ResourceType::BROKER, resource), &[operation])
     };
+    let set = |name, value| set_of("", name, value);
     let message = |result: Result<Vec<MetadataRecord>, Refusal>| {
         result.err().and_then(|refusal| refusal.message)
     };
@@ -221,6 +222,18 @@ fn settings_of_brokers_that_cannot_change_at_run_time_are_refused() {
         message(set("num.partitions", "3")).as_deref(),
         Some("Cannot update these configs dynamically: [num.partitions]")
     );
+    // A password that seems to be changed, and is not.
+    for name in [
+        "listener.name.in.side.plain.sasl.jaas.config",
+        "listener.name.inside.sasl.enabled.mechanisms",
+        "listener.name.inside.plain.sasl.server.callback.handler.class",
+        "listener.name.inside.scram-sha-256.connections.max.reauth.ms",
+    ] {
+        let set = set_of("1", name, "5");
+        let expected = format!("Cannot update these configs dynamically: [{name}]");
+        assert_eq!(message(set), Some(expected));
+    }
+    assert!(set_of("1", "listener.name.in.sasl.x.max.connections", "5").is_ok());
     assert_eq!(
         message(set("log.segment.bytes", "x")).as_deref(),
         Some("Invalid value x for configuration log.segment.bytes: Not a number of type INT")

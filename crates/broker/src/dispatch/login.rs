@@ -5,8 +5,9 @@
 //! Invariants: what a client sends is judged in the first poll of its reply, because the request
 //! before it may end or begin a login. Any other request before the login is complete closes the
 //! connection, unparsed. After a failure the response and the end of the connection wait, and the
-//! client is told no more than Kafka tells it. Not here: the stages of a login (`session.rs`), its
-//! deadline and the bound on its frames (the connection).
+//! client is told no more than Kafka tells it. Nobody is charged for a login: who is not logged in
+//! could use up what others have. Not here: the stages of a login (`session.rs`), its deadline and
+//! the bound on its frames (the connection).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use wire::acl::Principal;
-use wire::kafka::shape::DECODED_BYTES_MAX;
+use wire::error::DecodeError;
+use wire::kafka::shape::decoded_bytes;
 use wire::kafka::{self, Api, Request, RequestHeader, Response};
 use wire::messages::{
     SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
@@ -26,9 +28,16 @@ use wire::types::ErrorCode;
 use super::errors::{self, Errors};
 use super::reply::{CloseReason, LoginFailure, Reply, ReplyFuture};
 use super::request;
+use super::row::Row;
 use crate::Broker;
+use crate::bulk::is_large;
 use crate::handler::Context;
+use crate::quota::Busy;
 use crate::session::{Admission, Exchange, Stage, Turn};
+
+/// Most memory of a decoded request beyond its frame. Those of a login are small: 512 KiB of tagged
+/// fields, which nobody needs, would keep a shard for 30 ms.
+const DECODED_BYTES_MAX: usize = 64 << 10;
 
 /// Runs a request of a client that was logged in when it was read.
 pub(super) async fn admitted<P: Platform>(
@@ -68,13 +77,13 @@ pub(super) async fn answer<P: Platform>(
         broker: &broker,
         context: &context,
     };
-    let outcome = match context.session.take_stage() {
-        stage @ (Stage::Greeting | Stage::Handshake) => step.greeting(&stage, &frame).await,
-        Stage::Tokens { exchange, framed } if framed => step.framed(exchange, &frame),
-        Stage::Tokens { exchange, .. } => step.bare(exchange, &frame),
-        Stage::OtherMechanism => Err(LoginFailure::OtherMechanism.into()),
-        Stage::Done(_) => unreachable!("looked at above"),
-        Stage::Failed => Err(LoginFailure::After.into()),
+    // As other large requests: the others have their share of the thread.
+    let outcome = if is_large(Api::SaslAuthenticate, frame.len()) {
+        let (clock, peer) = (broker.platform.clock(), context.peer.ip());
+        broker.bulk.paced(clock, peer, step.go_on(&frame)).await
+    } else {
+        broker.bulk.note_other();
+        step.go_on(&frame).await
     };
     match outcome {
         Ok(reply) => reply,
@@ -114,6 +123,18 @@ struct Step<'a, P: Platform> {
 }
 
 impl<P: Platform> Step<'_, P> {
+    /// Takes what is due. Nobody is logged in yet.
+    async fn go_on(&self, frame: &Bytes) -> Result<Reply, Failed> {
+        match self.context.session.take_stage() {
+            stage @ (Stage::Greeting | Stage::Handshake) => self.greeting(&stage, frame).await,
+            Stage::Tokens { exchange, framed } if framed => self.framed(exchange, frame),
+            Stage::Tokens { exchange, .. } => self.bare(exchange, frame),
+            Stage::OtherMechanism => Err(LoginFailure::OtherMechanism.into()),
+            Stage::Done(_) => unreachable!("looked at by the caller"),
+            Stage::Failed => Err(LoginFailure::After.into()),
+        }
+    }
+
     /// Takes ApiVersions or `SaslHandshake`.
     async fn greeting(&self, stage: &Stage, frame: &Bytes) -> Result<Reply, Failed> {
         let asked = Request::parse(frame).map_err(CloseReason::from)?;
@@ -121,10 +142,14 @@ impl<P: Platform> Step<'_, P> {
             (Api::SaslHandshake, _) => self.handshake(asked),
             (Api::ApiVersions, Stage::Greeting) => {
                 let is_known = !asked.is_unknown_api_versions();
+                if is_known {
+                    check_size(&asked.header, &asked.body)?;
+                }
                 let says_software = asked.header.version >= 3;
-                let reply = request(self.broker, self.context.clone(), frame)
-                    .reply
-                    .await;
+                let (broker, row) = (self.broker, Row::of(Api::ApiVersions));
+                let busy = Busy::default();
+                let answer = super::answer(broker, self.context, &busy, row, asked);
+                let reply = Box::pin(answer).await?;
                 // Refused: the client may ask again.
                 let is_named = !self.context.software.borrow().name.is_empty();
                 let is_taken = is_known && (is_named || !says_software);
@@ -284,6 +309,18 @@ struct Told {
 struct Refused {
     told: String,
     failure: LoginFailure,
+}
+
+/// Refuses a request that takes long to decode.
+fn check_size(header: &RequestHeader, body: &Bytes) -> Result<(), CloseReason> {
+    let checked = decoded_bytes(header.api, header.version, body).and_then(|bytes| {
+        let bytes_max = DECODED_BYTES_MAX;
+        let is_small = bytes <= bytes_max;
+        is_small
+            .then_some(())
+            .ok_or(DecodeError::TooMuchMemory { bytes, bytes_max })
+    });
+    checked.map_err(|source| CloseReason::malformed(header, source))
 }
 
 fn decoded<T: wire::protocol::Request>(

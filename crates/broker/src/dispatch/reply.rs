@@ -8,6 +8,7 @@ use bytes::Bytes;
 use wire::error::{DecodeError, EncodeError, FrameError};
 use wire::kafka::{Api, RequestHeader, Response};
 use wire::sasl::{Mechanism, Refusal};
+use wire::text::cut;
 use wire::types::ErrorCode;
 
 use crate::handler::Context;
@@ -27,6 +28,9 @@ pub trait Service: 'static {
         Session::default()
     }
 }
+
+/// How much of a client id the log has.
+const CLIENT_BYTES_MAX: usize = 256;
 
 /// The work on a request.
 pub(crate) type ReplyFuture = Pin<Box<dyn Future<Output = Reply>>>;
@@ -74,7 +78,7 @@ pub enum CloseReason {
         api: &'static str,
         /// Its version.
         version: i16,
-        /// The client id.
+        /// The client id; the beginning, if it is long.
         client: String,
         /// The decoding error.
         source: DecodeError,
@@ -131,7 +135,8 @@ impl CloseReason {
         Self::Body {
             api: header.api.name(),
             version: header.version,
-            client: header.client_id.to_string(),
+            // It may be of 32 KiB, and of a stranger's making.
+            client: cut(&header.client_id, CLIENT_BYTES_MAX).to_owned(),
             source,
         }
     }

@@ -1,7 +1,5 @@
 //! `DescribeUserScramCredentials` (key 50), version 0: which of all or some users have SCRAM
 //! credentials. The credentials themselves are never returned.
-//!
-//! A broker without SASL has none, unless its directory belonged to a Kafka broker that had.
 
 use std::collections::BTreeMap;
 

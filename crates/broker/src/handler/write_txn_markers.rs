@@ -3,19 +3,19 @@
 //!
 //! Version 2 added the version of the transaction protocol: from 2 on, an end raises the producer's
 //! epoch, so a marker with the epoch of the open transaction is not from its coordinator. A
-//! partition that a marker names several times in a topic gets one marker and one answer, as in
-//! Kafka.
+//! partition that a marker names several times gets one marker and one answer, as in Kafka.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use platform::Platform;
 use storage::log::producer_state::{EndMarker, TransactionOutcome};
 use wire::kafka::Newest;
-use wire::messages::write_txn_markers_request::WritableTxnMarker;
+use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
 };
-use wire::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
+use wire::messages::{TopicName, WriteTxnMarkersRequest, WriteTxnMarkersResponse};
 use wire::types::{ErrorCode, ProducerId};
 
 use crate::Broker;
@@ -37,11 +37,8 @@ pub(crate) async fn handle<P: Platform>(
     let mut items = Vec::new();
     for (marker, version) in markers.iter_mut().zip(versions) {
         let ending = ending_of(marker, version);
-        for topic in &mut marker.topics {
-            // Each marker costs a task and a record: a request could name one partition 245,760
-            // times.
-            topic.partition_indexes.sort_unstable();
-            topic.partition_indexes.dedup();
+        marker.topics = by_topic(std::mem::take(&mut marker.topics), &mut rests).await;
+        for topic in &marker.topics {
             let key = TopicKey::Name(topic.name.as_str().into());
             for &index in &topic.partition_indexes {
                 let target = broker.target(&key, index);
@@ -109,6 +106,32 @@ pub(crate) async fn refused(
         rests.item().await;
     }
     WriteTxnMarkersResponse::default().with_markers(results)
+}
+
+/// Returns the partitions of a marker, each once.
+///
+/// Each costs a task and a record: a request could name one 245,760 times, in one topic or in as
+/// many of the same name.
+async fn by_topic(
+    named: Vec<WritableTxnMarkerTopic>,
+    rests: &mut Rests,
+) -> Vec<WritableTxnMarkerTopic> {
+    // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
+    let mut topics: BTreeMap<TopicName, Vec<i32>> = BTreeMap::new();
+    for topic in named {
+        rests.items(topic.partition_indexes.len().max(1)).await;
+        let indexes = topics.entry(topic.name).or_default();
+        indexes.extend(topic.partition_indexes);
+    }
+    let mut once = Vec::with_capacity(topics.len());
+    for (name, mut indexes) in topics {
+        indexes.sort_unstable();
+        indexes.dedup();
+        rests.items(indexes.len().max(1)).await;
+        let topic = WritableTxnMarkerTopic::default().with_name(name);
+        once.push(topic.with_partition_indexes(indexes));
+    }
+    once
 }
 
 fn ending_of(marker: &WritableTxnMarker, version: i8) -> Ending {

@@ -52,6 +52,23 @@ pub(crate) fn of_listener(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("listener.name.")?.split_once('.')
 }
 
+/// Returns true for a setting by which a listener decides who its clients are.
+///
+/// Names of listeners may have dots, so the setting is looked for behind any of them.
+pub(crate) fn is_of_logins(name: &str) -> bool {
+    const OTHERS: [&str; 3] = [
+        ".connection.failed.authentication.delay.ms",
+        ".connections.max.reauth.ms",
+        ".principal.builder.class",
+    ];
+    const NO_LOGINS: [&str; 2] = [".max.connections", ".max.connection.creation.rate"];
+    let of_listener = name.strip_prefix("listener.name.");
+    of_listener.is_some_and(|rest| {
+        let ends_as = |those: &[&str]| those.iter().any(|end| rest.ends_with(end));
+        !ends_as(&NO_LOGINS) && (rest.contains(".sasl.") || ends_as(&OTHERS))
+    })
+}
+
 /// Returns the row of a configuration table that defines the values of `name`: its own, or that of
 /// the setting after the listener's name.
 pub(crate) fn row_of<'a>(keys: &'a [ConfigKey], name: &str) -> Option<&'a ConfigKey> {

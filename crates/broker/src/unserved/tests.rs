@@ -211,3 +211,16 @@ fn an_example_of_a_long_name_is_its_beginning() {
     };
     assert_eq!(groups(UnservedKind::Share, 0..3, words).unwrap().count, 3);
 }
+
+#[test]
+fn settings_of_logins_are_told_of_by_name_where_they_would_hold() {
+    let set = |node, name| setting(ResourceType::BROKER, node, name, "secret");
+    let jaas = "listener.name.in.plain.sasl.jaas.config";
+    let records = vec![
+        set("1", jaas),
+        set("", "listener.name.in.connections.max.reauth.ms"),
+        set("1", "listener.name.in.max.connections"),
+        set("2", jaas),
+    ];
+    check(records, &[("login-settings", 2, jaas)]);
+}

@@ -13,17 +13,19 @@ use platform::Platform as _;
 use platform::sim::SimDisk;
 use wire::StrBytes;
 use wire::kafka::Api;
+use wire::messages::alter_client_quotas_request as alter;
 use wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use wire::messages::{
-    AlterUserScramCredentialsRequest, ApiVersionsRequest, MetadataRequest, SaslAuthenticateRequest,
-    SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
+    AlterClientQuotasRequest, AlterUserScramCredentialsRequest, ApiVersionsRequest,
+    MetadataRequest, SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest,
+    SaslHandshakeResponse,
 };
 use wire::protocol::Request;
 use wire::sasl::scram::{Client, Nonce, ScramHash};
 use wire::sasl::{Mechanism, Refusal, Secret, plain};
 use wire::types::ErrorCode;
 
-use crate::harness::client::{decode, frame};
+use crate::harness::client::{decode, frame, frame_of};
 use crate::harness::{Cluster, Setup, life};
 
 const LISTENER: &str = "SAFE";
@@ -36,10 +38,14 @@ fn secret(text: &str) -> Secret<String> {
 }
 
 fn setup() -> Setup {
+    setup_for(Some(SESSION))
+}
+
+fn setup_for(session_max: Option<Duration>) -> Setup {
     let mut setup = Setup::shards(1);
     let mechanism = |mechanism, users: &[&str]| MechanismOptions {
         mechanism,
-        session_max: Some(SESSION),
+        session_max,
         users: users
             .iter()
             .map(|name| ((*name).to_owned(), secret("pencil")))
@@ -75,16 +81,20 @@ impl<'a> Connection<'a> {
         Self { cluster, session }
     }
 
-    async fn send(&self, frame: &Bytes) -> Reply {
-        let context = Context {
+    fn context(&self) -> Context {
+        Context {
             listener: LISTENER.into(),
             peer: ([127, 0, 0, 1], 50_000).into(),
             software: Rc::default(),
             session: Rc::clone(&self.session),
             client_id: StrBytes::default(),
             frame_bytes: 0,
-        };
-        call(&self.cluster.brokers[0], context, frame).reply.await
+        }
+    }
+
+    async fn send(&self, frame: &Bytes) -> Reply {
+        let called = call(&self.cluster.brokers[0], self.context(), frame);
+        called.reply.await
     }
 
     async fn ask<R: Request>(&self, version: i16, request: &R) -> R::Response {
@@ -147,12 +157,15 @@ fn authenticate(bytes: &[u8]) -> SaslAuthenticateRequest {
     SaslAuthenticateRequest::default().with_auth_bytes(Bytes::copy_from_slice(bytes))
 }
 
-fn versions() -> Bytes {
-    let name = StrBytes::from_static_str("test");
-    let request = ApiVersionsRequest::default()
+fn asked_versions(name: &str) -> ApiVersionsRequest {
+    let name = StrBytes::from_string(name.to_owned());
+    ApiVersionsRequest::default()
         .with_client_software_name(name.clone())
-        .with_client_software_version(name);
-    frame(3, &request)
+        .with_client_software_version(name)
+}
+
+fn versions() -> Bytes {
+    frame(3, &asked_versions("test"))
 }
 
 #[test]
@@ -339,6 +352,17 @@ fn a_session_that_is_over_goes_on_by_another_login_only() {
 }
 
 #[test]
+fn a_session_without_an_end_has_no_login_again() {
+    life(&SimDisk::new(1), &setup_for(None), async |cluster| {
+        let client = Connection::new(cluster);
+        assert_eq!(client.plain("ada").await.session_lifetime_ms, 0);
+        let again = client.handshake(1, "PLAIN").await;
+        assert_eq!(again.error_code, ErrorCode::IllegalSaslState.code());
+        assert!(client.is_served().await);
+    });
+}
+
+#[test]
 fn a_login_again_is_the_same_mechanism_and_the_same_user() {
     life(&SimDisk::new(1), &setup(), async |cluster| {
         let client = Connection::new(cluster);
@@ -362,6 +386,84 @@ fn a_login_again_is_the_same_mechanism_and_the_same_user() {
         client.plain("ada").await;
         client.handshake(1, "PLAIN").await;
         assert!(!client.is_served().await);
+    });
+}
+
+/// Else strangers could use up what the users have, and keep them from logging in.
+#[test]
+fn nobody_is_charged_for_what_comes_before_the_login() {
+    life(&SimDisk::new(1), &setup(), async |cluster| {
+        let name = alter::EntityData::default()
+            .with_entity_type(StrBytes::from_static_str("client-id"))
+            .with_entity_name(Some(StrBytes::from_static_str("limited")));
+        let percentage = alter::OpData::default()
+            .with_key(StrBytes::from_static_str("request_percentage"))
+            .with_value(1.0);
+        let entry = alter::EntryData::default()
+            .with_entity(vec![name])
+            .with_ops(vec![percentage]);
+        let request = AlterClientQuotasRequest::default().with_entries(vec![entry]);
+        let set = cluster.ask(1, &request).await;
+        assert_eq!(set.entries[0].error_code, 0);
+        let is_nobody_charged = || {
+            let shown = cluster.shown_metrics();
+            shown.contains("forebay_quota_meters_bytes 0\n")
+        };
+        let client = Connection::new(cluster);
+        let asked = frame_of("limited", 3, &asked_versions("test"));
+        assert!(matches!(client.send(&asked).await, Reply::Send(_)));
+        client.plain("ada").await;
+        assert!(is_nobody_charged());
+        client
+            .send(&frame_of("limited", 12, &MetadataRequest::default()))
+            .await;
+        assert!(!is_nobody_charged());
+    });
+}
+
+#[test]
+fn large_frames_of_a_login_take_turns_and_are_taken_like_small_ones() {
+    life(&SimDisk::new(1), &setup(), async |cluster| {
+        let long = "a".repeat(20_000);
+        let client = Connection::new(cluster);
+        let asked = frame(3, &asked_versions(&long));
+        assert!(matches!(client.send(&asked).await, Reply::Send(_)));
+        client.handshake(1, "PLAIN").await;
+        let (_, reason) = client.fails(long.as_bytes()).await;
+        let CloseReason::Login(LoginFailure::Refused(_, failure)) = &reason else {
+            panic!("{reason}");
+        };
+        assert!(matches!(failure, Refusal::TooLong { .. }), "{reason}");
+        // Read before the login was complete, and run after it.
+        let client = Connection::new(cluster);
+        let kept = call(&cluster.brokers[0], client.context(), &asked);
+        client.plain("ada").await;
+        assert!(matches!(kept.reply.await, Reply::Send(_)));
+    });
+}
+
+#[test]
+fn many_tagged_fields_in_a_login_are_refused_before_they_are_decoded() {
+    /// A request of ten thousand fields that nobody knows.
+    fn tagged(frame: &Bytes) -> Bytes {
+        let varint = |number: u16| {
+            let low = u8::try_from(number & 127).unwrap() | 128;
+            [low, u8::try_from(number >> 7).unwrap()]
+        };
+        let without = frame.strip_suffix(&[0]).unwrap();
+        let tags = (0..10_000).flat_map(|tag| [&varint(tag)[..], &[0]].concat());
+        let tags: Vec<u8> = tags.collect();
+        [without, &varint(10_000), &tags].concat().into()
+    }
+    life(&SimDisk::new(1), &setup(), async |cluster| {
+        let client = Connection::new(cluster);
+        let reason = client.closed(&tagged(&versions())).await;
+        assert!(reason.to_string().contains("of memory"), "{reason}");
+        let client = Connection::new(cluster);
+        client.handshake(1, "PLAIN").await;
+        let token = frame(2, &authenticate(b"\0ada\0pencil"));
+        let reason = client.closed(&tagged(&token)).await;
+        assert!(reason.to_string().contains("of memory"), "{reason}");
     });
 }
 

@@ -291,13 +291,14 @@ fn a_partition_named_a_hundred_times_gets_one_marker() {
         let marker = WritableTxnMarker::default()
             .with_producer_id(id.into())
             .with_producer_epoch(epoch + 1)
-            .with_topics(vec![topic]);
+            .with_topics(vec![topic; 3]);
         let request = Newest {
             message: WriteTxnMarkersRequest::default().with_markers(vec![marker]),
             more: vec![2],
         };
         let before = cluster.offset("t", 0, -1).await;
         let answer = cluster.ask(2, &request).await.message;
+        assert_eq!(answer.markers[0].topics.len(), 1);
         let partitions = &answer.markers[0].topics[0].partitions;
         let told: Vec<_> = partitions
             .iter()

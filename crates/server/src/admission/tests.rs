@@ -324,3 +324,40 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn half_of_the_seats_are_for_those_who_are_logged_in() {
+    let own = ListenerLimits { max: 6, rate: None };
+    let limits = ConnectionLimits {
+        all_max: 20,
+        listeners: [("a".to_owned(), own)].into(),
+        ..limits()
+    };
+    let admission = Admission::new(limits, None, Descriptors::default());
+    let come = |listener: &str, last: u8| {
+        admission.stranger(&listener.into(), Ipv4Addr::new(10, 0, 0, last).into())
+    };
+    let left = |all: &mut Vec<Stranger>| {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        all.retain_mut(|one| one.poll_end(&mut cx).is_pending());
+        all.len()
+    };
+    let mut all: Vec<_> = (0..5).map(|_| come("A", 1)).collect();
+    assert_eq!(left(&mut all), 3);
+    all.extend((0..20).map(|_| come("B", 2)));
+    assert_eq!(left(&mut all), 10);
+    all.clear();
+    assert_eq!(left(&mut all), 0);
+    all.extend((0..3).map(|_| come("A", 1)));
+    assert_eq!(left(&mut all), 3, "who is logged in counts no more");
+}
+
+#[test]
+fn who_is_not_logged_in_is_bounded_by_the_setting() {
+    let admission = admission(usize::MAX, 10, &[]).with_strangers_max(2);
+    let come = || admission.stranger(&"A".into(), Ipv4Addr::LOCALHOST.into());
+    let mut all: Vec<_> = (0..5).map(|_| come()).collect();
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    all.retain_mut(|one| one.poll_end(&mut cx).is_pending());
+    assert_eq!(all.len(), 2);
+}

@@ -37,7 +37,7 @@ impl Values {
         for entry in &raw.entries {
             if let Some((_, key)) = keys::of_listener(&entry.key) {
                 if fits(key, &entry.value) {
-                    of_listeners.insert(entry.key.clone(), entry.clone());
+                    put(&mut of_listeners, entry, warnings);
                 } else {
                     let allowed = format!("must be {}", problem::allowed(key));
                     problems.push(wrong(key, entry, allowed));

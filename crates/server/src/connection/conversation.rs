@@ -32,8 +32,9 @@ use super::replies::ReplyWriter;
 use super::unsent::Unsent;
 use super::watch::Watch;
 use super::{End, Environment, Limits};
+use crate::admission::Stranger;
 use crate::metrics::{RequestKind, Timing};
-use timers::{Gone, login_timer};
+use timers::{Gone, Login};
 
 mod timers;
 
@@ -44,7 +45,7 @@ const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
 pub(super) async fn hold<S: Service>(
     socket: TcpStream,
     service: &S,
-    client: &handler::Context,
+    (client, stranger): (&handler::Context, Option<Stranger>),
     environment: &Environment,
 ) -> End {
     let Environment {
@@ -55,6 +56,7 @@ pub(super) async fn hold<S: Service>(
         write_turns,
         meter,
         stop,
+        ..
     } = environment;
     let mut stop = stop.clone();
     let ip = client.peer.ip();
@@ -71,7 +73,7 @@ pub(super) async fn hold<S: Service>(
         pause: None,
         gone: None,
         look: None,
-        login: login_timer(&client.session),
+        login: Login::of(&client.session, stranger),
         session: &client.session,
         watch: Watch::new(limits),
     };
@@ -136,8 +138,8 @@ struct Conversation<'a, F> {
     /// When to check whether the peer has ended the connection.
     look: Option<Pin<Box<Sleep>>>,
     session: &'a Session,
-    /// Until when the client has to be logged in; `None` once it is.
-    login: Option<Pin<Box<Sleep>>>,
+    /// What ends the connection until the client is logged in; `None` once it is.
+    login: Option<Login>,
     watch: Watch,
 }
 
@@ -194,8 +196,8 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         if self.poll_gone(cx, socket).is_ready() {
             return Poll::Ready(self.end.take().unwrap_or(End::Closed));
         }
-        if self.poll_login(cx).is_ready() {
-            return Poll::Ready(End::NotLoggedIn);
+        if let Poll::Ready(end) = self.poll_login(cx) {
+            return Poll::Ready(end);
         }
         self.poll_watch(cx, socket)
     }

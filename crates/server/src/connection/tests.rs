@@ -133,6 +133,7 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
         write_turns: WriteTurns::default(),
+        blamed: Blamed::default(),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
             metrics.register(ConnectionMetrics::register),
@@ -161,7 +162,7 @@ async fn connect(
     let (socket, peer) = listener.accept().await.unwrap();
     let (answering, environment) = (Rc::clone(service), Rc::clone(environment));
     let served = tokio::task::spawn_local(async move {
-        serve(socket, &*answering, context(peer), &environment).await
+        serve(socket, &*answering, (context(peer), None), &environment).await
     });
     (client, served)
 }

@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::{Accepted, Assembly, Call, Phase, Shared, accept};
-use crate::connection::{self, Buffers, Environment, WriteTurns};
+use crate::admission::Admission;
+use crate::connection::{self, Blamed, Buffers, Environment, WriteTurns};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
 use crate::watchdog::Pulse;
@@ -108,6 +109,7 @@ async fn serve<A: Assembly>(
         answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
         write_turns: WriteTurns::default(),
+        blamed: Blamed::default(),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,
     });
@@ -122,7 +124,8 @@ async fn serve<A: Assembly>(
         tokio::select! {
             () = reached(&mut phase, Phase::Draining) => break,
             Some(accepted) = handed.recv() => {
-                let connection = hold::<A>(accepted, Rc::clone(service), Rc::clone(&environment));
+                let (service, environment) = (Rc::clone(service), Rc::clone(&environment));
+                let connection = hold::<A>(accepted, service, environment, shared.admission.clone());
                 connections.spawn_local(connection);
             }
             Some(_) = connections.join_next() => {}
@@ -151,6 +154,7 @@ async fn hold<A: Assembly>(
     accepted: Accepted,
     service: Rc<A::Service>,
     environment: Rc<Environment>,
+    admission: Admission,
 ) {
     let Accepted {
         socket,
@@ -167,6 +171,8 @@ async fn hold<A: Assembly>(
     };
     let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
     let session = A::requests(&service).session(&listener);
+    let has_to_log_in = session.login_limits().is_some();
+    let stranger = has_to_log_in.then(|| admission.stranger(&listener, peer.ip()));
     let context = Context {
         listener,
         peer,
@@ -177,7 +183,8 @@ async fn hold<A: Assembly>(
         frame_bytes: 0,
     };
     tracing::debug!(%peer, connection, "connection begins");
-    let end = connection::serve(socket, A::requests(&service), context, &environment).await;
+    let client = (context, stranger);
+    let end = connection::serve(socket, A::requests(&service), client, &environment).await;
     environment.meter.connections.ended(end.label());
     drop(counts);
 }

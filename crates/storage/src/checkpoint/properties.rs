@@ -64,7 +64,8 @@ pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, MalformedFileErro
                 file,
                 line,
                 "four hex digits after \\u",
-                first,
+                // Not the value, which may be a secret.
+                key,
             ));
         };
         entries.push(Entry { line, key, value });
@@ -190,6 +191,15 @@ mod tests {
         assert_eq!(line("# c\na=\\u12"), Err(2));
         assert_eq!(line("a=\\uD800"), Err(1), "half a pair");
         assert_eq!(line("a=1\nb=2\na=3\n"), Err(3));
+    }
+
+    #[test]
+    fn an_error_shows_no_value() {
+        for text in ["a.password=hun\\ter\\u2", "a.password hun\\ter\\u2"] {
+            let error = parse(Path::new("f"), text.as_bytes()).unwrap_err();
+            assert_eq!(error.found, "a.password");
+            assert!(!error.to_string().contains("hun"), "{error}");
+        }
     }
 
     proptest! {

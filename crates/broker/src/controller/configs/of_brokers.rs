@@ -2,13 +2,15 @@
 //! and to this value.
 //!
 //! The messages are those of Kafka's broker, which checks before the controller does. Kafka accepts
-//! unknown keys (they may belong to a plugin), and so does this broker.
+//! unknown keys (they may belong to a plugin), and so does this broker. Unlike Kafka, it refuses
+//! settings of a listener's logins, which are read at a start only: whoever takes a user out, or
+//! changes a password, must not believe that it is done.
 
 use super::Change;
 use crate::controller::{Refusal, Rules};
 use crate::options::{AllowedValues, Changes, ConfigKey, ConfigKind};
 use crate::topic_config::{
-    BrokerSettings, DEFINITIONS, Definition, Source, of_listener, parse_kind,
+    BrokerSettings, DEFINITIONS, Definition, Source, is_of_logins, of_listener, parse_kind,
 };
 use wire::types::ErrorCode;
 
@@ -29,15 +31,15 @@ impl Rules<'_> {
             image: self.image,
             options: self.options,
         };
-        let named = |is_wrong: &dyn Fn(&ConfigKey) -> bool| {
-            let wrong = |change: &&Change| {
-                change.value.is_some() && broker.key(&change.name).is_some_and(is_wrong)
-            };
-            let names = changes.iter().filter(wrong).map(|c| c.name.as_str());
-            let names: Vec<_> = names.collect();
-            (!names.is_empty()).then(|| names.join(", "))
+        let is_fixed = |name: &str| {
+            let row = broker.key(name);
+            row.is_some_and(|key| !key.is_dynamic()) || is_of_logins(name)
         };
-        if let Some(names) = named(&|key| !key.is_dynamic()) {
+        let fixed = changes.iter();
+        let fixed = fixed.filter(|change| change.value.is_some() && is_fixed(&change.name));
+        let fixed: Vec<_> = fixed.map(|change| change.name.as_str()).collect();
+        if !fixed.is_empty() {
+            let names = fixed.join(", ");
             let message = format!("Cannot update these configs dynamically: [{names}]");
             return Err(refuse(message));
         }

@@ -2,8 +2,8 @@
 //! is judged separately.
 //!
 //! The metadata holds them as Kafka's does: the client sends the salted password, from which the
-//! broker derives the two keys that a server needs (RFC 5802), and stores only these. There is no
-//! SASL yet, so no client is authenticated with them.
+//! broker derives the two keys that a server needs (RFC 5802), and stores only these. Sessions that
+//! have begun go on.
 //!
 //! Unlike Kafka, the broker refuses a credential with which nobody could ever log in, or everybody:
 //! a name with a NUL, and a salted password that is not as long as the hash.

@@ -32,4 +32,12 @@ pub(super) const KEYS: &[Key] = &[
         .min(1)
         .ours()
         .doc("A client that is not logged in this long after it has connected is disconnected."),
+    Key::int("max.connections.unauthenticated", "1000")
+        .min(1)
+        .ours()
+        .doc(
+            "Connections that are not logged in, of listeners that ask for it; no more than half \
+             of `max.connections`, and of that of each listener. One more makes the oldest end of \
+             the address that has most of them.",
+        ),
 ];

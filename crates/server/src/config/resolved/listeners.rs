@@ -102,9 +102,16 @@ fn protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>
     }
     let mut all = Protocols::new();
     for Address { listener, .. } in listeners {
-        match map.iter().find(|(name, _)| name == listener) {
+        let told = map.iter().filter(|(name, _)| name == listener);
+        let mut told = told.map(|(_, protocol)| *protocol);
+        match told.next() {
             None => problems.push(values.problem(KEY, format!("must name listener {listener}"))),
-            Some((_, protocol)) => {
+            // Kafka takes the last one; whoever wrote both may mean either.
+            Some(first) if told.any(|other| !other.eq_ignore_ascii_case(first)) => {
+                let allowed = format!("maps listener {listener} twice, and not to the same");
+                problems.push(values.problem(KEY, allowed));
+            }
+            Some(protocol) => {
                 let mut served = SERVED.into_iter();
                 if let Some(known) = served.find(|it| it.name().eq_ignore_ascii_case(protocol)) {
                     all.insert(listener.clone(), known);

@@ -21,6 +21,10 @@ use super::{milliseconds, size};
 const MECHANISMS: &str = "sasl.enabled.mechanisms";
 const JAAS: &str = "sasl.jaas.config";
 const SERVED: &str = "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are";
+const FAILURE_DELAY: &str = "connection.failed.authentication.delay.ms";
+const IDLE: &str = "connections.max.idle.ms";
+/// Kafka's classes that would put values in the place of `${..}`.
+const PROVIDERS: &str = "config.providers";
 
 /// Ends of names of settings that make Kafka decide otherwise who a client is. Who has set one
 /// would not get what it says.
@@ -122,9 +126,15 @@ impl OfListener<'_> {
             let why = "with PLAIN passwords cross the network in clear text: there is no TLS yet";
             warnings.push(Warning::of(entry, why.into()));
         }
+        let (delay, idle) = (self.number(FAILURE_DELAY), self.values.int(IDLE));
+        // Kafka's rule: a connection that waits for its end is held, whether its client is or not.
+        if idle >= 0 && delay >= idle {
+            let allowed = format!("must be less than {IDLE}={idle}");
+            problems.push(self.values.problem_of(&self.full(FAILURE_DELAY), allowed));
+        }
         LoginOptions {
             mechanisms,
-            failure_delay: milliseconds(self.number("connection.failed.authentication.delay.ms")),
+            failure_delay: milliseconds(delay),
             frame_bytes_max: size(self.number("sasl.server.max.receive.size")),
             time_max: milliseconds(self.values.int("authentication.timeout.ms")),
         }
@@ -184,6 +194,13 @@ impl OfListener<'_> {
         if !is_plain {
             return Ok(Vec::new());
         }
+        if text.contains("${") && self.has_providers() {
+            let why = format!(
+                "has ${{..}}, which nothing replaces ({PROVIDERS} is not served): it would be the \
+                 password itself"
+            );
+            return Err(wrong(why));
+        }
         if entry.users().next().is_none() {
             return Err(wrong("names no users (user_<name>=\"<password>\")".into()));
         }
@@ -196,6 +213,12 @@ impl OfListener<'_> {
         Ok(users
             .map(|(name, password)| (name.to_owned(), password.clone()))
             .collect())
+    }
+
+    /// Returns true if the settings name classes that would replace parts of values.
+    fn has_providers(&self) -> bool {
+        let mut given = self.values.given();
+        given.any(|(name, text)| name == PROVIDERS && !text.is_empty())
     }
 
     /// Warns of settings of a login at a listener that asks for none.

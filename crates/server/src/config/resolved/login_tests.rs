@@ -64,6 +64,26 @@ fn a_listener_that_could_let_nobody_or_strangers_in_is_refused() {
         "server.properties:4: listener.name.in.side.plain.sasl.server.callback.handler.class=\
          (hidden): is not served: take it out, or a client may be taken for another",
     );
+    let providers = PLAIN.replace("hunter2", "${file:/secrets:ada}");
+    check_refused(
+        &format!("{SAFE}sasl.enabled.mechanisms=PLAIN\n{providers}config.providers=file\n"),
+        "server.properties:4: listener.name.in.side.plain.sasl.jaas.config=(hidden): has ${..}, \
+         which nothing replaces (config.providers is not served): it would be the password itself",
+    );
+    check_refused(
+        "listeners=IN.SIDE://:9092\n\
+         listener.security.protocol.map=in.side:PLAINTEXT,IN.SIDE:SASL_PLAINTEXT\n",
+        "server.properties:2: listener.security.protocol.map=in.side:PLAINTEXT,\
+         IN.SIDE:SASL_PLAINTEXT: maps listener IN.SIDE twice, and not to the same",
+    );
+    check_refused(
+        &format!(
+            "{SAFE}sasl.enabled.mechanisms=SCRAM-SHA-256\nconnections.max.idle.ms=5000\n\
+             connection.failed.authentication.delay.ms=5000\n"
+        ),
+        "server.properties:5: connection.failed.authentication.delay.ms=5000: must be less than \
+         connections.max.idle.ms=5000",
+    );
     check_refused(
         "listeners=SASL_SSL://:9092",
         "default: listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
@@ -102,6 +122,33 @@ fn a_login_of_a_listener_that_asks_for_none_is_warned_of() {
         &[
             "server.properties:1: listener.name.plaintext.sasl.enabled.mechanisms: has no effect: \
            the listener maps to PLAINTEXT, which asks for no login",
+        ],
+    );
+}
+
+#[test]
+fn what_could_be_replaced_is_a_password_where_nothing_was_to_replace_it() {
+    let text = PLAIN.replace("hunter2", "${file:/secrets:ada}");
+    let login = login(&format!("{SAFE}sasl.enabled.mechanisms=PLAIN\n{text}"));
+    let (name, password) = &login.mechanisms[0].users[0];
+    assert_eq!(
+        (name.as_str(), password.expose().as_str()),
+        ("ada", "${file:/secrets:ada}")
+    );
+}
+
+#[test]
+fn a_setting_of_a_listener_that_is_given_twice_is_warned_of() {
+    let text = format!(
+        "{SAFE}sasl.enabled.mechanisms=SCRAM-SHA-256\n\
+         listener.name.in.side.connections.max.reauth.ms=1\n\
+         listener.name.in.side.connections.max.reauth.ms=2\n"
+    );
+    check_warned(
+        &text,
+        &[
+            "server.properties:4: listener.name.in.side.connections.max.reauth.ms: is given again \
+           further down, which wins",
         ],
     );
 }

@@ -31,6 +31,8 @@ pub struct NetworkSettings {
     pub backlog: i32,
     /// Limits on connections, until the metadata changes them.
     pub connections: ConnectionLimits,
+    /// Connections that may be not logged in, at listeners that ask for it.
+    pub strangers_max: usize,
     /// Time after which an idle connection is closed; `None` never.
     pub idle_max: Option<Duration>,
     /// Requests and responses in progress must make progress within this time.
@@ -56,6 +58,7 @@ impl NetworkSettings {
             },
             backlog: i32::try_from(values.int("socket.listen.backlog.size")).unwrap_or(i32::MAX),
             connections: connections(values, listeners, problems),
+            strangers_max: size(values.int("max.connections.unauthenticated")),
             idle_max: Some(values.int("connections.max.idle.ms"))
                 .filter(|idle| *idle >= 0)
                 .map(milliseconds),

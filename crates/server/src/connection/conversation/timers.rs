@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::Conversation;
+use crate::admission::Stranger;
 use crate::connection::End;
 use crate::connection::frames::ReadError;
 use crate::connection::watch::{Doing, PROGRESS_BYTES_MIN, Progress};
@@ -27,10 +28,31 @@ const GONE_MAX: Duration = Duration::from_secs(1);
 /// blocks the reading.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the timer of a client that has to log in.
-pub(super) fn login_timer(session: &Session) -> Option<Pin<Box<Sleep>>> {
-    let limits = session.login_limits()?;
-    Some(Box::pin(tokio::time::sleep(limits.time_max)))
+/// What ends the connection of a client that has to log in, until it is.
+pub(super) struct Login {
+    timer: Pin<Box<Sleep>>,
+    stranger: Option<Stranger>,
+}
+
+impl Login {
+    /// Returns that of a session; `None` if its client need not log in.
+    pub(super) fn of(session: &Session, stranger: Option<Stranger>) -> Option<Self> {
+        let limits = session.login_limits()?;
+        Some(Self {
+            timer: Box::pin(tokio::time::sleep(limits.time_max)),
+            stranger,
+        })
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if self.timer.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(End::NotLoggedIn);
+        }
+        match &mut self.stranger {
+            Some(stranger) => stranger.poll_end(cx).map(|()| End::Crowded),
+            None => Poll::Pending,
+        }
+    }
 }
 
 /// A peer that has ended the connection.
@@ -75,13 +97,13 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
         login.is_none() || self.inflight.is_empty()
     }
 
-    /// Completes when the client has not logged in in time.
-    pub(super) fn poll_login(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    /// Completes when the client has not logged in in time, or has to make room for others.
+    pub(super) fn poll_login(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         if self.login.is_some() && self.session.login_limits().is_none() {
             self.login = None;
         }
         match &mut self.login {
-            Some(timer) => timer.as_mut().poll(cx),
+            Some(login) => login.poll(cx),
             None => Poll::Pending,
         }
     }

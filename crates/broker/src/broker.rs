@@ -143,8 +143,9 @@ pub struct Broker<P: Platform> {
     pub(crate) stopping_since: Cell<Option<Instant>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
-    /// The evictions of fetch sessions that are counted.
-    counted_evictions: Cell<u64>,
+    /// What is counted of fetch sessions: the evictions, and the bytes that this shard last added to
+    /// their gauge.
+    counted_sessions: Cell<(u64, i64)>,
     /// What this shard last added to the gauge of late transactions.
     pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: its partitions, and those of them that
@@ -217,7 +218,7 @@ impl<P: Platform> Broker<P> {
             stopping_since: Cell::default(),
             image_turn: Semaphore::new(1),
             counted: Cell::default(),
-            counted_evictions: Cell::default(),
+            counted_sessions: Cell::default(),
             counted_late: Cell::default(),
             image: RefCell::new(Arc::new(Image::empty())),
             controller: OnceCell::new(),
@@ -263,10 +264,16 @@ impl<P: Platform> Broker<P> {
     /// have come to, what its transactional ids are doing, what the clients that it counts use, and
     /// on the shard that runs the controller the state of the metadata log.
     pub fn show_counts(&self) {
-        let evictions = self.sessions.borrow().evictions();
-        let counted = self.counted_evictions.replace(evictions);
+        let (evictions, bytes) = {
+            let sessions = self.sessions.borrow();
+            let bytes = i64::try_from(sessions.bytes()).unwrap_or(i64::MAX);
+            (sessions.evictions(), bytes)
+        };
+        let (counted, counted_bytes) = self.counted_sessions.replace((evictions, bytes));
         let new = evictions.saturating_sub(counted);
         self.metrics.fetch_session_evictions.inc_by(new);
+        let gauge = &self.metrics.fetch_session_bytes;
+        gauge.inc_by(bytes.saturating_sub(counted_bytes));
         self.transactions.show();
         let now = self.platform.clock().now();
         let usage = self.quotas.usage(self.options.quota.rates, now);

@@ -49,6 +49,8 @@ pub struct Metrics {
     failed_fetch_requests: ByTopic,
     /// Fetch sessions in the cache.
     pub fetch_sessions: Gauge,
+    /// Bytes that fetch sessions take, approximately.
+    pub fetch_session_bytes: Gauge,
     /// Fetch sessions that were evicted for others.
     pub fetch_session_evictions: Counter,
     /// Partitions led by this node.
@@ -145,8 +147,11 @@ impl Metrics {
         let failed_fetch_requests = by_topic("failedfetchrequests", "Fetch requests that failed");
         let [failed, state_bytes, late] = of_transactions(registry);
         let (clock_step, clock_steps) = of_the_clock(registry);
+        let (fetch_sessions, fetch_session_bytes, evictions) = of_fetch_sessions(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
+            fetch_session_evictions: evictions,
+            fetch_session_bytes,
             messages_in,
             bytes_in,
             bytes_out,
@@ -155,10 +160,7 @@ impl Metrics {
             fetch_requests,
             failed_produce_requests,
             failed_fetch_requests,
-            fetch_sessions: gauge(
-                "kafka_server_fetchsessioncache_numincrementalfetchsessions",
-                "Incremental fetch sessions kept",
-            ),
+            fetch_sessions,
             leaders: gauge(
                 "kafka_server_replicamanager_leadercount",
                 "Partitions led by this node",
@@ -183,7 +185,6 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_activecontrollercount",
                 "1 while this node is the controller",
             ),
-            fetch_session_evictions: fetch_session_evictions(registry),
             clock_step,
             clock_steps,
             metadata_reserve: of_the_metadata_reserve(registry),
@@ -303,14 +304,25 @@ fn failed_checkpoints(registry: &mut Registry) -> Counter {
     counter
 }
 
-fn fetch_session_evictions(registry: &mut Registry) -> Counter {
-    let counter = Counter::default();
+/// Registers the metrics of fetch sessions: how many there are, their bytes, evictions.
+fn of_fetch_sessions(registry: &mut Registry) -> (Gauge, Gauge, Counter) {
+    let evictions = Counter::default();
     registry.register(
         "kafka_server_fetchsessioncache_incrementalfetchsessionevictions",
         "Incremental fetch sessions that were evicted for others",
-        counter.clone(),
+        evictions.clone(),
     );
-    counter
+    let mut gauge = |name, help| new_gauge(registry, name, help);
+    let sessions = gauge(
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+        "Incremental fetch sessions kept",
+    );
+    let help = "Bytes that fetch sessions take, about";
+    (
+        sessions,
+        gauge("forebay_fetch_session_state_bytes", help),
+        evictions,
+    )
 }
 
 fn under_replicated(registry: &mut Registry) -> Gauge {

@@ -242,10 +242,8 @@ impl<P: Platform> OffsetsReplay<'_, P> {
     }
 
     fn end(&mut self, producer: ProducerId, outcome: TransactionOutcome) {
-        for written in self.open.end(producer) {
-            if outcome == TransactionOutcome::Commit {
-                self.replay(&written);
-            }
+        for written in self.open.end(producer, outcome) {
+            self.replay(&written);
         }
     }
 

@@ -36,8 +36,8 @@ const ROUNDS_FOR_FEW: usize = 8;
 ///
 /// A log that grows faster than it is copied is never switched, as in Kafka.
 const SWITCH_BYTES_MAX: u64 = 64 << 20;
-/// How many times the removal of the old folder is tried while the disk has no room for it, and the
-/// pause between two tries.
+/// How many times the removal of what a move leaves is tried while the disk has no room for it or
+/// the name is in use, and the pause between two tries.
 const RETIRE_TRIES: usize = 60;
 const RETIRE_AGAIN: Duration = Duration::from_secs(5);
 
@@ -239,13 +239,29 @@ impl<P: Platform> Broker<P> {
         // From here on the log has moved, whatever happens; the next start does what is left.
         let retired = self.retire(partition, relocation).await;
         let settled = match retired {
-            Ok(()) if self.checkpoint().await => relocation.settle().await,
+            Ok(()) if self.checkpoint().await => self.settle(partition, relocation).await,
             other => other,
         };
         if let Err(error) = settled {
             tracing::warn!(partition = %partition.name, %error, "the old folder of a log that has moved stays");
         }
         Ok(())
+    }
+
+    /// Removes the note of a move while nobody else can put one there.
+    async fn settle(
+        &self,
+        partition: &Partition<P>,
+        relocation: &Relocation<P>,
+    ) -> storage::Result<()> {
+        for _ in 0..RETIRE_TRIES {
+            if let Some(_claim) = self.log_dirs.claims.claim(&partition.name) {
+                return relocation.settle().await;
+            }
+            self.platform.clock().sleep(RETIRE_AGAIN).await;
+        }
+        // The next start removes it.
+        Err(storage::Error::Busy)
     }
 
     /// Removes the old folder as soon as there is room for the removal.

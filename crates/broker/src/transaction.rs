@@ -7,7 +7,8 @@
 //!   appends, settles, answers;
 //! - [`admission`]: the checks before a transaction's first batch in a partition;
 //! - [`markers`]: carries out a decision in the partitions of the transaction;
-//! - [`weight`]: the bytes that ids take; [`tally`]: how many are in which state;
+//! - [`weight`]: the bytes that ids take; [`payers`]: who pays for them; [`tally`]: how many are in
+//!   which state;
 //! - [`metrics`]: what an operator sees of all that;
 //! - [`log`]: appends and loads.
 //!
@@ -31,6 +32,7 @@ pub(crate) mod log;
 pub(crate) mod machine;
 mod markers;
 pub(crate) mod metrics;
+mod payers;
 pub(crate) mod state;
 mod tally;
 mod weight;

@@ -47,6 +47,10 @@ mod disk_failures;
 mod every_api;
 #[path = "served/failed_log.rs"]
 mod failed_log;
+#[path = "served/failing_groups.rs"]
+mod failing_groups;
+#[path = "served/failing_transactions.rs"]
+mod failing_transactions;
 #[path = "served/fetch.rs"]
 mod fetch;
 #[path = "served/full_disk.rs"]

@@ -91,6 +91,7 @@ mod tests {
             end_offset: 5,
             segments: 1,
             high_watermark: 4,
+            producer_bytes: 600,
             replicas: Replicas {
                 count: 3,
                 in_sync: 1,
@@ -115,6 +116,7 @@ mod tests {
             "kafka_server_replicamanager_underminisrpartitioncount 1\n",
             "kafka_server_replicamanager_atminisrpartitioncount 0\n",
             "kafka_topic_partitions{topic=\"orders\"} 1\n",
+            "forebay_producer_state_bytes 600\n",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }

@@ -359,6 +359,7 @@ impl<W: World> Life<'_, W> {
                 return None;
             }
         };
+        planted::end_at_checkpoint(self.run.plan.planted, &log, how).await;
         log.set_high_watermark(found.high_watermark(&kept.partition));
         let progress = Rc::new(Progress::default());
         let weak = Rc::downgrade(&progress);

@@ -6,6 +6,7 @@ use storage::{FailureKind, Log};
 use wire::types::{LeaderEpoch, Offset};
 
 use crate::actor::Actor;
+use crate::planted;
 use crate::world::World;
 
 /// The offsets of a log at one moment.
@@ -49,8 +50,11 @@ impl Marks {
 pub(crate) async fn watch<W: World>(actor: Actor<W>) {
     let generation = || actor.ledger.borrow().generation;
     let mut before = Marks::of(&actor.log, generation());
+    let mut last_ms = actor.now_ms();
     while !actor.is_over() {
-        actor.log.set_high_watermark(actor.log.committed_offset());
+        if !planted::waits_for_the_clock(&actor, &mut last_ms) {
+            actor.log.set_high_watermark(actor.log.committed_offset());
+        }
         let cutting = actor.ledger.borrow().truncating.is_some();
         let now = Marks::of(&actor.log, generation());
         if !cutting {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use platform::disk::Disk;
 use platform::sim::{Rng, SimDisk};
-use storage::{FailureKind, folder_name};
+use storage::{FailureKind, Log, OpenAs, folder_name};
 use wire::types::{Offset, TopicPartition};
 
 use crate::actor::Actor;
@@ -92,6 +92,29 @@ pub(crate) fn takes_full_for_not_written<W: World>(actor: &Actor<W>, base: Offse
         actor.ledger.borrow_mut().truncated(base);
     }
     planted && full
+}
+
+/// Returns true if the high watermark waits because the wall clock has gone back since it was last
+/// set, at `last_ms`.
+pub(crate) fn waits_for_the_clock<W: World>(actor: &Actor<W>, last_ms: &mut i64) -> bool {
+    let now_ms = actor.now_ms();
+    let planted = actor.planted == Some(PlantedBug::EarlierIsNotDue);
+    let waits = planted && now_ms < *last_ms;
+    *last_ms = now_ms.max(*last_ms);
+    waits
+}
+
+/// Drops what a log that was just opened has beyond its checkpoint, whatever its batches say.
+pub(crate) async fn end_at_checkpoint<W: World>(
+    planted: Option<PlantedBug>,
+    log: &Log<W>,
+    how: OpenAs,
+) {
+    if planted == Some(PlantedBug::CheckpointIsTheEnd) {
+        let end = how.recovery_point.max(log.log_start_offset());
+        // A disk that fails makes it no bug of this kind.
+        let _ = log.truncate_to(end.min(log.log_end_offset())).await;
+    }
 }
 
 /// Runs a planted bug that acts beside the other actors.

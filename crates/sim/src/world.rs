@@ -32,6 +32,10 @@ pub enum PlantedBug {
     TimerArmedAtNow,
     /// A checked offset is used after a wait in which the log may have been truncated.
     CheckedBeforeWaiting,
+    /// A watermark that is due at a time of the wall clock waits when that clock goes back.
+    EarlierIsNotDue,
+    /// A start takes the recovery point of the checkpoint for the end of the log.
+    CheckpointIsTheEnd,
 }
 
 /// A platform on a simulated disk.

@@ -77,6 +77,16 @@ fn an_offset_that_is_used_after_a_wait_is_found() {
     breaks_a_promise(PlantedBug::CheckedBeforeWaiting);
 }
 
+#[test]
+fn a_clock_that_goes_back_and_is_waited_for_is_found() {
+    breaks_a_promise(PlantedBug::EarlierIsNotDue);
+}
+
+#[test]
+fn a_checkpoint_that_is_believed_instead_of_the_batches_is_found() {
+    breaks_a_promise(PlantedBug::CheckpointIsTheEnd);
+}
+
 /// Simulated time stands still while a shard never rests: only a clock outside of the world shows
 /// it.
 #[test]

@@ -10,6 +10,10 @@
     clippy::unwrap_used,
     reason = "a golden file that cannot be read fails the test"
 )]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "golden files are on the real disk, and read without a runtime"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -129,16 +133,12 @@ fn the_files_of_the_directory_are_written_as_they_were_read() {
 }
 
 /// The batches of a segment file with their positions.
-fn batches(bytes: &[u8]) -> Vec<(u32, BatchHeader, &[u8])> {
+fn batches(bytes: &[u8]) -> Vec<(u64, BatchHeader, &[u8])> {
     let mut batches = Vec::new();
     let mut position = 0;
     while let Some(header) = BatchHeader::parse(&bytes[position..]) {
         let end = position + header.size_bytes;
-        batches.push((
-            u32::try_from(position).unwrap(),
-            header,
-            &bytes[position..end],
-        ));
+        batches.push((position as u64, header, &bytes[position..end]));
         position = end;
     }
     assert_eq!(position, bytes.len());

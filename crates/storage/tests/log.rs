@@ -25,6 +25,8 @@ mod names;
 mod producers;
 #[path = "log/read_ahead.rs"]
 mod read_ahead;
+#[path = "log/relocation.rs"]
+mod relocation;
 #[path = "log/restart.rs"]
 mod restart;
 #[path = "log/rewinds.rs"]

@@ -77,7 +77,7 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     findings.extend(way::check(&page, &sources).context(PAGE)?);
     findings.extend(edges::check(&metadata));
     findings.extend(licences::check(&metadata));
-    findings.extend(dead::check(&sources));
+    findings.extend(dead::check(&sources, &metadata.roots()));
     findings.extend(bounds::check(&sources));
     findings.extend(paths::check(&sources));
     findings.extend(sources.iter().flat_map(words::check_source));

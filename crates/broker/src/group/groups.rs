@@ -649,11 +649,8 @@ impl Groups {
         }
     }
 
-    /// Takes in an offset of a committed transaction.
-    ///
-    /// No coordinator, neither Kafka's nor this one, writes any other group record in a
-    /// transaction. Such a record of another writer is skipped, because the group may have changed
-    /// since.
+    /// Takes in an offset of a committed transaction; [`OpenTransactions`] has skipped all other
+    /// records.
     pub fn commit_record(&mut self, record: &GroupRecord, now: Now) {
         let GroupRecord::Offset {
             group,
@@ -662,7 +659,6 @@ impl Groups {
             value,
         } = record
         else {
-            tracing::warn!(group = %record.group(), "a transaction has a record of a group that is no offset: skipped");
             return;
         };
         let limits = self.options.classic;

@@ -3,10 +3,15 @@
 //! They take effect when the transaction's commit marker is committed, but keep their place in the
 //! log: an offset that was committed later without a transaction stands. Until then a reader of
 //! stable offsets gets an error to retry, and neither the offset nor its group expires.
+//!
+//! Only offsets take effect. No coordinator, neither Kafka's nor this one, writes any other record
+//! of a group in a transaction. Such a record of a tool is skipped and counted, at run time and at
+//! a start alike, because the group may have changed since.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use storage::log::producer_state::TransactionOutcome;
 use wire::protocol::StrBytes;
 use wire::types::{Offset, ProducerId, TimestampMs, Uuid};
 
@@ -45,6 +50,8 @@ pub struct OpenTransactions {
     next: Serial,
     /// Bytes of keys and values.
     bytes: usize,
+    /// Records of committed transactions that took no effect, since they were last asked for.
+    skipped: u64,
 }
 
 /// Open records of one group, by topic and partition.
@@ -82,15 +89,38 @@ impl OpenTransactions {
         assert!(taken.is_none(), "a number is one record's");
     }
 
-    /// Removes and returns the records of a transaction that ended; the caller replays them if it
-    /// was committed.
-    pub fn end(&mut self, producer: ProducerId) -> Vec<LoggedRecord> {
+    /// Removes the records of a transaction that ended, and returns those that take effect.
+    pub fn end(&mut self, producer: ProducerId, outcome: TransactionOutcome) -> Vec<LoggedRecord> {
         let ended = self.by_producer.remove(&producer.0).unwrap_or_default();
-        for (serial, record) in &ended {
+        let records = self.ended(ended);
+        match outcome {
+            TransactionOutcome::Commit => self.effective(records),
+            TransactionOutcome::Abort => Vec::new(),
+        }
+    }
+
+    fn ended(&mut self, records: BTreeMap<Serial, LoggedRecord>) -> Vec<LoggedRecord> {
+        for (serial, record) in &records {
             self.forget(*serial, record);
         }
         self.check();
-        ended.into_values().collect()
+        records.into_values().collect()
+    }
+
+    /// Returns what takes effect of a committed transaction.
+    ///
+    /// That includes what cannot be read: the caller finds that out and acts on it.
+    fn effective(&mut self, mut records: Vec<LoggedRecord>) -> Vec<LoggedRecord> {
+        let all = records.len();
+        records.retain(|record| !is_no_offset(&record.key));
+        let skipped = all.saturating_sub(records.len());
+        self.skipped = self.skipped.saturating_add(skipped as u64);
+        records
+    }
+
+    /// Returns how many records of committed transactions were skipped since the last call.
+    pub(super) fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped)
     }
 
     /// Asserts what holds between calls.
@@ -117,14 +147,12 @@ impl OpenTransactions {
         Some(closed)
     }
 
-    /// Removes and returns the remaining records of a transaction that was closed.
+    /// Removes the remaining records of a transaction that was closed, and returns those that take
+    /// effect.
     pub(super) fn take_closed(&mut self, closed: ClosedTransaction) -> Vec<LoggedRecord> {
         let ended = self.closed.remove(&closed).unwrap_or_default();
-        for (serial, record) in &ended {
-            self.forget(*serial, record);
-        }
-        self.check();
-        ended.into_values().collect()
+        let records = self.ended(ended);
+        self.effective(records)
     }
 
     /// Returns a mark: records added later are not before it.
@@ -247,6 +275,16 @@ fn size(record: &LoggedRecord) -> usize {
     record.key.len().saturating_add(value)
 }
 
+/// Returns true for a key of a group's record that is not the key of an offset.
+fn is_no_offset(key: &[u8]) -> bool {
+    matches!(
+        GroupRecord::decode(key, None),
+        Ok(Some(
+            GroupRecord::Metadata { .. } | GroupRecord::Consumer { .. }
+        ))
+    )
+}
+
 fn unstable(mine: &OfGroup) -> Unstable {
     let last = mine.iter().filter_map(|(partition, written)| {
         let (_, source) = written.last_key_value()?;
@@ -312,7 +350,8 @@ mod tests {
         }
         assert_eq!(open.by_group().count(), 1);
         assert!(open.bytes() > 0);
-        assert_eq!(open.end(ProducerId(0)).len(), 1);
+        let ended = open.end(ProducerId(0), TransactionOutcome::Commit);
+        assert_eq!(ended.len(), 1);
         assert!(open.is_empty() && open.by_group().next().is_none() && open.bytes() == 0);
     }
 }

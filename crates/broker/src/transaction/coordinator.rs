@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
@@ -19,6 +20,7 @@ use super::log::{self, TransactionAppendError};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
 use super::metrics::TransactionEnd;
+use super::payers::Payers;
 use super::state::{Entry, PartitionName, TransactionState};
 use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
@@ -49,6 +51,8 @@ pub(crate) struct TransactionCoordinator<P: Platform> {
     counted_failed: Cell<i64>,
     /// The bytes that this shard last added to the gauge.
     counted_bytes: Cell<i64>,
+    /// The bytes that each address pays for, over all partitions of the shard.
+    payers: Rc<Payers>,
     /// How long partitions took to load, lately.
     loads: RefCell<Lately>,
     /// How long commits took from the decision in the log to their completion there, lately.
@@ -103,6 +107,7 @@ impl<P: Platform> TransactionCoordinator<P> {
             next_incarnation: Cell::new(0),
             counted_failed: Cell::new(0),
             counted_bytes: Cell::new(0),
+            payers: Rc::default(),
             loads: RefCell::new(Lately::since(now)),
             commits: RefCell::new(Lately::since(now)),
             born: now,
@@ -187,10 +192,21 @@ impl<P: Platform> TransactionCoordinator<P> {
         })
     }
 
-    /// Handles `InitProducerId`: gives a producer its identity and fences the previous producer of
-    /// the id.
+    /// Handles `InitProducerId`, as [`Self::begin_for`], of an address that is not known.
     pub(crate) async fn begin(
         self: Rc<Self>,
+        id: String,
+        timeout_ms: i32,
+        expected: Option<Identity>,
+    ) -> Result<Identity, ErrorCode> {
+        self.begin_for(None, id, timeout_ms, expected).await
+    }
+
+    /// Handles `InitProducerId`: gives a producer its identity and fences the previous producer of
+    /// the id. The address pays for an id that is new.
+    pub(crate) async fn begin_for(
+        self: Rc<Self>,
+        payer: Option<IpAddr>,
         id: String,
         timeout_ms: i32,
         expected: Option<Identity>,
@@ -208,7 +224,11 @@ impl<P: Platform> TransactionCoordinator<P> {
                 if slot.by_id.len() >= IDS_MAX {
                     return Err(ErrorCode::PolicyViolation);
                 }
-                weight::check_growth(all, weight::bytes_of_new(&id), bytes_max)?;
+                let growth = weight::bytes_of_new(&id);
+                weight::check_growth(all, growth, bytes_max)?;
+                if let Some(payer) = payer {
+                    self.payers.check_growth(payer, growth, bytes_max)?;
+                }
             }
             Ok(known.is_none_or(|it| it.entry().is_exhausted()))
         })?;
@@ -222,7 +242,8 @@ impl<P: Platform> TransactionCoordinator<P> {
             if slot.by_id.get(&id).is_none() {
                 let fresh = fresh.ok_or(ErrorCode::ConcurrentTransactions)?;
                 let unused = Transaction::unused(fresh, timeout_ms, now_ms);
-                slot.by_id.insert(id.clone(), unused);
+                let paid = payer.map(|payer| self.payers.pay(payer));
+                slot.by_id.insert_for(paid, id.clone(), unused);
             }
             let known = slot.by_id.get_mut(&id).ok_or(ErrorCode::NotCoordinator)?;
             known.begin(timeout_ms, expected, fresh, now_ms)
@@ -252,9 +273,16 @@ impl<P: Platform> TransactionCoordinator<P> {
     ) -> Result<(), ErrorCode> {
         let now_ms = self.now_ms();
         let (all, bytes_max) = (self.bytes(), bytes_max(&*self.broker()?));
-        let (change, add) = self.look_at(&id, |transaction| {
-            let growth = weight::growth_by(transaction.entry(), &partitions);
+        let (change, add) = self.look(&id, |slot| {
+            let known = slot.by_id.get(&id);
+            let known = known.ok_or(ErrorCode::InvalidProducerIdMapping)?;
+            let growth = weight::growth_by(known.entry(), &partitions);
             weight::check_growth(all, growth, bytes_max)?;
+            if let Some(paid) = slot.by_id.paid(&id) {
+                self.payers.check_growth(paid.payer(), growth, bytes_max)?;
+            }
+            let known = slot.by_id.get_mut(&id);
+            let transaction = known.ok_or(ErrorCode::InvalidProducerIdMapping)?;
             transaction.add(producer, &partitions, client_version, now_ms)
         })?;
         match add {

@@ -11,6 +11,7 @@ use std::ops::Bound;
 use wire::types::ErrorCode;
 
 use super::machine::Transaction;
+use super::payers::PaidBytes;
 use super::state::{Entry, PartitionName};
 use super::tally::Tally;
 
@@ -21,11 +22,17 @@ const ID_BYTES: usize = 512;
 /// Bytes that a partition takes beside its topic's name.
 const PARTITION_BYTES: usize = 64;
 
+/// An id, and who pays for it, if that is known.
+struct Known {
+    transaction: Transaction,
+    paid: Option<PaidBytes>,
+}
+
 /// The ids of one partition of `__transaction_state`.
 #[derive(Default)]
 pub(super) struct Ids {
     // Bounded: `IDS_MAX`, and `check_growth` in bytes.
-    by_id: BTreeMap<String, Transaction>,
+    by_id: BTreeMap<String, Known>,
     bytes: usize,
     tally: Tally,
 }
@@ -46,18 +53,25 @@ impl Ids {
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&Transaction> {
-        self.by_id.get(id)
+        self.by_id.get(id).map(|known| &known.transaction)
+    }
+
+    /// Returns what is paid for an id, if it is known who pays.
+    pub(super) fn paid(&self, id: &str) -> Option<&PaidBytes> {
+        self.by_id.get(id)?.paid.as_ref()
     }
 
     /// Returns an id for a decision, which does not change its bytes.
     pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Transaction> {
-        self.by_id.get_mut(id)
+        let known = self.by_id.get_mut(id);
+        known.map(|known| &mut known.transaction)
     }
 
     /// Returns the ids after `id`, or all without one, in their order.
     pub(super) fn behind(&self, id: Option<&str>) -> impl Iterator<Item = (&String, &Transaction)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_id.range::<str, _>((from, Bound::Unbounded))
+        let behind = self.by_id.range::<str, _>((from, Bound::Unbounded));
+        behind.map(|(id, known)| (id, &known.transaction))
     }
 
     /// Returns the same for decisions, which do not change bytes.
@@ -66,7 +80,8 @@ impl Ids {
         id: Option<&str>,
     ) -> impl Iterator<Item = (&String, &mut Transaction)> {
         let from = id.map_or(Bound::Unbounded, Bound::Excluded);
-        self.by_id.range_mut::<str, _>((from, Bound::Unbounded))
+        let behind = self.by_id.range_mut::<str, _>((from, Bound::Unbounded));
+        behind.map(|(id, known)| (id, &mut known.transaction))
     }
 
     /// Drops up to `count` ids of a set that is no longer served; returns false when none is left.
@@ -74,13 +89,26 @@ impl Ids {
         (0..count).all(|_| self.by_id.pop_first().is_some())
     }
 
+    /// Adds an id for which nobody is known to pay.
     pub(super) fn insert(&mut self, id: String, transaction: Transaction) {
-        self.bytes = self
-            .bytes
-            .saturating_add(bytes_of(&id, transaction.entry()));
+        self.insert_for(None, id, transaction);
+    }
+
+    pub(super) fn insert_for(
+        &mut self,
+        mut paid: Option<PaidBytes>,
+        id: String,
+        transaction: Transaction,
+    ) {
+        let bytes = bytes_of(&id, transaction.entry());
+        if let Some(paid) = &mut paid {
+            paid.set(bytes);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
         self.tally.add(transaction.entry());
         let text = id.len();
-        if let Some(before) = self.by_id.insert(id, transaction) {
+        if let Some(before) = self.by_id.insert(id, Known { transaction, paid }) {
+            let before = before.transaction;
             self.tally.remove(before.entry());
             let before = bytes_of_entry(before.entry()).saturating_add(text);
             assert!(self.bytes >= before, "the sum over all ids");
@@ -90,6 +118,7 @@ impl Ids {
 
     pub(super) fn remove(&mut self, id: &str) {
         if let Some(gone) = self.by_id.remove(id) {
+            let gone = gone.transaction;
             self.tally.remove(gone.entry());
             let bytes = bytes_of(id, gone.entry());
             assert!(self.bytes >= bytes, "the sum over all ids");
@@ -99,12 +128,19 @@ impl Ids {
 
     /// Ends a change of an id: `stored` is the entry if it is in the log.
     pub(super) fn settle(&mut self, id: &str, stored: Option<Entry>) {
-        if let Some(known) = self.by_id.get_mut(id) {
+        if let Some(Known {
+            transaction: known,
+            paid,
+        }) = self.by_id.get_mut(id)
+        {
             let before = bytes_of_entry(known.entry());
             self.tally.remove(known.entry());
             known.settle(stored);
             self.tally.add(known.entry());
             let after = bytes_of_entry(known.entry());
+            if let Some(paid) = paid {
+                paid.set(after.saturating_add(id.len()));
+            }
             assert!(self.bytes >= before, "the sum over all ids");
             self.bytes = self.bytes.saturating_sub(before).saturating_add(after);
         }
@@ -185,6 +221,30 @@ mod tests {
         ids.remove("gone");
         ids.remove(&long);
         assert_eq!((ids.bytes(), ids.len()), (0, 0));
+    }
+
+    #[test]
+    fn who_has_made_an_id_pays_for_it_until_it_goes() {
+        let payers = std::rc::Rc::new(super::super::payers::Payers::default());
+        let payer = [10, 0, 0, 1].into();
+        let room = |bytes: usize| payers.check_growth(payer, 10_000 - bytes, 20_000).is_ok();
+        let mut ids = Ids::default();
+        let unused = || Transaction::unused(ProducerId(1), 1000, 0);
+        ids.insert("other".to_owned(), unused());
+        ids.insert_for(Some(payers.pay(payer)), "id".to_owned(), unused());
+        assert!(ids.paid("other").is_none() && ids.paid("id").is_some());
+        let mut bytes = bytes_of_new("id");
+        assert!(room(bytes) && !room(bytes - 1));
+        ids.settle("id", Some(entry(10)));
+        bytes += 10 * (PARTITION_BYTES + 1);
+        assert!(room(bytes) && !room(bytes - 1));
+        ids.remove("id");
+        assert!(room(0));
+        for id in ["a", "b"] {
+            ids.insert_for(Some(payers.pay(payer)), id.to_owned(), unused());
+        }
+        while ids.drop_some(1) {}
+        assert!(room(0));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use wire::types::{ErrorCode, TopicId};
 use crate::harness::{Cluster, Setup, life, try_life};
 
 const LOG: &str = "__cluster_metadata-0";
+const TOO_MANY_OPEN_FILES: i32 = 24;
 
 /// What clients see of the metadata.
 type Seen = BTreeMap<String, (TopicId, usize, BTreeMap<String, String>)>;
@@ -61,10 +62,10 @@ async fn until(
     false
 }
 
-fn faults(of: OpKind, nth: u64, kind: ErrorKind, count: usize) -> Vec<Fault> {
+fn faults(of: OpKind, nth: u64, effect: Effect, count: usize) -> Vec<Fault> {
     let fault = Fault {
         path_contains: Some(LOG.to_owned()),
-        ..Fault::at_kind(nth, of, Effect::Fail(kind))
+        ..Fault::at_kind(nth, of, effect)
     };
     // Those after the first one strike at the tries that follow.
     vec![fault; count]
@@ -106,11 +107,37 @@ fn without_room_at_any_write_of_the_metadata_log_nothing_is_lost_or_comes_back()
         for nth in 0..12 {
             for count in [1, 3] {
                 let what = format!("{of:?} {nth} x {count}");
-                let faults = faults(of, nth, ErrorKind::StorageFull, count);
+                let effect = Effect::Fail(ErrorKind::StorageFull);
+                let faults = faults(of, nth, effect, count);
                 assert!(
                     lives(faults, &what),
                     "{what}: not served when there is room"
                 );
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_descriptor_for_the_metadata_log_nothing_is_lost_or_comes_back() {
+    let of = [
+        OpKind::Write,
+        OpKind::Sync,
+        OpKind::Create,
+        OpKind::Open,
+        OpKind::Allocate,
+        OpKind::SyncDir,
+        OpKind::Rename,
+        OpKind::SetLen,
+    ];
+    for of in of {
+        for nth in 0..8 {
+            for count in [1, 3] {
+                let what = format!("{of:?} {nth} x {count}");
+                let effect = Effect::Errno(TOO_MANY_OPEN_FILES);
+                let done = lives(faults(of, nth, effect, count), &what);
+                // Whether a sync that failed has synced is not known.
+                assert!(done || of == OpKind::Sync, "{what}: not served afterwards");
             }
         }
     }
@@ -131,7 +158,7 @@ fn whatever_fails_under_the_metadata_log_a_restart_finds_what_was_served() {
         for nth in 0..8 {
             for kind in [ErrorKind::Other, ErrorKind::ReadOnlyFilesystem] {
                 let what = format!("{of:?} {nth} {kind:?}");
-                lives(faults(of, nth, kind, 1), &what);
+                lives(faults(of, nth, Effect::Fail(kind), 1), &what);
             }
         }
     }

@@ -53,7 +53,7 @@ async fn write(cluster: &Cluster, newer: bool, what: &str) -> (Vec<String>, Vec<
 }
 
 /// All of what is certain can be read, in its order, and nothing that cannot be.
-fn judge(found: &[String], certain: &[String], perhaps: &[String], what: &str) {
+pub(crate) fn judge(found: &[String], certain: &[String], perhaps: &[String], what: &str) {
     let counted: Vec<_> = found.iter().filter(|it| !perhaps.contains(it)).collect();
     assert_eq!(counted, certain.iter().collect::<Vec<_>>(), "{what}");
 }

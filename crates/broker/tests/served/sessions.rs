@@ -64,6 +64,27 @@ fn only_news_is_told() {
 }
 
 #[test]
+fn the_bytes_of_sessions_are_those_of_all_shards() {
+    on(2, async |cluster| {
+        cluster.create("t", 3).await;
+        let bytes = || -> i64 {
+            let shown = cluster.metric("forebay_fetch_session_state_bytes");
+            shown.unwrap().parse().unwrap()
+        };
+        assert_eq!(bytes(), 0);
+        let first = begin(cluster, 0).await;
+        let one = bytes();
+        assert!(one > 0);
+        let second = begin(cluster, 1).await;
+        assert_eq!(bytes(), 2 * one);
+        for (shard, id) in [(0, first), (1, second)] {
+            cluster.ask_at(shard, 12, &next(id, -1, &[(0, 0)])).await;
+        }
+        assert_eq!(bytes(), 0);
+    });
+}
+
+#[test]
 fn partitions_leave_and_join_a_session() {
     on(2, async |cluster| {
         cluster.create("t", 4).await;

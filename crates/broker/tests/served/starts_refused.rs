@@ -13,7 +13,8 @@ use crate::moving::two_directories;
 use crate::offsets::delete_before;
 
 const TOO_MANY_OPEN_FILES: i32 = 24;
-const EFFECTS: [(Effect, bool); 4] = [
+/// What becomes of an operation, and whether it passes by itself.
+pub(crate) const EFFECTS: [(Effect, bool); 4] = [
     (Effect::Fail(ErrorKind::StorageFull), true),
     (Effect::Errno(TOO_MANY_OPEN_FILES), true),
     (Effect::Fail(ErrorKind::Other), false),
@@ -80,7 +81,8 @@ async fn use_it(cluster: &Cluster, promised: &mut Promised) -> Result<(), ErrorC
     Ok(())
 }
 
-fn is_final(disk: &SimDisk, effect: Effect) -> bool {
+/// A sync that fails is never tried again, unless it has not begun for want of a descriptor.
+pub(crate) fn is_final(disk: &SimDisk, effect: Effect) -> bool {
     let mut struck = disk.struck().into_iter();
     struck.any(|(of, _)| match of {
         OpKind::Sync => true,

@@ -53,6 +53,7 @@ fn row(image: &Image, partition: &Partition<System>) -> LogRow {
         end_offset: partition.log.log_end_offset().0,
         segments: partition.log.segment_count() as u64,
         high_watermark: partition.high_watermark().0,
+        producer_bytes: partition.log.producer_states().bytes() as u64,
         replicas: Replicas {
             // A partition that was just deleted is missing from the metadata seen here.
             count: known.map_or(1, |known| known.replicas.len()),

@@ -31,6 +31,8 @@ pub struct LogRow {
     pub segments: u64,
     /// Offset up to which consumers may read.
     pub high_watermark: i64,
+    /// Memory of the producers that it remembers, about.
+    pub producer_bytes: u64,
     /// Its replicas.
     pub replicas: Replicas,
 }
@@ -179,8 +181,8 @@ const SERIES: [Series; 12] = [
     ),
 ];
 
-/// Numbers of partitions of this node.
-const TOTALS: [Series; 2] = [
+/// Sums over the partitions of this node.
+const TOTALS: [Series; 3] = [
     (
         "kafka_server_replicamanager_underminisrpartitioncount",
         "Partitions with fewer replicas in sync than min.insync.replicas",
@@ -190,6 +192,11 @@ const TOTALS: [Series; 2] = [
         "kafka_server_replicamanager_atminisrpartitioncount",
         "Partitions with as many replicas in sync as min.insync.replicas",
         |row| row.replicas.is_at_min().into(),
+    ),
+    (
+        "forebay_producer_state_bytes",
+        "Bytes of the producers that partitions remember, about",
+        |row| signed(row.producer_bytes),
     ),
 ];
 
@@ -298,6 +305,7 @@ pub(super) mod tests {
             end_offset: 0,
             segments: 1,
             high_watermark: 0,
+            producer_bytes: 0,
             replicas: Replicas {
                 count: 1,
                 in_sync: 1,

@@ -25,6 +25,8 @@ pub struct MovedLog {
     pub log_start: Offset,
     /// The offset up to which the log was compacted, if it ever was.
     pub compacted: Option<Offset>,
+    /// The move that wrote the file; `None` once the rest of its content is not needed any more.
+    pub id: Option<Uuid>,
 }
 
 impl MovedLog {
@@ -35,6 +37,7 @@ impl MovedLog {
             recovery_point: Offset::ZERO,
             log_start: Offset::ZERO,
             compacted: None,
+            id: None,
         }
     }
 }
@@ -62,25 +65,34 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MovedLog, MalformedFileError> 
             lines.first().copied().unwrap_or_default(),
         ));
     }
-    let from = field(1, "from_directory")?;
+    let id = |line: usize, name: &'static str, expected: &'static str| {
+        let value = field(line, name)?;
+        let parsed = uuid_from_base64(value);
+        parsed.ok_or_else(|| MalformedFileError::new(file, line + 1, expected, value))
+    };
     let compacted = offset(4, "compacted")?;
     Ok(MovedLog {
-        from: uuid_from_base64(from)
-            .ok_or_else(|| MalformedFileError::new(file, 2, "a directory's id", from))?,
+        from: id(1, "from_directory", "a directory's id")?,
         recovery_point: Offset(offset(2, "recovery_point")?),
         log_start: Offset(offset(3, "log_start")?),
         compacted: (compacted >= 0).then_some(Offset(compacted)),
+        id: match lines.get(5) {
+            Some(_) => Some(id(5, "move", "the id of a move")?),
+            None => None,
+        },
     })
 }
 
 /// Returns the bytes of the file.
 pub fn encode(moved: &MovedLog) -> Vec<u8> {
     let compacted = moved.compacted.map_or(-1, |offset| offset.0);
+    let id = moved.id.map(|id| format!("move: {}\n", uuid_to_base64(id)));
     format!(
-        "version: 0\nfrom_directory: {}\nrecovery_point: {}\nlog_start: {}\ncompacted: {compacted}\n",
+        "version: 0\nfrom_directory: {}\nrecovery_point: {}\nlog_start: {}\ncompacted: {compacted}\n{}",
         uuid_to_base64(moved.from),
         moved.recovery_point.0,
-        moved.log_start.0
+        moved.log_start.0,
+        id.unwrap_or_default()
     )
     .into_bytes()
 }
@@ -96,10 +108,17 @@ mod tests {
             recovery_point: Offset(12),
             log_start: Offset(3),
             compacted: None,
+            id: Some(Uuid::from_u128(8)),
         };
         for compacted in [None, Some(Offset(0)), Some(Offset(9))] {
-            let moved = MovedLog { compacted, ..moved };
-            assert_eq!(parse(Path::new("f"), &encode(&moved)), Ok(moved));
+            for id in [None, moved.id] {
+                let moved = MovedLog {
+                    compacted,
+                    id,
+                    ..moved
+                };
+                assert_eq!(parse(Path::new("f"), &encode(&moved)), Ok(moved));
+            }
         }
         let whole = String::from_utf8(encode(&moved)).unwrap();
         for (broken, line) in [
@@ -110,6 +129,7 @@ mod tests {
             ),
             (whole.replace("12", "-2"), 3),
             (whole.replace("log_start: 3", "start: 3"), 4),
+            (whole.replace("move: AAAA", "move: !"), 6),
             (String::new(), 1),
         ] {
             let error = parse(Path::new("f"), broken.as_bytes()).unwrap_err();

@@ -38,6 +38,11 @@ impl<P: Platform> LogProducers<'_, P> {
         self.producers.borrow().largest_below(limit)
     }
 
+    /// Returns the memory of the known producers, about.
+    pub fn bytes(self) -> usize {
+        self.producers.borrow().bytes()
+    }
+
     /// Forgets producers that have been idle for too long; returns how many.
     pub fn expire_producers(self, now: impl Into<Reading>) -> usize {
         let expiration_ms = self.options.borrow().producer_id_expiration_ms;

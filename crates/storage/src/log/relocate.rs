@@ -37,6 +37,8 @@ use crate::tier::pace::MoveRate;
 
 /// Longest of the small files that are copied with a log.
 const COPIED_BYTES_MAX: u64 = 256 << 20;
+/// Longest note of a move that is read.
+const NOTE_BYTES_MAX: u64 = 4 << 10;
 /// How often what fails for want of descriptors is tried, where it cannot be left as it is.
 const TRIES: usize = 40;
 const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
@@ -46,6 +48,8 @@ const INDEXES: [Role; 3] = [Role::OffsetIndex, Role::TimeIndex, Role::TxnIndex];
 /// Dropping it leaves a folder that [`Relocation::abandon`] removes, or the next start.
 pub struct Relocation<P: Platform> {
     log: Rc<Log<P>>,
+    /// Tells its note from those of other moves.
+    id: Uuid,
     /// The log directory that the log goes to.
     dir: PathBuf,
     /// The folder of the copy.
@@ -75,8 +79,8 @@ impl<P: Platform> Relocation<P> {
     pub async fn begin(log: &Rc<Log<P>>, dir: &Path, rate: Arc<MoveRate>) -> Result<Self> {
         let store = log.store();
         let platform = &store.shared.platform;
-        let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
-        let folder = dir.join(naming::future_folder_name(&log.partition, unique));
+        let id = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
+        let folder = dir.join(naming::future_folder_name(&log.partition, id));
         let home = dir.join(naming::folder_name(&log.partition));
         match store.disk().list(&home).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
@@ -94,6 +98,7 @@ impl<P: Platform> Relocation<P> {
         written.map_err(Error::io("write", &owner))?;
         Ok(Self {
             log: Rc::clone(log),
+            id,
             dir: dir.to_path_buf(),
             folder,
             copied: RefCell::default(),
@@ -178,6 +183,7 @@ impl<P: Platform> Relocation<P> {
             recovery_point: points.recovery_point,
             log_start: points.log_start,
             compacted: points.compacted,
+            id: Some(self.id),
         };
         let disk = self.log.store.disk();
         let note = self.folder.join(moved_log::FILE);
@@ -276,9 +282,22 @@ impl<P: Platform> Relocation<P> {
     }
 
     /// Removes the note: the old folder is gone, and the checkpoints name the log.
+    ///
+    /// The log may have moved on and back since, or another topic's log may be there: the note of
+    /// another move stays. The caller keeps the name from being given away meanwhile.
     pub async fn settle(&self) -> Result<()> {
+        let disk = self.log.store.disk();
         let home = self.dir.join(naming::folder_name(&self.log.partition));
-        super::files::remove(self.log.store.disk(), &home.join(moved_log::FILE)).await
+        let note = home.join(moved_log::FILE);
+        let found = match disk.read_file_within(&note, NOTE_BYTES_MAX).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            found => found.map_err(Error::io("read", &note))?,
+        };
+        let moved = moved_log::parse(&note, &found);
+        if moved.is_ok_and(|moved| moved.id == Some(self.id)) {
+            super::files::remove(disk, &note).await?;
+        }
+        Ok(())
     }
 
     /// Removes a copy that is not wanted any more.

@@ -1,19 +1,21 @@
-//! Finds Rust files that no `mod` leads to.
+//! Finds Rust files that cargo does not compile: no target begins with them, and no `mod` leads to
+//! them.
 //!
-//! They are not compiled, so they become outdated.
+//! They become outdated, and tests in them prove nothing. Which files are targets is what cargo
+//! says: with `autotests = false`, a file in `tests` is one only when the manifest names it.
 
 use std::collections::BTreeSet;
 
 use super::Finding;
 use crate::source::Source;
 
-/// Returns the files that are not reached from a crate's roots.
-pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
+/// Returns the files that are not reached from `roots`, the first files of cargo's targets.
+pub(super) fn check(sources: &[Source], roots: &BTreeSet<String>) -> Vec<Finding> {
     let by_path = |path: &str| sources.iter().find(|source| source.path == path);
     let mut reached = BTreeSet::new();
     // Files to look into, each with the directory of its modules.
     let mut open: Vec<(&Source, String)> = Vec::new();
-    let roots = sources.iter().filter(|source| is_root(&source.path));
+    let roots = sources.iter().filter(|source| roots.contains(&source.path));
     open.extend(roots.map(|source| (source, beside(&source.path).to_owned())));
     while let Some((source, directory)) = open.pop() {
         if !reached.insert(&source.path) {
@@ -32,26 +34,13 @@ pub(super) fn check(sources: &[Source]) -> Vec<Finding> {
     sources
         .iter()
         .filter(dead)
-        .map(|source| Finding::new(&source.path, "no `mod` leads here"))
+        .map(|source| Finding::new(&source.path, "not compiled: no target, no `mod` leads here"))
         .collect()
 }
 
 /// Returns the directory of a file.
 fn beside(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
-}
-
-/// Returns whether cargo compiles a file without a `mod`: `src/lib.rs`, `src/main.rs`, `build.rs`,
-/// and each file directly in `src/bin`, `tests`, `benches`, `examples`.
-fn is_root(path: &str) -> bool {
-    let parts: Vec<&str> = path.split('/').skip(2).collect();
-    matches!(
-        parts.as_slice(),
-        ["src", "lib.rs" | "main.rs"]
-            | ["build.rs"]
-            | ["src", "bin", _]
-            | ["tests" | "benches" | "examples", _]
-    )
 }
 
 /// Returns the names in `mod name;`.
@@ -102,14 +91,24 @@ mod tests {
             ),
             fixture("crates/a/tests/log/reads.rs", "mod tail;\n"),
             fixture("crates/a/tests/log/tail.rs", ""),
+            fixture("crates/a/tests/unnamed.rs", ""),
         ];
-        let places: Vec<_> = check(&sources)
+        let roots = [
+            "crates/a/src/lib.rs",
+            "crates/a/tests/all.rs",
+            "crates/a/tests/log.rs",
+        ];
+        let places: Vec<_> = check(&sources, &roots.map(str::to_owned).into())
             .into_iter()
             .map(|finding| finding.place)
             .collect();
         assert_eq!(
             places,
-            ["crates/a/src/gone.rs", "crates/a/src/gone/deeper.rs"]
+            [
+                "crates/a/src/gone.rs",
+                "crates/a/src/gone/deeper.rs",
+                "crates/a/tests/unnamed.rs",
+            ]
         );
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use platform::{Platform, task};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
+use super::open::say_if_skipped;
 use super::{Cluster, Now, VISITED_AT_ONCE};
 use super::{
     GroupCoordinator, GroupOutcome, GroupSlot, GroupSlotPhase, OffsetsLog, OpenTransactions, Queue,
@@ -174,6 +175,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 "records of types that are not known here are left alone"
             );
         }
+        say_if_skipped(partition, slot.groups.open.take_skipped());
         slot.make(usize::MAX, (now, &self.log.cluster()));
         let (_, outcome) = std::mem::take(&mut slot.made);
         drop(slots);

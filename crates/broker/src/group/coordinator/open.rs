@@ -30,7 +30,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 return;
             };
             if outcome == TransactionOutcome::Abort {
-                slot.groups.open.end(producer);
+                slot.groups.open.end(producer, outcome);
                 return;
             }
             let closed = slot.groups.open.close(producer);
@@ -63,9 +63,22 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
                 }
             }
         }
+        let skipped = slot.groups.open.take_skipped();
         drop(slots);
+        say_if_skipped(partition, skipped);
         if failed {
             self.fail(partition, incarnation);
         }
+    }
+}
+
+/// Says that transactions had records that did not count.
+pub(super) fn say_if_skipped(partition: i32, records: u64) {
+    if records > 0 {
+        tracing::warn!(
+            partition,
+            records,
+            "transactions have records of groups that are no offsets: skipped"
+        );
     }
 }

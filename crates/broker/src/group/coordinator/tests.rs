@@ -1101,8 +1101,9 @@ fn offsets_of_a_transaction_do_not_hide_later_ones() {
         let mut open = OpenTransactions::default();
         open.add(ProducerId(5), written(0));
         replay(&written(1));
-        open.end(ProducerId(5)).iter().for_each(replay);
-        assert!(open.end(ProducerId(5)).is_empty());
+        let mut ended = || open.end(ProducerId(5), TransactionOutcome::Commit);
+        ended().iter().for_each(replay);
+        assert!(ended().is_empty());
         reader.finish_load((partition, load), LeaderEpoch(0));
         assert_eq!(fetched(&reader, "g", false).await, Some(2));
     });
@@ -1209,6 +1210,55 @@ fn whoever_wants_stable_positions_is_not_told_the_old_one_while_a_transaction_is
             coordinator.end_transaction(partition, ProducerId(5), TransactionOutcome::Commit);
         ended.await;
         assert_eq!(stable(&coordinator, "g").await, (9, 0));
+    });
+}
+
+/// A tool has written it: no coordinator does so in a transaction. The next start must not make a
+/// group of it that was not there at run time.
+#[test]
+fn of_a_transaction_only_offsets_count_at_run_time_and_at_a_start_alike() {
+    simulate(async {
+        let partition = partition_for("g", 4);
+        let mut names = (0..).map(|at| format!("other-{at}"));
+        let other = names.find(|name| partition_for(name, 4) == partition);
+        let other = other.unwrap();
+        let record = GroupRecord::Metadata {
+            group: text(&other),
+            value: Some(GroupMetadataValue::default()),
+        };
+        let (key, value) = record.encode();
+        let of_a_tool = LoggedRecord {
+            key,
+            value,
+            ..written("g", 7)
+        };
+        let writes = [written("g", 7), of_a_tool];
+
+        let served = coordinator(&TestLog::default());
+        served.opened(partition, ProducerId(5), writes.to_vec());
+        let ended = served.end_transaction(partition, ProducerId(5), TransactionOutcome::Commit);
+        ended.await;
+
+        let started = coordinator(&TestLog::default());
+        let load = started.begin_load(partition);
+        let mut open = OpenTransactions::default();
+        for write in writes {
+            open.add(ProducerId(5), write);
+        }
+        for one in open.end(ProducerId(5), TransactionOutcome::Commit) {
+            let (value, at) = (one.value.as_ref(), one.offset);
+            started.replay((partition, load), &one.key, value, at, one.timestamp);
+        }
+        assert_eq!(open.take_skipped(), 1);
+        assert_eq!(open.take_skipped(), 0, "each is told of once");
+        started.keep_open((partition, load), open);
+        started.finish_load((partition, load), LeaderEpoch(1));
+
+        for coordinator in [served, started] {
+            assert_eq!(fetched(&coordinator, "g", false).await, Some(7));
+            let found = coordinator.read(&other, |groups| groups.get(&text(&other)).is_some());
+            assert_eq!(found, Ok(false));
+        }
     });
 }
 

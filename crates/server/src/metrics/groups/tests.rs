@@ -32,6 +32,7 @@ fn log(topic: &str, partition: i32, high_watermark: i64) -> LogRow {
         end_offset: high_watermark + 3,
         segments: 1,
         high_watermark,
+        producer_bytes: 0,
         replicas: Replicas {
             count: 1,
             in_sync: 1,

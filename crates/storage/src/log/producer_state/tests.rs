@@ -399,6 +399,7 @@ fn of_more_producers_than_are_remembered_those_that_are_idle_longest_go() {
         PRODUCERS_MAX,
         "no more go than have to"
     );
+    assert!((15 << 20..30 << 20).contains(&states.bytes()), "some 20 MB");
     assert!(states.knows(ProducerId(id(3 * PRODUCERS_MAX))));
     assert!(!states.knows(ProducerId(1)));
     assert!(

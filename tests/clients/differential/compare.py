@@ -113,11 +113,13 @@ def differences(ours, theirs):
     """(api, what, version, path, Kafka's value, ours) of every field that differs; both are recorders.
 
     An element that only one has is one difference. Where a question names its version, so that each version has its own
-    topic, the name is the same for all.
+    topic, the name is the same for all. What is asked may follow from an answer, and then one may not have been asked.
     """
     names = Names(theirs), Names(ours)
-    assert theirs.answers.keys() == ours.answers.keys(), theirs.answers.keys() ^ ours.answers.keys()
-    for asked in theirs.answers:
+    for asked in {**theirs.answers, **ours.answers}:
+        if not (asked in theirs.answers and asked in ours.answers):
+            yield (*asked, "asked", asked in theirs.answers, asked in ours.answers)
+            continue
         kafka, forebay = (dict(flat(one.answers[asked], known)) for one, known in zip((theirs, ours), names, strict=True))
         elements = [set(_elements(one)) for one in (kafka, forebay)]
         said = set()
@@ -137,7 +139,7 @@ def told(ours, theirs, about):
     Not where Kafka tells all that it knows of the request.
     """
     names = Names(theirs, exact=True), Names(ours, exact=True)
-    for asked in theirs.answers:
+    for asked in theirs.answers.keys() & ours.answers.keys():
         kafka, forebay = (dict(flat(one.answers[asked], known)) for one, known in zip((theirs, ours), names, strict=True))
         for path, words in kafka.items():
             code = path.replace("Message", "Code")

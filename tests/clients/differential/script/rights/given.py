@@ -54,7 +54,7 @@ SOME = [
     *acls(GROUP, "some", {"elsewhere": [ALL]}, host="10.9.9.9"),
     *acls(ID, "some", {"payments": [WRITE], "mine-*": [ALL], "!mine-denied": [WRITE], "watched": [DESCRIBE], "open": [DESCRIBE]}),
     *acls(ID, "some", {"elsewhere": [ALL]}, host="10.9.9.9"),
-    *acls(USER, "some", {"somebody": [CREATE_TOKENS, DESCRIBE_TOKENS]}),
+    *acls(USER, "some", {"User:somebody": [CREATE_TOKENS, DESCRIBE_TOKENS]}),
 
     *acls(TOPIC, "shown", {"*": [DESCRIBE], "!mine-secret*": [DESCRIBE]}),
     *acls(GROUP, "shown", {"*": [DESCRIBE]}),
@@ -74,7 +74,8 @@ SOME = [
 ALL_BUT_ONE = [
     *(one for kind, name in [(TOPIC, "*"), (GROUP, "*"), (CLUSTER, THE_CLUSTER), (ID, "*"), (TOKEN, "*"), (USER, "*")]
       for one in acls(kind, "*", {name: [ALL]})),
-    *acls(TOPIC, UNLIMITED, {"!forbidden": [ALL]}),
+    # The right to delete anything is one of the cluster, and comes before those of a topic.
+    *acls(TOPIC, UNLIMITED, {"!forbidden": [ALL], f"!dies-{UNLIMITED}-of-two": [ALL]}),
 ]
 
 

@@ -23,9 +23,8 @@ def alone(u, version):
                         "foreign": ["granted", "foreign"], "forbidden": ["forbidden"], "missing": ["missing"], "mine-missing": ["mine-missing"]}.items():
         group = f"mine-{what}-{version}-{u.name}"
         joined = u.ask("ConsumerGroupHeartbeat", f"joins to read {what}", beat(group, MEMBER, **JOINING | {"SubscribedTopicNames": names}), versions=[version])
-        if joined["ErrorCode"] == 0:
-            again = beat(group, MEMBER, joined["MemberEpoch"], SubscribedTopicNames=["granted", "foreign"])
-            u.ask("ConsumerGroupHeartbeat", f"reads {what} and others'", again, versions=[version])
+        again = beat(group, MEMBER, joined["MemberEpoch"] or 1, SubscribedTopicNames=["granted", "foreign"])
+        u.ask("ConsumerGroupHeartbeat", f"reads {what} and others'", again, versions=[version])
         u.ask("ConsumerGroupHeartbeat", f"leaves after {what}", beat(group, MEMBER, epoch=-1), versions=[version])
     u.ask("ConsumerGroupHeartbeat", "joins others", beat("foreign", MEMBER, **JOINING | {"SubscribedTopicNames": ["granted"]}), versions=[version])
 

@@ -12,6 +12,8 @@ import uuid
 # Fields by which the elements of an array are told apart, best first.
 KEYS = ["TransactionalId", "ResourceName", "GroupId", "ApiKey", "TopicName", "Topic", "Name", "TopicId", "PartitionIndex", "Partition",
         "Index", "ProducerId", "MemberId", "NodeId", "BrokerId", "LogDir", "Key", "EntityType", "User"]
+# All that an ACL is.
+ACL = ["ResourceType", "PatternType", "ResourceName", "Principal", "Host", "Operation", "PermissionType"]
 # Clocks and sizes: only whether there is one.
 CLOCKS = {"LastTimestamp", "TransactionStartTimeMs", "LogAppendTimeMs", "TotalBytes", "UsableBytes", "LastFetchTimestamp",
           "LastCaughtUpTimestamp", "PartitionSize"}
@@ -22,8 +24,10 @@ UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 class Names:
     """What one broker chose, by names that are the same for both."""
 
-    def __init__(self, recorder):
-        self.port, self.data = recorder.broker.port, str(recorder.broker.data)
+    def __init__(self, recorder, exact=False):
+        # Whether words are told apart.
+        self.exact = exact
+        self.ports, self.data = recorder.ports, str(recorder.broker.data)
         self.known = dict(recorder.names)
         self.producers = {}
 
@@ -31,19 +35,23 @@ class Names:
         if isinstance(value, uuid.UUID):
             return self.known.get(value, "no id" if value.int == 0 else "an id")
         if field in WORDS:
-            return "words" if value else None
+            return value if self.exact else "words" if value else None
         if field in CLOCKS:
             return "a clock" if value > 0 else value
         if field == "ProducerId" and value >= 0:
             return f"producer {self.producers.setdefault(value, len(self.producers))}"
-        if field == "Port" and value == self.port:
+        if field == "SessionId" and value > 0:
+            return "a session"
+        if field == "Port" and value in self.ports:
             return "its port"
         if isinstance(value, bytes):
             return value.hex()
         if isinstance(value, str) and value in self.known:
             return self.known[value]
         if isinstance(value, str):
-            value = UUID.sub("UUID", value).replace(self.data, "its directory").replace(f":{self.port}", ":its port")
+            value = UUID.sub("UUID", value).replace(self.data, "its directory")
+            for port in self.ports:
+                value = value.replace(f":{port}", ":its port")
             return "its id" if field == "ClusterId" else value
         return value
 
@@ -90,12 +98,14 @@ def _label(element, names, index):
     """What tells an element from others, as a reader would say it; its place where nothing does."""
     if not isinstance(element, dict):
         return index
+    if "PermissionType" in element:
+        return ":".join(str(element[key]) for key in ACL if key in element)
     for key in KEYS:
         if element.get(key) is not None and not isinstance(element[key], (dict, list)):
             label = names.plain(key, element[key])
             if label != "no id":
-                kind = element.get("ResourceType")
-                return label if kind is None else f"{kind}:{label}"
+                kinds = [element[kind] for kind in ("ResourceType", "PatternType") if kind in element]
+                return ":".join(map(str, [*kinds, label])) if kinds else label
     return index
 
 
@@ -103,11 +113,13 @@ def differences(ours, theirs):
     """(api, what, version, path, Kafka's value, ours) of every field that differs; both are recorders.
 
     An element that only one has is one difference. Where a question names its version, so that each version has its own
-    topic, the name is the same for all.
+    topic, the name is the same for all. What is asked may follow from an answer, and then one may not have been asked.
     """
     names = Names(theirs), Names(ours)
-    assert theirs.answers.keys() == ours.answers.keys(), theirs.answers.keys() ^ ours.answers.keys()
-    for asked in theirs.answers:
+    for asked in {**theirs.answers, **ours.answers}:
+        if not (asked in theirs.answers and asked in ours.answers):
+            yield (*asked, "asked", asked in theirs.answers, asked in ours.answers)
+            continue
         kafka, forebay = (dict(flat(one.answers[asked], known)) for one, known in zip((theirs, ours), names, strict=True))
         elements = [set(_elements(one)) for one in (kafka, forebay)]
         said = set()
@@ -119,6 +131,21 @@ def differences(ours, theirs):
             if one != other and path not in said:
                 said.add(path)
                 yield (*asked, path.replace(f"-{asked[2]}]", "-V]"), one, other)
+
+
+def told(ours, theirs, about):
+    """(api, what, version, path, Kafka's words, ours) where the words with the same error code of `about` differ.
+
+    Not where Kafka tells all that it knows of the request.
+    """
+    names = Names(theirs, exact=True), Names(ours, exact=True)
+    for asked in theirs.answers.keys() & ours.answers.keys():
+        kafka, forebay = (dict(flat(one.answers[asked], known)) for one, known in zip((theirs, ours), names, strict=True))
+        for path, words in kafka.items():
+            code = path.replace("Message", "Code")
+            same = code != path and kafka.get(code) in about and forebay.get(code) == kafka[code] and path in forebay
+            if same and words != forebay[path] and not str(words).startswith("Request Request("):
+                yield (*asked, path, words, forebay[path])
 
 
 def _said(value):

@@ -17,7 +17,7 @@ from peers.broker import Forebay
 from peers.kafka import Kafka
 
 SUITES = {
-    "kgo": (kgo.kgo, None),
+    "kgo": (kgo.kgo, kgo.properties),
     "kgo-chaos": (kgo.chaos, None),
     "rdkafka": (rdkafka.rdkafka, rdkafka.properties),
     "kafka-python": (kafkapython.kafkapython, kafkapython.properties),

@@ -1,7 +1,8 @@
 """franz-go's own tests of its client: those that talk to a broker, once as they are and once with dying connections.
 
 They produce, consume, and chain groups and transactions (consume, transform, produce) with members that come and go,
-with the classic protocol and with KIP-848, and check that every record arrives once and in order.
+with the classic protocol and with KIP-848, and check that every record arrives once and in order. Two of them log in, at a
+listener of their own.
 """
 
 import re
@@ -10,10 +11,23 @@ import subprocess
 from clients.suites import fetch
 from clients.suites.outcome import Outcome, of_go
 from clients.suites.process import run
+from peers.rights import MODULE, add_scram, listener
 
 RECORDS = 100_000
 # Seconds on two cores for every 100,000 records and what does not depend on them.
 SECONDS = 900
+MECHANISM, USER, PASSWORD = "SCRAM-SHA-256", "kgo", "kgo-secret"
+
+
+def properties(broker):
+    broker.login, settings = listener(broker, MECHANISM, MODULE.format("scram.Scram"))
+    return settings
+
+
+def logins(broker):
+    """The variables of the tests that log in, after their user was made."""
+    add_scram(broker, MECHANISM, USER, PASSWORD)
+    return {"KGO_TEST_SCRAM": f"{USER}:{PASSWORD}:256", "KGO_TEST_SCRAM_SEEDS": f"127.0.0.1:{broker.login}"}
 
 
 def against_a_broker(folder):
@@ -47,7 +61,7 @@ def kgo(broker, log, short, suite="kgo", only=None, environment=None):
         [program(folder), "-test.v", "-test.run", f"^({'|'.join(tests)})$", "-test.timeout", f"{SECONDS}s"],
         log, SECONDS + 30, cwd=folder,
         env={"KGO_SEEDS": broker.address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(records), "KGO_LOG_LEVEL": "none",
-             **(environment or {})})
+             **(environment or logins(broker))})
     of_go(outcome, text)
     return outcome.judge(complete=only is None)
 

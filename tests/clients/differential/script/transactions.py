@@ -129,12 +129,14 @@ def described(r):
     marked(r)
 
 
+def marker(producer=4711, epoch=0, protocol=0, commit=False, coordinator=0, places=(("transacted", [0, 9]), ("missing", [0]))):
+    """A marker as another broker's coordinator would send it."""
+    return lambda v: {"Markers": [{"ProducerId": producer, "ProducerEpoch": epoch, "TransactionResult": commit, "CoordinatorEpoch": coordinator,
+                                   "TransactionVersion": protocol, "Topics": [{"Name": name, "PartitionIndexes": parts} for name, parts in places]}]}
+
+
 def marked(r):
     """Markers as another broker's coordinator would send them."""
-    def marker(producer=4711, epoch=0, protocol=0, commit=False, coordinator=0, places=(("transacted", [0, 9]), ("missing", [0]))):
-        return lambda v: {"Markers": [{"ProducerId": producer, "ProducerEpoch": epoch, "TransactionResult": commit, "CoordinatorEpoch": coordinator,
-                                       "TransactionVersion": protocol, "Topics": [{"Name": name, "PartitionIndexes": parts} for name, parts in places]}]}
-
     def ask(what, **options):
         r.ask("WriteTxnMarkers", what, marker(**options), patient=False)
 

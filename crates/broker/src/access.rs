@@ -18,6 +18,7 @@
 mod denials;
 #[cfg(test)]
 pub(crate) mod given;
+mod words;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use wire::acl::{
 use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::image::{Acls, Image};
 pub(crate) use denials::Denials;
+pub(crate) use words::{denied, words};
 
 /// What the client of one request may do.
 #[derive(Clone, Debug)]

@@ -143,8 +143,8 @@ pub struct Broker<P: Platform> {
     pub(crate) stopping_since: Cell<Option<Instant>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
-    /// What is counted of fetch sessions: the evictions, and the bytes that this shard last added to
-    /// their gauge.
+    /// What is counted of fetch sessions: the evictions, and the bytes that this shard last added
+    /// to their gauge.
     counted_sessions: Cell<(u64, i64)>,
     /// What this shard last added to the gauge of late transactions.
     pub(crate) counted_late: Cell<i64>,

@@ -36,6 +36,7 @@ use wire::acl;
 use wire::records::metadata::{MetadataRecord, ProducerIdsRecord};
 use wire::types::{ErrorCode, NodeId, Uuid};
 
+use crate::access::denied;
 use crate::image::Image;
 use crate::options::BrokerOptions;
 
@@ -116,21 +117,8 @@ impl Refusal {
     /// Returns the refusal of a client that lacks a right on a resource of this type, in Kafka's
     /// words.
     pub(crate) fn denied(resource_type: acl::ResourceType) -> Self {
-        use acl::ResourceType::{Cluster, DelegationToken, Group, Topic, TransactionalId, User};
-        let (code, what) = match resource_type {
-            Topic => (ErrorCode::TopicAuthorizationFailed, "Topic"),
-            Group => (ErrorCode::GroupAuthorizationFailed, "Group"),
-            Cluster => (ErrorCode::ClusterAuthorizationFailed, "Cluster"),
-            TransactionalId => (
-                ErrorCode::TransactionalIdAuthorizationFailed,
-                "Transactional Id",
-            ),
-            DelegationToken | User => (
-                ErrorCode::DelegationTokenAuthorizationFailed,
-                "Delegation Token",
-            ),
-        };
-        Self::new(code, format!("{what} authorization failed."))
+        let (code, words) = denied(resource_type);
+        Self::new(code, words)
     }
 
     /// Returns code and message as responses hold them; `Ok` is code 0.

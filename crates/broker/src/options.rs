@@ -15,7 +15,6 @@ use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::group::consumer::ConsumerOptions;
 use crate::quota::Windows;
 use crate::session::{LoginOptions, SecurityProtocol};
-use crate::unserved::Heeded;
 
 /// One row of the configuration table, as far as `DescribeConfigs` shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,6 +160,15 @@ pub struct BrokerOptions {
     pub static_settings: BTreeMap<String, String>,
     /// The configuration table.
     pub config_keys: &'static [ConfigKey],
+}
+
+/// What in the metadata the settings make a broker heed.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Heeded {
+    /// Users: a listener asks for a login.
+    pub users: bool,
+    /// ACLs: they are enforced.
+    pub acls: bool,
 }
 
 impl BrokerOptions {

@@ -14,6 +14,7 @@ use wire::types::NodeId;
 
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
+use crate::options::Heeded;
 use crate::topic_config::is_of_logins;
 
 /// Longest example, in bytes: whoever made it may have given it a long name.
@@ -34,15 +35,6 @@ pub struct Unserved {
     pub is_cut: bool,
     /// One of them, in the words of whoever made it; the beginning, if it is long.
     pub example: String,
-}
-
-/// What in the metadata the settings make a broker heed.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Heeded {
-    /// Users: a listener asks for a login.
-    pub users: bool,
-    /// ACLs: they are enforced.
-    pub acls: bool,
 }
 
 /// Returns what the metadata hold and node `node` neither serves nor enforces.

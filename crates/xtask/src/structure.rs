@@ -55,9 +55,9 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
             writeln!(out, "{:>7}{:>7}  {kind}", found.methods, found.files.len())?;
         }
     }
-    writeln!(out, "\nlargest circles")?;
+    writeln!(out, "\ncircles")?;
     for (name, sources) in by_crate(&sources) {
-        for files in circles(&sources).into_iter().take(1) {
+        for files in circles(&sources) {
             writeln!(out, "{name}: {}", files.join(" "))?;
         }
     }

@@ -14,7 +14,7 @@ use wire::protocol::Request;
 use wire::types::ErrorCode;
 
 use super::row::Right;
-use crate::access::Access;
+use crate::access::{Access, denied};
 
 /// Every client may send the request.
 pub(super) struct Open;
@@ -89,7 +89,7 @@ impl Asker<'_> {
         mut rights: impl Iterator<Item = &'static Right>,
     ) -> Option<T::Response> {
         let lacking = rights.find(|right| !self.has(**right, asked))?;
-        let code = refusal_code(lacking.resource_type);
+        let (code, _) = denied(lacking.resource_type);
         Some(asked.refused(code, self.version).await)
     }
 
@@ -100,16 +100,5 @@ impl Asker<'_> {
         };
         let may = |name| self.access.may(right.operation, right.resource_type, name);
         name.is_some_and(may)
-    }
-}
-
-/// Returns the error of a client that lacks a right on a resource of this type.
-const fn refusal_code(resource_type: ResourceType) -> ErrorCode {
-    match resource_type {
-        ResourceType::Topic => ErrorCode::TopicAuthorizationFailed,
-        ResourceType::Group => ErrorCode::GroupAuthorizationFailed,
-        ResourceType::TransactionalId => ErrorCode::TransactionalIdAuthorizationFailed,
-        ResourceType::DelegationToken => ErrorCode::DelegationTokenAuthorizationFailed,
-        ResourceType::Cluster | ResourceType::User => ErrorCode::ClusterAuthorizationFailed,
     }
 }

@@ -12,7 +12,7 @@ use wire::messages::{BrokerId, FindCoordinatorRequest, FindCoordinatorResponse};
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, NodeId};
 
-use crate::access::Access;
+use crate::access::{Access, words};
 use crate::rests::{Rests, each};
 
 /// The key type of groups.
@@ -133,7 +133,10 @@ fn message(error: ErrorCode) -> StrBytes {
         ErrorCode::InvalidRequest => {
             StrBytes::from_static_str("There is no coordinator for keys of this type.")
         }
-        other => StrBytes::from_string(other.to_string()),
+        other => words(other).map_or_else(
+            || StrBytes::from_string(other.to_string()),
+            StrBytes::from_static_str,
+        ),
     }
 }
 

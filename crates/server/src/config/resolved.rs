@@ -18,10 +18,10 @@ use std::time::Duration;
 
 use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
+use broker::options::Heeded;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
 use broker::session::SecurityProtocol;
-use broker::unserved::Heeded;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 

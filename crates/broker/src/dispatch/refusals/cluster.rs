@@ -39,12 +39,16 @@ use wire::messages::{
 use wire::protocol::{Request, StrBytes};
 use wire::types::ErrorCode;
 
+use crate::access::words;
 use crate::dispatch::guards::Refused;
 use crate::rests::{Rests, each};
 
-/// Returns the text of a code.
+/// Returns the words of a code.
 fn text(code: ErrorCode) -> StrBytes {
-    StrBytes::from_string(code.to_string())
+    words(code).map_or_else(
+        || StrBytes::from_string(code.to_string()),
+        StrBytes::from_static_str,
+    )
 }
 
 refused! {

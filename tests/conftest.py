@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -25,6 +26,14 @@ TARGETS = {"forebay": Forebay, "kafka": Kafka}
 def pytest_configure():
     """Asked to end, a run ends as by Ctrl-C: what it mounted is unmounted, what it started is stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """pytest-xdist 3.8 writes the group of a test into its name where pytest 9.2 does not look: without this no group stays together."""
+    for item in items:
+        if grouped := vars(item).get("_nodeid"):
+            item._id = coerce_node_id(grouped)
 
 
 def pytest_addoption(parser):

@@ -34,12 +34,8 @@ class Reasons:
         for index, entry in enumerate(self.own):
             if index not in used:
                 warnings.warn(f"nothing differs any more as {self.name} says: {entry}", stacklevel=1)
-        return lines(left)
-
-
-def lines(left):
-    """What differs, by (api, what, path, Kafka's, ours): versions."""
-    return [f"{api} {versions}, {what}: {path}: Kafka {theirs}, ours {ours}" for (api, what, path, theirs, ours), versions in left.items()]
+        return [f"{api} {versions}, {what}: {path}: Kafka {theirs}, ours {ours}"
+                for (api, what, path, theirs, ours), versions in left.items()]
 
 
 def explained(entry, api, what, version, path, theirs, ours):

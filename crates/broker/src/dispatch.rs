@@ -328,13 +328,13 @@ requests! {
     CreatePartitions: [Handler Topic Alter], Controller, Alone, Mutations { strict_since: 3 }, Something, Few
         => gated(call, async move |c, r, caller| c.create_partitions(&r, &caller).await);
     CreateDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |r| delegation_tokens::create(&r, v, &c.session.principal()));
+        => here(call, async |r| delegation_tokens::create(&r, v, &c.session));
     RenewDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |_: RenewDelegationTokenRequest| delegation_tokens::renew());
+        => here(call, async |_: RenewDelegationTokenRequest| delegation_tokens::renew(&c.session));
     ExpireDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |_: ExpireDelegationTokenRequest| delegation_tokens::expire());
+        => here(call, async |_: ExpireDelegationTokenRequest| delegation_tokens::expire(&c.session));
     DescribeDelegationToken: [Open], Here, Alone, Time, Nothing, Few
-        => here(call, async |_: DescribeDelegationTokenRequest| delegation_tokens::describe());
+        => here(call, async |_: DescribeDelegationTokenRequest| delegation_tokens::describe(&c.session));
     DeleteGroups: [Handler Group Delete], Here, Alone, Time, Something, Many
         => here(call, async |r| groups::delete_groups(call, r).await);
     ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few

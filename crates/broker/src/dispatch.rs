@@ -312,9 +312,9 @@ requests! {
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::acls(call, r).await);
     CreateAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.create_acls(&r).await);
+        => controlled(call, async |c, r, caller| c.create_acls(&r, &caller).await);
     DeleteAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.delete_acls(&r).await);
+        => controlled(call, async |c, r, caller| c.delete_acls(&r, &caller).await);
     DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::configs(call, r).await);
     AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
@@ -342,7 +342,7 @@ requests! {
     IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
         => gated(call, async |c, r, caller| (c.incremental_alter_configs(&r, &caller).await, Duration::ZERO));
     AlterPartitionReassignments: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.alter_partition_reassignments(&r).await);
+        => controlled(call, async |c, r, caller| c.alter_partition_reassignments(&r, &caller).await);
     ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| handler::list_partition_reassignments::handle(&b.image(), &r).await);
     OffsetDelete: [First Group Delete, Topic Read], Group, Alone, Time, Something, Many
@@ -350,21 +350,21 @@ requests! {
     DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::client_quotas(call, &r));
     AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.alter_client_quotas(&r).await);
+        => controlled(call, async |c, r, caller| c.alter_client_quotas(&r, &caller).await);
     DescribeUserScramCredentials: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::user_scram_credentials(call, r).await);
     AlterUserScramCredentials: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.alter_user_scram_credentials(&r).await);
+        => controlled(call, async |c, r, caller| c.alter_user_scram_credentials(&r, &caller).await);
     DescribeQuorum: [Step Cluster Describe], Controller, Alone, Time, Nothing, Few
-        => controlled(call, async move |c, r| handler::describe_quorum::handle(c.quorum(), &r, v));
+        => controlled(call, async move |c, r, _| handler::describe_quorum::handle(c.quorum(), &r, v));
     UpdateFeatures: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async move |c, r| c.update_features(&r, v).await);
+        => controlled(call, async move |c, r, caller| c.update_features(&r, v, &caller).await);
     DescribeCluster: [Open], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::cluster(call, &r));
     DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
         => here(call, async |r| handler::describe_producers::handle(b, &call.access, r).await);
     UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r| c.unregister_broker(&r).await);
+        => controlled(call, async |c, r, caller| c.unregister_broker(&r, &caller).await);
     DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| transactions::describe(call, r).await);
     ListTransactions: [Handler TransactionalId Describe], Here, Alone, Time, Nothing, Few

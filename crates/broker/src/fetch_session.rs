@@ -8,10 +8,11 @@
 //!
 //! Invariants: at most `sessions_max` sessions, whose partitions take at most [`BYTES_MAX`] in
 //! total: a session that would need more is not created, or ends, and its client fetches without
-//! one. A session's id names the shard that keeps it (`id % shards`), so a client that reconnects
-//! to another shard gets the error for an unknown session and creates a new one. An id may be
-//! reused once its session is gone: code that keeps an id across an await also checks the session's
-//! serial number, which is never reused.
+//! one. With an authorizer a session is that of its creator, and for others there is none. A
+//! session's id names the shard that keeps it (`id % shards`), so a client that reconnects to
+//! another shard gets the error for an unknown session and creates a new one. An id may be reused
+//! once its session is gone: code that keeps an id across an await also checks the session's serial
+//! number, which is never reused.
 //!
 //! Pure: time and randomness are parameters. Sessions of very many partitions are processed in
 //! pieces (`turns.rs`).
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::clock::Instant;
+use wire::acl::Principal;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
 
 use crate::many::MANY;
@@ -140,6 +142,8 @@ struct CachedPartition {
 struct Session {
     /// Serial number, which is never reused.
     serial: u64,
+    /// Who created it; `None` if nobody is denied anything.
+    owner: Option<Principal>,
     /// The epoch that the next request must carry.
     next_epoch: i32,
     by_id: bool,
@@ -286,6 +290,24 @@ impl FetchSessions {
         Ok(session)
     }
 
+    /// Returns what a client claims; of the session of another client, that it knows none: it would
+    /// learn from it what the other reads, and could end it.
+    pub fn claim_of(&self, owner: Option<&Principal>, claim: SessionClaim) -> SessionClaim {
+        let session = self.sessions.get(&claim.id);
+        if session.is_none_or(|session| session.owner.as_ref() == owner) {
+            return claim;
+        }
+        assert!(claim.id != 0, "no session has the id that means none");
+        SessionClaim { id: 0, ..claim }
+    }
+
+    /// Notes who has created a session.
+    pub fn own(&mut self, owner: Principal, resolved: &ResolvedFetch) {
+        if let Some(session) = self.same((resolved.id, resolved.serial)) {
+            session.owner = Some(owner);
+        }
+    }
+
     /// Returns the session with this id and serial number, unless it is gone.
     fn same(&mut self, (id, serial): (i32, u64)) -> Option<&mut Session> {
         let session = self.sessions.get_mut(&id);
@@ -410,6 +432,7 @@ impl FetchSessions {
         self.begun = serial;
         let session = Session {
             serial,
+            owner: None,
             next_epoch: 1,
             by_id,
             content: Content::default(),

@@ -186,6 +186,12 @@ impl BatchHeader {
         self.attributes & 0x10 != 0
     }
 
+    /// Returns true for what begins like a batch of a transaction, in the only format that has them;
+    /// bytes from a client may have any.
+    pub fn claims_transaction(&self) -> bool {
+        self.magic == 2 && self.is_transactional()
+    }
+
     /// Returns true when the broker's append time is the timestamp of every record.
     pub fn is_log_append_time(&self) -> bool {
         self.attributes & LOG_APPEND_TIME != 0

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 use wire::StrBytes;
-use wire::acl::Principal;
+use wire::acl::{Operation, Principal};
 use wire::types::ErrorCode;
 
 use super::{Refusal, Rules};
@@ -59,6 +59,13 @@ impl Caller {
     pub(crate) fn access(&self, image: &Image) -> Access {
         let renewed = self.access.renewed(image);
         renewed.unwrap_or_else(|| self.access.clone())
+    }
+
+    /// Returns true if the client had a right on the cluster when its request came, and lost it
+    /// while it waited for its turn.
+    pub(crate) fn has_lost(&self, operation: Operation, image: &Image) -> bool {
+        let renewed = self.access.renewed(image);
+        renewed.is_some_and(|access| !access.may_cluster(operation))
     }
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use platform::Platform;
 use platform::sync::Semaphore;
 use storage::Store;
+use wire::acl::Operation;
 use wire::messages::{
     AlterClientQuotasRequest, AlterClientQuotasResponse, AlterConfigsRequest, AlterConfigsResponse,
     AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse,
@@ -274,8 +275,9 @@ impl<P: Platform> Controller<P> {
     pub async fn alter_partition_reassignments(
         &self,
         request: &AlterPartitionReassignmentsRequest,
+        caller: &Caller,
     ) -> AlterPartitionReassignmentsResponse {
-        self.answer(async |rules, _| {
+        self.permitted((caller, Operation::Alter), async |rules, _| {
             decide::alter_partition_reassignments::handle(rules, request).await
         })
         .await
@@ -286,18 +288,24 @@ impl<P: Platform> Controller<P> {
         &self,
         request: &UpdateFeaturesRequest,
         version: i16,
+        caller: &Caller,
     ) -> UpdateFeaturesResponse {
-        self.answer(async |rules, _| decide::update_features::handle(rules, request, version))
-            .await
+        self.permitted((caller, Operation::Alter), async |rules, _| {
+            decide::update_features::handle(rules, request, version)
+        })
+        .await
     }
 
     /// Answers `UnregisterBroker`.
     pub async fn unregister_broker(
         &self,
         request: &UnregisterBrokerRequest,
+        caller: &Caller,
     ) -> UnregisterBrokerResponse {
-        self.answer(async |rules, _| decide::unregister_broker::handle(rules, request))
-            .await
+        self.permitted((caller, Operation::Alter), async |rules, _| {
+            decide::unregister_broker::handle(rules, request)
+        })
+        .await
     }
 
     /// Returns how long changes of the metadata took to be committed, lately.
@@ -322,39 +330,51 @@ impl<P: Platform> Controller<P> {
     pub async fn alter_client_quotas(
         &self,
         request: &AlterClientQuotasRequest,
+        caller: &Caller,
     ) -> AlterClientQuotasResponse {
-        self.answer(async |rules, _| decide::alter_client_quotas::handle(rules, request).await)
-            .await
+        self.permitted((caller, Operation::AlterConfigs), async |rules, _| {
+            decide::alter_client_quotas::handle(rules, request).await
+        })
+        .await
     }
 
     /// Answers `AlterUserScramCredentials`.
     pub async fn alter_user_scram_credentials(
         &self,
         request: &AlterUserScramCredentialsRequest,
+        caller: &Caller,
     ) -> AlterUserScramCredentialsResponse {
-        self.answer(async |rules, _| {
+        self.permitted((caller, Operation::Alter), async |rules, _| {
             decide::alter_user_scram_credentials::handle(rules.image, request).await
         })
         .await
     }
 
     /// Answers `CreateAcls`.
-    pub async fn create_acls(&self, request: &CreateAclsRequest) -> CreateAclsResponse {
+    pub async fn create_acls(
+        &self,
+        request: &CreateAclsRequest,
+        caller: &Caller,
+    ) -> CreateAclsResponse {
         if self.options.authorizer.is_none() {
             return decide::create_acls::disabled(request).await;
         }
-        self.answer(async |rules, random| {
+        self.permitted((caller, Operation::Alter), async |rules, random| {
             self.in_no_doubt(decide::create_acls::handle(rules.image, request, random).await)
         })
         .await
     }
 
     /// Answers `DeleteAcls`.
-    pub async fn delete_acls(&self, request: &DeleteAclsRequest) -> DeleteAclsResponse {
+    pub async fn delete_acls(
+        &self,
+        request: &DeleteAclsRequest,
+        caller: &Caller,
+    ) -> DeleteAclsResponse {
         if self.options.authorizer.is_none() {
             return decide::delete_acls::disabled(request).await;
         }
-        self.answer(async |rules, _| {
+        self.permitted((caller, Operation::Alter), async |rules, _| {
             self.in_no_doubt(decide::delete_acls::handle(rules.image, request).await)
         })
         .await
@@ -456,6 +476,26 @@ impl<P: Platform> Controller<P> {
             outcome
         });
         (response.await, pause.get())
+    }
+
+    /// Answers a request about the cluster, unless its client has lost the right to it since it
+    /// came: who may change ACLs could take back in its turn what was taken away before.
+    async fn permitted<R: ControllerResponse + Clone>(
+        &self,
+        (caller, operation): (&Caller, Operation),
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
+    ) -> R {
+        self.answer(async |rules, random| {
+            let mut decision = decide(rules, random).await;
+            if caller.has_lost(operation, rules.image) {
+                decision
+                    .response
+                    .fail(ErrorCode::ClusterAuthorizationFailed);
+                decision.records.clear();
+            }
+            decision
+        })
+        .await
     }
 
     async fn answer<R: ControllerResponse + Clone>(

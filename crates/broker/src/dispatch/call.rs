@@ -216,10 +216,11 @@ where
     G: Checks<T>,
     T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
-    F: AsyncFnOnce(Rc<Controller<P>>, T) -> R + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, T, Caller) -> R + Send + 'static,
 {
-    let unpaused =
-        async move |controller, asked, _| (work(controller, asked).await, Duration::ZERO);
+    let unpaused = async move |controller, asked, caller| {
+        (work(controller, asked, caller).await, Duration::ZERO)
+    };
     gated(call, unpaused).await
 }
 
@@ -331,6 +332,9 @@ where
     if !access.is_limited() {
         return None;
     }
+    // The request may have waited for its place, or for the thread that decodes.
+    let renewed = access.renewed(&call.broker.image());
+    let access = renewed.as_ref().unwrap_or(access);
     let by = Asker {
         rights: call.row.rights,
         access,

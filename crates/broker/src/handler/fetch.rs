@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use platform::task::yield_now;
-use wire::acl::Operation;
+use wire::acl::{Operation, Principal};
 use wire::error::EncodeError;
 use wire::kafka::Api;
 use wire::kafka::fetch::{
@@ -75,7 +75,9 @@ pub(crate) async fn respond<P: Platform>(
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
     let limits = (peer, b.fetch_bytes_max(c));
-    let response = handle(b, access, (asked, v), limits, &mut place, async |size| {
+    let owner = b.options.authorizer.as_ref();
+    let client = (access, owner.map(|_| c.session.principal()));
+    let response = handle(b, client, (asked, v), limits, &mut place, async |size| {
         time = b
             .charge(QuotaKind::Request, c, busy.percent(), Charge::Used)
             .await;
@@ -120,7 +122,7 @@ async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
 /// response is known.
 async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
-    access: &Access,
+    (access, owner): (&Access, Option<Principal>),
     (request, version): (FetchRequest, i16),
     (peer, bytes_max): (IpAddr, usize),
     place: &mut Option<RequestPlace>,
@@ -131,7 +133,7 @@ async fn handle<P: Platform>(
     // A small request may continue a large session, whose partitions all take memory.
     let remembered = broker.sessions.borrow().partitions(request.session_id);
     broker.place_for(remembered, peer, place).await;
-    let mut resolved = match resolve(broker, request, version).await {
+    let mut resolved = match resolve(broker, owner, request, version).await {
         Ok(resolved) => resolved,
         Err(code) => return (refused_whole(broker, code), None),
     };
@@ -270,6 +272,7 @@ fn limits<P: Platform>(
 
 async fn resolve<P: Platform>(
     broker: &Broker<P>,
+    owner: Option<Principal>,
     request: FetchRequest,
     version: i16,
 ) -> Result<ResolvedFetch, ErrorCode> {
@@ -308,13 +311,18 @@ async fn resolve<P: Platform>(
     };
     let now = broker.platform.clock().now();
     let random = broker.platform.random_u64();
+    let claim = broker.sessions.borrow().claim_of(owner.as_ref(), claim);
     let asked = SessionRequest {
         claim,
         by_id,
         named,
         forgotten,
     };
-    fetch_session::resolve(&broker.sessions, asked, now, random).await
+    let resolved = fetch_session::resolve(&broker.sessions, asked, now, random).await?;
+    if let Some(owner) = owner.filter(|_| !resolved.incremental) {
+        broker.sessions.borrow_mut().own(owner, &resolved);
+    }
+    Ok(resolved)
 }
 
 /// Removes repeated partitions.

@@ -233,9 +233,10 @@ pub(crate) fn told_of_admission(code: ErrorCode, version: i16) -> ErrorCode {
     }
 }
 
+/// Returns the first batch, if it is one for which the right on the transactional id was asked.
 fn first_of((_, (records, _)): &Item) -> Option<First> {
     let header = BatchHeader::parse(records)?;
-    header.is_transactional().then_some(First {
+    header.claims_transaction().then_some(First {
         producer: (header.producer_id, header.producer_epoch),
         sequence: header.base_sequence,
     })

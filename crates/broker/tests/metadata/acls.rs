@@ -20,7 +20,7 @@ use wire::records::metadata::AccessControlEntryRecord;
 use wire::types::{ErrorCode, Uuid};
 
 use crate::odd::add;
-use crate::{NOT_SAVED, begin, begin_as, options, run};
+use crate::{NOT_SAVED, begin, begin_as, caller, options, run};
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
@@ -52,7 +52,7 @@ async fn permit(controller: &Controller<SimPlatform>, name: &str) -> bool {
         .with_operation(3)
         .with_permission_type(3);
     let request = CreateAclsRequest::default().with_creations(vec![creation]);
-    controller.create_acls(&request).await.results[0].error_code == 0
+    controller.create_acls(&request, &caller()).await.results[0].error_code == 0
 }
 
 /// Deletes all ACLs on a topic; returns true if that was acknowledged.
@@ -66,7 +66,11 @@ async fn forbid(controller: &Controller<SimPlatform>, name: &str) -> bool {
         .with_operation(1)
         .with_permission_type(1);
     let request = DeleteAclsRequest::default().with_filters(vec![filter]);
-    let [result] = &controller.delete_acls(&request).await.filter_results[..] else {
+    let [result] = &controller
+        .delete_acls(&request, &caller())
+        .await
+        .filter_results[..]
+    else {
         panic!("one filter, one result");
     };
     assert!(result.error_code == 0 || result.matching_acls.is_empty());
@@ -183,7 +187,7 @@ fn without_an_authorizer_nothing_is_stored() {
         let before = controller.image().last_applied_offset();
         assert!(!permit(&controller, "a").await && !forbid(&controller, "a").await);
         let request = CreateAclsRequest::default().with_creations(vec![AclCreation::default()]);
-        let code = controller.create_acls(&request).await.results[0].error_code;
+        let code = controller.create_acls(&request, &caller()).await.results[0].error_code;
         assert_eq!(code, ErrorCode::SecurityDisabled.code());
         assert_eq!(controller.image().last_applied_offset(), before);
     });

@@ -256,6 +256,45 @@ fn a_session_gives_no_right_that_its_client_has_lost() {
 }
 
 #[test]
+fn a_session_is_told_to_and_ended_by_nobody_but_its_creator() {
+    on(1, async |cluster| {
+        for name in ["a", "b"] {
+            cluster.create(name, 1).await;
+            cluster.allow("ada", Operation::Read, topic(name)).await;
+        }
+        let ada = User::login(cluster, "ada").await;
+        let request = fetch_from(&["a", "b"]).with_session_epoch(0);
+        let id = ada.ask(12, &request).await.session_id;
+        assert!(id > 0);
+        let of_session = |topics: &[&str], epoch| {
+            let request = fetch_from(topics).with_session_id(id);
+            request.with_session_epoch(epoch)
+        };
+        let bob = User::login(cluster, "bob").await;
+        let unknown = ErrorCode::FetchSessionIdNotFound.code();
+        for epoch in [1, 2, 7] {
+            let told = bob.ask(12, &of_session(&[], epoch)).await;
+            let told = (told.error_code, told.session_id, told.responses.len());
+            assert_eq!(told, (unknown, 0, 0), "epoch {epoch}");
+        }
+        // These would end it.
+        for (topics, epoch) in [(&[][..], -1), (&[], 0), (&["a"], 0)] {
+            let told = bob.ask(12, &of_session(topics, epoch)).await;
+            assert_eq!(told.error_code, 0);
+            assert!(told.session_id != id);
+        }
+        cluster.produce("b", 0, &["b"]).await;
+        let told = ada.ask(12, &of_session(&[], 1)).await;
+        assert_eq!((told.error_code, told.session_id), (0, id));
+        assert_eq!(read(&told), [some("b")]);
+        // On another connection, too.
+        let again = User::login(cluster, "ada").await;
+        let told = again.ask(12, &of_session(&[], 2)).await;
+        assert_eq!((told.error_code, told.session_id), (0, id));
+    });
+}
+
+#[test]
 fn a_fetch_that_waits_gets_nothing_that_was_denied_meanwhile() {
     for shards in [1, 2] {
         on(shards, async |cluster| {

@@ -16,7 +16,8 @@ use wire::messages::{
     TxnOffsetCommitRequest, WriteTxnMarkersRequest,
 };
 
-use crate::harness::asks::{text, topic_name};
+use crate::harness::asks::{produce, text, topic_name};
+use crate::harness::batches::transactional_in;
 use crate::harness::transactor::Transactor;
 use crate::harness::users::{CLUSTER, Resource, User, topic};
 use crate::harness::{Cluster, Setup, life};
@@ -70,6 +71,32 @@ fn a_transactional_id_is_its_writers() {
         let told = ada.ask(4, &request).await;
         assert_eq!((told.error_code, told.producer_id.0), (0, producer));
         assert_eq!(told.producer_epoch, epoch + 1);
+    });
+}
+
+#[test]
+fn no_batch_of_any_format_adds_to_a_transaction_of_others() {
+    const MAGIC: usize = 16;
+    with_users(2, async |cluster| {
+        cluster.create("t", 1).await;
+        let owner = Transactor::begin(cluster, "x", true).await;
+        let ada = User::login(cluster, "ada").await;
+        cluster.allow("ada", Operation::Write, topic("t")).await;
+        let describe = DescribeTransactionsRequest::default().with_transactional_ids(vec![id("x")]);
+        let batch = transactional_in(owner.producer(), 0, &["v"]);
+        for magic in [2, 0, 1, 3, 0xff] {
+            let mut batch = batch.to_vec();
+            batch[MAGIC] = magic;
+            let request = produce("t", -1, &[(0, batch.into())]);
+            let request = request.with_transactional_id(Some(id("x")));
+            let told = ada.ask(12, &request).await;
+            let code = told.responses[0].partition_responses[0].error_code;
+            assert_ne!(code, 0, "magic {magic}");
+            assert_eq!(code == ID_DENIED, magic == 2, "magic {magic}: {code}");
+            let told = cluster.ask(0, &describe).await;
+            let state = told.transaction_states[0].transaction_state.as_str();
+            assert_eq!(state, "Empty", "magic {magic}");
+        }
     });
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use broker::authorizer::{Authorizer, AuthorizerMode};
 use platform::sim::SimDisk;
-use wire::acl::{Policy, super_users};
+use platform::task::spawn;
+use wire::acl::{Operation, Policy, super_users};
 use wire::messages::create_acls_request::AclCreation;
 use wire::messages::delete_acls_request::DeleteAclsFilter;
 use wire::messages::{
@@ -15,6 +16,7 @@ use wire::types::ErrorCode;
 
 use crate::harness::asks::text;
 use crate::harness::journal::lines_of;
+use crate::harness::users::{CLUSTER, User};
 use crate::harness::{Cluster, Setup, life};
 
 const TOPIC: i8 = 2;
@@ -126,6 +128,37 @@ fn acls_are_made_seen_on_every_shard_and_deleted_in_every_version() {
     life(&disk.kill(1), &setup().next(), async |cluster| {
         let told = cluster.ask_at(0, 3, &all()).await;
         assert_eq!(resources(&told), [(TOPIC, "kept")]);
+    });
+}
+
+#[test]
+fn who_has_lost_the_right_to_change_acls_gets_it_back_by_no_request_that_waited() {
+    let setup = Setup::shards(1).with_users();
+    life(&SimDisk::new(1), &setup, async |cluster| {
+        for name in ["ada", "bob"] {
+            cluster.allow(name, Operation::Alter, CLUSTER).await;
+        }
+        let ada = User::login(cluster, "ada").await;
+        let bob = User::login(cluster, "bob").await;
+        let of_ada = DeleteAclsFilter::default()
+            .with_resource_type_filter(ANY)
+            .with_resource_name_filter(None)
+            .with_pattern_type_filter(ANY)
+            .with_principal_filter(Some(text("User:ada")))
+            .with_host_filter(None)
+            .with_operation(ANY)
+            .with_permission_type(ANY);
+        let taking = DeleteAclsRequest::default().with_filters(vec![of_ada]);
+        let giving = CreateAclsRequest::default().with_creations(vec![creation(TOPIC, "t")]);
+        let taken = spawn(bob.asking(3, &taking));
+        // It comes before she has lost it, and has its turn after that.
+        let given = spawn(ada.asking(3, &giving));
+        let taken = taken.await.unwrap().filter_results;
+        assert_eq!((taken[0].error_code, taken[0].matching_acls.len()), (0, 1));
+        let given = given.await.unwrap().results[0].error_code;
+        assert_eq!(given, ErrorCode::ClusterAuthorizationFailed.code());
+        let left = cluster.ask(3, &all()).await.resources;
+        assert_eq!((left.len(), left[0].acls.len()), (1, 1), "that of bob");
     });
 }
 

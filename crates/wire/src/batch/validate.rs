@@ -86,7 +86,7 @@ impl WholeBatch {
     /// not whole.
     pub fn claims_transaction(records: &[u8]) -> bool {
         let header = BatchHeader::parse(records);
-        header.is_some_and(|header| header.magic == 2 && header.is_transactional())
+        header.is_some_and(|header| header.claims_transaction())
     }
 }
 

@@ -186,8 +186,8 @@ impl BatchHeader {
         self.attributes & 0x10 != 0
     }
 
-    /// Returns true for what begins like a batch of a transaction, in the only format that has them;
-    /// bytes from a client may have any.
+    /// Returns true for what begins like a batch of a transaction, in the only format that has
+    /// them; bytes from a client may have any.
     pub fn claims_transaction(&self) -> bool {
         self.magic == 2 && self.is_transactional()
     }

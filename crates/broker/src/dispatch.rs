@@ -214,8 +214,9 @@ macro_rules! right {
 
 macro_rules! requests {
     (
-        ($call:ident, $b:ident, $c:ident, $v:ident)
-        $($api:ident: [$asked:ident $($($right:ident)+),*], $runs:ident, $order:ident, $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident
+        ($call:ident, $broker:ident, $context:ident, $version:ident)
+        $($api:ident: [$step:ident $($($right:ident)+),*], $runs:ident, $order:ident,
+            $quota:ident $({ $field:ident: $since:literal })?, $loss:ident, $size:ident
             => $handle:expr;)*
     ) => {
         impl Row {
@@ -237,7 +238,7 @@ macro_rules! requests {
             #[cfg(test)]
             pub(super) const fn step(api: Api) -> &'static str {
                 match api {
-                    $(Api::$api => stringify!($asked),)*
+                    $(Api::$api => stringify!($step),)*
                 }
             }
         }
@@ -246,10 +247,11 @@ macro_rules! requests {
         ///
         /// Each is boxed, so that a request takes the memory of its own API, not of the largest.
         async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
-            let ($b, $c, $v) = ($call.broker, $call.context, $call.header.version);
+            let ($broker, $context, $version) =
+                ($call.broker, $call.context, $call.header.version);
             match $call.header.api {
                 $(Api::$api => {
-                    let $call = &Guarded::<'_, P, guards::$asked>::of($call);
+                    let $call = &Guarded::<'_, P, guards::$step>::of($call);
                     Box::pin($handle).await
                 })*
             }
@@ -258,133 +260,220 @@ macro_rules! requests {
 }
 
 requests! {
-    (call, b, c, v)
-    Produce: [Handler Topic Write, TransactionalId Write], Partitions, OverlapsUnlessTransactional, Own, Something, Few
-        => handler::produce::respond(b, (c, &call.access), call.busy, &call.header, call.take_body());
-    Fetch: [Handler Topic Read, Cluster ClusterAction], Partitions, Alone, Own, NothingWhileItWaits, Own
-        => handler::fetch::respond(b, (c, &call.access), call.busy, &call.header, call.take_body());
+    (call, broker, context, version)
+    Produce: [Handler Topic Write, TransactionalId Write],
+        Partitions, OverlapsUnlessTransactional, Own, Something, Few
+        => handler::produce::respond(
+            broker, (context, &call.access), call.busy, &call.header, call.take_body()
+        );
+    Fetch: [Handler Topic Read, Cluster ClusterAction],
+        Partitions, Alone, Own, NothingWhileItWaits, Own
+        => handler::fetch::respond(
+            broker, (context, &call.access), call.busy, &call.header, call.take_body()
+        );
     ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, &call.access, r.message, v).await));
-    Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::metadata(call, r).await);
+        => here(call, async |request: Newest<_>| {
+            let topics = request.message;
+            Newest::from(handler::list_offsets::handle(broker, &call.access, topics, version).await)
+        });
+    Metadata: [Handler Topic Describe, Topic Create, Cluster Create],
+        Here, Alone, Time, Nothing, Few
+        => here(call, async |request| descriptions::metadata(call, request).await);
     OffsetCommit: [First Group Read, Topic Read], Group, Alone, Time, Something, Many
         => groups::offset_commit(call);
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::offset_fetch(call, r).await);
-    FindCoordinator: [Handler Group Describe, TransactionalId Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| groups::find_coordinator(call, &r).await);
+        => here(call, async |request| groups::offset_fetch(call, request).await);
+    FindCoordinator: [Handler Group Describe, TransactionalId Describe],
+        Here, Alone, Time, Nothing, Few
+        => here(call, async |request| groups::find_coordinator(call, &request).await);
     JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
         => groups::join_group(call);
     Heartbeat: [Step Group Read], Group, Alone, Time, Something, Few
-        => at_group(call, async |at, r| handler::heartbeat::handle(&at.groups, &r));
+        => at_group(call, async |at, request| handler::heartbeat::handle(&at.groups, &request));
     LeaveGroup: [Step Group Read], Group, Alone, Time, Something, Few
-        => at_group(call, async move |at, r| handler::leave_group::handle(&at.groups, &r, v).await);
+        => at_group(call, async move |at, request| {
+            handler::leave_group::handle(&at.groups, &request, version).await
+        });
     SyncGroup: [Step Group Read], Group, Alone, Time, Something, Few
-        => at_group(call, async move |at, r| handler::sync_group::handle(&at.groups, r, v).await);
+        => at_group(call, async move |at, request| {
+            handler::sync_group::handle(&at.groups, request, version).await
+        });
     DescribeGroups: [Handler Group Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::describe_groups(call, r).await);
+        => here(call, async |request| groups::describe_groups(call, request).await);
     ListGroups: [Handler Cluster Describe, Group Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| groups::list_groups(call, r).await);
+        => here(call, async |request| groups::list_groups(call, request).await);
     SaslHandshake: [Open], Here, Alone, Time, Something, Few
         => here(call, async |_: SaslHandshakeRequest| sasl::handshake());
     ApiVersions: [Open], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::api_versions::handle(b, &c.software, &r, v));
-    CreateTopics: [Handler Cluster Create, Topic Create, Topic DescribeConfigs], Controller, Alone, Mutations { strict_since: 6 }, Something, Few
-        => gated(call, async move |c, r, caller| c.create_topics(&r, &caller).await);
-    DeleteTopics: [Handler Cluster Delete, Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
-        => gated(call, async move |c, r, caller| c.delete_topics(&r, v, &caller).await);
+        => here(call, async |request| {
+            handler::api_versions::handle(broker, &context.software, &request, version)
+        });
+    CreateTopics: [Handler Cluster Create, Topic Create, Topic DescribeConfigs],
+        Controller, Alone, Mutations { strict_since: 6 }, Something, Few
+        => gated(call, async move |controller, request, caller| {
+            controller.create_topics(&request, &caller).await
+        });
+    DeleteTopics: [Handler Cluster Delete, Topic Delete, Topic Describe],
+        Controller, Alone, Mutations { strict_since: 5 }, Something, Few
+        => gated(call, async move |controller, request, caller| {
+            controller.delete_topics(&request, version, &caller).await
+        });
     DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
-        => here(call, async |r| handler::delete_records::handle(b, &call.access, r).await);
-    InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write], Transaction, Alone, Time, Something, Few
+        => here(call, async |request| {
+            handler::delete_records::handle(broker, &call.access, request).await
+        });
+    InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write],
+        Transaction, Alone, Time, Something, Few
         => transactions::init_producer_id(call);
-    OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, &call.access, r).await);
-    AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction], Here, Alone, Time, Something, Few
-        => here(call, async |r| transactions::add_partitions(call, r).await);
-    AddOffsetsToTxn: [Step TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
-        => at_transaction(call, async move |b, r| handler::add_offsets_to_txn::handle(b, r, v).await);
+    OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction],
+        Partitions, Alone, Time, Nothing, Few
+        => here(call, async |request| {
+            handler::offset_for_leader_epoch::handle(broker, &call.access, request).await
+        });
+    AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction],
+        Here, Alone, Time, Something, Few
+        => here(call, async |request| transactions::add_partitions(call, request).await);
+    AddOffsetsToTxn: [Step TransactionalId Write, Group Read],
+        Transaction, Alone, Time, Something, Few
+        => at_transaction(call, async move |broker, request| {
+            handler::add_offsets_to_txn::handle(broker, request, version).await
+        });
     EndTxn: [Step TransactionalId Write], Transaction, Alone, Time, Something, Few
-        => at_transaction(call, async move |b, r| handler::end_txn::handle(b, r, v).await);
-    WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction], Partitions, Alone, Free, Something, Few
-        => here(call, async |r| transactions::write_markers(call, r).await);
-    TxnOffsetCommit: [First TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
+        => at_transaction(call, async move |broker, request| {
+            handler::end_txn::handle(broker, request, version).await
+        });
+    WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction],
+        Partitions, Alone, Free, Something, Few
+        => here(call, async |request| transactions::write_markers(call, request).await);
+    TxnOffsetCommit: [First TransactionalId Write, Group Read, Topic Read],
+        Group, Alone, Time, Something, Many
         => groups::txn_offset_commit(call);
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::acls(call, r).await);
+        => here(call, async |request| descriptions::acls(call, request).await);
     CreateAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r, caller| c.create_acls(&r, &caller).await);
+        => controlled(call, async |controller, request, caller| {
+            controller.create_acls(&request, &caller).await
+        });
     DeleteAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r, caller| c.delete_acls(&r, &caller).await);
-    DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::configs(call, r).await);
-    AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
-        => gated(call, async |c, r, caller| (c.alter_configs(&r, &caller).await, Duration::ZERO));
+        => controlled(call, async |controller, request, caller| {
+            controller.delete_acls(&request, &caller).await
+        });
+    DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs],
+        Here, Alone, Time, Nothing, Few
+        => here(call, async |request| descriptions::configs(call, request).await);
+    AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs],
+        Controller, Alone, Time, Something, Few
+        => gated(call, async |controller, request, caller| {
+            (controller.alter_configs(&request, &caller).await, Duration::ZERO)
+        });
     AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
-        => with_place(call, async |r, place| handler::alter_replica_log_dirs::handle(b, r, place).await);
+        => with_place(call, async |request, place| {
+            handler::alter_replica_log_dirs::handle(broker, request, place).await
+        });
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r: Newest<_>| handler::describe_log_dirs::handle(b, r.message).await);
+        => here(call, async |request: Newest<_>| {
+            handler::describe_log_dirs::handle(broker, request.message).await
+        });
     SaslAuthenticate: [Open], Here, Alone, Time, Something, Few
         => here(call, async |_: SaslAuthenticateRequest| sasl::authenticate());
-    CreatePartitions: [Handler Topic Alter], Controller, Alone, Mutations { strict_since: 3 }, Something, Few
-        => gated(call, async move |c, r, caller| c.create_partitions(&r, &caller).await);
+    CreatePartitions: [Handler Topic Alter],
+        Controller, Alone, Mutations { strict_since: 3 }, Something, Few
+        => gated(call, async move |controller, request, caller| {
+            controller.create_partitions(&request, &caller).await
+        });
     CreateDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |r| delegation_tokens::create(&r, v, &c.session));
+        => here(call, async |request| {
+            delegation_tokens::create(&request, version, &context.session)
+        });
     RenewDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |_: RenewDelegationTokenRequest| delegation_tokens::renew(&c.session));
+        => here(call, async |_: RenewDelegationTokenRequest| {
+            delegation_tokens::renew(&context.session)
+        });
     ExpireDelegationToken: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |_: ExpireDelegationTokenRequest| delegation_tokens::expire(&c.session));
+        => here(call, async |_: ExpireDelegationTokenRequest| {
+            delegation_tokens::expire(&context.session)
+        });
     DescribeDelegationToken: [Open], Here, Alone, Time, Nothing, Few
-        => here(call, async |_: DescribeDelegationTokenRequest| delegation_tokens::describe(&c.session));
+        => here(call, async |_: DescribeDelegationTokenRequest| {
+            delegation_tokens::describe(&context.session)
+        });
     DeleteGroups: [Handler Group Delete], Here, Alone, Time, Something, Many
-        => here(call, async |r| groups::delete_groups(call, r).await);
+        => here(call, async |request| groups::delete_groups(call, request).await);
     ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::elect_leaders::handle(&b.image(), &r));
-    IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
-        => gated(call, async |c, r, caller| (c.incremental_alter_configs(&r, &caller).await, Duration::ZERO));
+        => here(call, async |request| handler::elect_leaders::handle(&broker.image(), &request));
+    IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs],
+        Controller, Alone, Time, Something, Few
+        => gated(call, async |controller, request, caller| {
+            (controller.incremental_alter_configs(&request, &caller).await, Duration::ZERO)
+        });
     AlterPartitionReassignments: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r, caller| c.alter_partition_reassignments(&r, &caller).await);
+        => controlled(call, async |controller, request, caller| {
+            controller.alter_partition_reassignments(&request, &caller).await
+        });
     ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::list_partition_reassignments::handle(&b.image(), &r).await);
+        => here(call, async |request| {
+            handler::list_partition_reassignments::handle(&broker.image(), &request).await
+        });
     OffsetDelete: [First Group Delete, Topic Read], Group, Alone, Time, Something, Many
         => groups::offset_delete(call);
     DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::client_quotas(call, &r));
+        => here(call, async |request| descriptions::client_quotas(call, &request));
     AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r, caller| c.alter_client_quotas(&r, &caller).await);
+        => controlled(call, async |controller, request, caller| {
+            controller.alter_client_quotas(&request, &caller).await
+        });
     DescribeUserScramCredentials: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::user_scram_credentials(call, r).await);
+        => here(call, async |request| descriptions::user_scram_credentials(call, request).await);
     AlterUserScramCredentials: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r, caller| c.alter_user_scram_credentials(&r, &caller).await);
+        => controlled(call, async |controller, request, caller| {
+            controller.alter_user_scram_credentials(&request, &caller).await
+        });
     DescribeQuorum: [Step Cluster Describe], Controller, Alone, Time, Nothing, Few
-        => controlled(call, async move |c, r, _| handler::describe_quorum::handle(c.quorum(), &r, v));
+        => controlled(call, async move |controller, request, _| {
+            handler::describe_quorum::handle(controller.quorum(), &request, version)
+        });
     UpdateFeatures: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async move |c, r, caller| c.update_features(&r, v, &caller).await);
+        => controlled(call, async move |controller, request, caller| {
+            controller.update_features(&request, version, &caller).await
+        });
     DescribeCluster: [Open], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::cluster(call, &r));
+        => here(call, async |request| descriptions::cluster(call, &request));
     DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::describe_producers::handle(b, &call.access, r).await);
+        => here(call, async |request| {
+            handler::describe_producers::handle(broker, &call.access, request).await
+        });
     UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
-        => controlled(call, async |c, r, caller| c.unregister_broker(&r, &caller).await);
-    DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| transactions::describe(call, r).await);
+        => controlled(call, async |controller, request, caller| {
+            controller.unregister_broker(&request, &caller).await
+        });
+    DescribeTransactions: [Handler TransactionalId Describe, Topic Describe],
+        Here, Alone, Time, Nothing, Few
+        => here(call, async |request| transactions::describe(call, request).await);
     ListTransactions: [Handler TransactionalId Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| transactions::list(call, r).await);
+        => here(call, async |request| transactions::list(call, request).await);
     ConsumerGroupHeartbeat: [Handler Group Read, Topic Describe], Group, Alone, Time, Something, Few
         => groups::consumer_group_heartbeat(call);
-    ConsumerGroupDescribe: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::describe_consumer_groups(call, r).await);
+    ConsumerGroupDescribe: [Handler Group Describe, Topic Describe],
+        Here, Alone, Time, Nothing, Many
+        => here(call, async |request| groups::describe_consumer_groups(call, request).await);
     GetTelemetrySubscriptions: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |r| handler::get_telemetry_subscriptions::handle(b, c, r).await);
+        => here(call, async |request| {
+            handler::get_telemetry_subscriptions::handle(broker, context, request).await
+        });
     PushTelemetry: [Open], Here, Alone, Time, Something, Few
-        => here(call, async |r| handler::push_telemetry::handle(b, c, r).await);
+        => here(call, async |request| {
+            handler::push_telemetry::handle(broker, context, request).await
+        });
     ListConfigResources: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::config_resources(call, &r));
+        => here(call, async |request| descriptions::config_resources(call, &request));
     DescribeTopicPartitions: [Handler Topic Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| descriptions::topic_partitions(call, r).await);
+        => here(call, async |request| descriptions::topic_partitions(call, request).await);
     AddRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |r: Newest<_>| Newest::from(raft_voters::add(&r.message, &b.log_dirs.cluster_id)));
+        => here(call, async |request: Newest<_>| {
+            Newest::from(raft_voters::add(&request.message, &broker.log_dirs.cluster_id))
+        });
     RemoveRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |r| raft_voters::remove(&r, &b.log_dirs.cluster_id));
+        => here(call, async |request| raft_voters::remove(&request, &broker.log_dirs.cluster_id));
 }
 
 /// Returns the rights that a client needs for an API, for documents and tools.

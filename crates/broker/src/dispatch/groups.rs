@@ -39,8 +39,8 @@ pub(super) async fn join_group<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access.clone();
-    at_group(call, async move |at, r| {
-        handler::join_group::handle(&at.groups, r, version, &client, &access).await
+    at_group(call, async move |at, request| {
+        handler::join_group::handle(&at.groups, request, version, &client, &access).await
     })
     .await
 }
@@ -51,9 +51,9 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
     use handler::consumer_group_heartbeat::handle;
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access.clone();
-    at_group(call, async move |at, r| {
+    at_group(call, async move |at, request| {
         let served = serves_consumer_groups(&at.broker);
-        handle(&at.groups, &r, version, &client, served, &access).await
+        handle(&at.groups, &request, version, &client, served, &access).await
     })
     .await
 }
@@ -62,18 +62,20 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
 pub(super) async fn offset_commit<P: Platform>(
     call: &Guarded<'_, P, First>,
 ) -> Result<Reply, CloseReason> {
-    let (v, host) = (call.header.version, client_of(call.context).host);
+    use handler::offset_commit;
+    let (version, host) = (call.header.version, client_of(call.context).host);
     let access = call.access.clone();
-    at_group(call, async move |at, r: Newest<OffsetCommitRequest>| {
-        let mut r = r.message;
+    at_group(call, async move |at, request: Newest<_>| {
+        let mut request: OffsetCommitRequest = request.message;
         // Before the first yield, so that commits to a group are decided in order of arrival.
-        let topics = r.topics.iter();
+        let topics = request.topics.iter();
         let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
-        let place = at.groups.in_line(&r.group_id, &host, is_long(notes));
+        let place = at.groups.in_line(&request.group_id, &host, is_long(notes));
         let image = at.broker.image();
-        handler::offset_commit::name(&mut r, v, &image).await;
+        offset_commit::name(&mut request, version, &image).await;
         let topics = (image, || at.broker.image());
-        handler::offset_commit::handle(&at.groups, &r, v, (&host, place), topics, &access).await
+        let client = (&host, place);
+        offset_commit::handle(&at.groups, &request, version, client, topics, &access).await
     })
     .await
 }
@@ -83,9 +85,9 @@ pub(super) async fn offset_delete<P: Platform>(
     call: &Guarded<'_, P, First>,
 ) -> Result<Reply, CloseReason> {
     let access = call.access.clone();
-    at_group(call, async move |at, r| {
+    at_group(call, async move |at, request| {
         let image = || at.broker.image();
-        handler::offset_delete::handle(&at.groups, &r, image, &access).await
+        handler::offset_delete::handle(&at.groups, &request, image, &access).await
     })
     .await
 }
@@ -94,10 +96,10 @@ pub(super) async fn offset_delete<P: Platform>(
 pub(super) async fn txn_offset_commit<P: Platform>(
     call: &Guarded<'_, P, First>,
 ) -> Result<Reply, CloseReason> {
-    let (v, host) = (call.header.version, client_of(call.context).host);
+    let (version, host) = (call.header.version, client_of(call.context).host);
     let access = call.access.clone();
-    at_group(call, async move |at, r| {
-        commit_to_the_end(at.broker, r, v, (host, access)).await
+    at_group(call, async move |at, request| {
+        commit_to_the_end(at.broker, request, version, (host, access)).await
     })
     .await
 }

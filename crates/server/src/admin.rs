@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 
 use crate::metrics::Metrics;
-use crate::planner::{Measured, Planner};
+use crate::planner::{MeasuredRates, Planner};
 use crate::shards::ShardsView;
 use crate::tiers::watch::Watch;
 pub use names::Names;
@@ -47,7 +47,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What the endpoint shows.
-pub struct Shown {
+pub struct AdminContent {
     metrics: Metrics,
     shards: ShardsView,
     /// Logs opened so far, and logs in total.
@@ -59,7 +59,7 @@ pub struct Shown {
     names: Names,
 }
 
-impl Shown {
+impl AdminContent {
     /// Shows these to clients that use one of `names`.
     ///
     /// `recovery` returns how many logs are open, and how many there are.
@@ -92,7 +92,7 @@ impl Shown {
         catalogue: Catalogue,
         traffic: impl Fn() -> (u64, u64) + Send + Sync + 'static,
     ) -> Self {
-        let measured = Measured::new(traffic);
+        let measured = MeasuredRates::new(traffic);
         self.planner = Some(Planner::new(catalogue, None, Some(measured)));
         self
     }
@@ -107,7 +107,7 @@ pub fn bind(host: &str, port: u16) -> anyhow::Result<StdListener> {
 }
 
 /// Answers requests until the future is dropped.
-pub async fn serve(listener: StdListener, shown: Arc<Shown>) -> anyhow::Result<()> {
+pub async fn serve(listener: StdListener, shown: Arc<AdminContent>) -> anyhow::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     let mut places = Places::new(CONNECTIONS_MAX);
     let mut logged: Option<Instant> = None;
@@ -130,7 +130,7 @@ pub async fn serve(listener: StdListener, shown: Arc<Shown>) -> anyhow::Result<(
 }
 
 /// Serves one request on a connection.
-async fn hold(socket: TcpStream, shown: Arc<Shown>, exchange: Exchange) {
+async fn hold(socket: TcpStream, shown: Arc<AdminContent>, exchange: Exchange) {
     let answer = service_fn(|request: Request<Incoming>| {
         let (shown, exchange) = (Arc::clone(&shown), exchange.clone());
         async move {

@@ -32,7 +32,7 @@ use crate::media;
 use crate::metrics::{
     DirMetrics, GroupMetrics, IdleMetrics, LogMetrics, RoomMetrics, SHOWN_BYTES_MAX,
 };
-use crate::serve::Prepared;
+use crate::serve::AssemblyInputs;
 use crate::shards::{Answering, Assembly, Updating};
 use crate::tiers;
 use crate::tiers::ask::Ask;
@@ -85,7 +85,7 @@ pub struct BrokerAssembly {
 
 impl BrokerAssembly {
     /// Registers metrics and connects the shards.
-    pub fn new(prepared: &Prepared) -> Self {
+    pub fn new(prepared: &AssemblyInputs) -> Self {
         let settings = prepared.settings.clone();
         let tiers = media::tier_table(&settings);
         let policy = settings.tiers.as_ref().map(|tiers| tiers.policy);

@@ -64,7 +64,7 @@ fn json(
         .json()
         .flatten_event(true)
         .log_internal_errors(false)
-        .with_writer(Escaping(to))
+        .with_writer(EscapingWriter(to))
         .finish()
 }
 
@@ -84,17 +84,17 @@ fn write_field(to: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fm
 }
 
 /// Escapes the characters in JSON lines that a terminal would not show.
-struct Escaping<M>(M);
+struct EscapingWriter<M>(M);
 
-impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for Escaping<M> {
-    type Writer = Escaping<M::Writer>;
+impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for EscapingWriter<M> {
+    type Writer = EscapingWriter<M::Writer>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        Escaping(self.0.make_writer())
+        EscapingWriter(self.0.make_writer())
     }
 }
 
-impl<W: io::Write> io::Write for Escaping<W> {
+impl<W: io::Write> io::Write for EscapingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match std::str::from_utf8(line) {
             Ok(json) => self.0.write_all(escaped_json(json).as_bytes())?,
@@ -130,9 +130,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    fn logged(by: impl Subscriber + Send + Sync, kept: &Kept) -> String {
+    fn logged(by: impl Subscriber + Send + Sync, kept: &LogBuffer) -> String {
         let forged = "g\n2026-01-01T00:00:00Z ERROR forged\u{9b}1m\u{202e}\x1b[2J";
         tracing::subscriber::with_default(by, || {
             tracing::warn!(group = %forged, client = forged, member = ?forged, count = 3, "it is {forged}");
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn what_a_client_calls_itself_forges_no_line_of_the_log() {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let to = kept.clone();
         let by = text(EnvFilter::new("info"), false, move || to.clone());
         let line = logged(by, &kept);
@@ -168,7 +168,7 @@ mod tests {
             "{line}"
         );
 
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let to = kept.clone();
         let by = json(EnvFilter::new("info"), false, move || to.clone());
         let line = logged(by, &kept);

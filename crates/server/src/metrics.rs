@@ -46,7 +46,7 @@ impl Metrics {
             let build = Info::new([("version", version::VERSION), ("commit", version::COMMIT)]);
             registry.register("forebay_build", "What runs; the value is always 1", build);
             registry.register_collector(Box::new(process::Process::new()));
-            registry.register_collector(Box::new(alone::Alone));
+            registry.register_collector(Box::new(alone::AbsentReplicas));
         });
         metrics
     }

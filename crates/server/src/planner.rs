@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 pub(crate) use alone::serve;
-pub(crate) use measured::Measured;
+pub(crate) use measured::MeasuredRates;
 
 /// Longest time for an answer.
 const SOLVE_MAX: Duration = Duration::from_secs(2);
@@ -52,13 +52,13 @@ pub(crate) struct Planner {
     today: Option<Month>,
     turn: Arc<Semaphore>,
     /// The load that this broker has measured.
-    measured: Option<Arc<Measured>>,
+    measured: Option<Arc<MeasuredRates>>,
 }
 
 /// The plan to solve.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Wanted {
+pub(crate) struct PlanRequest {
     /// A shipped scenario, `measured`, or none.
     scenario: Option<String>,
     /// The text of a plan.
@@ -95,7 +95,7 @@ impl Planner {
     pub(crate) fn new(
         catalogue: Catalogue,
         today: Option<Month>,
-        measured: Option<Measured>,
+        measured: Option<MeasuredRates>,
     ) -> Self {
         Self {
             catalogue: Arc::new(catalogue),
@@ -147,12 +147,12 @@ impl Planner {
             None => None,
         };
         let (code, shown) = match &solved {
-            Some(Ok(plan)) => (StatusCode::OK, form::Shown::Plan(plan)),
+            Some(Ok(plan)) => (StatusCode::OK, form::FormResult::Plan(plan)),
             Some(Err(refusal)) => (
                 refusal.code,
-                form::Shown::Problem(&refusal.error, refusal.key.as_deref()),
+                form::FormResult::Problem(&refusal.error, refusal.key.as_deref()),
             ),
-            None => (StatusCode::OK, form::Shown::Nothing),
+            None => (StatusCode::OK, form::FormResult::Nothing),
         };
         response(
             code,
@@ -193,7 +193,7 @@ impl Planner {
     }
 
     /// Solves a plan on a thread of its own, if no other is being solved.
-    async fn solve(&self, wanted: Wanted) -> Result<Plan, Refusal> {
+    async fn solve(&self, wanted: PlanRequest) -> Result<Plan, Refusal> {
         let busy = || Refusal {
             code: StatusCode::SERVICE_UNAVAILABLE,
             error: "another plan is being solved: try again".to_owned(),
@@ -237,7 +237,7 @@ impl Planner {
 
     fn solve_here(
         &self,
-        wanted: &Wanted,
+        wanted: &PlanRequest,
         stop: &AtomicBool,
         turn: OwnedSemaphorePermit,
     ) -> Result<Plan, Refusal> {
@@ -248,7 +248,7 @@ impl Planner {
         solved
     }
 
-    fn solved(&self, wanted: &Wanted, stop: &AtomicBool) -> Result<Plan, Refusal> {
+    fn solved(&self, wanted: &PlanRequest, stop: &AtomicBool) -> Result<Plan, Refusal> {
         let own;
         let (origin, text) = match (&wanted.toml, wanted.scenario.as_deref()) {
             (Some(text), _) if !text.trim().is_empty() => ("plan", text.as_str()),

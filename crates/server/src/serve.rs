@@ -19,7 +19,7 @@ use platform::lock::DirLock;
 use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::admin::{self, Names, Shown};
+use crate::admin::{self, AdminContent, Names};
 use crate::config::Settings;
 use crate::listener::Bound;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
@@ -33,7 +33,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(2);
 const LOCK_MAX: Duration = Duration::from_secs(10);
 
 /// What exists before the shards, for the assembly of their service.
-pub struct Prepared {
+pub struct AssemblyInputs {
     /// The settings.
     pub settings: Settings,
     /// Where to register metrics.
@@ -47,7 +47,7 @@ pub struct Prepared {
 /// `assemble` makes the service of the shards; the directories are locked by then.
 pub fn run<A: Assembly>(
     settings: Settings,
-    assemble: impl FnOnce(&Prepared) -> anyhow::Result<A>,
+    assemble: impl FnOnce(&AssemblyInputs) -> anyhow::Result<A>,
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
@@ -63,7 +63,7 @@ pub fn run<A: Assembly>(
         .map(|(host, port)| admin::bind(host, *port))
         .transpose()?;
     let ports = listeners.iter().map(|listener| listener.port).collect();
-    let prepared = Prepared {
+    let prepared = AssemblyInputs {
         settings,
         metrics: Metrics::new(),
         ports,
@@ -103,13 +103,13 @@ fn say_cpus(settings: &Settings) {
 }
 
 async fn control<A: Assembly>(
-    prepared: Prepared,
+    prepared: AssemblyInputs,
     listeners: Vec<Bound>,
     admin: Option<TcpListener>,
     assembly: Arc<A>,
     begin: Instant,
 ) -> anyhow::Result<()> {
-    let Prepared {
+    let AssemblyInputs {
         settings,
         metrics,
         ports,
@@ -131,7 +131,7 @@ async fn control<A: Assembly>(
     }
     let measured = Arc::clone(&assembly);
     let recovery = move || assembly.recovery();
-    let mut shown = Shown::new(metrics, shards.view(), recovery, tiers, names(&settings));
+    let mut shown = AdminContent::new(metrics, shards.view(), recovery, tiers, names(&settings));
     if settings.admin_plan {
         let traffic = move || measured.traffic();
         shown = shown.with_planner(plan::catalogue::Catalogue::shipped()?, traffic);
@@ -184,7 +184,7 @@ fn names(settings: &Settings) -> Names {
     Names::new(own.chain(advertised))
 }
 
-async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {
+async fn serve_admin(listener: Option<TcpListener>, shown: Arc<AdminContent>) {
     if let Some(listener) = listener
         && let Err(error) = admin::serve(listener, shown).await
     {

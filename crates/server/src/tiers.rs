@@ -147,7 +147,7 @@ pub struct SegmentStatus {
 
 /// The result of a move, a drain or a verification.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct TierOutcome {
     /// Number of segments concerned.
     pub segments: u64,
     /// Their bytes, if they were read.
@@ -156,7 +156,7 @@ pub struct Outcome {
     pub problems: Vec<String>,
 }
 
-impl Outcome {
+impl TierOutcome {
     /// Adds the result of another shard.
     pub fn add(&mut self, other: Self) {
         self.segments = self.segments.saturating_add(other.segments);

@@ -40,7 +40,7 @@ pub(crate) struct Pulse {
 impl Pulse {
     /// Beats until the future is dropped, on the shard's own executor.
     pub(crate) async fn beat(self: Arc<Self>, every: Duration) {
-        let running = Running(&self);
+        let running = PulseGuard(&self);
         let thread = ThreadId::current().as_raw();
         running.0.thread.store(thread, Ordering::Relaxed);
         loop {
@@ -50,9 +50,9 @@ impl Pulse {
     }
 }
 
-struct Running<'a>(&'a Pulse);
+struct PulseGuard<'a>(&'a Pulse);
 
-impl Drop for Running<'_> {
+impl Drop for PulseGuard<'_> {
     fn drop(&mut self) {
         self.0.thread.store(0, Ordering::Relaxed);
     }
@@ -64,13 +64,13 @@ pub(crate) fn beat_interval(stuck_after: Duration) -> Duration {
 }
 
 /// The state of the watch.
-struct Watched {
+struct WatchedShards {
     pulses: Vec<Arc<Pulse>>,
     /// Beats at the last tick, and ticks since they changed.
     seen: Vec<(u64, u32)>,
 }
 
-impl Watched {
+impl WatchedShards {
     /// Checks once; returns a stuck shard, if there is one.
     fn tick(&mut self) -> Option<(usize, ThreadId)> {
         let each = self.pulses.iter().zip(&mut self.seen).enumerate();
@@ -102,7 +102,7 @@ pub(crate) fn start(
         return Ok(());
     };
     let seen = vec![(0, 0); pulses.len()];
-    let mut watched = Watched { pulses, seen };
+    let mut watched = WatchedShards { pulses, seen };
     let watch = move || {
         loop {
             for _ in 0..naps {
@@ -163,10 +163,10 @@ fn end(shard: usize, stuck: ThreadId, stuck_after: Duration) -> ! {
 mod tests {
     use super::*;
 
-    fn watched() -> Watched {
+    fn watched() -> WatchedShards {
         let pulse = Pulse::default();
         pulse.thread.store(1, Ordering::Relaxed);
-        Watched {
+        WatchedShards {
             pulses: vec![Arc::new(pulse)],
             seen: vec![(0, 0)],
         }

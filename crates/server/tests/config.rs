@@ -25,9 +25,9 @@ use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, Uuid};
 mod running;
 
 /// A directory with files of settings, and log directories.
-struct Place(TempDir);
+struct SettingsDir(TempDir);
 
-impl Place {
+impl SettingsDir {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -85,7 +85,7 @@ fn findings(report: &str) -> Vec<(String, String)> {
 /// Checks that a file has exactly this finding, with this exit code under `--strict`.
 #[track_caller]
 fn check_one(text: &str, code: i32, group: &str, what: &str) {
-    let found = Place::new().check(text, &["--strict"]);
+    let found = SettingsDir::new().check(text, &["--strict"]);
     assert_eq!(found, (code, vec![(group.into(), what.into())]), "{text}");
 }
 
@@ -157,7 +157,7 @@ fn each_sort_of_setting_falls_into_its_group() {
 
 #[test]
 fn a_file_that_is_refused_is_told_everything_in_one_go_with_advice() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     place.write(
         "f",
         "num.io.threads=8\nauthorizer.class.name=x.Y\ndefault.replication.factor=3\nsuper.users=User:a\n",
@@ -184,7 +184,7 @@ fn a_file_that_is_refused_is_told_everything_in_one_go_with_advice() {
 
 #[test]
 fn several_files_are_judged_each_by_itself() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     place.write("good", "num.partitions=3\n");
     place.write("clients", "min.insync.replicas=2\n");
     let (code, said) = place.run(&["config", "check", "AT/good", "AT/clients"]);
@@ -212,7 +212,7 @@ fn several_files_are_judged_each_by_itself() {
 
 #[test]
 fn a_file_without_any_setting_is_told_so() {
-    let (code, found) = Place::new().check("a b c\nthe: quick\n", &["--strict"]);
+    let (code, found) = SettingsDir::new().check("a b c\nthe: quick\n", &["--strict"]);
     assert_eq!(code, 3);
     let none =
         "AT/f:1: (not shown): no line of this file is a setting: a start would take the defaults";
@@ -327,7 +327,7 @@ fn changes(said: &str) -> (String, String) {
 
 #[test]
 fn data_that_would_not_be_served_or_enforced_is_named_and_only_read() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let user = UserScramCredentialRecord {
         name: "a".into(),
         mechanism: 1,
@@ -400,7 +400,7 @@ fn data_that_would_not_be_served_or_enforced_is_named_and_only_read() {
 
 #[test]
 fn acls_of_data_are_enforced_where_an_authorizer_is_set_or_refuse_the_start() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let text = format!(
         "log.dirs=AT/d\nauthorizer.class.name={STANDARD}\nallow.everyone.if.no.acl.found=true\n"
     );
@@ -419,7 +419,7 @@ fn acls_of_data_are_enforced_where_an_authorizer_is_set_or_refuse_the_start() {
 
 #[test]
 fn share_and_streams_groups_are_found_in_the_log_of_groups() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let dir = place.path("d");
     directory(&dir, &topic("__consumer_offsets", 1, &[1]));
     let group = |kind: u8, name: &str, value: Option<&[u8]>| {
@@ -458,7 +458,7 @@ fn share_and_streams_groups_are_found_in_the_log_of_groups() {
 
 #[test]
 fn data_that_a_start_refuses_are_refused() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     directory(&place.path("d"), &[acl(2)]);
     let refused = |settings: &str, text: &str| {
         let (code, found) = place.check(settings, &["--data"]);
@@ -489,7 +489,7 @@ fn data_that_a_start_refuses_are_refused() {
 
 #[test]
 fn data_that_cannot_be_looked_at_are_no_verdict() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     fs::create_dir_all(place.path("d/meta.properties")).unwrap();
     place.write("f", "log.dirs=AT/d\nmin.insync.replicas=2\n");
     let (code, said) = place.run(&["config", "check", "AT/f", "--data", "--strict"]);
@@ -507,7 +507,7 @@ fn data_that_cannot_be_looked_at_are_no_verdict() {
 
 #[test]
 fn each_verdict_has_its_exit_code() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     directory(&place.path("d"), &[]);
     let verdict = |settings: &str, expect: &str, code: i32| {
         place.write("f", settings);
@@ -530,7 +530,7 @@ fn each_verdict_has_its_exit_code() {
 
 #[test]
 fn a_wrong_name_of_the_directories_does_not_make_it_look_at_others() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     directory(&place.path("d"), &[acl(2)]);
     let node = "log.dirs=AT/d\nnode.id=x\n";
     let tiers = "log.dirs=AT/d\nstorage.tiers=a,a\n";
@@ -551,7 +551,7 @@ fn a_wrong_name_of_the_directories_does_not_make_it_look_at_others() {
 
 #[test]
 fn a_directory_that_was_formatted_and_never_started_is_a_new_cluster() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     format(&place.path("d"), 1000);
     write_log(
         &place.path("d"),
@@ -576,7 +576,7 @@ fn a_directory_that_was_formatted_and_never_started_is_a_new_cluster() {
 
 #[test]
 fn what_a_broker_is_writing_is_no_damage_while_it_runs() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let dir = place.path("d");
     directory(&dir, &[]);
     let log = dir.join("__cluster_metadata-0/00000000000000000000.log");
@@ -596,7 +596,7 @@ fn what_a_broker_is_writing_is_no_damage_while_it_runs() {
 
 #[test]
 fn a_segment_that_cannot_be_read_takes_nothing_from_the_others() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let dir = place.path("d");
     directory(&dir, &topic("__consumer_offsets", 1, &[1]));
     let workers = (Some(b"\0\x0b\0\x07workers".to_vec()), Some(b"v".to_vec()));
@@ -615,7 +615,7 @@ fn a_segment_that_cannot_be_read_takes_nothing_from_the_others() {
 
 #[test]
 fn directories_that_are_not_there_are_a_new_cluster_and_are_not_made() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let (code, found) = place.check("log.dirs=AT/d\n", &["--data", "--strict"]);
     let new =
         "AT/d: new-cluster: there are no metadata: a start begins a new cluster, without topics";
@@ -642,7 +642,7 @@ fn cells(table: &str) -> Vec<String> {
 
 #[test]
 fn values_in_force_are_shown_with_where_they_come_from() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let all = dynamic("", "log.cleaner.threads", "2");
     let own = dynamic("1", "message.max.bytes", "77");
     directory(&place.path("d"), &[all, own]);
@@ -736,7 +736,7 @@ fn log_of(dir: &Path, settings: &[&str]) -> Vec<Value> {
 
 #[test]
 fn a_start_says_once_what_changes_for_clients_and_counts_the_rest() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let state = topic("__share_group_state", 4, &[1]);
     directory(&place.path("d"), &[vec![acl(2)], state.to_vec()].concat());
     let file = place.path("f");

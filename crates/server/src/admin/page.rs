@@ -8,7 +8,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
-use super::Shown;
+use super::AdminContent;
 use crate::health::{Effect, Reason};
 use crate::metrics::exposition::Format;
 use crate::shards::{Phase, ShardsView};
@@ -85,14 +85,14 @@ struct Readiness {
 }
 
 /// Returns true for an allowed request to the planner.
-pub(super) fn is_plan<B>(request: &Request<B>, shown: &Shown) -> bool {
+pub(super) fn is_plan<B>(request: &Request<B>, shown: &AdminContent) -> bool {
     let path = request.uri().path();
     let is_below = path == "/plan" || path.starts_with("/plan/");
     is_below && shown.names.refuse(request).is_none()
 }
 
 /// Answers one request.
-pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
+pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Response<Full<Bytes>> {
     if let Some(why) = shown.names.refuse(request) {
         return response(StatusCode::FORBIDDEN, TEXT, why.into());
     }
@@ -124,7 +124,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
 }
 
 /// Returns the page of the metrics, which scrapes at the same time share.
-async fn metrics(format: Format, shown: &Shown) -> Response<Full<Bytes>> {
+async fn metrics(format: Format, shown: &AdminContent) -> Response<Full<Bytes>> {
     let make = || {
         let (metrics, memory) = (shown.metrics.clone(), shown.request_memory.clone());
         let shards = shown.shards.clone();
@@ -148,7 +148,7 @@ async fn metrics(format: Format, shown: &Shown) -> Response<Full<Bytes>> {
     }
 }
 
-async fn readiness(shown: &Shown) -> Response<Full<Bytes>> {
+async fn readiness(shown: &AdminContent) -> Response<Full<Bytes>> {
     let phase = shown.shards.phase();
     let reasons = match phase {
         Phase::Serving => shown.shards.reasons().await,

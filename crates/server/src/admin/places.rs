@@ -21,11 +21,11 @@ pub(super) const EXCHANGE_MAX: Duration = Duration::from_secs(10);
 /// The state of one exchange, which its handler sets and [`Places`] reads.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Exchange {
-    shared: Arc<Shared>,
+    shared: Arc<AnsweringSignal>,
 }
 
 #[derive(Default, Debug)]
-struct Shared {
+struct AnsweringSignal {
     /// The broker has to act next, not the client.
     answering: AtomicBool,
     changed: Notify,

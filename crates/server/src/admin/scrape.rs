@@ -33,7 +33,7 @@ impl AsRef<[u8]> for Page {
 
 /// The pages of one format.
 #[derive(Default, Debug)]
-struct Known {
+struct FormatPages {
     /// The page that is being made; its sender is gone when that is over.
     making: Option<watch::Receiver<Option<Page>>>,
     /// Pages that were made, youngest last.
@@ -41,7 +41,7 @@ struct Known {
     held: Vec<Weak<Text>>,
 }
 
-impl Known {
+impl FormatPages {
     /// Returns the page that a new scrape shares with earlier ones, if it has to.
     fn shared(&mut self) -> Option<watch::Receiver<Option<Page>>> {
         // This is an error when the sender is gone.
@@ -60,7 +60,7 @@ impl Known {
 /// The pages of both formats; clones share them.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Pages {
-    known: Arc<Mutex<[Known; 2]>>,
+    known: Arc<Mutex<[FormatPages; 2]>>,
 }
 
 impl Pages {
@@ -102,7 +102,7 @@ impl Pages {
         made
     }
 
-    fn known(&self) -> MutexGuard<'_, [Known; 2]> {
+    fn known(&self) -> MutexGuard<'_, [FormatPages; 2]> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -18,12 +18,12 @@ use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 
-use super::Shown;
+use super::AdminContent;
 use super::page::{JSON, response};
-use crate::tiers::ask::{Answer, Ask, Which};
+use crate::tiers::ask::{Answer, Ask, SegmentSelection};
 use crate::tiers::drained;
 use crate::tiers::watch::Watch;
-use crate::tiers::{Outcome, SegmentStatus};
+use crate::tiers::{SegmentStatus, TierOutcome};
 
 /// Why a request is not answered.
 struct Refusal(StatusCode, String);
@@ -34,7 +34,7 @@ struct Problem {
 }
 
 /// Answers a request below `/tiers`.
-pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<Full<Bytes>> {
+pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Response<Full<Bytes>> {
     let answered = match &shown.tiers {
         Some(watch) => route(request, shown, watch).await,
         None => Err(Refusal(
@@ -50,7 +50,11 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &Shown) -> Response<F
     response(code, JSON, text)
 }
 
-async fn route<B>(request: &Request<B>, shown: &Shown, watch: &Watch) -> Result<String, Refusal> {
+async fn route<B>(
+    request: &Request<B>,
+    shown: &AdminContent,
+    watch: &Watch,
+) -> Result<String, Refusal> {
     let query = Query::parse(request.uri().query().unwrap_or_default())?;
     let path = request.uri().path();
     match (path, request.method()) {
@@ -80,7 +84,7 @@ async fn route<B>(request: &Request<B>, shown: &Shown, watch: &Watch) -> Result<
     }
 }
 
-async fn segments(shown: &Shown, query: &Query) -> Result<String, Refusal> {
+async fn segments(shown: &AdminContent, query: &Query) -> Result<String, Refusal> {
     let answers = shown.shards.ask(&Ask::Segments(query.which()?)).await;
     let each = answers.into_iter().filter_map(|answer| match answer {
         Answer::Segments(segments) => Some(segments),
@@ -94,7 +98,7 @@ async fn segments(shown: &Shown, query: &Query) -> Result<String, Refusal> {
     Ok(json(&segments))
 }
 
-async fn order_move(shown: &Shown, watch: &Watch, query: &Query) -> Result<String, Refusal> {
+async fn order_move(shown: &AdminContent, watch: &Watch, query: &Query) -> Result<String, Refusal> {
     let which = query.which()?;
     if which.topic.is_none() {
         return Err(bad("topic must be given"));
@@ -111,8 +115,8 @@ async fn order_move(shown: &Shown, watch: &Watch, query: &Query) -> Result<Strin
     outcome(shown, Ask::Move(which, tier)).await
 }
 
-async fn outcome(shown: &Shown, ask: Ask) -> Result<String, Refusal> {
-    let mut sum = Outcome::default();
+async fn outcome(shown: &AdminContent, ask: Ask) -> Result<String, Refusal> {
+    let mut sum = TierOutcome::default();
     for answer in shown.shards.ask(&ask).await {
         if let Answer::Outcome(outcome) = answer {
             sum.add(outcome);
@@ -145,7 +149,7 @@ async fn drain(watch: &Watch, query: &Query) -> Result<String, Refusal> {
         Err(error) => Some(error.to_string()),
     };
     let problem = |error| format!("a restart will not know of it: {error}");
-    Ok(json(&Outcome {
+    Ok(json(&TierOutcome {
         segments: path.segments(),
         bytes: path.used_bytes(),
         problems: remembered.map(problem).into_iter().collect(),
@@ -179,8 +183,8 @@ impl Query {
             .transpose()
     }
 
-    fn which(&self) -> Result<Which, Refusal> {
-        Ok(Which {
+    fn which(&self) -> Result<SegmentSelection, Refusal> {
+        Ok(SegmentSelection {
             topic: self.value("topic").map(str::to_owned),
             partition: self.number("partition")?,
             base: self.number("base")?,

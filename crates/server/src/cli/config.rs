@@ -21,7 +21,7 @@ use super::format::Format;
 use crate::config::{Judged, Raw, Settings, keys, reference};
 use crate::machine::Machine;
 use finding::{Finding, Group};
-use report::{Checked, Report};
+use report::{CheckedFile, Report};
 
 /// Arguments of `forebay config`.
 #[derive(Debug, Args)]
@@ -107,8 +107,8 @@ impl CheckArgs {
         Ok(report.exit_code(self.strict))
     }
 
-    fn check(&self, file: &Path, machine: &Machine) -> Checked {
-        let mut checked = Checked::of(file);
+    fn check(&self, file: &Path, machine: &Machine) -> CheckedFile {
+        let mut checked = CheckedFile::of(file);
         let mut raw = Raw::default();
         if let Err(error) = raw.add_file(file) {
             checked.unreadable = Some(error);

@@ -39,9 +39,9 @@ pub(super) struct MetadataArgs {
 enum MetadataCommand {
     /// Reports which records of the metadata log cannot be applied, and where; fails if there are
     /// any.
-    Check(Of),
+    Check(MetadataDirArgs),
     /// Prints every record.
-    Show(Of),
+    Show(MetadataDirArgs),
     /// Sets the log aside, starts a new one with all readable records, and reports what is dropped.
     Repair {
         /// The log directory with `__cluster_metadata-0`.
@@ -50,7 +50,7 @@ enum MetadataCommand {
 }
 
 #[derive(Debug, Args)]
-struct Of {
+struct MetadataDirArgs {
     /// The log directory with `__cluster_metadata-0`.
     dir: PathBuf,
     /// Output format; JSON is one object per line.
@@ -99,7 +99,7 @@ fn read(dir: &Path) -> anyhow::Result<Reading> {
     Ok(offline::read(&files_of(dir)?, keys::for_broker(&[])))
 }
 
-fn check(of: &Of) -> anyhow::Result<ExitCode> {
+fn check(of: &MetadataDirArgs) -> anyhow::Result<ExitCode> {
     let reading = read(&of.dir)?;
     let mut text = String::new();
     for finding in &reading.findings {
@@ -159,7 +159,7 @@ fn json(value: &serde_json::Value) -> String {
     escaped_json(&value.to_string()).into_owned()
 }
 
-fn show(of: &Of) -> anyhow::Result<ExitCode> {
+fn show(of: &MetadataDirArgs) -> anyhow::Result<ExitCode> {
     let reading = read(&of.dir)?;
     let lines = reading.shown.iter().map(|shown| match of.format {
         Format::Text => format!(

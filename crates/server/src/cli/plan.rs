@@ -91,7 +91,7 @@ pub(super) struct PlanArgs {
 }
 
 /// A scenario and its answer.
-struct Answered {
+struct ScenarioAnswer {
     scenario: Scenario,
     plan: Plan,
 }
@@ -133,7 +133,7 @@ impl PlanArgs {
         let mut all = Vec::new();
         for (variant, scenario) in self.scenarios(name)? {
             let plan = solve(&scenario, variant, &catalogue, today, depth)?;
-            all.push(Answered { scenario, plan });
+            all.push(ScenarioAnswer { scenario, plan });
         }
         self.show(&all)?;
         if let Some(dir) = &self.out {
@@ -149,7 +149,7 @@ impl PlanArgs {
         }
         match all.first() {
             Some(first) if self.verify => {
-                let wanted = verify::Wanted {
+                let wanted = verify::VerifyOptions {
                     scale: self.scale.unwrap_or(1.0),
                     dir: self.dir.as_deref(),
                     out: self.out.as_deref(),
@@ -200,7 +200,7 @@ impl PlanArgs {
         Ok(all)
     }
 
-    fn show(&self, all: &[Answered]) -> anyhow::Result<()> {
+    fn show(&self, all: &[ScenarioAnswer]) -> anyhow::Result<()> {
         let shown = match self.format {
             Format::Text => {
                 let each = all
@@ -229,7 +229,7 @@ fn text(file: &Path) -> anyhow::Result<String> {
 ///
 /// Nothing is written if one of them would replace a different file: it may be the settings of a
 /// broker.
-fn write_all(dir: &Path, all: &[Answered], overwrite: bool) -> anyhow::Result<()> {
+fn write_all(dir: &Path, all: &[ScenarioAnswer], overwrite: bool) -> anyhow::Result<()> {
     let mut files = Vec::new();
     for answered in all {
         let dir = match &answered.plan.variant {
@@ -335,7 +335,7 @@ mod tests {
     fn a_file_of_somebody_else_is_not_written_over() {
         let dir = tempfile::tempdir().unwrap();
         let scenario = || Scenario::read("steady", shipped("steady").unwrap(), &[]).unwrap();
-        let all = [Answered {
+        let all = [ScenarioAnswer {
             scenario: scenario(),
             plan: planned("steady", &[]),
         }];

@@ -11,7 +11,7 @@ use wire::text::{EscapedText, escaped_json};
 
 use super::format::Format;
 use super::http::{ask, encode};
-use crate::tiers::{Outcome, SegmentStatus, Status, TierStatus, parse_which};
+use crate::tiers::{SegmentStatus, Status, TierOutcome, TierStatus, parse_which};
 
 /// The endpoint if neither an option nor the profile names one.
 const DEFAULT_ADMIN: &str = "127.0.0.1:9644";
@@ -140,7 +140,7 @@ impl TierCommand {
                 why(&segments)
             }
             Self::Move { tier, .. } => {
-                let outcome: Outcome = serde_json::from_str(body)?;
+                let outcome: TierOutcome = serde_json::from_str(body)?;
                 format!(
                     "{} sealed segments will move to {tier} when it has room\n",
                     outcome.segments
@@ -153,7 +153,7 @@ impl TierCommand {
     }
 }
 
-fn drained(path: &str, stop: bool, outcome: &Outcome) -> String {
+fn drained(path: &str, stop: bool, outcome: &TierOutcome) -> String {
     let mut text = if stop {
         format!("{path} is used again\n")
     } else {
@@ -322,7 +322,7 @@ fn why(segments: &[SegmentStatus]) -> String {
     text
 }
 
-fn verified(outcome: &Outcome) -> (String, ExitCode) {
+fn verified(outcome: &TierOutcome) -> (String, ExitCode) {
     let mut text = format!(
         "{} segments, {} read\n",
         outcome.segments,
@@ -457,9 +457,9 @@ mod tests {
                     bytes_per_second: None,
                     tiers: vec![tier(said, 1, 2, said)],
                 };
-                let outcome = Outcome {
+                let outcome = TierOutcome {
                     problems: vec![said.into()],
-                    ..Outcome::default()
+                    ..TierOutcome::default()
                 };
                 let segments = [segment];
                 let text = status(&all) + &list(&segments) + &why(&segments) + &verified(&outcome).0;

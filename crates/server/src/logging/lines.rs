@@ -26,11 +26,11 @@ const NO_TIME: Timespec = Timespec {
 pub(super) struct Lines<W> {
     to: Arc<W>,
     json: bool,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<LineLoss>>,
 }
 
 #[derive(Default, Debug)]
-struct State {
+struct LineLoss {
     /// Lines lost since the last one that was written.
     lost: u64,
     /// The last line was written in part.

@@ -51,9 +51,9 @@ const GAUGES: [(&str, &str); 2] = [
 
 /// Collects them.
 #[derive(Debug)]
-pub(super) struct Alone;
+pub(super) struct AbsentReplicas;
 
-impl Collector for Alone {
+impl Collector for AbsentReplicas {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         for (name, help) in COUNTERS {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -28,7 +28,7 @@ pub struct DirRow {
 }
 
 #[derive(Default, Debug)]
-struct Known {
+struct ShardDirs {
     // Bounded: `log.dirs` of each shard.
     dirs: BTreeMap<usize, Vec<DirRow>>,
     // Bounded: one for each shard, `num.shards`.
@@ -37,7 +37,7 @@ struct Known {
 
 /// The directories of all shards; clones share them.
 #[derive(Clone, Default, Debug)]
-pub struct DirMetrics(Arc<Mutex<Known>>);
+pub struct DirMetrics(Arc<Mutex<ShardDirs>>);
 
 #[derive(Clone, Debug, EncodeLabelSet)]
 struct Labels {

@@ -29,7 +29,7 @@ const SILENT_MAX: Duration = Duration::from_secs(15);
 
 /// The busy time of a shard at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Look {
+struct BusySample {
     at: Instant,
     busy: Duration,
 }
@@ -37,14 +37,14 @@ struct Look {
 /// The looks that an idle share is taken from.
 #[derive(Clone, Copy, Debug)]
 struct Window {
-    begin: Look,
+    begin: BusySample,
     /// The beginning of the next window.
-    next: Look,
-    end: Look,
+    next: BusySample,
+    end: BusySample,
 }
 
 impl Window {
-    fn new(look: Look) -> Self {
+    fn new(look: BusySample) -> Self {
         Self {
             begin: look,
             next: look,
@@ -52,7 +52,7 @@ impl Window {
         }
     }
 
-    fn move_to(&mut self, look: Look) {
+    fn move_to(&mut self, look: BusySample) {
         if look.at.saturating_duration_since(self.next.at) >= WINDOW_MIN {
             (self.begin, self.next) = (self.next, look);
         }
@@ -95,10 +95,10 @@ impl IdleMetrics {
     pub fn look(&self, shard: usize) {
         let busy = Handle::current().metrics().worker_total_busy_duration(0);
         let at = Instant::now();
-        self.take(shard, Look { at, busy });
+        self.take(shard, BusySample { at, busy });
     }
 
-    fn take(&self, shard: usize, look: Look) {
+    fn take(&self, shard: usize, look: BusySample) {
         let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let window = windows.entry(shard).or_insert_with(|| Window::new(look));
         window.move_to(look);
@@ -157,7 +157,7 @@ mod tests {
         let begin = Instant::now();
         let take = |shard, at: u64, busy: u64| {
             let (at, busy) = (begin + Duration::from_secs(at), Duration::from_secs(busy));
-            metrics.take(shard, Look { at, busy });
+            metrics.take(shard, BusySample { at, busy });
         };
         let check = |at: u64, expected: f64| {
             let idle = metrics.idle(begin + Duration::from_secs(at));
@@ -184,7 +184,7 @@ mod tests {
         for shard in [0, 1] {
             for seconds in [0, 60] {
                 let (at, busy) = (at(seconds), Duration::ZERO);
-                metrics.take(shard, Look { at, busy });
+                metrics.take(shard, BusySample { at, busy });
             }
         }
         let idle = |seconds| format!("{:.3}", metrics.idle(at(seconds)));
@@ -192,7 +192,7 @@ mod tests {
         // One of them still looks.
         let look = |shard, seconds: u64| {
             let (at, busy) = (at(seconds), Duration::ZERO);
-            metrics.take(shard, Look { at, busy });
+            metrics.take(shard, BusySample { at, busy });
         };
         look(0, 75);
         assert_eq!(idle(77), "0.500");

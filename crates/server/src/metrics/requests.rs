@@ -20,21 +20,21 @@ use super::ConnectionMetrics;
 use super::times::{Phase, TimeMetrics, Times};
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Versioned {
+struct VersionLabels {
     request: &'static str,
     version: i16,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Named {
+struct RequestLabels {
     request: &'static str,
 }
 
 /// Counts of requests; clones share them.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
-    requests: Family<Versioned, Counter>,
-    bytes: Family<Named, Counter>,
+    requests: Family<VersionLabels, Counter>,
+    bytes: Family<RequestLabels, Counter>,
     times: TimeMetrics,
 }
 
@@ -190,9 +190,9 @@ impl RequestMeter {
         } = &self.requests;
         let series = Series {
             requests: requests
-                .get_or_create(&Versioned { request, version })
+                .get_or_create(&VersionLabels { request, version })
                 .clone(),
-            bytes: bytes.get_or_create(&Named { request }).clone(),
+            bytes: bytes.get_or_create(&RequestLabels { request }).clone(),
             times: times.of(request),
         };
         RequestKind {

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 pub type TierDir = (PathBuf, String);
 
 #[derive(Default, Debug)]
-struct Known {
+struct TierSpace {
     tier: String,
     space: Option<Space>,
     is_asked: bool,
@@ -38,7 +38,7 @@ struct Known {
 /// The room of each directory; clones share it.
 #[derive(Clone, Default, Debug)]
 // Bounded: the directories of the settings, `log.dirs` and the paths of tiers.
-pub struct RoomMetrics(Arc<Mutex<BTreeMap<PathBuf, Known>>>);
+pub struct RoomMetrics(Arc<Mutex<BTreeMap<PathBuf, TierSpace>>>);
 
 #[derive(Clone, Debug, EncodeLabelSet)]
 struct Labels {

@@ -18,7 +18,7 @@ pub(super) const OWN: &str = "own";
 pub(super) const OWN_TEXT: &str = "name = \"own\"\nabout = \"A load of your own.\"\n[[load]]\nname = \"load\"\npeak = \"1 GB/s\"\nsize = \"10 KB\"\nbatch = \"256 KB\"\nretention = \"1 d\"\n";
 
 /// The content below the form.
-pub(super) enum Shown<'a> {
+pub(super) enum FormResult<'a> {
     /// Nothing: the form was not submitted.
     Nothing,
     /// An answer.
@@ -78,7 +78,11 @@ const FIELDS: &[(&str, &[Field])] = &[
 ];
 
 /// Returns the whole page.
-pub(super) fn page(fields: &[(String, String)], shown: &Shown<'_>, is_measured: bool) -> String {
+pub(super) fn page(
+    fields: &[(String, String)],
+    shown: &FormResult<'_>,
+    is_measured: bool,
+) -> String {
     let about = "The cheapest hardware that carries a load, what binds it, and what it costs beside plain Kafka.";
     let note = "Fields that are empty stay as the scenario has them. Quantities need a unit: 2 GB/s, 240 KB, 7 d.";
     let mut markup = header("forebay", "plan", about, note);
@@ -86,9 +90,9 @@ pub(super) fn page(fields: &[(String, String)], shown: &Shown<'_>, is_measured: 
     form(&mut markup, fields, shown, is_measured);
     markup.push_str("<main id=\"result\" aria-live=\"polite\" tabindex=\"-1\">\n");
     match shown {
-        Shown::Nothing => {}
-        Shown::Plan(plan) => markup.push_str(&plan::emit::report::body(plan)),
-        Shown::Problem(error, _) => {
+        FormResult::Nothing => {}
+        FormResult::Plan(plan) => markup.push_str(&plan::emit::report::body(plan)),
+        FormResult::Problem(error, _) => {
             let _ = writeln!(
                 markup,
                 "<p class=\"notice bad\" role=\"alert\"><b>Not answered.</b> {}</p>",
@@ -105,13 +109,18 @@ pub(super) fn page(fields: &[(String, String)], shown: &Shown<'_>, is_measured: 
     .draw()
 }
 
-fn form(markup: &mut String, fields: &[(String, String)], shown: &Shown<'_>, is_measured: bool) {
+fn form(
+    markup: &mut String,
+    fields: &[(String, String)],
+    shown: &FormResult<'_>,
+    is_measured: bool,
+) {
     let value = |key: &str| {
         let found = fields.iter().find(|(known, _)| known == key);
         found.map_or("", |(_, value)| value.as_str())
     };
     let wrong = match shown {
-        Shown::Problem(_, Some(key)) => *key,
+        FormResult::Problem(_, Some(key)) => *key,
         _ => "",
     };
     markup.push_str("<form id=\"plan\" method=\"get\" action=\"/plan\">\n<fieldset><legend>Scenario</legend>\n<label>scenario <select name=\"scenario\">");
@@ -179,7 +188,11 @@ mod tests {
     #[test]
     fn a_problem_marks_its_field_and_nothing_typed_is_markup() {
         let fields = [("load.peak".to_owned(), "\"><script>x</script>".to_owned())];
-        let page = page(&fields, &Shown::Problem("<b>", Some("load[0].peak")), false);
+        let page = page(
+            &fields,
+            &FormResult::Problem("<b>", Some("load[0].peak")),
+            false,
+        );
         assert!(!page.contains("<script>x"), "{page}");
         assert_eq!(
             page.matches("maxlength=\"100\" aria-invalid=\"true\"")

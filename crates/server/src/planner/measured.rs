@@ -11,14 +11,14 @@ const SECONDS_MIN: f64 = 1.0;
 type Counts = Box<dyn Fn() -> (u64, u64) + Send + Sync>;
 
 /// Rates between two looks; before the second look, since the start.
-pub(crate) struct Measured {
+pub(crate) struct MeasuredRates {
     counts: Counts,
     /// The last look: its time, the counts, the rates, and the highest rate so far.
-    last: Mutex<Look>,
+    last: Mutex<RateSample>,
 }
 
 #[derive(Clone, Copy)]
-struct Look {
+struct RateSample {
     at: Instant,
     counts: (u64, u64),
     taken: f64,
@@ -26,10 +26,10 @@ struct Look {
     peak: f64,
 }
 
-impl Measured {
+impl MeasuredRates {
     /// Starts to measure these counts.
     pub(crate) fn new(counts: impl Fn() -> (u64, u64) + Send + Sync + 'static) -> Self {
-        let look = Look {
+        let look = RateSample {
             at: Instant::now(),
             counts: counts(),
             taken: 0.0,
@@ -65,7 +65,7 @@ impl Measured {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a rate is an estimate")]
-    fn look(&self) -> Look {
+    fn look(&self) -> RateSample {
         let mut last = self
             .last
             .lock()
@@ -75,7 +75,7 @@ impl Measured {
             let now = (self.counts)();
             let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
             let (taken, given) = (rate(now.0, last.counts.0), rate(now.1, last.counts.1));
-            *last = Look {
+            *last = RateSample {
                 at: Instant::now(),
                 counts: now,
                 taken,
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_does_nothing_is_a_plan_too() {
-        let measured = Measured::new(|| (0, 0));
+        let measured = MeasuredRates::new(|| (0, 0));
         let text = measured.scenario();
         plan::load::Scenario::read("measured", &text, &[])
             .unwrap_or_else(|problem| panic!("{problem}\n{text}"));

@@ -1,6 +1,6 @@
 //! The fields of a form, as a browser without a script sends them.
 
-use super::Wanted;
+use super::PlanRequest;
 
 /// More than the fields of the form.
 const FIELDS_MAX: usize = 200;
@@ -18,8 +18,8 @@ pub(super) fn fields(query: &str) -> Vec<(String, String)> {
 }
 
 /// Returns the plan that the fields describe; `None` without fields: the form was not submitted.
-pub(super) fn wanted(fields: &[(String, String)]) -> Option<Wanted> {
-    let mut wanted = Wanted::default();
+pub(super) fn wanted(fields: &[(String, String)]) -> Option<PlanRequest> {
+    let mut wanted = PlanRequest::default();
     if fields.is_empty() {
         return None;
     }

@@ -9,11 +9,11 @@ use storage::tier::policy::{Levels, PolicySettings, Stay};
 use storage::tier::{SegmentReport, TierTable, VerifyOutcome};
 use wire::types::TopicPartition;
 
-use super::{Outcome, SegmentStatus};
+use super::{SegmentStatus, TierOutcome};
 
 /// Segments of some partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Which {
+pub struct SegmentSelection {
     /// Their topic; `None`: all.
     pub topic: Option<String>,
     /// The partition; `None`: all.
@@ -26,11 +26,11 @@ pub struct Which {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ask {
     /// Return where its segments are, and why.
-    Segments(Which),
+    Segments(SegmentSelection),
     /// Move sealed segments to the tier at this position when there is room.
-    Move(Which, usize),
+    Move(SegmentSelection, usize),
     /// Read sealed segments and check them.
-    Verify(Which),
+    Verify(SegmentSelection),
 }
 
 /// The answer of a shard.
@@ -39,10 +39,10 @@ pub enum Answer {
     /// Its segments.
     Segments(Vec<SegmentStatus>),
     /// The result of an order.
-    Outcome(Outcome),
+    Outcome(TierOutcome),
 }
 
-impl Which {
+impl SegmentSelection {
     fn has(&self, topic: &str, partition: i32) -> bool {
         self.topic.as_deref().is_none_or(|wanted| wanted == topic)
             && self.partition.is_none_or(|wanted| wanted == partition)
@@ -65,7 +65,7 @@ pub async fn answer(store: &Store<System>, settings: &PolicySettings, ask: Ask) 
 async fn segments(
     store: &Store<System>,
     settings: &PolicySettings,
-    which: &Which,
+    which: &SegmentSelection,
 ) -> Vec<SegmentStatus> {
     let Some(tiers) = store.tiers() else {
         return Vec::new();
@@ -128,8 +128,8 @@ fn why(tiers: &TierTable, levels: &[Levels], report: &SegmentReport) -> String {
     why
 }
 
-fn ask_to_move(store: &Store<System>, which: &Which, tier: usize) -> Outcome {
-    let mut outcome = Outcome::default();
+fn ask_to_move(store: &Store<System>, which: &SegmentSelection, tier: usize) -> TierOutcome {
+    let mut outcome = TierOutcome::default();
     for log in store.logs() {
         let name = log.topic_partition();
         if !which.has(&name.topic, name.partition) {
@@ -143,8 +143,8 @@ fn ask_to_move(store: &Store<System>, which: &Which, tier: usize) -> Outcome {
     outcome
 }
 
-async fn verify(store: &Store<System>, which: &Which) -> Outcome {
-    let mut outcome = Outcome::default();
+async fn verify(store: &Store<System>, which: &SegmentSelection) -> TierOutcome {
+    let mut outcome = TierOutcome::default();
     for log in store.logs() {
         let name = log.topic_partition();
         if !which.has(&name.topic, name.partition) {

@@ -29,7 +29,7 @@ use crate::config::{Origin, Problem, Raw, Settings, keys};
 
 /// What a look at the directories gave.
 #[derive(Default, Debug)]
-pub(super) struct Seen {
+pub(super) struct DirectorySurvey {
     pub(super) findings: Vec<Finding>,
     /// What they are; `None` if a start would be refused, or makes them anew.
     pub(super) facts: Option<Facts>,
@@ -38,8 +38,8 @@ pub(super) struct Seen {
 }
 
 /// Looks into the directories of `settings`, which come from `raw` and have these problems.
-pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> DirectorySurvey {
+    let mut seen = DirectorySurvey::default();
     // In the place of a wrong value stands the default, which names other directories.
     if let Some(wrong) = problems.iter().find(|one| names_directories(&one.key)) {
         let key = &wrong.key;
@@ -93,7 +93,7 @@ fn look_as_a_start(settings: &Settings) -> anyhow::Result<Result<ExaminedDirs, L
     looked.context("starting to look")?
 }
 
-impl Seen {
+impl DirectorySurvey {
     fn look(&mut self, settings: &Settings, raw: &Raw) -> anyhow::Result<()> {
         let looked = match look_as_a_start(settings)? {
             Err(error @ LogDirsError::Io { .. }) => return Err(error.into()),

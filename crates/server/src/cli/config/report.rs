@@ -23,12 +23,12 @@ const CHANGES: u8 = 3;
 /// All files.
 #[derive(Debug)]
 pub(super) struct Report {
-    pub(super) files: Vec<Checked>,
+    pub(super) files: Vec<CheckedFile>,
 }
 
 /// One file.
 #[derive(Debug)]
-pub(super) struct Checked {
+pub(super) struct CheckedFile {
     file: String,
     /// Why the file cannot be read.
     pub(super) unreadable: Option<String>,
@@ -49,17 +49,17 @@ impl Report {
     }
 
     pub(super) fn text(&self) -> String {
-        self.files.iter().map(Checked::text).collect()
+        self.files.iter().map(CheckedFile::text).collect()
     }
 
     pub(super) fn json(&self) -> String {
-        let files: Vec<_> = self.files.iter().map(Checked::json).collect();
+        let files: Vec<_> = self.files.iter().map(CheckedFile::json).collect();
         escaped_json(&format!("{:#}\n", json!({ "files": files }))).into_owned()
     }
 
     pub(super) fn exit_code(&self, strict: bool) -> ExitCode {
-        let any = |of: fn(&Checked) -> bool| self.files.iter().any(of);
-        ExitCode::from(if any(Checked::is_refused) {
+        let any = |of: fn(&CheckedFile) -> bool| self.files.iter().any(of);
+        ExitCode::from(if any(CheckedFile::is_refused) {
             REFUSED
         } else if any(|file| !file.unseen.is_empty()) {
             UNSEEN
@@ -71,7 +71,7 @@ impl Report {
     }
 }
 
-impl Checked {
+impl CheckedFile {
     /// Nothing is known of the file yet.
     pub(super) fn of(file: &Path) -> Self {
         Self {

@@ -26,7 +26,7 @@ struct Broker<'a> {
 }
 
 /// The result of the simulation.
-struct Simulated {
+struct SimulationResult {
     lasted: f64,
     spilled: bool,
     highest: f64,
@@ -80,7 +80,7 @@ impl<'a> Broker<'a> {
         self.fast.capacity.0 / 1e6
     }
 
-    fn simulate(&self) -> anyhow::Result<Simulated> {
+    fn simulate(&self) -> anyhow::Result<SimulationResult> {
         let mut fluid = self.settled()?;
         let before = fluid.used_mb(0).max(self.capacity_mb() * self.threshold);
         let mut lasted = 0.0;
@@ -96,7 +96,7 @@ impl<'a> Broker<'a> {
             fluid.run_for(0.1, self.base)?;
             gap += 0.1;
         }
-        Ok(Simulated {
+        Ok(SimulationResult {
             lasted,
             spilled,
             highest,

@@ -16,7 +16,7 @@ use bench::outcome::{Outcome, Run};
 use bench::{report, runner};
 
 /// How to prove a plan.
-pub(super) struct Wanted<'a> {
+pub(super) struct VerifyOptions<'a> {
     /// The part of rates and capacities.
     pub(super) scale: f64,
     /// Where data goes.
@@ -29,7 +29,7 @@ pub(super) struct Wanted<'a> {
 
 /// Runs the experiment; the code is a success when the plan holds.
 pub(super) fn run(
-    wanted: &Wanted<'_>,
+    wanted: &VerifyOptions<'_>,
     plan: &Plan,
     scenario: &Scenario,
     catalogue: &Catalogue,
@@ -75,7 +75,11 @@ fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the arguments of `forebay bench run`, as on a command line.
-fn arguments(wanted: &Wanted<'_>, file: &Path, results: &Path) -> anyhow::Result<runner::RunArgs> {
+fn arguments(
+    wanted: &VerifyOptions<'_>,
+    file: &Path,
+    results: &Path,
+) -> anyhow::Result<runner::RunArgs> {
     let mut words = vec![
         "run".into(),
         file.as_os_str().to_owned(),

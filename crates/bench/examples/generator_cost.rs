@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use bench::load::{self, Control};
-use bench::sink::{self, Takes};
+use bench::sink::{self, SinkMode};
 use bench::spec::Load;
 
 /// What one of the two came to: GB/s, CPU-s per GB.
@@ -25,7 +25,7 @@ fn main() -> anyhow::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (pairs, seconds) = match arguments.as_slice() {
         [sink] if sink == "sink" => {
-            return sink::run("127.0.0.1:0", Takes::Copies, |address| {
+            return sink::run("127.0.0.1:0", SinkMode::Copies, |address| {
                 // Whoever started it waits for this line.
                 let _ = writeln!(std::io::stdout(), "{address}");
             });

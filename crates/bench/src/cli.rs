@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 use crate::agent::AgentArguments;
 use crate::device::command_line::{self as device, DeviceArgs};
 use crate::runner::{self, RunArgs};
-use crate::sink::{self, Takes};
+use crate::sink::{self, SinkMode};
 use crate::target::process::{self, HoldArgs};
 use crate::{conduct, experiment, report};
 
@@ -82,9 +82,9 @@ impl BenchArgs {
             }
             Command::Sink { listen, discard } => {
                 let takes = if discard {
-                    Takes::Nothing
+                    SinkMode::Nothing
                 } else {
-                    Takes::Copies
+                    SinkMode::Copies
                 };
                 sink::run(&listen, takes, |address| {
                     // The line is for a parent that waits for it; a closed pipe is no error.

@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 
 use crate::agent::Hosts;
 use crate::load::{self, Control, HostShare, topics};
-use crate::outcome::Outcome;
+use crate::outcome::LoadOutcome;
 use crate::spec::Load;
 use crate::verify::ledger::Ledger;
 use crate::verify::session::Session;
@@ -26,7 +26,7 @@ pub async fn run(
     control: &Control,
     hosts: Option<&mut Hosts>,
     ledger: Option<&Path>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let checks = load.verify || ledger.is_some();
     if hosts.is_none() && !checks {
         return load::run(bootstrap, load, control).await;
@@ -75,7 +75,7 @@ async fn with_topics(
     control: &Control,
     hosts: Option<&mut Hosts>,
     session: Option<Arc<Session>>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let mut outcome = if let Some(hosts) = hosts {
         let numbering = session.as_ref().map(|session| session.identity());
         let (outcome, acknowledged) = hosts.run(bootstrap, load, control, numbering).await?;
@@ -97,17 +97,17 @@ async fn with_topics(
 }
 
 /// Checks that everything a ledger lists as acknowledged can be read; writes no records.
-pub async fn check(bootstrap: &str, file: &Path, control: &Control) -> anyhow::Result<Outcome> {
+pub async fn check(bootstrap: &str, file: &Path, control: &Control) -> anyhow::Result<LoadOutcome> {
     let ledger = Ledger::existing(file)?;
     let topics = ledger.subject().topics();
     let session = Session::closed(ledger);
-    let mut outcome = Outcome::default();
+    let mut outcome = LoadOutcome::default();
     verify::finish(bootstrap, &topics, &session, control, &mut outcome).await;
     Ok(outcome)
 }
 
 /// Returns an error with the counts if a check was not passed.
-pub fn must_be_sound(outcome: &Outcome) -> anyhow::Result<()> {
+pub fn must_be_sound(outcome: &LoadOutcome) -> anyhow::Result<()> {
     let Some(verified) = &outcome.verified else {
         return Ok(());
     };

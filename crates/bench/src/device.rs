@@ -22,7 +22,7 @@ use anyhow::{Context as _, bail};
 
 use crate::experiment::need::shown;
 use crate::experiment::{Device as Wanted, DeviceKind};
-pub use registry::Made;
+pub use registry::MadeDevice;
 
 /// A device that is ready for use.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub struct Device {
     pub join: Option<PathBuf>,
     /// Description of what is emulated, if anything is.
     pub emulated: Option<String>,
-    made: Option<Made>,
+    made: Option<MadeDevice>,
 }
 
 /// Makes a device ready for use.
@@ -81,7 +81,7 @@ impl Device {
     }
 
     /// Keeps the device beyond this process; it stays until it is removed by name.
-    pub fn keep(mut self) -> Option<Made> {
+    pub fn keep(mut self) -> Option<MadeDevice> {
         self.made.take()
     }
 
@@ -151,7 +151,7 @@ pub fn free_bytes(dir: &Path) -> anyhow::Result<u64> {
 }
 
 /// Returns the line on a device for `forebay bench device list`.
-pub fn line(made: &Made) -> String {
+pub fn line(made: &MadeDevice) -> String {
     let size = made.size.map(shown).unwrap_or_default();
     let rate = made.rate.map(|rate| format!(" at {}/s", shown(rate)));
     let owner = match made.owner {

@@ -43,9 +43,9 @@ pub mod topics;
 mod worker;
 
 pub use control::{Control, HostShare, Stop};
-pub use hook::Place;
+pub use hook::PartitionPlace;
 
-use crate::outcome::Outcome;
+use crate::outcome::LoadOutcome;
 use crate::spec::{Driver, Load};
 
 /// Runs a load against the broker at `bootstrap` (`host:port`, several comma-separated).
@@ -53,7 +53,7 @@ use crate::spec::{Driver, Load};
 /// Creates the topics before and deletes them after, unless they exist or many hosts share the load
 /// ([`Control::host`]). Errors during the run are counted in the outcome; an error is returned only
 /// if the load could not run.
-pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
+pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<LoadOutcome> {
     let verification = control.verification.as_ref().filter(|_| load.verify);
     if load.verify && verification.is_none() {
         bail!("the load is to be checked, and nobody is there to check it");
@@ -91,18 +91,22 @@ use librdkafka::run as ordinary;
 
 /// Never called: [`run`] has already refused the load.
 #[cfg(not(feature = "librdkafka"))]
-fn ordinary(_part: native::Part) -> anyhow::Result<native::Ended> {
+fn ordinary(_part: native::Part) -> anyhow::Result<native::ThreadResult> {
     bail!("there is no driver of librdkafka in this build")
 }
 
-fn checked(mut outcome: Outcome, control: &Control, load: &Load) -> Outcome {
+fn checked(mut outcome: LoadOutcome, control: &Control, load: &Load) -> LoadOutcome {
     let verification = control.verification.as_ref().filter(|_| load.verify);
     outcome.verified = verification.map(|verification| verification.verified());
     outcome
 }
 
 /// Calls [`run`] for callers without a runtime.
-pub fn run_blocking(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
+pub fn run_blocking(
+    bootstrap: &str,
+    load: &Load,
+    control: &Control,
+) -> anyhow::Result<LoadOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -12,7 +12,7 @@ mod merge;
 
 /// The outcome of one load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct LoadOutcome {
     /// Start of counting, in milliseconds since 1970.
     pub started_ms: i64,
     /// Duration of counting.
@@ -30,7 +30,7 @@ pub struct Outcome {
     /// Counts of errors by message.
     pub errors: BTreeMap<String, u64>,
     /// Result of the check of every record.
-    pub verified: Option<Verified>,
+    pub verified: Option<RecordCheckResult>,
     /// Why the load ended early.
     pub aborted: Option<String>,
     /// The hosts that ran the load, if other than this one alone.
@@ -120,7 +120,7 @@ pub struct Usage {
 
 /// The result of the check of every record.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Verified {
+pub struct RecordCheckResult {
     /// Records acknowledged.
     pub acknowledged: u64,
     /// Distinct records read.
@@ -195,7 +195,7 @@ pub struct Cell {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surge: Option<Surge>,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: LoadOutcome,
 }
 
 /// Bursts, and the capacities that absorb them.

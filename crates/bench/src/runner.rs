@@ -20,8 +20,8 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 
 use crate::agent::HostsArguments;
-use crate::experiment::choice::{self, Only};
-use crate::experiment::need::{self, Available};
+use crate::experiment::choice::{self, OnlyPatterns};
+use crate::experiment::need::{self, AvailableSpace};
 use crate::experiment::plan::{self, Action};
 use crate::experiment::{self, DeviceKind, Experiment};
 use crate::{device, machine, target};
@@ -80,7 +80,7 @@ impl RunArgs {
 }
 
 /// An experiment with the changes of the command line.
-struct Chosen {
+struct ChosenExperiment {
     experiment: Experiment,
     actions: Vec<Action>,
 }
@@ -118,7 +118,7 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let generators = Generators::reach(&arguments.hosts)?;
     std::fs::create_dir_all(&out).with_context(|| format!("creating {}", out.display()))?;
-    let whereabouts = Whereabouts {
+    let whereabouts = RunLocation {
         out: &out,
         disk: &disk,
         broker_host,
@@ -127,7 +127,7 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// The directories and the address of a run.
-struct Whereabouts<'a> {
+struct RunLocation<'a> {
     /// Directory for results.
     out: &'a Path,
     /// Directory for devices on disk.
@@ -137,8 +137,8 @@ struct Whereabouts<'a> {
 }
 
 fn carry_out(
-    chosen: &Chosen,
-    whereabouts: &Whereabouts<'_>,
+    chosen: &ChosenExperiment,
+    whereabouts: &RunLocation<'_>,
     generators: Generators,
 ) -> anyhow::Result<ExitCode> {
     let out = whereabouts.out;
@@ -191,7 +191,7 @@ fn carry_out(
     }
 }
 
-fn choose(arguments: &RunArgs) -> anyhow::Result<Chosen> {
+fn choose(arguments: &RunArgs) -> anyhow::Result<ChosenExperiment> {
     let mut experiment = experiment::find(&arguments.experiment)?;
     for pair in &arguments.set {
         choice::set(&mut experiment, pair)?;
@@ -202,23 +202,23 @@ fn choose(arguments: &RunArgs) -> anyhow::Result<Chosen> {
     if let Some(seconds) = arguments.seconds {
         choice::set(&mut experiment, &format!("seconds={seconds:?}"))?;
     }
-    let only = Only::parse(&arguments.only, &experiment)?;
+    let only = OnlyPatterns::parse(&arguments.only, &experiment)?;
     let actions = plan::plan(&experiment, &only)?;
-    Ok(Chosen {
+    Ok(ChosenExperiment {
         experiment,
         actions,
     })
 }
 
 /// Refuses an experiment that does not fit this machine.
-fn fits(chosen: &Chosen, disk: &Path) -> anyhow::Result<()> {
-    let Chosen {
+fn fits(chosen: &ChosenExperiment, disk: &Path) -> anyhow::Result<()> {
+    let ChosenExperiment {
         experiment,
         actions,
     } = chosen;
-    let mut available = Available {
+    let mut available = AvailableSpace {
         memory: machine::memory_available(Path::new("/")).unwrap_or(u64::MAX),
-        ..Available::default()
+        ..AvailableSpace::default()
     };
     for action in actions {
         let Action::Attach(wanted) = action else {
@@ -251,8 +251,8 @@ fn fits(chosen: &Chosen, disk: &Path) -> anyhow::Result<()> {
     need::refusal(experiment, actions, &available).map_or(Ok(()), |why| bail!("{why}"))
 }
 
-fn describe(chosen: &Chosen) {
-    let Chosen {
+fn describe(chosen: &ChosenExperiment) {
+    let ChosenExperiment {
         experiment,
         actions,
     } = chosen;

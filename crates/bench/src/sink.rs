@@ -3,7 +3,7 @@
 //!
 //! It implements just enough of Kafka for the same client: ApiVersions, Metadata, CreateTopics,
 //! `DeleteTopics`, `InitProducerId`, Produce. It parses only the batch headers of records, to count
-//! offsets; the rest is read into one reused buffer or, with [`Skipping::Discard`], never leaves
+//! offsets; the rest is read into one reused buffer or, with [`SkipMode::Discard`], never leaves
 //! the kernel. A produced topic counts as existing. Nothing can be read back.
 
 use std::cell::RefCell;
@@ -32,7 +32,7 @@ use wire::messages::{
 };
 use wire::types::ErrorCode;
 
-use crate::load::stream::{Skipping, Stream};
+use crate::load::stream::{SkipMode, Stream};
 
 mod produced;
 
@@ -53,7 +53,7 @@ const FIXED_HEADER_BYTES: usize = 10;
 
 /// What happens to the bytes of records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Takes {
+pub enum SinkMode {
     /// They are copied to memory, as any broker must.
     Copies,
     /// The kernel discards them, which is faster than any broker could be.
@@ -62,7 +62,7 @@ pub enum Takes {
 
 /// The state of a sink: the next offsets of each topic's partitions, and the last producer id.
 #[derive(Debug, Default)]
-struct State {
+struct SinkState {
     address: Option<SocketAddr>,
     topics: BTreeMap<String, Vec<i64>>,
     producers: i64,
@@ -75,14 +75,14 @@ pub async fn listen(address: &str) -> anyhow::Result<TcpListener> {
 }
 
 /// Serves until dropped; must run on one thread, within a `LocalSet`.
-pub async fn serve(listener: TcpListener, takes: Takes) -> anyhow::Result<()> {
-    let state = Rc::new(RefCell::new(State {
+pub async fn serve(listener: TcpListener, takes: SinkMode) -> anyhow::Result<()> {
+    let state = Rc::new(RefCell::new(SinkState {
         address: Some(listener.local_addr()?),
-        ..State::default()
+        ..SinkState::default()
     }));
     let skipping = match takes {
-        Takes::Copies => Skipping::Copy,
-        Takes::Nothing => Skipping::Discard,
+        SinkMode::Copies => SkipMode::Copy,
+        SinkMode::Nothing => SkipMode::Discard,
     };
     loop {
         let (socket, peer) = listener.accept().await?;
@@ -97,7 +97,7 @@ pub async fn serve(listener: TcpListener, takes: Takes) -> anyhow::Result<()> {
 }
 
 /// Runs [`serve`] on the calling thread until ^C; passes the bound address to `said`.
-pub fn run(address: &str, takes: Takes, said: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
+pub fn run(address: &str, takes: SinkMode, said: impl FnOnce(SocketAddr)) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -114,8 +114,8 @@ pub fn run(address: &str, takes: Takes, said: impl FnOnce(SocketAddr)) -> anyhow
 
 async fn converse(
     socket: TcpStream,
-    skipping: Skipping,
-    state: &RefCell<State>,
+    skipping: SkipMode,
+    state: &RefCell<SinkState>,
 ) -> anyhow::Result<()> {
     socket.set_nodelay(true)?;
     let mut stream = Stream::new(socket, skipping);
@@ -142,7 +142,7 @@ async fn converse(
     Ok(())
 }
 
-impl State {
+impl SinkState {
     fn answer(&mut self, frame: &Bytes) -> anyhow::Result<Response> {
         let request = Request::parse(frame)?;
         let (api, version) = (request.header.api, request.header.version);

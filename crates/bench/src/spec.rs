@@ -236,7 +236,7 @@ pub struct Consume {
     #[serde(default = "groups_default")]
     pub groups: u32,
     /// Where consumers start.
-    pub from: From,
+    pub from: ConsumeStart,
     /// Minimum bytes of a fetch response.
     #[serde(default = "min_bytes_default")]
     pub min_bytes: u32,
@@ -270,7 +270,7 @@ fn max_wait_default() -> u32 {
 /// Where consumers start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum From {
+pub enum ConsumeStart {
     /// At the oldest record, whatever producers do (catch-up).
     Earliest,
     /// At the records written from now on.

@@ -32,7 +32,7 @@ const DELETE_DELAY: (&str, &str) = ("log.segment.delete.delay.ms", "100");
 
 /// The directories and the address of a broker.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct BrokerPlace<'a> {
     /// A directory on the device; the broker's data is in a directory below it.
     pub dir: &'a Path,
     /// Directory for its log and its configuration.
@@ -47,7 +47,7 @@ pub struct Place<'a> {
 
 /// A broker that serves.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningBroker {
     /// Its name in the results.
     pub name: String,
     /// The address that it serves on.
@@ -84,13 +84,13 @@ pub fn prepare(name: &str, target: &Target) -> anyhow::Result<()> {
 pub fn start(
     name: &str,
     target: &Target,
-    place: &Place<'_>,
-) -> anyhow::Result<(Running, Duration)> {
+    place: &BrokerPlace<'_>,
+) -> anyhow::Result<(RunningBroker, Duration)> {
     let begun = Instant::now();
     let mut running = match target.kind {
         TargetKind::Forebay => start_forebay(name, target, place)?,
         TargetKind::Kafka => start_kafka(name, target, place)?,
-        TargetKind::Address => Running {
+        TargetKind::Address => RunningBroker {
             name: name.to_owned(),
             bootstrap: target.address.clone().unwrap_or_default(),
             facts: TargetFacts {
@@ -109,7 +109,11 @@ pub fn start(
     Ok((running, begun.elapsed()))
 }
 
-fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result<Running> {
+fn start_forebay(
+    name: &str,
+    target: &Target,
+    place: &BrokerPlace<'_>,
+) -> anyhow::Result<RunningBroker> {
     let binary = binary(target)?;
     let home = empty(place.dir, name)?;
     let bootstrap = format!("{}:{}", place.host, free_port(place.host)?);
@@ -159,7 +163,7 @@ fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Resu
     } else {
         "synced to the disk before acks=all is answered (durability=synced, the default)"
     };
-    Ok(Running {
+    Ok(RunningBroker {
         name: name.to_owned(),
         facts: TargetFacts {
             version: version_of(&binary)?,
@@ -173,7 +177,11 @@ fn start_forebay(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Resu
     })
 }
 
-fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result<Running> {
+fn start_kafka(
+    name: &str,
+    target: &Target,
+    place: &BrokerPlace<'_>,
+) -> anyhow::Result<RunningBroker> {
     let home = empty(place.dir, name)?;
     let bootstrap = format!("{}:{}", place.host, free_port(place.host)?);
     let controller = free_port("127.0.0.1")?;
@@ -187,7 +195,7 @@ fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result
     std::fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
     kafka::format(&config)?;
     let argv = kafka::command(&config)?;
-    Ok(Running {
+    Ok(RunningBroker {
         name: name.to_owned(),
         bootstrap,
         facts: TargetFacts {
@@ -201,7 +209,7 @@ fn start_kafka(name: &str, target: &Target, place: &Place<'_>) -> anyhow::Result
     })
 }
 
-impl Running {
+impl RunningBroker {
     /// Returns the pid of the broker, if it was started here.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
@@ -303,7 +311,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningBroker {
     fn drop(&mut self) {
         drop(self.process.take());
         for home in std::mem::take(&mut self.homes) {
@@ -335,7 +343,7 @@ fn empty(dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     Ok(home)
 }
 
-fn log(place: &Place<'_>, name: &str) -> PathBuf {
+fn log(place: &BrokerPlace<'_>, name: &str) -> PathBuf {
     place.notes.join(format!("{name}.log"))
 }
 

@@ -16,7 +16,7 @@ pub mod stamp;
 mod sweep;
 
 use crate::load::{Control, Stop};
-use crate::outcome::{Outcome, Verified};
+use crate::outcome::{LoadOutcome, RecordCheckResult};
 use crate::spec::Topics;
 use session::Session;
 
@@ -44,8 +44,8 @@ pub fn random_id() -> u64 {
 }
 
 /// Returns whether no fault was found.
-pub fn sound(verified: &Verified) -> bool {
-    let Verified {
+pub fn sound(verified: &RecordCheckResult) -> bool {
+    let RecordCheckResult {
         lost,
         duplicated,
         disordered,
@@ -64,7 +64,7 @@ pub async fn finish(
     topics: &Topics,
     session: &Session,
     control: &Control,
-    outcome: &mut Outcome,
+    outcome: &mut LoadOutcome,
 ) {
     // After a stop the written records are still checked.
     let stop = if control.stop.is_set() {

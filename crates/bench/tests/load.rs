@@ -6,15 +6,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use bench::load::{self, Control, HostShare};
-use bench::outcome::Outcome;
-use bench::sink::{self, Takes};
+use bench::outcome::LoadOutcome;
+use bench::sink::{self, SinkMode};
 use bench::spec::Load;
 
 /// A sink that lives as long as this process.
 fn sink() -> SocketAddr {
     let (said, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let _ = sink::run("127.0.0.1:0", Takes::Copies, |address| {
+        let _ = sink::run("127.0.0.1:0", SinkMode::Copies, |address| {
             let _ = said.send(address);
         });
     });
@@ -29,7 +29,7 @@ fn load(produce: &str) -> Load {
     toml::from_str(&text).unwrap()
 }
 
-fn run(load: &Load) -> Outcome {
+fn run(load: &Load) -> LoadOutcome {
     load::run_blocking(&sink().to_string(), load, &Control::default()).unwrap()
 }
 

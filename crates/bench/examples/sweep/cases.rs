@@ -12,7 +12,7 @@ use wire::kafka::produce::ProduceRequest;
 use wire::kafka::shape::schema::FieldKind;
 use wire::kafka::shape::{DECODED_BYTES_MAX, decoded_bytes};
 
-use crate::make::{self, Aim, EXTREMES, ODD_TEXTS, Place};
+use crate::make::{self, Aim, EXTREMES, FieldPlace, ODD_TEXTS};
 use crate::words::Words;
 
 /// A little less than the longest frame that is taken.
@@ -48,7 +48,7 @@ impl Dice {
 
 /// What a case aims at.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum What {
+pub(crate) enum CaseAim {
     Distinct,
     Repeated,
     Long,
@@ -57,20 +57,20 @@ pub(crate) enum What {
     Odd,
 }
 
-const WHATS: [(What, &str); 6] = [
-    (What::Distinct, "distinct"),
-    (What::Repeated, "repeated"),
-    (What::Long, "long"),
-    (What::Overlong, "overlong"),
-    (What::Extreme, "extreme"),
-    (What::Odd, "odd"),
+const WHATS: [(CaseAim, &str); 6] = [
+    (CaseAim::Distinct, "distinct"),
+    (CaseAim::Repeated, "repeated"),
+    (CaseAim::Long, "long"),
+    (CaseAim::Overlong, "overlong"),
+    (CaseAim::Extreme, "extreme"),
+    (CaseAim::Odd, "odd"),
 ];
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Case {
     pub(crate) api: Api,
     pub(crate) version: i16,
-    pub(crate) what: What,
+    pub(crate) what: CaseAim,
     /// "" stands for all.
     path: String,
     /// Which extreme or odd text.
@@ -128,40 +128,40 @@ impl Case {
         let what = WHATS.iter().find(|(what, _)| *what == self.what);
         let what = what.map_or("", |(_, name)| name);
         match self.what {
-            What::Extreme | What::Odd => format!("{} {what}", self.api.name()),
+            CaseAim::Extreme | CaseAim::Odd => format!("{} {what}", self.api.name()),
             _ => format!("{} {what} {}", self.api.name(), self.path),
         }
     }
 
     pub(crate) fn is_large(&self) -> bool {
-        !matches!(self.what, What::Extreme | What::Odd)
+        !matches!(self.what, CaseAim::Extreme | CaseAim::Odd)
     }
 
     /// The frame, and how many items it has.
     pub(crate) fn frame(&self, words: &Words) -> (Vec<u8>, usize) {
         let path = (!self.path.is_empty()).then(|| self.path.clone());
         let (body, count) = match self.what {
-            What::Extreme => {
+            CaseAim::Extreme => {
                 let aim = Aim::Extreme {
                     path,
                     which: self.number,
                 };
                 (make::body(self.api, self.version, &aim, words), 1)
             }
-            What::Odd => {
+            CaseAim::Odd => {
                 let aim = Aim::Odd {
                     path,
                     which: self.number,
                 };
                 (make::body(self.api, self.version, &aim, words), 1)
             }
-            What::Overlong => {
+            CaseAim::Overlong => {
                 let bytes = FRAME_BYTES / self.share;
                 let path = self.path.clone();
                 let aim = Aim::Overlong { path, bytes };
                 (make::body(self.api, self.version, &aim, words), bytes)
             }
-            What::Distinct | What::Repeated | What::Long => self.as_many_as_fit(words),
+            CaseAim::Distinct | CaseAim::Repeated | CaseAim::Long => self.as_many_as_fit(words),
         };
         (make::frame(self.api, self.version, 1, &body), count)
     }
@@ -174,11 +174,11 @@ impl Case {
         let sized = |count: usize| {
             let path = self.path.clone();
             let aim = match self.what {
-                What::Long => Aim::Long { path, bytes: count },
+                CaseAim::Long => Aim::Long { path, bytes: count },
                 what => Aim::Many {
                     path,
                     count,
-                    distinct: what == What::Distinct,
+                    distinct: what == CaseAim::Distinct,
                 },
             };
             make::body(self.api, self.version, &aim, &words)
@@ -223,14 +223,14 @@ fn fits(api: Api, version: i16, body: &[u8], limit: usize) -> bool {
     }
 }
 
-fn aims(what: What, place: &Place) -> bool {
+fn aims(what: CaseAim, place: &FieldPlace) -> bool {
     match what {
-        What::Distinct | What::Repeated => {
+        CaseAim::Distinct | CaseAim::Repeated => {
             matches!(place.kind, FieldKind::List(_) | FieldKind::Each(_))
         }
-        What::Long => matches!(place.kind, FieldKind::Text | FieldKind::Blob),
-        What::Extreme => matches!(place.kind, FieldKind::Fixed(_)),
-        What::Overlong | What::Odd => matches!(place.kind, FieldKind::Text),
+        CaseAim::Long => matches!(place.kind, FieldKind::Text | FieldKind::Blob),
+        CaseAim::Extreme => matches!(place.kind, FieldKind::Fixed(_)),
+        CaseAim::Overlong | CaseAim::Odd => matches!(place.kind, FieldKind::Text),
     }
 }
 
@@ -242,17 +242,17 @@ pub(crate) fn some(dice: &mut Dice, share: usize) -> Vec<Case> {
         let version = if dice.below(4) == 0 { oldest } else { newest };
         let places = make::places(api, version);
         for (what, _) in WHATS {
-            let aimed: Vec<&Place> = places.iter().filter(|place| aims(what, place)).collect();
+            let aimed: Vec<&FieldPlace> = places.iter().filter(|place| aims(what, place)).collect();
             if aimed.is_empty() {
                 continue;
             }
             let numbers = match what {
-                What::Extreme => EXTREMES.len(),
-                What::Odd => ODD_TEXTS.len(),
+                CaseAim::Extreme => EXTREMES.len(),
+                CaseAim::Odd => ODD_TEXTS.len(),
                 _ => 1,
             };
             for number in 0..numbers {
-                let large = !matches!(what, What::Extreme | What::Odd);
+                let large = !matches!(what, CaseAim::Extreme | CaseAim::Odd);
                 let path = if large || dice.below(2) == 0 {
                     aimed[dice.below(aimed.len())].path.clone()
                 } else {
@@ -284,8 +284,8 @@ pub(crate) fn all(dice: &mut Dice, share: usize) -> Vec<Case> {
                 let paths = places.iter().filter(|place| aims(what, place));
                 let mut paths: Vec<String> = paths.map(|place| place.path.clone()).collect();
                 let numbers = match what {
-                    What::Extreme => EXTREMES.len(),
-                    What::Odd => ODD_TEXTS.len(),
+                    CaseAim::Extreme => EXTREMES.len(),
+                    CaseAim::Odd => ODD_TEXTS.len(),
                     _ => 1,
                 };
                 if numbers > 1 {

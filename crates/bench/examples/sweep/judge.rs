@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use wire::kafka::Api;
 
 use crate::cases::Case;
-use crate::probe::{Probes, Waited};
+use crate::probe::{Probes, WaitTime};
 use crate::process::Broker;
 use crate::scene;
 use crate::wire_up::{Connection, Fate};
@@ -76,7 +76,7 @@ struct Counts {
     worst_others: (Duration, String),
     /// For each API and what it was asked: the longest answer and wait of others, by the wall and
     /// by work.
-    by_kind: BTreeMap<String, (Waited, Waited)>,
+    by_kind: BTreeMap<String, (WaitTime, WaitTime)>,
 }
 
 pub(crate) struct Judge {
@@ -315,16 +315,16 @@ impl Judge {
             Fate::Waits => whys.push(format!("no answer after {:?}", self.limits.answer)),
         }
         if others.wall > self.limits.others || others.work > self.limits.others_work {
-            let Waited { wall, work } = others;
+            let WaitTime { wall, work } = others;
             whys.push(format!("others waited {wall:?}, for {work:?} of work"));
         }
         (!whys.is_empty()).then(|| format!("{what}: {}", whys.join(", ")))
     }
 
-    fn count_kind(&mut self, case: &Case, fate: Fate, work: Duration, others: Waited) {
+    fn count_kind(&mut self, case: &Case, fate: Fate, work: Duration, others: WaitTime) {
         let kind = self.counts.by_kind.entry(case.kind()).or_default();
         if let Fate::Answered(wall) | Fate::Refused(wall) = fate {
-            kind.0 = kind.0.max(Waited { wall, work });
+            kind.0 = kind.0.max(WaitTime { wall, work });
         }
         kind.1 = kind.1.max(others);
     }

@@ -68,18 +68,18 @@ pub(crate) enum Aim {
 
 /// A field that can be aimed at.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct FieldPlace {
     pub(crate) path: String,
     pub(crate) kind: FieldKind,
 }
 
 /// All fields of a request in a version, in order.
-pub(crate) fn places(api: Api, version: i16) -> Vec<Place> {
-    fn walk(fields: &[Field], version: i16, before: &str, found: &mut Vec<Place>) {
+pub(crate) fn places(api: Api, version: i16) -> Vec<FieldPlace> {
+    fn walk(fields: &[Field], version: i16, before: &str, found: &mut Vec<FieldPlace>) {
         for field in fields.iter().filter(|field| field.is_in(version)) {
             let path = format!("{before}{}", field.name);
             let kind = field.kind;
-            found.push(Place {
+            found.push(FieldPlace {
                 path: path.clone(),
                 kind,
             });

@@ -23,13 +23,13 @@ const ACQUAINTANCE: usize = 100;
 
 /// How long somebody waited.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Waited {
+pub(crate) struct WaitTime {
     pub(crate) wall: Duration,
     /// What the shard did meanwhile; never more than `wall`, save for what is measured inexactly.
     pub(crate) work: Duration,
 }
 
-impl Waited {
+impl WaitTime {
     pub(crate) fn max(self, other: Self) -> Self {
         Self {
             wall: self.wall.max(other.wall),
@@ -40,7 +40,7 @@ impl Waited {
 
 /// What one of them has seen, in microseconds since the beginning.
 #[derive(Default)]
-struct Seen {
+struct ProbeState {
     /// When the question was asked that has no answer yet; 0 if there is none.
     asked: AtomicU64,
     /// How long every shard had been at work then.
@@ -48,10 +48,10 @@ struct Seen {
     /// Which shard answers; `usize::MAX` while nobody knows.
     home: AtomicU64,
     /// The longest that an answer took since it was looked at.
-    worst: Mutex<Waited>,
+    worst: Mutex<WaitTime>,
 }
 
-impl Seen {
+impl ProbeState {
     /// What the shard that answers, or if it is not known the busiest, has done since the question.
     fn work(&self, busy: &[u64]) -> Duration {
         let asked = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
@@ -67,7 +67,7 @@ impl Seen {
         self.asked.store(micros(begun), Ordering::Relaxed);
     }
 
-    fn note(&self, waited: Waited) {
+    fn note(&self, waited: WaitTime) {
         let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
         *worst = worst.max(waited);
     }
@@ -82,7 +82,7 @@ fn since(before: &[u64], after: &[u64]) -> Vec<u64> {
 
 pub(crate) struct Probes {
     begun: Instant,
-    seen: Arc<Vec<Seen>>,
+    seen: Arc<Vec<ProbeState>>,
     shards: Arc<Shards>,
     ending: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -94,7 +94,7 @@ impl Probes {
         let shards = Arc::new(shards);
         let seen = Arc::new(
             (0..CONNECTIONS)
-                .map(|_| Seen::default())
+                .map(|_| ProbeState::default())
                 .collect::<Vec<_>>(),
         );
         let ending = Arc::new(AtomicBool::new(false));
@@ -119,12 +119,12 @@ impl Probes {
     }
 
     /// The longest that anybody has waited since the last look, or waits now.
-    pub(crate) fn worst(&self) -> Waited {
+    pub(crate) fn worst(&self) -> WaitTime {
         let (now, busy) = (micros(self.begun), self.shards.busy());
         let worst = self.seen.iter().map(|seen| {
             let asked = seen.asked.load(Ordering::Relaxed);
             if asked != 0 {
-                seen.note(Waited {
+                seen.note(WaitTime {
                     wall: Duration::from_micros(now.saturating_sub(asked)),
                     work: seen.work(&busy),
                 });
@@ -132,7 +132,7 @@ impl Probes {
             let mut worst = seen.worst.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *worst)
         });
-        worst.fold(Waited::default(), Waited::max)
+        worst.fold(WaitTime::default(), WaitTime::max)
     }
 }
 
@@ -153,7 +153,7 @@ fn micros(begun: Instant) -> u64 {
 
 /// Asks on one connection until it breaks or the end; a broken one counts for as long as its
 /// question had no answer.
-fn probe(address: SocketAddr, begun: Instant, seen: (&Seen, &Shards), ending: &AtomicBool) {
+fn probe(address: SocketAddr, begun: Instant, seen: (&ProbeState, &Shards), ending: &AtomicBool) {
     let (seen, shards) = seen;
     let is_open = || seen.asked.load(Ordering::Relaxed) != 0;
     if !is_open() {
@@ -178,7 +178,7 @@ fn probe(address: SocketAddr, begun: Instant, seen: (&Seen, &Shards), ending: &A
         let work = seen.work(&shards.busy());
         let asked = seen.asked.swap(0, Ordering::Relaxed);
         let wall = Duration::from_micros(micros(begun).saturating_sub(asked));
-        seen.note(Waited { wall, work });
+        seen.note(WaitTime { wall, work });
         if seen.home.load(Ordering::Relaxed) == u64::MAX {
             let before = shards.busy();
             if (0..ACQUAINTANCE).any(|_| ask().is_err()) {

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::arguments::HostsArguments;
 use super::clock::{Offset, RoundTrip, now_us};
-use super::message::{self, Done, Report, Request};
+use super::message::{self, Report, Request, ShareResult};
 use crate::load::Stop;
 use crate::outcome::Interval;
 
@@ -147,7 +147,7 @@ impl Agent {
         &mut self,
         stop: &Stop,
         mut progress: impl FnMut(Interval),
-    ) -> anyhow::Result<Done> {
+    ) -> anyhow::Result<ShareResult> {
         let mut stopped = false;
         loop {
             let report = tokio::select! {

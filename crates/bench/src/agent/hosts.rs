@@ -11,13 +11,13 @@ use tokio::task::JoinSet;
 use super::arguments::HostsArguments;
 use super::clock::now_us;
 use super::connection::Agent;
-use super::message::{Done, Request, Start};
+use super::message::{Request, ShareResult, Start};
 use crate::load::Control;
 use crate::load::control::Progress;
 use crate::load::schedule::portable;
-use crate::outcome::{Host, Interval, Outcome};
+use crate::outcome::{Host, Interval, LoadOutcome};
 use crate::spec::Load;
-use crate::verify::ledger::Acknowledged;
+use crate::verify::ledger::AcknowledgedRange;
 
 /// Distance of the common start from now; the last agent must have read its share by then.
 const START_AHEAD_US: i64 = 1_000_000;
@@ -59,12 +59,12 @@ impl Hosts {
         load: &Load,
         control: &Control,
         numbering: Option<(u64, u64)>,
-    ) -> anyhow::Result<(Outcome, Vec<Acknowledged>)> {
+    ) -> anyhow::Result<(LoadOutcome, Vec<AcknowledgedRange>)> {
         let mut load = load.clone();
         if let Some(produce) = &mut load.produce {
             produce.rate = portable(&produce.rate)?;
         }
-        let mut lost = Lost::default();
+        let mut lost = LostHosts::default();
         let mut agents = Vec::new();
         for mut agent in self.agents.drain(..) {
             match agent.ask_clock().await {
@@ -115,9 +115,9 @@ impl Hosts {
 
     fn add_up(
         &mut self,
-        ended: impl Iterator<Item = (Agent, anyhow::Result<Done>)>,
-        mut lost: Lost,
-    ) -> anyhow::Result<(Outcome, Vec<Acknowledged>)> {
+        ended: impl Iterator<Item = (Agent, anyhow::Result<ShareResult>)>,
+        mut lost: LostHosts,
+    ) -> anyhow::Result<(LoadOutcome, Vec<AcknowledgedRange>)> {
         let (mut parts, mut acknowledged) = (Vec::new(), Vec::new());
         for (agent, done) in ended {
             match done {
@@ -130,7 +130,7 @@ impl Hosts {
             }
         }
         ensure!(!parts.is_empty(), "no host is left: {}", lost.said());
-        let mut whole = Outcome::merge(&parts)?;
+        let mut whole = LoadOutcome::merge(&parts)?;
         for point in &mut whole.intervals {
             // Only the merge needs the histogram of a point.
             point.latency = crate::outcome::Latency::default();
@@ -160,7 +160,7 @@ fn host(agent: &Agent) -> Host {
     }
 }
 
-fn by_our_clock(mut outcome: Outcome, agent: &Agent) -> Outcome {
+fn by_our_clock(mut outcome: LoadOutcome, agent: &Agent) -> LoadOutcome {
     outcome.started_ms -= (agent.clock.ahead_us as f64 / 1e3).round() as i64;
     outcome.aborted = outcome
         .aborted
@@ -171,9 +171,9 @@ fn by_our_clock(mut outcome: Outcome, agent: &Agent) -> Outcome {
 
 /// Hosts that were lost, with the reasons.
 #[derive(Default)]
-struct Lost(Vec<String>);
+struct LostHosts(Vec<String>);
 
-impl Lost {
+impl LostHosts {
     fn add(&mut self, name: &str, why: &anyhow::Error) {
         self.0.push(format!("host {name} was lost: {why:#}"));
     }
@@ -186,10 +186,10 @@ impl Lost {
 /// The curve while it grows: a point is shown as soon as every running host has sent its part.
 struct Curve {
     progress: Option<Progress>,
-    growing: Mutex<Growing>,
+    growing: Mutex<OpenIntervals>,
 }
 
-struct Growing {
+struct OpenIntervals {
     /// Shares that are still running.
     running: BTreeSet<u32>,
     /// The parts that shares sent, by the time at which their interval ends, in milliseconds.
@@ -202,7 +202,7 @@ impl Curve {
         let points = BTreeMap::new();
         Self {
             progress,
-            growing: Mutex::new(Growing { running, points }),
+            growing: Mutex::new(OpenIntervals { running, points }),
         }
     }
 
@@ -231,7 +231,7 @@ impl Curve {
     }
 }
 
-impl Growing {
+impl OpenIntervals {
     /// Takes the points that every running host has sent its part of.
     fn whole(&mut self) -> Vec<Interval> {
         let running = &self.running;
@@ -239,13 +239,13 @@ impl Growing {
             running.iter().all(|share| parts.contains_key(share))
         });
         let sums = whole.filter_map(|(_, intervals)| {
-            let part = |interval: Interval| Outcome {
+            let part = |interval: Interval| LoadOutcome {
                 intervals: vec![interval],
-                ..Outcome::default()
+                ..LoadOutcome::default()
             };
             let at = intervals.values().next()?.at;
             let parts: Vec<_> = intervals.into_values().map(part).collect();
-            let mut sum = Outcome::merge(&parts).ok()?.intervals.pop()?;
+            let mut sum = LoadOutcome::merge(&parts).ok()?.intervals.pop()?;
             sum.at = at;
             Some(sum)
         });

@@ -10,9 +10,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use crate::outcome::{Interval, Outcome};
+use crate::outcome::{Interval, LoadOutcome};
 use crate::spec::Load;
-use crate::verify::ledger::Acknowledged;
+use crate::verify::ledger::AcknowledgedRange;
 
 /// First line of an agent; the number is the version of the protocol that follows.
 pub const GREETING: &str = "forebay-bench-agent 1";
@@ -61,18 +61,18 @@ pub enum Report {
     /// One more point of the curve.
     Interval(Box<Interval>),
     /// The share ended.
-    Done(Box<Done>),
+    Done(Box<ShareResult>),
     /// The share could not be run.
     Failed(String),
 }
 
 /// The result of a share.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Done {
+pub struct ShareResult {
     /// The outcome; its times are by the agent's own clock.
-    pub outcome: Outcome,
+    pub outcome: LoadOutcome,
     /// The records acknowledged to this host, if records were numbered.
-    pub acknowledged: Vec<Acknowledged>,
+    pub acknowledged: Vec<AcknowledgedRange>,
 }
 
 /// Writes a frame.

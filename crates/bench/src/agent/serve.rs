@@ -12,9 +12,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::clock::now_us;
-use super::message::{self, Done, Report, Request, Start};
+use super::message::{self, Report, Request, ShareResult, Start};
 use crate::load::{Control, HostShare, Stop};
-use crate::outcome::Outcome;
+use crate::outcome::LoadOutcome;
 use crate::spec::Load;
 use crate::verify::session::Session;
 
@@ -22,7 +22,7 @@ use crate::verify::session::Session;
 const ALIVE_EVERY: Duration = Duration::from_secs(1);
 
 /// Runs a load against a broker: bootstrap, load, control.
-pub type Runner = Arc<dyn Fn(&str, &Load, &Control) -> anyhow::Result<Outcome> + Send + Sync>;
+pub type Runner = Arc<dyn Fn(&str, &Load, &Control) -> anyhow::Result<LoadOutcome> + Send + Sync>;
 
 /// Serves callers one after the other without end; passes the bound address to `listening`.
 pub async fn listen(
@@ -58,7 +58,7 @@ pub async fn serve(
     let (asked, mut requests) = mpsc::channel(16);
     let reading = tokio::spawn(read_all(reader, asked));
     let (tell, mut reports) = mpsc::unbounded_channel();
-    let mut current = Current::default();
+    let mut current = RunningShare::default();
     let channels = (&mut requests, &mut reports);
     let done = answer(&mut writer, channels, &tell, runner, &mut current).await;
     // The caller is gone or cannot be answered, so the rest of the load has no use.
@@ -82,9 +82,9 @@ async fn read_all(
 
 /// The running share.
 #[derive(Default)]
-struct Current(Option<(Stop, JoinHandle<()>)>);
+struct RunningShare(Option<(Stop, JoinHandle<()>)>);
 
-impl Current {
+impl RunningShare {
     async fn end(&mut self) {
         if let Some((stop, handle)) = self.0.take() {
             stop.now();
@@ -110,7 +110,7 @@ impl Current {
     }
 }
 
-impl Drop for Current {
+impl Drop for RunningShare {
     fn drop(&mut self) {
         self.stop();
     }
@@ -124,7 +124,7 @@ async fn answer(
     ),
     tell: &mpsc::UnboundedSender<Report>,
     runner: &Runner,
-    current: &mut Current,
+    current: &mut RunningShare,
 ) -> anyhow::Result<()> {
     let mut alive = interval(ALIVE_EVERY);
     alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -184,9 +184,9 @@ fn run(
         ..Control::default()
     };
     let handle = spawn_blocking(move || {
-        let ended = Ended(Some(tell));
+        let ended = EndReporter(Some(tell));
         let report = match runner(&start.bootstrap, &start.load, &control) {
-            Ok(outcome) => Report::Done(Box::new(Done {
+            Ok(outcome) => Report::Done(Box::new(ShareResult {
                 outcome,
                 acknowledged: session.map_or_else(Vec::new, |session| session.acknowledged_here()),
             })),
@@ -198,9 +198,9 @@ fn run(
 }
 
 /// Reports how a share ended even if it panicked.
-struct Ended(Option<mpsc::UnboundedSender<Report>>);
+struct EndReporter(Option<mpsc::UnboundedSender<Report>>);
 
-impl Ended {
+impl EndReporter {
     fn with(mut self, report: Report) {
         self.say(report);
     }
@@ -213,7 +213,7 @@ impl Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for EndReporter {
     fn drop(&mut self) {
         self.say(Report::Failed("the load generator panicked".to_owned()));
     }

@@ -11,8 +11,8 @@ use super::{quantity, shape, summary};
 use crate::agent::{Hosts, HostsArguments};
 use crate::conduct;
 use crate::load::Control;
-use crate::outcome::Outcome;
-use crate::spec::{Codec, Consume, Driver, From, Keys, Load, Produce, Rate, Sizes, Topics};
+use crate::outcome::LoadOutcome;
+use crate::spec::{Codec, Consume, ConsumeStart, Driver, Keys, Load, Produce, Rate, Sizes, Topics};
 
 /// One load. Without flags: four producers of 1 KB records, unthrottled, for ten seconds.
 #[derive(Debug, Args)]
@@ -283,8 +283,8 @@ impl ConsumeArgs {
             consumers: self.consumers,
             groups: self.groups,
             from: match self.from {
-                FromArg::Earliest => From::Earliest,
-                FromArg::Latest => From::Latest,
+                FromArg::Earliest => ConsumeStart::Earliest,
+                FromArg::Latest => ConsumeStart::Latest,
             },
             min_bytes: self.min_bytes,
             max_wait_ms: self.max_wait,
@@ -302,7 +302,7 @@ fn read(file: &Path) -> anyhow::Result<Load> {
 }
 
 /// Runs the load; ^C ends it with the outcome so far.
-fn run(args: &LoadArgs, load: &Load, control: &Control) -> anyhow::Result<Outcome> {
+fn run(args: &LoadArgs, load: &Load, control: &Control) -> anyhow::Result<LoadOutcome> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use wire::text::EscapedText;
 
 use crate::latency::Percentiles;
-use crate::outcome::{Interval, Outcome, Side};
+use crate::outcome::{Interval, LoadOutcome, Side};
 
 /// Returns one line of progress.
 pub(super) fn interval(interval: &Interval, seconds: f64) -> String {
@@ -26,7 +26,7 @@ pub(super) fn interval(interval: &Interval, seconds: f64) -> String {
 }
 
 /// Returns the whole outcome.
-pub(super) fn outcome(outcome: &Outcome) -> anyhow::Result<String> {
+pub(super) fn outcome(outcome: &LoadOutcome) -> anyhow::Result<String> {
     let mut text = format!("counted for {:.2} s\n", outcome.seconds);
     for (what, side) in [("written", &outcome.produce), ("read", &outcome.consume)] {
         if let Some(side) = side {
@@ -116,13 +116,13 @@ fn time(micros: u64) -> String {
 mod tests {
     use super::*;
     use crate::latency;
-    use crate::outcome::{Latency, Usage, Verified};
+    use crate::outcome::{Latency, RecordCheckResult, Usage};
 
     #[test]
     fn an_outcome_reads_as_it_is() {
         let mut histogram = latency::histogram();
         histogram.saturating_record_n(1_500, 100);
-        let whole = Outcome {
+        let whole = LoadOutcome {
             seconds: 2.0,
             produce: Some(Side {
                 records: 100,
@@ -137,14 +137,14 @@ mod tests {
                 ..Usage::default()
             }),
             errors: [("produce: RequestTimedOut".to_owned(), 3)].into(),
-            verified: Some(Verified {
+            verified: Some(RecordCheckResult {
                 acknowledged: 100,
                 read: 99,
                 lost: 1,
-                ..Verified::default()
+                ..RecordCheckResult::default()
             }),
             aborted: Some("stopped".to_owned()),
-            ..Outcome::default()
+            ..LoadOutcome::default()
         };
         let expected = "\
 counted for 2.00 s

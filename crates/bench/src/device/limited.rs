@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 use super::throttle::Throttle;
-use super::{Device, Made, command, installed, is_root};
+use super::{Device, MadeDevice, command, installed, is_root};
 use crate::experiment::need::shown;
 
 pub(super) fn obstacle() -> Option<String> {
@@ -37,7 +37,7 @@ pub(super) fn make(
     let unique = owner.map_or_else(|| name.to_owned(), |pid| format!("{name}-{pid}"));
     // The kernel names the file behind a loop device by its absolute path.
     let dir = std::fs::canonicalize(dir).with_context(|| format!("finding {}", dir.display()))?;
-    let mut made = Made::begin(&unique, dir.clone(), owner)?;
+    let mut made = MadeDevice::begin(&unique, dir.clone(), owner)?;
     (made.size, made.rate) = (Some(size), Some(rate));
     made.image = Some(dir.with_extension("image"));
     let built = made
@@ -62,7 +62,7 @@ pub(super) fn make(
     })
 }
 
-fn build(made: &mut Made, size: u64, rate: u64, unique: &str) -> anyhow::Result<()> {
+fn build(made: &mut MadeDevice, size: u64, rate: u64, unique: &str) -> anyhow::Result<()> {
     let image = made
         .image
         .clone()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::{Device, Made, command, is_root};
+use super::{Device, MadeDevice, command, is_root};
 use crate::experiment::need::shown;
 
 const SHARED: &str = "/dev/shm";
@@ -25,7 +25,7 @@ pub(super) fn make(
     let emulated;
     let mut made;
     if is_root() {
-        made = Made::begin(&unique, dir.to_owned(), owner)?;
+        made = MadeDevice::begin(&unique, dir.to_owned(), owner)?;
         (made.size, made.mounted) = (Some(size), true);
         made.save()?;
         let options = format!("size={size},mode=0700");
@@ -39,7 +39,7 @@ pub(super) fn make(
         emulated = format!("{name}: a file system in memory (tmpfs of {})", shown(size));
     } else {
         let dir = Path::new(SHARED).join(format!("forebay-bench-{unique}"));
-        made = Made::begin(&unique, dir.clone(), owner)?;
+        made = MadeDevice::begin(&unique, dir.clone(), owner)?;
         made.size = Some(size);
         made.save()?;
         std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;

@@ -19,7 +19,7 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 
 /// One device and its parts; a part that does not exist (yet) is none.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Made {
+pub struct MadeDevice {
     /// Its name.
     pub name: String,
     /// The directory for data.
@@ -42,7 +42,7 @@ pub struct Made {
     pub owner_started: Option<u64>,
 }
 
-impl Made {
+impl MadeDevice {
     pub(super) fn begin(name: &str, dir: PathBuf, owner: Option<u32>) -> anyhow::Result<Self> {
         let made = Self {
             name: name.to_owned(),
@@ -108,7 +108,7 @@ impl Made {
 }
 
 /// Returns the registered devices, sorted by name.
-pub fn all() -> anyhow::Result<Vec<Made>> {
+pub fn all() -> anyhow::Result<Vec<MadeDevice>> {
     let entries = match std::fs::read_dir(directory()) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.with_context(|| format!("reading {}", directory().display()))?,
@@ -117,7 +117,7 @@ pub fn all() -> anyhow::Result<Vec<Made>> {
     for entry in entries {
         let path = entry?.path();
         let text = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-        let made: Made = serde_json::from_slice(&text)
+        let made: MadeDevice = serde_json::from_slice(&text)
             .with_context(|| format!("{} is not ours", path.display()))?;
         found.push(made);
     }
@@ -127,7 +127,7 @@ pub fn all() -> anyhow::Result<Vec<Made>> {
 
 /// Removes the devices of runs that have ended, and returns their names.
 pub fn sweep() -> anyhow::Result<Vec<String>> {
-    let orphaned = |made: &Made| made.owner.is_some() && !made.owner_runs();
+    let orphaned = |made: &MadeDevice| made.owner.is_some() && !made.owner_runs();
     let mut removed = Vec::new();
     for made in all()?.into_iter().filter(orphaned) {
         made.remove()

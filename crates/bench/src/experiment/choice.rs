@@ -130,7 +130,7 @@ fn set_phase(phase: &mut Phase, key: &str, value: &toml::Value) -> anyhow::Resul
 /// The patterns of `--only`: a measurement is wanted if it matches one of them, or if there are
 /// none.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Only(Vec<Pattern>);
+pub struct OnlyPatterns(Vec<Pattern>);
 
 #[derive(Clone, PartialEq, Debug)]
 struct Pattern {
@@ -138,7 +138,7 @@ struct Pattern {
     parameters: Vec<(String, String)>,
 }
 
-impl Only {
+impl OnlyPatterns {
     /// Parses patterns of the form `PHASE`, `PHASE/name=value,name=value` or `/name=value`;
     /// `device` is also a name.
     pub fn parse(patterns: &[String], experiment: &Experiment) -> anyhow::Result<Self> {

@@ -204,7 +204,7 @@ pub fn parse(text: &str, origin: &str) -> anyhow::Result<Experiment> {
         });
     }
     check(&experiment)
-        .map_err(|Wrong { near, why }| anyhow!("{origin}:{}: {why}", line_of(text, &near)))?;
+        .map_err(|FileProblem { near, why }| anyhow!("{origin}:{}: {why}", line_of(text, &near)))?;
     Ok(experiment)
 }
 
@@ -230,14 +230,14 @@ fn known_targets(experiment: &mut Experiment) {
 }
 
 /// An error, and the texts that lead to its line: each is searched for after the previous one.
-struct Wrong {
+struct FileProblem {
     near: Vec<String>,
     why: String,
 }
 
-fn wrong<T>(near: &[&str], why: impl Into<String>) -> Result<T, Wrong> {
+fn wrong<T>(near: &[&str], why: impl Into<String>) -> Result<T, FileProblem> {
     let near = near.iter().map(|&text| text.to_owned()).collect();
-    Err(Wrong {
+    Err(FileProblem {
         near,
         why: why.into(),
     })
@@ -253,7 +253,7 @@ fn line_of(text: &str, near: &[String]) -> usize {
         .map_or(1, |before| before.matches('\n').count() + 1)
 }
 
-fn check(experiment: &Experiment) -> Result<(), Wrong> {
+fn check(experiment: &Experiment) -> Result<(), FileProblem> {
     if experiment.targets.is_empty() {
         return wrong(&["targets"], "targets: at least one is needed");
     }
@@ -280,7 +280,7 @@ fn check(experiment: &Experiment) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn unique<'a>(table: &str, names: impl Iterator<Item = &'a String>) -> Result<(), Wrong> {
+fn unique<'a>(table: &str, names: impl Iterator<Item = &'a String>) -> Result<(), FileProblem> {
     let mut seen = BTreeSet::new();
     for name in names {
         if !seen.insert(name) {
@@ -291,7 +291,7 @@ fn unique<'a>(table: &str, names: impl Iterator<Item = &'a String>) -> Result<()
     Ok(())
 }
 
-fn check_target(name: &str, target: &Target) -> Result<(), Wrong> {
+fn check_target(name: &str, target: &Target) -> Result<(), FileProblem> {
     let near = format!("[target.{name}]");
     if let Some(first) = &target.first_tier {
         if target.kind != TargetKind::Forebay {
@@ -324,7 +324,7 @@ fn check_target(name: &str, target: &Target) -> Result<(), Wrong> {
     }
 }
 
-fn check_device(device: &Device) -> Result<(), Wrong> {
+fn check_device(device: &Device) -> Result<(), FileProblem> {
     let near = format!("name = \"{}\"", device.name);
     device.check().or_else(|why| wrong(&[&near], why))
 }
@@ -354,7 +354,7 @@ impl Device {
     }
 }
 
-fn check_phase(experiment: &Experiment, phase: &Phase) -> Result<(), Wrong> {
+fn check_phase(experiment: &Experiment, phase: &Phase) -> Result<(), FileProblem> {
     let near = format!("name = \"{}\"", phase.name);
     let targets = phase.targets.iter().flatten();
     if let Some(target) = targets
@@ -391,7 +391,7 @@ fn check_phase(experiment: &Experiment, phase: &Phase) -> Result<(), Wrong> {
             return wrong(&[&near, &format!("name = \"{}\"", sweep.name)], why);
         }
     }
-    if let Err(sweep::Unsound { sweep, why }) = sweep::loads(phase) {
+    if let Err(sweep::UnsoundLoad { sweep, why }) = sweep::loads(phase) {
         let near_sweep = sweep.map(|name| format!("name = \"{name}\""));
         let near: Vec<&str> = [Some(near.as_str()), near_sweep.as_deref()]
             .into_iter()
@@ -402,7 +402,7 @@ fn check_phase(experiment: &Experiment, phase: &Phase) -> Result<(), Wrong> {
     check_reads(experiment, phase, &near)
 }
 
-fn check_reads(experiment: &Experiment, phase: &Phase, near: &str) -> Result<(), Wrong> {
+fn check_reads(experiment: &Experiment, phase: &Phase, near: &str) -> Result<(), FileProblem> {
     let Some(written) = &phase.reads else {
         return Ok(());
     };

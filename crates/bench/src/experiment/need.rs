@@ -24,7 +24,7 @@ const CLIENT_MEMORY: u64 = 512 << 20;
 
 /// What the machine has available.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Available {
+pub struct AvailableSpace {
     /// Free bytes for each device's data, by device; absent for kind memory.
     pub disk: BTreeMap<String, u64>,
     /// Memory that can be allocated.
@@ -92,7 +92,7 @@ fn bytes(value: f64) -> u64 {
 pub fn refusal(
     experiment: &Experiment,
     actions: &[Action],
-    available: &Available,
+    available: &AvailableSpace,
 ) -> Option<String> {
     let needs = bytes_by_device(actions);
     let brokers = brokers_memory(experiment, actions);
@@ -138,7 +138,7 @@ fn device_problem(
     device: &Device,
     needed: u64,
     brokers: u64,
-    available: &Available,
+    available: &AvailableSpace,
 ) -> Option<String> {
     let name = &device.name;
     if let Some(size) = device.size {

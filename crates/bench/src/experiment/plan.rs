@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{anyhow, bail};
 
-use super::choice::Only;
+use super::choice::OnlyPatterns;
 use super::file::{Device, DeviceKind, Experiment, Phase, TargetKind};
 use super::sweep::{self, Point};
 use crate::spec::{Load, Rate, Topics};
@@ -46,7 +46,7 @@ pub enum Action {
         topics: Topics,
     },
     /// Runs one measurement.
-    Measure(Planned),
+    Measure(PlannedMeasurement),
     /// Deletes the topics of a group of measurements, and waits until their data is gone.
     Delete {
         /// The target.
@@ -65,7 +65,7 @@ pub enum Action {
 
 /// One planned measurement.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Planned {
+pub struct PlannedMeasurement {
     /// Phase.
     pub phase: String,
     /// Target.
@@ -85,7 +85,7 @@ pub struct Planned {
 }
 
 /// Returns all actions in order; fails if there is nothing to measure.
-pub fn plan(experiment: &Experiment, only: &Only) -> anyhow::Result<Vec<Action>> {
+pub fn plan(experiment: &Experiment, only: &OnlyPatterns) -> anyhow::Result<Vec<Action>> {
     let mut planner = Planner {
         experiment,
         only,
@@ -103,7 +103,7 @@ pub fn plan(experiment: &Experiment, only: &Only) -> anyhow::Result<Vec<Action>>
 }
 
 /// Returns the measurements of a plan.
-pub fn measurements(actions: &[Action]) -> impl Iterator<Item = &Planned> {
+pub fn measurements(actions: &[Action]) -> impl Iterator<Item = &PlannedMeasurement> {
     actions.iter().filter_map(|action| match action {
         Action::Measure(planned) => Some(planned),
         _ => None,
@@ -114,15 +114,15 @@ pub fn measurements(actions: &[Action]) -> impl Iterator<Item = &Planned> {
 ///
 /// These are the combinations of the first warm phase that only writes, without a rate limit; each
 /// once.
-pub fn without_broker(actions: &[Action]) -> Vec<Planned> {
-    let writes = |planned: &&Planned| {
+pub fn without_broker(actions: &[Action]) -> Vec<PlannedMeasurement> {
+    let writes = |planned: &&PlannedMeasurement| {
         let rate = planned.load.produce.as_ref().map(|produce| &produce.rate);
         rate == Some(&Rate::Unlimited) && planned.load.consume.is_none() && !planned.cold
     };
     let Some(first) = measurements(actions).find(writes) else {
         return Vec::new();
     };
-    let same = |planned: &&Planned| {
+    let same = |planned: &&PlannedMeasurement| {
         planned.phase == first.phase
             && planned.target == first.target
             && planned.device == first.device
@@ -133,7 +133,7 @@ pub fn without_broker(actions: &[Action]) -> Vec<Planned> {
 
 struct Planner<'a> {
     experiment: &'a Experiment,
-    only: &'a Only,
+    only: &'a OnlyPatterns,
     actions: Vec<Action>,
     groups: u32,
     /// Number of pairs of each phase so far.
@@ -363,7 +363,7 @@ impl Planner<'_> {
         load: &Load,
         repetition: u32,
     ) {
-        self.actions.push(Action::Measure(Planned {
+        self.actions.push(Action::Measure(PlannedMeasurement {
             phase: phase.name.clone(),
             target: target.to_owned(),
             device: device.name.clone(),

@@ -22,7 +22,7 @@ pub struct Point {
 
 /// Why a combination is not a valid load.
 #[derive(Debug)]
-pub struct Unsound {
+pub struct UnsoundLoad {
     /// The sweep at fault.
     pub sweep: Option<String>,
     /// The reason.
@@ -30,14 +30,14 @@ pub struct Unsound {
 }
 
 /// Returns every combination of a phase.
-pub fn loads(phase: &Phase) -> Result<Vec<Point>, Unsound> {
-    let base = serde_json::to_value(&phase.load).map_err(|error| Unsound {
+pub fn loads(phase: &Phase) -> Result<Vec<Point>, UnsoundLoad> {
+    let base = serde_json::to_value(&phase.load).map_err(|error| UnsoundLoad {
         sweep: None,
         why: error.to_string(),
     })?;
     let mut points = vec![(BTreeMap::new(), base)];
     for sweep in &phase.sweep {
-        let blame = |why: String| Unsound {
+        let blame = |why: String| UnsoundLoad {
             sweep: Some(sweep.name.clone()),
             why: format!("sweep {}: {why}", sweep.name),
         };
@@ -67,7 +67,7 @@ pub fn loads(phase: &Phase) -> Result<Vec<Point>, Unsound> {
                     sound(&load).map_err(|error| error.to_string())?;
                     Ok(load)
                 })
-                .map_err(|why| Unsound { sweep: None, why })?;
+                .map_err(|why| UnsoundLoad { sweep: None, why })?;
             Ok(Point { parameters, load })
         })
         .collect()

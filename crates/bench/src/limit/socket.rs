@@ -8,16 +8,16 @@ use std::sync::mpsc;
 
 use anyhow::Context as _;
 
-use crate::experiment::plan::Planned;
+use crate::experiment::plan::PlannedMeasurement;
 use crate::load::{self, Control, Stop};
 use crate::outcome::Limit;
-use crate::sink::{self, Takes};
+use crate::sink::{self, SinkMode};
 
 /// Duration of each combination.
 const SECONDS: f64 = 1.0;
 
 /// Runs a planned load against a receiver that discards the records.
-pub fn sockets(planned: &Planned, stop: &Stop) -> anyhow::Result<Limit> {
+pub fn sockets(planned: &PlannedMeasurement, stop: &Stop) -> anyhow::Result<Limit> {
     let receiver = Receiver::start()?;
     let mut load = planned.load.clone();
     (load.warmup_seconds, load.seconds, load.bytes_max) = (0.0, SECONDS, None);
@@ -110,7 +110,7 @@ fn receive(told: &mpsc::Sender<(String, i32)>, stop: &Stop) -> anyhow::Result<()
         // Fails only if the starting thread no longer waits; it then sends no load either.
         let _ = told.send((address, thread_id));
         tokio::select! {
-            served = sink::serve(listener, Takes::Copies) => served,
+            served = sink::serve(listener, SinkMode::Copies) => served,
             () = stop.wait() => Ok(()),
         }
     };
@@ -120,13 +120,13 @@ fn receive(told: &mpsc::Sender<(String, i32)>, stop: &Stop) -> anyhow::Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::choice::Only;
+    use crate::experiment::choice::OnlyPatterns;
     use crate::experiment::{find, plan};
 
     #[test]
     fn the_generator_reaches_a_rate_that_costs_the_receiver_time() {
         let experiment = find("quick").unwrap();
-        let actions = plan::plan(&experiment, &Only::default()).unwrap();
+        let actions = plan::plan(&experiment, &OnlyPatterns::default()).unwrap();
         let first = plan::without_broker(&actions).remove(0);
         let limit = sockets(&first, &Stop::default()).unwrap();
         assert!(limit.bytes_per_second > 1e6, "{limit:?}");

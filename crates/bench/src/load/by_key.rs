@@ -11,7 +11,7 @@ use wire::batch::HEADER_BYTES;
 
 use super::batch::record_bytes;
 use super::encode::KeyMaker;
-use super::hook::Place;
+use super::hook::PartitionPlace;
 use super::murmur::partition_of;
 use super::pace::Take;
 
@@ -24,20 +24,20 @@ const BYTES_MAX: u64 = 32 << 20;
 pub(super) struct ByKey {
     keys: KeyMaker,
     /// The partitions of each topic that it writes to, in order.
-    topics: Vec<Vec<Place>>,
+    topics: Vec<Vec<PartitionPlace>>,
     /// Selects the topic; each take goes to the next topic.
     turn: usize,
     batch_bytes: u64,
     /// Seconds that the first record of a batch may wait; none in a closed loop, whose records are
     /// due when they are drawn.
     linger: Option<f64>,
-    gathered: BTreeMap<Place, Gathered>,
+    gathered: BTreeMap<PartitionPlace, GatheredBatch>,
     bytes: u64,
 }
 
 /// A batch that is being gathered.
 #[derive(Debug, Default)]
-struct Gathered {
+struct GatheredBatch {
     take: Take,
     wire_bytes: u64,
 }
@@ -46,11 +46,11 @@ impl ByKey {
     /// Creates the state of a producer that writes to `places`.
     pub(super) fn new(
         keys: KeyMaker,
-        places: &[Place],
+        places: &[PartitionPlace],
         batch_bytes: u32,
         linger: Option<f64>,
     ) -> Self {
-        let mut topics: BTreeMap<u32, Vec<Place>> = BTreeMap::new();
+        let mut topics: BTreeMap<u32, Vec<PartitionPlace>> = BTreeMap::new();
         for place in places {
             topics.entry(place.topic).or_default().push(*place);
         }
@@ -66,7 +66,7 @@ impl ByKey {
     }
 
     /// Draws the next key, and its partition in the current topic.
-    pub(super) fn draw(&mut self) -> Option<(String, Place)> {
+    pub(super) fn draw(&mut self) -> Option<(String, PartitionPlace)> {
         let key = self.keys.next()?;
         let places = &self.topics[self.turn % self.topics.len()];
         let at = partition_of(key.as_bytes(), places.len() as u32);
@@ -105,7 +105,12 @@ impl ByKey {
     }
 
     /// Returns a ready batch for one of `places`; with `all`, any batch for them.
-    pub(super) fn ready(&mut self, now: f64, places: &[Place], all: bool) -> Option<(Place, Take)> {
+    pub(super) fn ready(
+        &mut self,
+        now: f64,
+        places: &[PartitionPlace],
+        all: bool,
+    ) -> Option<(PartitionPlace, Take)> {
         let limit = self.batch_bytes.saturating_sub(HEADER_BYTES as u64);
         let linger = self.linger;
         let (place, _) = self.gathered.iter().find(|(place, gathered)| {
@@ -123,7 +128,7 @@ impl ByKey {
     }
 
     /// Cuts off as many records as fit a batch; the others stay gathered.
-    fn cut(&mut self, place: Place, gathered: Gathered, limit: u64) -> Take {
+    fn cut(&mut self, place: PartitionPlace, gathered: GatheredBatch, limit: u64) -> Take {
         let mut take = gathered.take;
         let (mut wire, mut fits) = (0, 0);
         for (key, size) in take.keys.iter().zip(&take.sizes) {
@@ -151,7 +156,7 @@ impl ByKey {
                 .sum()
         };
         let deltas = (0..).zip(keys.iter().zip(&sizes));
-        let rest = Gathered {
+        let rest = GatheredBatch {
             wire_bytes: deltas
                 .map(|(delta, (key, size))| {
                     u64::from(record_bytes(delta, Some(key.len() as u32), *size))
@@ -173,7 +178,7 @@ impl ByKey {
     }
 
     /// Returns the earliest time at which a batch for one of `places` has waited long enough.
-    pub(super) fn next_ready(&self, places: &[Place]) -> Option<f64> {
+    pub(super) fn next_ready(&self, places: &[PartitionPlace]) -> Option<f64> {
         let linger = self.linger?;
         let mine = self
             .gathered
@@ -211,8 +216,8 @@ mod tests {
     use super::*;
     use crate::spec::Keys;
 
-    fn places(topics: u32, partitions: u32) -> Vec<Place> {
-        let of = |topic| (0..partitions).map(move |partition| Place { topic, partition });
+    fn places(topics: u32, partitions: u32) -> Vec<PartitionPlace> {
+        let of = |topic| (0..partitions).map(move |partition| PartitionPlace { topic, partition });
         (0..topics).flat_map(of).collect()
     }
 
@@ -234,7 +239,7 @@ mod tests {
             let maker = KeyMaker::new(Keys::Cycle(1000), 0);
             let mut expected = KeyMaker::new(Keys::Cycle(1000), 0);
             let mut by_key = ByKey::new(maker, &places, batch_bytes, Some(0.01));
-            let mut left: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+            let mut left: BTreeMap<PartitionPlace, Vec<String>> = BTreeMap::new();
             let mut now = 0.0;
             let mut all = 0;
             for count in &counts {
@@ -255,11 +260,11 @@ mod tests {
                 left.entry(place).or_default().extend(take.keys);
             }
             prop_assert!(by_key.is_empty() && by_key.bytes == 0);
-            let mut wanted: BTreeMap<Place, Vec<String>> = BTreeMap::new();
+            let mut wanted: BTreeMap<PartitionPlace, Vec<String>> = BTreeMap::new();
             for (turn, count) in (0..).zip(&counts) {
                 for _ in 0..*count {
                     let key = expected.next().unwrap();
-                    let place = Place { topic: turn % topics, partition: partition_of(key.as_bytes(), 5) };
+                    let place = PartitionPlace { topic: turn % topics, partition: partition_of(key.as_bytes(), 5) };
                     wanted.entry(place).or_default().push(key);
                 }
             }

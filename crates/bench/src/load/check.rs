@@ -2,7 +2,7 @@
 
 use anyhow::{bail, ensure};
 
-use crate::spec::{Consume, Driver, From, Load, Produce, Sizes};
+use crate::spec::{Consume, ConsumeStart, Driver, Load, Produce, Sizes};
 
 /// Largest accepted value of a record.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
@@ -122,7 +122,7 @@ fn check_consume(load: &Load, consume: &Consume) -> anyhow::Result<()> {
             "records that are discarded in the kernel cannot be checked: leave discard away"
         );
         ensure!(
-            consume.from == From::Earliest,
+            consume.from == ConsumeStart::Earliest,
             "to check every record, readers must start at the earliest"
         );
     }

@@ -15,7 +15,7 @@ use wire::messages::{ListOffsetsRequest, MetadataRequest, TopicName};
 use wire::types::ErrorCode;
 
 use super::client::{Client, said};
-use super::hook::Place;
+use super::hook::PartitionPlace;
 
 /// How long partitions may take to get leaders.
 const LEADERS_WITHIN: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub(super) struct Cluster {
     /// Names of the load's topics.
     pub(super) topics: Vec<String>,
     /// Leader by place.
-    pub(super) leaders: BTreeMap<Place, i32>,
+    pub(super) leaders: BTreeMap<PartitionPlace, i32>,
 }
 
 impl Cluster {
@@ -91,7 +91,7 @@ impl Cluster {
                         partition.partition_index
                     );
                 }
-                let place = Place {
+                let place = PartitionPlace {
                     topic: index,
                     partition: u32::try_from(partition.partition_index)?,
                 };
@@ -102,11 +102,11 @@ impl Cluster {
     }
 
     /// Returns the address of the leader of a place.
-    pub(super) fn address_of(&self, place: Place) -> anyhow::Result<&str> {
+    pub(super) fn address_of(&self, place: PartitionPlace) -> anyhow::Result<&str> {
         let leader = self.leaders.get(&place);
         let address = leader.and_then(|leader| self.brokers.get(leader));
         let address = address.with_context(|| {
-            let Place { topic, partition } = place;
+            let PartitionPlace { topic, partition } = place;
             let name = self.topics.get(topic as usize).map_or("?", String::as_str);
             format!("topic {name} has no partition {partition}")
         })?;
@@ -118,9 +118,9 @@ impl Cluster {
     /// Retries for a while, because the leader of a new topic may not lead it yet.
     pub(super) async fn offsets(
         &self,
-        places: &[Place],
+        places: &[PartitionPlace],
         end: End,
-    ) -> anyhow::Result<BTreeMap<Place, i64>> {
+    ) -> anyhow::Result<BTreeMap<PartitionPlace, i64>> {
         let give_up = Instant::now() + LEADERS_WITHIN;
         loop {
             match self.try_offsets(places, end).await? {
@@ -136,10 +136,10 @@ impl Cluster {
     /// Asks once; the inner error is the topic and the error code that a retry may resolve.
     async fn try_offsets(
         &self,
-        places: &[Place],
+        places: &[PartitionPlace],
         end: End,
-    ) -> anyhow::Result<Result<BTreeMap<Place, i64>, (String, i16)>> {
-        let mut by_address: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
+    ) -> anyhow::Result<Result<BTreeMap<PartitionPlace, i64>, (String, i16)>> {
+        let mut by_address: BTreeMap<&str, Vec<PartitionPlace>> = BTreeMap::new();
         for place in places {
             by_address
                 .entry(self.address_of(*place)?)
@@ -170,7 +170,7 @@ impl Cluster {
                             bail!("offsets of topic {name}: {}", said(partition.error_code));
                         }
                     }
-                    let place = Place {
+                    let place = PartitionPlace {
                         topic: index,
                         partition: u32::try_from(partition.partition_index)?,
                     };
@@ -181,7 +181,7 @@ impl Cluster {
         Ok(Ok(offsets))
     }
 
-    fn list_offsets(&self, places: &[Place], end: End) -> ListOffsetsRequest {
+    fn list_offsets(&self, places: &[PartitionPlace], end: End) -> ListOffsetsRequest {
         let mut topics: BTreeMap<u32, Vec<ListOffsetsPartition>> = BTreeMap::new();
         for place in places {
             topics.entry(place.topic).or_default().push(

@@ -14,18 +14,18 @@ use super::client::{Client, put_request};
 use super::cluster::{Cluster, End};
 use super::consumer::Readers;
 use super::fetch_wire::{self, Want, read_answer};
-use super::hook::{Checking, Place};
-use super::stream::{Skipping, Stream};
+use super::hook::{ConsumerCheck, PartitionPlace};
+use super::stream::{SkipMode, Stream};
 use super::worker::{Event, Worker};
-use crate::spec::{Consume, From, Keys, Sizes};
+use crate::spec::{Consume, ConsumeStart, Keys, Sizes};
 
 /// Pause before starting over.
 const BACKOFF: Duration = Duration::from_millis(100);
 
 /// Creates the reading side of the check for a connection; a consumer may have several.
-pub(super) type MakeChecking = Rc<dyn Fn() -> Option<Box<dyn Checking>>>;
+pub(super) type MakeChecking = Rc<dyn Fn() -> Option<Box<dyn ConsumerCheck>>>;
 
-type Positions = Vec<(Place, i64)>;
+type Positions = Vec<(PartitionPlace, i64)>;
 
 /// Runs a consumer of the places in `positions`, from these offsets.
 pub(super) async fn run(worker: Rc<Worker>, checking: MakeChecking, positions: Positions) {
@@ -100,7 +100,7 @@ fn keep(positions: &mut Positions, left_off: &Positions) {
 /// Looks up the current leaders, and moves positions below the log start offset up to it.
 async fn begin_anew(worker: &Worker, positions: &mut Positions) -> anyhow::Result<Vec<Lane>> {
     let cluster = Cluster::look_once(&worker.bootstrap, &worker.cluster.topics).await?;
-    let places: Vec<Place> = positions.iter().map(|(place, _)| *place).collect();
+    let places: Vec<PartitionPlace> = positions.iter().map(|(place, _)| *place).collect();
     let starts = cluster.offsets(&places, End::Earliest).await?;
     for (place, position) in positions.iter_mut() {
         *position = starts
@@ -117,9 +117,9 @@ async fn connect(
 ) -> anyhow::Result<Vec<Lane>> {
     let consume = worker.load.consume.as_ref();
     let skipping = if consume.is_some_and(|consume| consume.discard) {
-        Skipping::Discard
+        SkipMode::Discard
     } else {
-        Skipping::Copy
+        SkipMode::Copy
     };
     let mut by_leader: BTreeMap<&str, Positions> = BTreeMap::new();
     for (place, position) in positions {
@@ -148,7 +148,7 @@ async fn connect(
 async fn read(
     worker: &Worker,
     mut lane: Lane,
-    checking: Option<Box<dyn Checking>>,
+    checking: Option<Box<dyn ConsumerCheck>>,
     siblings: &Cell<bool>,
 ) -> (Positions, bool) {
     let want = want(worker, checking.is_some());
@@ -238,11 +238,11 @@ fn want(worker: &Worker, checked: bool) -> Want {
 pub(super) async fn start(
     cluster: &Cluster,
     consume: &Consume,
-    places: &[Place],
-) -> anyhow::Result<BTreeMap<Place, i64>> {
+    places: &[PartitionPlace],
+) -> anyhow::Result<BTreeMap<PartitionPlace, i64>> {
     let end = match consume.from {
-        From::Earliest => End::Earliest,
-        From::Latest => End::Latest,
+        ConsumeStart::Earliest => End::Earliest,
+        ConsumeStart::Latest => End::Latest,
     };
     cluster.offsets(places, end).await
 }

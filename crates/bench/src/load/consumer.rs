@@ -14,15 +14,15 @@ use wire::types::ErrorCode;
 
 use super::cluster::topic_name;
 use super::fetch_wire::Reading;
-use super::hook::{Checking, Place};
-use super::tally::Arrived;
+use super::hook::{ConsumerCheck, PartitionPlace};
+use super::tally::ArrivedRecords;
 use super::worker::Worker;
 use crate::spec::Consume;
 
 /// A partition that is consumed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader {
-    pub(super) place: Place,
+    pub(super) place: PartitionPlace,
     /// Offset of the next record.
     pub(super) position: i64,
     /// The position that the broker's fetch session knows.
@@ -33,9 +33,9 @@ pub(super) struct Reader {
 pub(super) struct Readers<'a> {
     worker: &'a Worker,
     all: Vec<Reader>,
-    by_place: HashMap<Place, usize>,
+    by_place: HashMap<PartitionPlace, usize>,
     topics: HashMap<&'a str, u32>,
-    checking: Option<Box<dyn Checking>>,
+    checking: Option<Box<dyn ConsumerCheck>>,
     session: Session,
     current: usize,
     /// A leader moved, or a position no longer exists: positions and leaders must be looked up.
@@ -57,8 +57,8 @@ enum Session {
 impl<'a> Readers<'a> {
     pub(super) fn new(
         worker: &'a Worker,
-        positions: &[(Place, i64)],
-        checking: Option<Box<dyn Checking>>,
+        positions: &[(PartitionPlace, i64)],
+        checking: Option<Box<dyn ConsumerCheck>>,
     ) -> Self {
         let readers = positions.iter().map(|&(place, position)| Reader {
             place,
@@ -80,7 +80,7 @@ impl<'a> Readers<'a> {
     }
 
     /// Returns the positions reached.
-    pub(super) fn positions(&self) -> Vec<(Place, i64)> {
+    pub(super) fn positions(&self) -> Vec<(PartitionPlace, i64)> {
         let positions = self
             .all
             .iter()
@@ -129,7 +129,7 @@ impl<'a> Readers<'a> {
     }
 
     /// Returns whether every reader has reached its end in `to`.
-    pub(super) fn have_read(&self, to: &std::collections::BTreeMap<Place, i64>) -> bool {
+    pub(super) fn have_read(&self, to: &std::collections::BTreeMap<PartitionPlace, i64>) -> bool {
         let behind = |reader: &Reader| {
             to.get(&reader.place)
                 .is_some_and(|end| reader.position < *end)
@@ -160,7 +160,7 @@ impl Reading for Readers<'_> {
     }
 
     fn partition(&mut self, topic: &str, index: i32, error: i16) -> anyhow::Result<()> {
-        let place = self.topics.get(topic).map(|topic| Place {
+        let place = self.topics.get(topic).map(|topic| PartitionPlace {
             topic: *topic,
             partition: index.cast_unsigned(),
         });
@@ -194,7 +194,7 @@ impl Reading for Readers<'_> {
         let known = u64::try_from(from - header.base_offset.0)
             .unwrap_or(0)
             .min(count);
-        let arrived = Arrived {
+        let arrived = ArrivedRecords {
             records: count - known,
             bytes: bytes - bytes / count.max(1) * known,
             wire_bytes: header.size_bytes as u64,

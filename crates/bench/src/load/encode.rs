@@ -11,7 +11,7 @@ use bytes::Bytes;
 use wire::batch::Compression;
 
 use super::batch::{Batch, Body, put_record};
-use super::hook::{Numbering, Place};
+use super::hook::{Numbering, PartitionPlace};
 use super::pace::Take;
 use super::payload::{Payload, Random};
 use crate::spec::Keys;
@@ -29,12 +29,12 @@ pub(super) struct Template {
     /// records.
     ends: Vec<(usize, u32)>,
     codec: Compression,
-    compressed: Mutex<Kept>,
+    compressed: Mutex<CompressedBatches>,
 }
 
 /// Compressed bytes and their checksum, by number of records.
 #[derive(Debug, Default)]
-struct Kept {
+struct CompressedBatches {
     by_count: HashMap<u32, (Bytes, u32)>,
     bytes: usize,
 }
@@ -174,7 +174,7 @@ impl Encoder {
     pub(super) fn batch(
         &mut self,
         take: &Take,
-        place: Place,
+        place: PartitionPlace,
         number: u64,
     ) -> anyhow::Result<Batch> {
         if let Some(template) = &self.template {
@@ -256,20 +256,20 @@ mod tests {
         }
     }
 
-    struct Counting;
+    struct CountingKeys;
 
-    impl Numbering for Counting {
-        fn first_number(&mut self, _: Place) -> u64 {
+    impl Numbering for CountingKeys {
+        fn first_number(&mut self, _: PartitionPlace) -> u64 {
             0
         }
 
-        fn number(&mut self, _: Place, number: u64, value: &mut [u8]) {
+        fn number(&mut self, _: PartitionPlace, number: u64, value: &mut [u8]) {
             value[..8].copy_from_slice(&number.to_be_bytes());
         }
 
-        fn acknowledged(&mut self, _: Place, _: u64, _: u32, _: i64) {}
+        fn acknowledged(&mut self, _: PartitionPlace, _: u64, _: u32, _: i64) {}
 
-        fn given_up(&mut self, _: Place, _: u64, _: u32) {}
+        fn given_up(&mut self, _: PartitionPlace, _: u64, _: u32) {}
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
                 fixed: 0,
                 codec,
                 payload: Payload::new(4.0, 1 << 16, 1),
-                numbering: Some(Box::new(Counting)),
+                numbering: Some(Box::new(CountingKeys)),
                 spare: Vec::new(),
             };
             let sizes = vec![8, 100, 3000, 9];
@@ -290,7 +290,7 @@ mod tests {
                 keys: (0..4).filter_map(|_| keys.next()).collect(),
                 ..take(4)
             };
-            let place = Place {
+            let place = PartitionPlace {
                 topic: 0,
                 partition: 0,
             };

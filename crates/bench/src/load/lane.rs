@@ -20,7 +20,7 @@ use wire::batch::HEADER_BYTES;
 
 use super::alarm::Alarm;
 use super::client::Client;
-use super::hook::Place;
+use super::hook::PartitionPlace;
 use super::produce_wire::{self, Heading, put_head, read_answer};
 use super::producer::{Pending, Producer, Step};
 use super::worker::Worker;
@@ -59,7 +59,7 @@ impl InFlight {
 pub(super) struct Lane {
     socket: TcpStream,
     version: i16,
-    places: Vec<Place>,
+    places: Vec<PartitionPlace>,
     turn: usize,
     acks: i16,
     in_flight_max: usize,
@@ -84,7 +84,11 @@ pub(super) struct Lane {
 
 impl Lane {
     /// Takes over a connection to the leader of `places`.
-    pub(super) fn new(client: Client, places: Vec<Place>, worker: &Worker) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        client: Client,
+        places: Vec<PartitionPlace>,
+        worker: &Worker,
+    ) -> anyhow::Result<Self> {
         let (oldest, newest) = produce_wire::VERSIONS;
         let version = client.version_of(produce_wire::KEY, oldest, newest)?;
         let produce = worker

@@ -19,7 +19,7 @@ use anyhow::{Context as _, anyhow};
 use rdkafka::ClientConfig;
 
 use super::cost::ThreadTime;
-use super::native::{Ended, Part};
+use super::native::{Part, ThreadResult};
 use super::tally::{Tally, Totals};
 use super::worker::{Clock, Worker};
 
@@ -29,7 +29,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Runs all producers and consumers; blocks.
-pub(super) fn run(part: Part) -> anyhow::Result<Ended> {
+pub(super) fn run(part: Part) -> anyhow::Result<ThreadResult> {
     let Part {
         producers,
         consumers,
@@ -83,7 +83,7 @@ pub(super) fn run(part: Part) -> anyhow::Result<Ended> {
         anyhow::Ok(counted_from)
     })?;
     let time = ThreadTime::of_process().since(counted_from);
-    Ok(Ended { totals, time })
+    Ok(ThreadResult { totals, time })
 }
 
 /// Waits until counting begins, and returns the CPU time used by then.

@@ -23,13 +23,13 @@ use tokio::time::Instant;
 use super::cluster::{Cluster, End};
 use super::control::Control;
 use super::cost::{self, ThreadTime};
-use super::hook::{Place, Verification};
+use super::hook::{PartitionPlace, Verification};
 use super::plan::{self, ConsumerPlan, ProducerPlan};
 use super::tally::{Tally, Totals, Window};
-use super::worker::{Clock, Event, Phase, Shared, Worker};
+use super::worker::{Clock, Event, Phase, SharedBudgets, Worker};
 use super::{consume, curve, produce};
-use crate::outcome::{Outcome, Usage};
-use crate::spec::{Driver, From, Load};
+use crate::outcome::{LoadOutcome, Usage};
+use crate::spec::{ConsumeStart, Driver, Load};
 
 /// Time between the last connection and the start.
 const BEFORE_START: Duration = Duration::from_millis(20);
@@ -41,7 +41,7 @@ const STUCK_AFTER: Duration = Duration::from_secs(30);
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 
 /// The result of a thread.
-pub(super) struct Ended {
+pub(super) struct ThreadResult {
     pub(super) totals: Totals,
     pub(super) time: ThreadTime,
 }
@@ -53,7 +53,7 @@ pub(super) struct Part {
     pub(super) load: Arc<Load>,
     pub(super) bootstrap: String,
     pub(super) cluster: Cluster,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedBudgets>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) windows: mpsc::UnboundedSender<Window>,
@@ -65,7 +65,7 @@ struct Plans {
     producers: Vec<ProducerPlan>,
     consumers: Vec<ConsumerPlan>,
     /// Where consumers end, if that is known from the start.
-    read_to: Option<BTreeMap<Place, i64>>,
+    read_to: Option<BTreeMap<PartitionPlace, i64>>,
 }
 
 /// Runs the load; its topics exist already.
@@ -74,7 +74,7 @@ pub(super) async fn run(
     load: &Load,
     control: &Control,
     topics: &[String],
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<LoadOutcome> {
     let cluster = Cluster::look(bootstrap, topics).await?;
     let plans = plans(load, control, &cluster).await?;
     let (producing, consuming) = (plans.producers.len(), plans.consumers.len());
@@ -141,7 +141,7 @@ pub(super) async fn run(
 }
 
 async fn plans(load: &Load, control: &Control, cluster: &Cluster) -> anyhow::Result<Plans> {
-    let places: Vec<Place> = cluster.leaders.keys().copied().collect();
+    let places: Vec<PartitionPlace> = cluster.leaders.keys().copied().collect();
     anyhow::ensure!(!places.is_empty(), "topics without partitions");
     let mut plans = Plans {
         producers: Vec::new(),
@@ -154,7 +154,7 @@ async fn plans(load: &Load, control: &Control, cluster: &Cluster) -> anyhow::Res
     if let Some(consume) = &load.consume {
         let starts = consume::start(cluster, consume, &places).await?;
         plans.consumers = plan::consumers(consume, &starts, control.host);
-        if load.produce.is_none() && consume.from == From::Earliest {
+        if load.produce.is_none() && consume.from == ConsumeStart::Earliest {
             // Limits the read to the records of now, without what others write meanwhile.
             plans.read_to = Some(cluster.offsets(&places, End::Latest).await?);
         }
@@ -184,7 +184,7 @@ fn threads(control: &Control, tasks: usize) -> usize {
     threads.clamp(1, tasks.max(1))
 }
 
-fn shared(load: &Load, producers: usize, consumers: usize) -> Shared {
+fn shared(load: &Load, producers: usize, consumers: usize) -> SharedBudgets {
     let part = |mine: usize, all: u32| mine as f64 / f64::from(all.max(1));
     let bytes = load.bytes_max.map(|bytes| bytes as f64);
     let all_producers = load.produce.as_ref().map_or(1, |produce| produce.producers);
@@ -194,7 +194,7 @@ fn shared(load: &Load, producers: usize, consumers: usize) -> Shared {
     let budget = bytes.map(|bytes| (bytes * part(producers, all_producers)) as u64);
     let to_read = bytes
         .map(|bytes| (bytes * f64::from(groups) * part(consumers, all_consumers).min(1.0)) as u64);
-    Shared {
+    SharedBudgets {
         budget: budget.unwrap_or(u64::MAX).into(),
         read_bytes: 0.into(),
         // With producers, the log end offsets limit the read instead.
@@ -205,7 +205,9 @@ fn shared(load: &Load, producers: usize, consumers: usize) -> Shared {
     }
 }
 
-async fn join(threads: Vec<JoinHandle<anyhow::Result<Ended>>>) -> anyhow::Result<Vec<Ended>> {
+async fn join(
+    threads: Vec<JoinHandle<anyhow::Result<ThreadResult>>>,
+) -> anyhow::Result<Vec<ThreadResult>> {
     let joined = tokio::task::spawn_blocking(move || {
         let ended = threads.into_iter().map(JoinHandle::join);
         ended.collect::<Vec<_>>()
@@ -218,7 +220,7 @@ async fn join(threads: Vec<JoinHandle<anyhow::Result<Ended>>>) -> anyhow::Result
 }
 
 impl Part {
-    fn start(self, driver: Driver) -> anyhow::Result<JoinHandle<anyhow::Result<Ended>>> {
+    fn start(self, driver: Driver) -> anyhow::Result<JoinHandle<anyhow::Result<ThreadResult>>> {
         let name = "bench".to_owned();
         let thread = std::thread::Builder::new().name(name);
         thread
@@ -229,7 +231,7 @@ impl Part {
             .context("starting a thread")
     }
 
-    fn run(self) -> anyhow::Result<Ended> {
+    fn run(self) -> anyhow::Result<ThreadResult> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -266,7 +268,7 @@ impl Part {
         runtime.block_on(tasks);
         let time = ThreadTime::now().since(counted_from.get());
         let worker = Rc::into_inner(worker).context("a task of the generator outlived it")?;
-        Ok(Ended {
+        Ok(ThreadResult {
             totals: worker.tally.into_inner().end(),
             time,
         })
@@ -309,7 +311,7 @@ struct Conductor<'a> {
     cluster: &'a Cluster,
     phase: watch::Sender<Phase>,
     heard: mpsc::UnboundedReceiver<Event>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedBudgets>,
     producing: usize,
     consuming: usize,
     aborted: Option<String>,
@@ -317,7 +319,7 @@ struct Conductor<'a> {
 }
 
 /// The state of a conductor after the end.
-struct Over<'a> {
+struct EndedConductor<'a> {
     load: &'a Load,
     aborted: Option<String>,
     errors: BTreeMap<String, u64>,
@@ -381,7 +383,7 @@ impl<'a> Conductor<'a> {
         if !self.load.verify && self.load.bytes_max.is_none() {
             return Ok(());
         }
-        let places: Vec<Place> = self.cluster.leaders.keys().copied().collect();
+        let places: Vec<PartitionPlace> = self.cluster.leaders.keys().copied().collect();
         let mut ends = self.cluster.offsets(&places, End::Latest).await?;
         // Records that only the leader has acknowledged become readable later, so this waits until
         // the ends no longer move.
@@ -444,12 +446,12 @@ impl<'a> Conductor<'a> {
     }
 
     /// Ends all tasks.
-    fn end(self) -> Over<'a> {
+    fn end(self) -> EndedConductor<'a> {
         self.phase.send_modify(|phase| {
             phase.produced = true;
             phase.over = true;
         });
-        Over {
+        EndedConductor {
             load: self.load,
             aborted: self.aborted,
             errors: self.errors,
@@ -457,14 +459,14 @@ impl<'a> Conductor<'a> {
     }
 }
 
-impl Over<'_> {
+impl EndedConductor<'_> {
     fn outcome(
         self,
         clock: Clock,
         finished: f64,
-        ended: &[Ended],
+        ended: &[ThreadResult],
         curve: &curve::Curve,
-    ) -> Outcome {
+    ) -> LoadOutcome {
         let mut totals = Totals::new();
         for ended in ended {
             totals.add(&ended.totals);
@@ -479,7 +481,7 @@ impl Over<'_> {
         }
         let times: Vec<_> = ended.iter().map(|ended| ended.time).collect();
         let client: Usage = cost::usage(&times);
-        Outcome {
+        LoadOutcome {
             started_ms: clock.wall_ms(self.load.warmup_seconds) as i64,
             seconds: seconds.max(0.0),
             produce: self.load.produce.as_ref().map(|_| totals.produce.side()),
@@ -488,7 +490,7 @@ impl Over<'_> {
             client: Some(client),
             errors,
             aborted: self.aborted,
-            ..Outcome::default()
+            ..LoadOutcome::default()
         }
     }
 }

@@ -105,7 +105,7 @@ pub(super) struct Take {
 
 /// The next step of a producer.
 #[derive(Clone, PartialEq, Debug)]
-pub(super) enum Next {
+pub(super) enum ProducerStep {
     /// Send these records now.
     Now(Take),
     /// Send nothing before this time.
@@ -193,9 +193,9 @@ impl Pace {
     }
 
     /// Returns what to send at `now`.
-    pub(super) fn next(&mut self, now: f64) -> Next {
+    pub(super) fn next(&mut self, now: f64) -> ProducerStep {
         if now >= self.end && self.schedule.is_none() {
-            return Next::Never;
+            return ProducerStep::Never;
         }
         // After the end no more records become due, and none lingers.
         let now = now.min(self.end);
@@ -205,10 +205,10 @@ impl Pace {
         }
     }
 
-    fn next_fixed(&mut self, now: f64, each: f64, full: u32) -> Next {
+    fn next_fixed(&mut self, now: f64, each: f64, full: u32) -> ProducerStep {
         let key_and_value = each as u64;
         let take = |count: u32, first_due, last_due| {
-            Next::Now(Take {
+            ProducerStep::Now(Take {
                 count,
                 sizes: Vec::new(),
                 keys: Vec::new(),
@@ -222,12 +222,12 @@ impl Pace {
         };
         let due = |bytes: f64| schedule.time_of(bytes / part, self.end);
         let Some(first_due) = due(self.sent).filter(|due| *due < self.end) else {
-            return Next::Never;
+            return ProducerStep::Never;
         };
         let full_at = due(self.sent + each * f64::from(full - 1)).unwrap_or(f64::INFINITY);
         let ready = full_at.min(first_due + self.cut.linger).min(self.end);
         if now < ready {
-            return Next::At(ready);
+            return ProducerStep::At(ready);
         }
         let due_bytes = schedule.bytes_by(now) * part - self.sent;
         let due_records = if now < self.end {
@@ -246,7 +246,7 @@ impl Pace {
         take(count, first_due, last_due)
     }
 
-    fn next_drawn(&mut self, now: f64) -> Next {
+    fn next_drawn(&mut self, now: f64) -> ProducerStep {
         let count = self.draw_batch();
         let keys = self.cut.key_bytes.unwrap_or(0);
         let mut take = Take {
@@ -257,7 +257,7 @@ impl Pace {
         if let Some((schedule, part)) = &self.schedule {
             let due = |bytes: f64| schedule.time_of(bytes / part, self.end);
             let Some(first_due) = due(self.sent).filter(|due| *due < self.end) else {
-                return Next::Never;
+                return ProducerStep::Never;
             };
             let last = self
                 .ahead
@@ -268,7 +268,7 @@ impl Pace {
             let ready = full_at.map_or(linger_end, |full| full.min(linger_end));
             let ready = ready.min(self.end);
             if now < ready {
-                return Next::At(ready);
+                return ProducerStep::At(ready);
             }
             take.first_due = first_due;
             let due_by_now = schedule.bytes_by(now) * part;
@@ -290,7 +290,7 @@ impl Pace {
         let sizes = take.sizes.iter().map(|size| u64::from(size + keys));
         take.payload_bytes = sizes.sum();
         self.sent += take.payload_bytes as f64;
-        Next::Now(take)
+        ProducerStep::Now(take)
     }
 
     /// Draws sizes until a batch is full; returns its number of records.

@@ -16,7 +16,7 @@ use super::control::HostShare;
 use super::encode::{Encoder, KeyMaker, Template};
 #[cfg(feature = "librdkafka")]
 use super::hook::Numbering;
-use super::hook::{Place, Verification};
+use super::hook::{PartitionPlace, Verification};
 use super::pace::{Cut, Pace, Sizes};
 use super::payload::Payload;
 use super::producer::Producer;
@@ -32,7 +32,7 @@ const SEED: u64 = 0x466f_7265_6261_7921;
 #[derive(Clone, Debug)]
 pub(super) struct ProducerPlan {
     index: u32,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PartitionPlace>,
     pace: Pace,
     template: Option<Arc<Template>>,
     payload: Payload,
@@ -52,7 +52,7 @@ struct KeyPlan {
 }
 
 impl KeyPlan {
-    fn by_key(self, index: u32, places: &[Place]) -> ByKey {
+    fn by_key(self, index: u32, places: &[PartitionPlace]) -> ByKey {
         // Producers start far apart in a cycle that is longer than what is written in a while.
         let keys = KeyMaker::new(self.keys, u64::from(index) * 0x9e37_79b9);
         ByKey::new(keys, places, self.batch_bytes, self.linger)
@@ -95,7 +95,7 @@ impl ProducerPlan {
 /// The parts of a producer for a client that takes records one by one.
 #[cfg(feature = "librdkafka")]
 pub(super) struct ByHand {
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PartitionPlace>,
     pub(super) pace: Pace,
     pub(super) payload: Payload,
     pub(super) by_key: Option<ByKey>,
@@ -109,14 +109,14 @@ pub(super) struct ByHand {
 pub(super) struct ConsumerPlan {
     pub(super) group: u32,
     pub(super) index: u32,
-    pub(super) positions: Vec<(Place, i64)>,
+    pub(super) positions: Vec<(PartitionPlace, i64)>,
 }
 
 /// Returns the producers of this host.
 pub(super) fn producers(
     load: &Load,
     produce: &Produce,
-    places: &[Place],
+    places: &[PartitionPlace],
     host: HostShare,
 ) -> anyhow::Result<Vec<ProducerPlan>> {
     let schedule = Schedule::new(&produce.rate, load.warmup_seconds)?.map(Arc::new);
@@ -172,7 +172,7 @@ pub(super) fn producers(
 /// Returns the consumers of this host, without those for which no partition is left.
 pub(super) fn consumers(
     consume: &Consume,
-    positions: &BTreeMap<Place, i64>,
+    positions: &BTreeMap<PartitionPlace, i64>,
     host: HostShare,
 ) -> Vec<ConsumerPlan> {
     let each = |group| {
@@ -191,7 +191,7 @@ pub(super) fn consumers(
     all.filter(|plan| !plan.positions.is_empty()).collect()
 }
 
-fn places_of(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
+fn places_of(index: u32, all: u32, places: &[PartitionPlace]) -> Vec<PartitionPlace> {
     if places.len() < all as usize {
         return vec![places[index as usize % places.len()]];
     }
@@ -205,11 +205,11 @@ fn places_of(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
 
 /// Returns all partitions of this producer's topics, because keys choose among all partitions of a
 /// topic.
-fn places_of_topics(index: u32, all: u32, places: &[Place]) -> Vec<Place> {
-    let first = |place: &&Place| place.partition == 0;
-    let topics: Vec<Place> = places.iter().filter(first).copied().collect();
+fn places_of_topics(index: u32, all: u32, places: &[PartitionPlace]) -> Vec<PartitionPlace> {
+    let first = |place: &&PartitionPlace| place.partition == 0;
+    let topics: Vec<PartitionPlace> = places.iter().filter(first).copied().collect();
     let mine = places_of(index, all, &topics);
-    let of_mine = |place: &&Place| mine.iter().any(|topic| topic.topic == place.topic);
+    let of_mine = |place: &&PartitionPlace| mine.iter().any(|topic| topic.topic == place.topic);
     places.iter().filter(of_mine).copied().collect()
 }
 
@@ -227,8 +227,8 @@ fn largest(sizes: &spec::Sizes) -> u32 {
 mod tests {
     use super::*;
 
-    fn places(count: u32) -> Vec<Place> {
-        let place = |partition| Place {
+    fn places(count: u32) -> Vec<PartitionPlace> {
+        let place = |partition| PartitionPlace {
             topic: partition / 3,
             partition: partition % 3,
         };
@@ -276,7 +276,7 @@ mod tests {
         let consume = Consume {
             consumers: 4,
             groups: 2,
-            from: spec::From::Earliest,
+            from: spec::ConsumeStart::Earliest,
             min_bytes: 1,
             max_wait_ms: 500,
             max_bytes: 1,

@@ -14,7 +14,7 @@ use wire::types::ErrorCode;
 use super::batch::Identity;
 use super::client::{Client, said};
 use super::cluster::Cluster;
-use super::hook::Place;
+use super::hook::PartitionPlace;
 use super::lane::Lane;
 use super::producer::Producer;
 use super::worker::{Event, Worker};
@@ -27,7 +27,7 @@ const IDENTITY_WITHIN: Duration = Duration::from_secs(30);
 const GIVE_UP_SECONDS: f64 = 30.0;
 
 /// Runs a producer that writes to `places`.
-pub(super) async fn run(worker: Rc<Worker>, producer: Producer, places: Vec<Place>) {
+pub(super) async fn run(worker: Rc<Worker>, producer: Producer, places: Vec<PartitionPlace>) {
     let needs = producer.needs_identity();
     let first = connect(&worker, &worker.cluster, needs, &places).await;
     let (ready, first) = match first {
@@ -45,7 +45,7 @@ pub(super) async fn run(worker: Rc<Worker>, producer: Producer, places: Vec<Plac
 }
 
 /// Lanes to every leader, and an identity if one was needed.
-struct Connected {
+struct ConnectedLanes {
     lanes: Vec<Lane>,
     identity: Option<Identity>,
 }
@@ -53,8 +53,8 @@ struct Connected {
 async fn go_on(
     worker: &Rc<Worker>,
     producer: &Rc<RefCell<Producer>>,
-    places: &[Place],
-    first: Connected,
+    places: &[PartitionPlace],
+    first: ConnectedLanes,
 ) {
     let mut connected = Ok(first);
     let mut deadline = None;
@@ -104,16 +104,16 @@ async fn connect(
     worker: &Worker,
     cluster: &Cluster,
     needs_identity: bool,
-    places: &[Place],
-) -> anyhow::Result<Connected> {
-    let mut by_leader: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
+    places: &[PartitionPlace],
+) -> anyhow::Result<ConnectedLanes> {
+    let mut by_leader: BTreeMap<&str, Vec<PartitionPlace>> = BTreeMap::new();
     for place in places {
         by_leader
             .entry(cluster.address_of(*place)?)
             .or_default()
             .push(*place);
     }
-    let mut connected = Connected {
+    let mut connected = ConnectedLanes {
         lanes: Vec::with_capacity(by_leader.len()),
         identity: None,
     };

@@ -12,9 +12,9 @@ use wire::types::ErrorCode;
 use super::batch::{Batch, Identity};
 use super::by_key::ByKey;
 use super::encode::Encoder;
-use super::hook::Place;
-use super::pace::{Next, Pace, Take};
-use super::worker::{Shared, Worker};
+use super::hook::PartitionPlace;
+use super::pace::{Pace, ProducerStep, Take};
+use super::worker::{SharedBudgets, Worker};
 
 /// How long after the end a producer still sends records that were due before it.
 pub(super) const LATE_SECONDS: f64 = 10.0;
@@ -24,7 +24,7 @@ const FULL_SECONDS: f64 = 0.01;
 /// A batch on its way to the broker.
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) place: Place,
+    pub(super) place: PartitionPlace,
     pub(super) batch: Batch,
     pub(super) header: [u8; HEADER_BYTES],
     /// Number of the first record.
@@ -62,8 +62,8 @@ pub(super) struct Producer {
     pub(super) encoder: Encoder,
     pub(super) identity: Option<Identity>,
     idempotent: bool,
-    sequences: HashMap<Place, i32>,
-    numbers: HashMap<Place, u64>,
+    sequences: HashMap<PartitionPlace, i32>,
+    numbers: HashMap<PartitionPlace, u64>,
     again: VecDeque<Pending>,
     /// Set if records have keys.
     by_key: Option<ByKey>,
@@ -129,7 +129,7 @@ impl Producer {
     pub(super) fn step(
         &mut self,
         now: f64,
-        places: &[Place],
+        places: &[PartitionPlace],
         turn: &mut usize,
         worker: &Worker,
     ) -> anyhow::Result<Step> {
@@ -145,9 +145,9 @@ impl Producer {
             return self.step_by_key(now, places, worker);
         }
         let take = match self.take(now, worker) {
-            Next::Now(take) => take,
-            Next::At(time) => return Ok(Step::Wait(time)),
-            Next::Never => {
+            ProducerStep::Now(take) => take,
+            ProducerStep::At(time) => return Ok(Step::Wait(time)),
+            ProducerStep::Never => {
                 self.ended = true;
                 return Ok(Step::End);
             }
@@ -158,13 +158,13 @@ impl Producer {
     }
 
     /// Takes records that are due, as far as the budget allows.
-    fn take(&mut self, now: f64, worker: &Worker) -> Next {
+    fn take(&mut self, now: f64, worker: &Worker) -> ProducerStep {
         match self.pace.next(now) {
-            Next::Now(mut take) => {
+            ProducerStep::Now(mut take) => {
                 if claim(&worker.shared, &mut take) {
-                    Next::Now(take)
+                    ProducerStep::Now(take)
                 } else {
-                    Next::Never
+                    ProducerStep::Never
                 }
             }
             other => other,
@@ -173,7 +173,12 @@ impl Producer {
 
     /// Does the same for records with keys: gathers due records by partition until a batch is
     /// ready.
-    fn step_by_key(&mut self, now: f64, places: &[Place], worker: &Worker) -> anyhow::Result<Step> {
+    fn step_by_key(
+        &mut self,
+        now: f64,
+        places: &[PartitionPlace],
+        worker: &Worker,
+    ) -> anyhow::Result<Step> {
         loop {
             let Some(by_key) = &mut self.by_key else {
                 return Ok(Step::End);
@@ -190,22 +195,27 @@ impl Producer {
             }
             let next_ready = by_key.next_ready(places);
             match self.take(now, worker) {
-                Next::Now(take) => {
+                ProducerStep::Now(take) => {
                     if let Some(by_key) = &mut self.by_key {
                         by_key.gather(&take, self.encoder.fixed);
                     }
                 }
-                Next::At(time) => {
+                ProducerStep::At(time) => {
                     let ready = next_ready.unwrap_or(f64::INFINITY);
                     return Ok(Step::Wait(time.min(ready)));
                 }
-                Next::Never => self.exhausted = true,
+                ProducerStep::Never => self.exhausted = true,
             }
         }
     }
 
     /// Returns a batch of these records, ready to be sent.
-    fn pending(&mut self, place: Place, take: &Take, worker: &Worker) -> anyhow::Result<Step> {
+    fn pending(
+        &mut self,
+        place: PartitionPlace,
+        take: &Take,
+        worker: &Worker,
+    ) -> anyhow::Result<Step> {
         let number = self.number(place);
         let batch = self.encoder.batch(take, place, number)?;
         if self.encoder.numbering.is_some() {
@@ -241,7 +251,7 @@ impl Producer {
         gathered + to_come
     }
 
-    fn number(&mut self, place: Place) -> u64 {
+    fn number(&mut self, place: PartitionPlace) -> u64 {
         let Some(numbering) = &mut self.encoder.numbering else {
             return 0;
         };
@@ -265,7 +275,7 @@ impl Producer {
         }
         match self.verdict(error) {
             Verdict::Stored => {
-                let arrived = super::tally::Arrived {
+                let arrived = super::tally::ArrivedRecords {
                     records: pending.batch.count.into(),
                     bytes: pending.batch.payload_bytes,
                     wire_bytes: pending.batch.wire_bytes() as u64,
@@ -365,7 +375,7 @@ pub(super) fn say_overdue(records: u64, worker: &Worker) {
 
 /// Takes the records from the budget of all producers, fewer if it does not suffice; returns false
 /// if none is left.
-pub(super) fn claim(shared: &Shared, take: &mut Take) -> bool {
+pub(super) fn claim(shared: &SharedBudgets, take: &mut Take) -> bool {
     if take.sizes.is_empty() {
         let each = take.payload_bytes / u64::from(take.count);
         take.count = shared.claim(take.count, each);

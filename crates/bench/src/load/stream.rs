@@ -19,7 +19,7 @@ const DISCARD_BYTES: usize = 1 << 20;
 
 /// How bytes are skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Skipping {
+pub(crate) enum SkipMode {
     /// The kernel discards them.
     Discard,
     /// They are copied into one reused buffer, as by any real client.
@@ -30,7 +30,7 @@ pub(crate) enum Skipping {
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: TcpStream,
-    skipping: Skipping,
+    skipping: SkipMode,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -41,10 +41,10 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: TcpStream, skipping: Skipping) -> Self {
+    pub(crate) fn new(socket: TcpStream, skipping: SkipMode) -> Self {
         let trash_bytes = match skipping {
-            Skipping::Discard => DISCARD_BYTES,
-            Skipping::Copy => 4 * BUFFER_BYTES,
+            SkipMode::Discard => DISCARD_BYTES,
+            SkipMode::Copy => 4 * BUFFER_BYTES,
         };
         Self {
             socket,
@@ -184,8 +184,8 @@ impl Stream {
 
     async fn throw_away(&mut self, bytes: usize) -> io::Result<usize> {
         let flags = match self.skipping {
-            Skipping::Discard => RecvFlags::TRUNC,
-            Skipping::Copy => RecvFlags::empty(),
+            SkipMode::Discard => RecvFlags::TRUNC,
+            SkipMode::Copy => RecvFlags::empty(),
         };
         let some = bytes.min(self.trash.len());
         loop {
@@ -214,7 +214,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_looked_at_is_what_was_sent_whatever_is_skipped() {
-        for skipping in [Skipping::Discard, Skipping::Copy] {
+        for skipping in [SkipMode::Discard, SkipMode::Copy] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let sent: Vec<u8> = (0..3_000_000u32).map(|at| ((at / 7) ^ at) as u8).collect();

@@ -145,7 +145,7 @@ pub(super) struct Tally {
 
 /// Records that arrived together.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Arrived {
+pub(super) struct ArrivedRecords {
     pub(super) records: u64,
     pub(super) bytes: u64,
     pub(super) wire_bytes: u64,
@@ -201,7 +201,13 @@ impl Tally {
     /// Counts an acknowledged batch, or one sent with acks=0.
     ///
     /// Its records were due evenly between the two times of `due`.
-    pub(super) fn acknowledged(&mut self, now: f64, count: u32, arrived: Arrived, due: (f64, f64)) {
+    pub(super) fn acknowledged(
+        &mut self,
+        now: f64,
+        count: u32,
+        arrived: ArrivedRecords,
+        due: (f64, f64),
+    ) {
         self.advance(now);
         self.window.produced += arrived.bytes;
         record(&mut self.window.latency, count, (now - due.0, now - due.1));
@@ -216,7 +222,7 @@ impl Tally {
     /// Counts one record acknowledged to a client that does not report requests.
     #[cfg(feature = "librdkafka")]
     pub(super) fn delivered(&mut self, now: f64, bytes: u64, due: f64) {
-        let arrived = Arrived {
+        let arrived = ArrivedRecords {
             records: 1,
             bytes,
             wire_bytes: 0,
@@ -228,7 +234,7 @@ impl Tally {
     }
 
     /// Counts the consumed records of one batch, `age` seconds after their timestamp.
-    pub(super) fn read(&mut self, now: f64, arrived: Arrived, age: f64) {
+    pub(super) fn read(&mut self, now: f64, arrived: ArrivedRecords, age: f64) {
         self.advance(now);
         self.window.consumed += arrived.bytes;
         if self.counts() {
@@ -266,7 +272,7 @@ impl Tally {
     }
 }
 
-fn add(side: &mut SideTally, arrived: Arrived) {
+fn add(side: &mut SideTally, arrived: ArrivedRecords) {
     side.records += arrived.records;
     side.bytes += arrived.bytes;
     side.wire_bytes += arrived.wire_bytes;
@@ -296,7 +302,7 @@ mod tests {
 
     use super::*;
 
-    const BATCH: Arrived = Arrived {
+    const BATCH: ArrivedRecords = ArrivedRecords {
         records: 10,
         bytes: 1000,
         wire_bytes: 1100,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{mpsc, watch};
 
 use super::cluster::Cluster;
-use super::hook::Place;
+use super::hook::PartitionPlace;
 use super::tally::Tally;
 use crate::spec::Load;
 
@@ -63,14 +63,14 @@ pub(super) struct Phase {
     /// Nothing more is sent.
     pub(super) produced: bool,
     /// Consumers end once they have reached these offsets.
-    pub(super) read_to: Option<Arc<BTreeMap<Place, i64>>>,
+    pub(super) read_to: Option<Arc<BTreeMap<PartitionPlace, i64>>>,
     /// All tasks end.
     pub(super) over: bool,
 }
 
 /// The state that all threads share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedBudgets {
     /// Bytes of records that may still be sent.
     pub(super) budget: AtomicU64,
     /// Bytes of consumed records.
@@ -81,7 +81,7 @@ pub(super) struct Shared {
     pub(super) read_records: AtomicU64,
 }
 
-impl Shared {
+impl SharedBudgets {
     /// Takes at most `count` records of `each` bytes from the budget, and returns their number.
     pub(super) fn claim(&self, count: u32, each: u64) -> u32 {
         let mut granted = 0;
@@ -126,7 +126,7 @@ pub(super) struct Worker {
     pub(super) bootstrap: String,
     /// The cluster when the load started.
     pub(super) cluster: Cluster,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedBudgets>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) events: mpsc::UnboundedSender<Event>,
     pub(super) tally: RefCell<Tally>,
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_budget_is_spent_in_whole_records_and_never_overdrawn() {
-        let shared = Shared {
+        let shared = SharedBudgets {
             budget: 1050.into(),
             read_bytes: 0.into(),
             read_bytes_max: 0,

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Interval, Latency, Outcome, Side, Usage, Verified};
+use super::{Interval, Latency, LoadOutcome, RecordCheckResult, Side, Usage};
 use crate::latency::Percentiles;
 
 /// Distance from the grid, in intervals, up to which an edge counts as on it.
 const SNAP: f64 = 0.1;
 
-impl Outcome {
+impl LoadOutcome {
     /// Returns the outcome of the whole load, from the first start to the last end.
     ///
     /// The broker is the same for all hosts, so its usage is that of the first host that reports
@@ -80,8 +80,10 @@ fn merge_usages<'a>(usages: impl Iterator<Item = &'a Usage>) -> Option<Usage> {
     })
 }
 
-fn merge_verified<'a>(found: impl Iterator<Item = &'a Verified>) -> Option<Verified> {
-    found.cloned().reduce(|all, one| Verified {
+fn merge_verified<'a>(
+    found: impl Iterator<Item = &'a RecordCheckResult>,
+) -> Option<RecordCheckResult> {
+    found.cloned().reduce(|all, one| RecordCheckResult {
         acknowledged: all.acknowledged + one.acknowledged,
         read: all.read + one.read,
         lost: all.lost + one.lost,
@@ -101,7 +103,7 @@ struct Slot {
     tier_bytes: Vec<u64>,
 }
 
-fn merge_intervals(parts: &[Outcome], started_ms: i64) -> anyhow::Result<Vec<Interval>> {
+fn merge_intervals(parts: &[LoadOutcome], started_ms: i64) -> anyhow::Result<Vec<Interval>> {
     let length = interval_length(parts);
     let mut slots: BTreeMap<i64, Slot> = BTreeMap::new();
     for part in parts {
@@ -182,7 +184,7 @@ fn spread(one: &Interval, begin: f64, end: f64, slots: &mut BTreeMap<i64, Slot>)
 }
 
 /// Returns the most common interval length: the median of the distances between ends.
-fn interval_length(parts: &[Outcome]) -> f64 {
+fn interval_length(parts: &[LoadOutcome]) -> f64 {
     let mut lengths: Vec<f64> = parts
         .iter()
         .flat_map(|part| part.intervals.windows(2))

@@ -8,7 +8,7 @@ use page::escape::html;
 use page::number::{Quantity, same};
 
 use super::pairs::median;
-use super::study::{Figure, Measured, Phase, Place, Study};
+use super::study::{CellPercentiles, Figure, MeasuredDevice, Phase, Study};
 use super::sweep::{highest, spread};
 
 /// Number of rows from which a line is drawn instead of bars.
@@ -19,7 +19,7 @@ pub(super) fn section(study: &Study) -> String {
     let mut page = String::new();
     for phase in &study.phases {
         let rows = phase.rows();
-        let of_places: Vec<(&Place, Vec<Line>)> = phase
+        let of_places: Vec<(&MeasuredDevice, Vec<Line>)> = phase
             .places
             .iter()
             .map(|place| (place, lines(study, phase, &rows, place)))
@@ -59,12 +59,12 @@ pub(super) fn section(study: &Study) -> String {
 }
 
 /// Returns a line per target, whose points have the row index as x.
-fn lines(study: &Study, phase: &Phase, rows: &[Vec<String>], place: &Place) -> Vec<Line> {
+fn lines(study: &Study, phase: &Phase, rows: &[Vec<String>], place: &MeasuredDevice) -> Vec<Line> {
     let mut lines = Vec::new();
     for (target, name) in study.targets.iter().enumerate() {
         let mut points = Vec::new();
         for (at, row) in rows.iter().enumerate() {
-            let mine = |measured: &&Measured| measured.cell.target == *name;
+            let mine = |measured: &&CellPercentiles| measured.cell.target == *name;
             let cells = phase.cells_of(row, place).filter(mine);
             let values: Vec<f64> = cells.filter_map(|one| Figure::CpuPerGb.of(one)).collect();
             if let Some(y) = median(&values) {

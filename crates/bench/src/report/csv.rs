@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::outcome::{Cell, Outcome, Run, Side};
+use crate::outcome::{Cell, LoadOutcome, Run, Side};
 
 /// A column that every file has: its name, and the function for its value.
 type Column = (&'static str, fn(&Cell) -> String);
@@ -98,7 +98,7 @@ pub(super) fn of(run: &Run) -> anyhow::Result<String> {
     Ok(file)
 }
 
-fn side_values(side: Option<&Side>, outcome: &Outcome) -> anyhow::Result<Vec<String>> {
+fn side_values(side: Option<&Side>, outcome: &LoadOutcome) -> anyhow::Result<Vec<String>> {
     let Some(side) = side else {
         return Ok(vec![String::new(); SIDE.len()]);
     };
@@ -128,7 +128,7 @@ fn broker(cell: &Cell, value: fn(&crate::outcome::Usage) -> String) -> String {
     cell.outcome.broker.as_ref().map(value).unwrap_or_default()
 }
 
-fn verified(cell: &Cell, value: fn(&crate::outcome::Verified) -> u64) -> String {
+fn verified(cell: &Cell, value: fn(&crate::outcome::RecordCheckResult) -> u64) -> String {
     let found = cell.outcome.verified.as_ref();
     found.map_or_else(String::new, |found| value(found).to_string())
 }

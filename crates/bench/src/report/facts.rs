@@ -9,7 +9,7 @@ use page::number::{NONE, Quantity, count, significant};
 
 use crate::outcome::{Cell, Run};
 
-use super::study::{Figure, Study, Way, named};
+use super::study::{Figure, Study, WriteOrRead, named};
 
 /// Limit on the listed kinds of errors of all cells.
 const ERRORS_MAX: usize = 12;
@@ -188,7 +188,7 @@ pub(super) fn cells(study: &Study) -> String {
                 let text = text.filter(|text| text != NONE).unwrap_or_default();
                 let _ = write!(page, "<td class=\"n\">{text}</td>");
             };
-            for way in Way::BOTH {
+            for way in WriteOrRead::BOTH {
                 figure(
                     Figure::Rate(way)
                         .of(measured)

@@ -8,7 +8,7 @@ use page::number::{coordinate, ratio};
 use page::scale::Scale;
 
 use super::pairs::{Pair, Summary, Verdict, median, pairs};
-use super::study::{Figure, Phase, Place, Study, Way};
+use super::study::{Figure, MeasuredDevice, Phase, Study, WriteOrRead};
 
 /// Limit on the lost cells listed here; the tables have all.
 const NAMED_MAX: usize = 8;
@@ -16,8 +16,8 @@ const NAMED_MAX: usize = 8;
 /// One row: a phase at a place against a rival.
 struct Row<'a, 'b> {
     phase: &'b Phase<'a>,
-    way: Way,
-    place: &'b Place,
+    way: WriteOrRead,
+    place: &'b MeasuredDevice,
     pairs: Vec<Pair<'a, 'b>>,
     summary: Summary,
     p99: Option<f64>,
@@ -315,7 +315,7 @@ fn losses(page: &mut String, rows: &[Row], rival: &str) {
     }
 }
 
-fn shown(way: Way, measured: &super::study::Measured) -> String {
+fn shown(way: WriteOrRead, measured: &super::study::CellPercentiles) -> String {
     let rate = Figure::Rate(way).of(measured);
     page::number::Quantity::Rate.show(rate.unwrap_or(f64::NAN))
 }

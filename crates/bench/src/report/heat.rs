@@ -8,7 +8,9 @@ use page::number::{Quantity, ratio};
 
 use super::pairs::{Pair, Summary, Verdict, pairs};
 use super::parameter::parameter;
-use super::study::{Figure, Measured, Phase, Place, Study, Way, order_of_rows};
+use super::study::{
+    CellPercentiles, Figure, MeasuredDevice, Phase, Study, WriteOrRead, order_of_rows,
+};
 
 /// Returns the section, empty without a rival.
 pub(super) fn section(study: &Study) -> String {
@@ -44,9 +46,9 @@ pub(super) fn section(study: &Study) -> String {
     )
 }
 
-fn phase_tables(page: &mut String, phase: &Phase, way: Way, names: (&str, &str)) {
-    let of_place = |place: &Place| pairs(phase, place, names, Figure::Rate(way));
-    let measured: Vec<(&Place, Vec<Pair>)> = phase
+fn phase_tables(page: &mut String, phase: &Phase, way: WriteOrRead, names: (&str, &str)) {
+    let of_place = |place: &MeasuredDevice| pairs(phase, place, names, Figure::Rate(way));
+    let measured: Vec<(&MeasuredDevice, Vec<Pair>)> = phase
         .places
         .iter()
         .map(|place| (place, of_place(place)))
@@ -145,7 +147,7 @@ impl<'a> Table<'a> {
     }
 }
 
-fn value(measured: &Measured, name: &str) -> String {
+fn value(measured: &CellPercentiles, name: &str) -> String {
     let value = measured.cell.parameters.get(name);
     value.cloned().unwrap_or_default()
 }
@@ -176,7 +178,7 @@ fn line(page: &mut String, head: &str, cells: impl Iterator<Item = String>) {
     page.push_str("</tr>\n");
 }
 
-fn in_cell(pairs: &[Pair], way: Way, fits: impl Fn(&Pair) -> bool) -> String {
+fn in_cell(pairs: &[Pair], way: WriteOrRead, fits: impl Fn(&Pair) -> bool) -> String {
     let here: Vec<&Pair> = pairs.iter().filter(|pair| fits(pair)).collect();
     let ratios: Vec<f64> = here.iter().map(|pair| pair.ratio).collect();
     let Some(summary) = Summary::of(&ratios) else {

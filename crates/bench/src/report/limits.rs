@@ -8,12 +8,18 @@ use page::number::{Quantity, same, significant};
 
 use crate::outcome::{Limit, Run};
 
-use super::study::{Phase, Place, Way, named, number_of};
+use super::study::{MeasuredDevice, Phase, WriteOrRead, named, number_of};
 
 /// Returns the limits that bound a row of a phase at a place.
 ///
 /// A line has one point if the limit holds everywhere, otherwise one per step.
-pub(super) fn of(run: &Run, phase: &Phase, row: &[String], place: &Place, way: Way) -> Vec<Line> {
+pub(super) fn of(
+    run: &Run,
+    phase: &Phase,
+    row: &[String],
+    place: &MeasuredDevice,
+    way: WriteOrRead,
+) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     if phase.is_paced() {
         // A paced load does not try to reach them.
@@ -72,12 +78,12 @@ fn level(line: &mut Line, phase: &Phase) {
 }
 
 /// Returns whether a limit applies: one of writing says nothing about reading.
-fn bounds(name: &str, way: Way) -> bool {
+fn bounds(name: &str, way: WriteOrRead) -> bool {
     let reads = name.contains("read");
     let writes = name.contains("write") || name.contains("sink");
     match way {
-        Way::Written => writes || !reads,
-        Way::Read => reads || !writes,
+        WriteOrRead::Written => writes || !reads,
+        WriteOrRead::Read => reads || !writes,
     }
 }
 

@@ -4,13 +4,13 @@
 //! Invariant: a ratio is of two cells that differ only in the target; medians are of ratios, never
 //! ratios of medians.
 
-use super::study::{Figure, Measured, Phase, Place};
+use super::study::{CellPercentiles, Figure, MeasuredDevice, Phase};
 
 /// A pair of cells with the ratio of a figure.
 #[derive(Debug)]
 pub(super) struct Pair<'a, 'b> {
-    pub(super) ours: &'b Measured<'a>,
-    pub(super) rival: &'b Measured<'a>,
+    pub(super) ours: &'b CellPercentiles<'a>,
+    pub(super) rival: &'b CellPercentiles<'a>,
     pub(super) ratio: f64,
 }
 
@@ -106,14 +106,14 @@ pub(super) fn median(values: &[f64]) -> Option<f64> {
 /// Returns the pairs of a phase at a place.
 pub(super) fn pairs<'a, 'b>(
     phase: &'b Phase<'a>,
-    place: &Place,
+    place: &MeasuredDevice,
     (ours, rival): (&str, &str),
     figure: Figure,
 ) -> Vec<Pair<'a, 'b>> {
-    let here = |measured: &&'b Measured<'a>| {
+    let here = |measured: &&'b CellPercentiles<'a>| {
         measured.cell.device == place.device && measured.cell.cold == place.cold
     };
-    let of = |target: &str| -> Vec<&'b Measured<'a>> {
+    let of = |target: &str| -> Vec<&'b CellPercentiles<'a>> {
         let mine = phase.cells.iter().filter(here);
         mine.filter(|measured| measured.cell.target == target)
             .collect()
@@ -121,7 +121,7 @@ pub(super) fn pairs<'a, 'b>(
     let rivals = of(rival);
     let mut found = Vec::new();
     for ours in of(ours) {
-        let same = |other: &&&Measured| {
+        let same = |other: &&&CellPercentiles| {
             other.cell.parameters == ours.cell.parameters
                 && other.cell.repetition == ours.cell.repetition
         };

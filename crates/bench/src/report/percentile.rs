@@ -10,7 +10,7 @@ use page::number::{Quantity, same};
 use crate::latency::Percentiles;
 use crate::outcome::Latency;
 
-use super::study::{Measured, Phase, Place, Study, Way, named};
+use super::study::{CellPercentiles, MeasuredDevice, Phase, Study, WriteOrRead, named};
 
 const NAMES: [&str; 6] = ["p50", "p90", "p99", "p99.9", "p99.99", "max"];
 /// Number of loads up to which all are shown uncollapsed.
@@ -57,7 +57,12 @@ pub(super) fn section(study: &Study) -> anyhow::Result<String> {
     ))
 }
 
-fn row_panels(study: &Study, phase: &Phase, row: &[String], way: Way) -> anyhow::Result<String> {
+fn row_panels(
+    study: &Study,
+    phase: &Phase,
+    row: &[String],
+    way: WriteOrRead,
+) -> anyhow::Result<String> {
     let mut panels = String::new();
     let step = middle_step(phase, row);
     let mut of_places = Vec::new();
@@ -131,12 +136,12 @@ fn lines(
     study: &Study,
     phase: &Phase,
     row: &[String],
-    place: &Place,
-    (way, step): (Way, Option<f64>),
+    place: &MeasuredDevice,
+    (way, step): (WriteOrRead, Option<f64>),
 ) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for (number, target) in study.targets.iter().enumerate() {
-        let mine = |measured: &&Measured| {
+        let mine = |measured: &&CellPercentiles| {
             measured.cell.target == *target && (step.is_none() || phase.step_of(measured) == step)
         };
         let sides = phase

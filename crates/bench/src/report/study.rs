@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use page::number::same;
 
 use crate::latency::Percentiles;
-use crate::outcome::{Cell, Outcome, Run, Side};
+use crate::outcome::{Cell, LoadOutcome, Run, Side};
 
 use super::parameter;
 
@@ -20,26 +20,26 @@ const STEPS_MIN: usize = 3;
 
 /// Writing or reading; a phase may have both.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
+pub(super) enum WriteOrRead {
     Written,
     Read,
 }
 
-impl Way {
-    pub(super) const BOTH: [Way; 2] = [Way::Written, Way::Read];
+impl WriteOrRead {
+    pub(super) const BOTH: [WriteOrRead; 2] = [WriteOrRead::Written, WriteOrRead::Read];
 
-    pub(super) fn side(self, outcome: &Outcome) -> Option<&Side> {
+    pub(super) fn side(self, outcome: &LoadOutcome) -> Option<&Side> {
         let side = match self {
-            Way::Written => outcome.produce.as_ref(),
-            Way::Read => outcome.consume.as_ref(),
+            WriteOrRead::Written => outcome.produce.as_ref(),
+            WriteOrRead::Read => outcome.consume.as_ref(),
         };
         side.filter(|side| side.bytes > 0)
     }
 
     pub(super) fn word(self) -> &'static str {
         match self {
-            Way::Written => "written",
-            Way::Read => "read",
+            WriteOrRead::Written => "written",
+            WriteOrRead::Read => "read",
         }
     }
 }
@@ -48,21 +48,21 @@ impl Way {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Figure {
     /// Bytes of records per second.
-    Rate(Way),
+    Rate(WriteOrRead),
     /// 99th percentile in microseconds.
-    P99(Way),
+    P99(WriteOrRead),
     /// CPU seconds of the broker per GB of records, written and read.
     CpuPerGb,
 }
 
 impl Figure {
-    pub(super) fn of(self, cell: &Measured) -> Option<f64> {
+    pub(super) fn of(self, cell: &CellPercentiles) -> Option<f64> {
         let outcome = &cell.cell.outcome;
         let value = match self {
             Figure::Rate(way) => way.side(outcome)?.bytes as f64 / outcome.seconds,
             Figure::P99(way) => cell.percentiles(way)?.p99 as f64,
             Figure::CpuPerGb => {
-                let sides = Way::BOTH.iter().filter_map(|way| way.side(outcome));
+                let sides = WriteOrRead::BOTH.iter().filter_map(|way| way.side(outcome));
                 let bytes: f64 = sides.map(|side| side.bytes as f64).sum();
                 outcome.broker.as_ref()?.cpu_seconds / (bytes / 1e9)
             }
@@ -73,20 +73,20 @@ impl Figure {
 
 /// A cell and its percentiles.
 #[derive(Debug)]
-pub(super) struct Measured<'a> {
+pub(super) struct CellPercentiles<'a> {
     pub(super) cell: &'a Cell,
     pub(super) percentiles: [Option<Percentiles>; 2],
 }
 
-impl Measured<'_> {
-    pub(super) fn percentiles(&self, way: Way) -> Option<&Percentiles> {
+impl CellPercentiles<'_> {
+    pub(super) fn percentiles(&self, way: WriteOrRead) -> Option<&Percentiles> {
         self.percentiles[way as usize].as_ref()
     }
 }
 
 /// Where a cell was measured: a device, cold or warm.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Place {
+pub(super) struct MeasuredDevice {
     /// Position of the device in the order of first use.
     order: usize,
     pub(super) device: String,
@@ -97,14 +97,14 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Phase<'a> {
     pub(super) name: String,
-    pub(super) cells: Vec<Measured<'a>>,
+    pub(super) cells: Vec<CellPercentiles<'a>>,
     /// The parameter along the x axis.
     pub(super) along: Option<String>,
     /// Other varied parameters.
     pub(super) others: Vec<String>,
     /// Parameters that were not varied.
     pub(super) fixed: BTreeMap<String, String>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<MeasuredDevice>,
     /// Whether some cells were measured cold and some warm.
     both_temperatures: bool,
 }
@@ -160,8 +160,8 @@ impl<'a> Study<'a> {
     }
 }
 
-fn measured(at: usize, cell: &Cell) -> anyhow::Result<Measured<'_>> {
-    let percentiles = |way: Way, field: &str| {
+fn measured(at: usize, cell: &Cell) -> anyhow::Result<CellPercentiles<'_>> {
+    let percentiles = |way: WriteOrRead, field: &str| {
         let Some(side) = way.side(&cell.outcome) else {
             return Ok(None);
         };
@@ -171,17 +171,17 @@ fn measured(at: usize, cell: &Cell) -> anyhow::Result<Measured<'_>> {
             .map_err(|error| error.context(format!("cells[{at}].outcome.{field}.latency")))?;
         anyhow::Ok((found.count > 0).then_some(found))
     };
-    Ok(Measured {
+    Ok(CellPercentiles {
         cell,
         percentiles: [
-            percentiles(Way::Written, "produce")?,
-            percentiles(Way::Read, "consume")?,
+            percentiles(WriteOrRead::Written, "produce")?,
+            percentiles(WriteOrRead::Read, "consume")?,
         ],
     })
 }
 
 impl<'a> Phase<'a> {
-    fn starting(cell: Measured<'a>) -> Phase<'a> {
+    fn starting(cell: CellPercentiles<'a>) -> Phase<'a> {
         Phase {
             name: cell.cell.phase.clone(),
             cells: vec![cell],
@@ -219,10 +219,10 @@ impl<'a> Phase<'a> {
             .collect();
         // Sizes are last, because panels of one row share them.
         self.others.sort_by_key(|name| parameter::is_size(name));
-        let mut places: Vec<Place> = self
+        let mut places: Vec<MeasuredDevice> = self
             .cells
             .iter()
-            .map(|measured| Place {
+            .map(|measured| MeasuredDevice {
                 order: devices
                     .iter()
                     .position(|device| *device == measured.cell.device)
@@ -238,18 +238,18 @@ impl<'a> Phase<'a> {
     }
 
     /// Returns the directions in which records flowed.
-    pub(super) fn ways(&self) -> Vec<Way> {
-        let flows = |way: &Way| {
+    pub(super) fn ways(&self) -> Vec<WriteOrRead> {
+        let flows = |way: &WriteOrRead| {
             self.cells
                 .iter()
                 .any(|measured| way.side(&measured.cell.outcome).is_some())
         };
-        Way::BOTH.into_iter().filter(flows).collect()
+        WriteOrRead::BOTH.into_iter().filter(flows).collect()
     }
 
     /// Returns the title of a direction of this phase: `both, read`, or `produce` if it has only
     /// one.
-    pub(super) fn title(&self, way: Way) -> String {
+    pub(super) fn title(&self, way: WriteOrRead) -> String {
         if self.ways().len() > 1 {
             format!("{}, {}", self.name, way.word())
         } else {
@@ -258,7 +258,7 @@ impl<'a> Phase<'a> {
     }
 
     /// Returns the name of a place.
-    pub(super) fn place_name(&self, place: &Place) -> String {
+    pub(super) fn place_name(&self, place: &MeasuredDevice) -> String {
         let device = if place.device.is_empty() {
             "no device"
         } else {
@@ -279,7 +279,7 @@ impl<'a> Phase<'a> {
         rows
     }
 
-    pub(super) fn row_of(&self, measured: &Measured) -> Vec<String> {
+    pub(super) fn row_of(&self, measured: &CellPercentiles) -> Vec<String> {
         let value = |name: &String| measured.cell.parameters.get(name).cloned();
         self.others
             .iter()
@@ -306,7 +306,7 @@ impl<'a> Phase<'a> {
 
     /// Returns the text beside the title of a panel: the place, and the direction if there are
     /// both.
-    pub(super) fn under(&self, place: &Place, way: Way) -> String {
+    pub(super) fn under(&self, place: &MeasuredDevice, way: WriteOrRead) -> String {
         let place = self.place_name(place);
         if self.ways().len() > 1 {
             format!("{place}, {}", way.word())
@@ -355,8 +355,8 @@ impl<'a> Phase<'a> {
     pub(super) fn cells_of<'b>(
         &'b self,
         row: &'b [String],
-        place: &'b Place,
-    ) -> impl Iterator<Item = &'b Measured<'a>> {
+        place: &'b MeasuredDevice,
+    ) -> impl Iterator<Item = &'b CellPercentiles<'a>> {
         self.cells.iter().filter(move |measured| {
             measured.cell.device == place.device
                 && measured.cell.cold == place.cold
@@ -365,7 +365,7 @@ impl<'a> Phase<'a> {
     }
 
     /// Returns the position of a cell along the x axis.
-    pub(super) fn step_of(&self, measured: &Measured) -> Option<f64> {
+    pub(super) fn step_of(&self, measured: &CellPercentiles) -> Option<f64> {
         number_of(measured.cell.parameters.get(self.along.as_ref()?)?)
     }
 }

@@ -10,7 +10,7 @@ use page::number::Quantity;
 
 use super::limits;
 use super::pairs::median;
-use super::study::{Figure, Measured, Phase, Place, Study, Way};
+use super::study::{CellPercentiles, Figure, MeasuredDevice, Phase, Study, WriteOrRead};
 
 /// A limit this many times above the measured values is given as text; drawn, it would flatten the
 /// rest.
@@ -45,7 +45,7 @@ pub(super) fn section(study: &Study) -> String {
     page
 }
 
-fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: Way) {
+fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: WriteOrRead) {
     let of_places: Vec<_> = phase
         .places
         .iter()
@@ -54,7 +54,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
     // Panels side by side share their scale, so that a lower line is slower.
     let measured = of_places.iter().flatten().map(highest).fold(0.0, f64::max);
     let near = |limit: &Line| highest(limit) <= measured * LIMIT_ABOVE_MAX;
-    let of = |place: &Place| limits::of(study.run, phase, row, place, way);
+    let of = |place: &MeasuredDevice| limits::of(study.run, phase, row, place, way);
     let limits: Vec<_> = phase.places.iter().map(of).collect();
     let drawn = limits.iter().flatten().filter(|limit| near(limit));
     let high = drawn.map(highest).fold(measured, f64::max);
@@ -97,7 +97,7 @@ fn lines(page: &mut String, study: &Study, phase: &Phase, row: &[String], way: W
 }
 
 /// Draws a panel per place with a group of bars per load; with one place, a panel per load.
-fn bars(page: &mut String, study: &Study, phase: &Phase, way: Way) {
+fn bars(page: &mut String, study: &Study, phase: &Phase, way: WriteOrRead) {
     let mut panels: Vec<(String, String, Vec<Group>)> = Vec::new();
     for place in &phase.places {
         let mut groups: Vec<Group> = Vec::new();
@@ -138,7 +138,13 @@ fn bars(page: &mut String, study: &Study, phase: &Phase, way: Way) {
 }
 
 /// Returns the bars of one load at a place: targets, then limits.
-fn group(study: &Study, phase: &Phase, row: &[String], place: &Place, way: Way) -> Vec<Bar> {
+fn group(
+    study: &Study,
+    phase: &Phase,
+    row: &[String],
+    place: &MeasuredDevice,
+    way: WriteOrRead,
+) -> Vec<Bar> {
     let mut bars: Vec<Bar> = Vec::new();
     for (number, target) in study.targets.iter().enumerate() {
         let cells = phase.cells_of(row, place);
@@ -171,12 +177,12 @@ pub(super) fn target_lines(
     study: &Study,
     phase: &Phase,
     row: &[String],
-    place: &Place,
+    place: &MeasuredDevice,
     figure: Figure,
 ) -> Vec<Line> {
     let mut lines = Vec::new();
     for (number, target) in study.targets.iter().enumerate() {
-        let cells: Vec<&Measured> = phase
+        let cells: Vec<&CellPercentiles> = phase
             .cells_of(row, place)
             .filter(|measured| measured.cell.target == *target)
             .collect();

@@ -12,7 +12,7 @@ use page::svg::{Anchor, Drawing};
 use crate::outcome::Interval;
 
 use super::percentile::middle_step;
-use super::study::{Measured, Phase, Place, Study, Way, named};
+use super::study::{CellPercentiles, MeasuredDevice, Phase, Study, WriteOrRead, named};
 
 /// Limit on drawn points, about the pixels of a panel; more are averaged with their neighbours.
 const POINTS_MAX: usize = 200;
@@ -25,11 +25,11 @@ const GAP: f64 = 26.0;
 /// The content of one panel: the same load on several targets.
 struct Panel<'a, 'b> {
     phase: &'b Phase<'a>,
-    place: &'b Place,
+    place: &'b MeasuredDevice,
     row: Vec<String>,
     step: Option<f64>,
     /// The first repetition of each target, with the target's index.
-    cells: Vec<(usize, &'b Measured<'a>)>,
+    cells: Vec<(usize, &'b CellPercentiles<'a>)>,
 }
 
 /// Rates of one target over time, as (seconds, bytes per second).
@@ -104,10 +104,10 @@ fn firsts<'a, 'b>(
     study: &Study,
     phase: &'b Phase<'a>,
     row: &[String],
-    place: &Place,
+    place: &MeasuredDevice,
     step: Option<f64>,
-) -> Vec<(usize, &'b Measured<'a>)> {
-    let mut firsts: Vec<(usize, &Measured)> = Vec::new();
+) -> Vec<(usize, &'b CellPercentiles<'a>)> {
+    let mut firsts: Vec<(usize, &CellPercentiles)> = Vec::new();
     for measured in &phase.cells {
         let cell = measured.cell;
         let fits = cell.device == place.device
@@ -131,8 +131,8 @@ fn firsts<'a, 'b>(
 
 impl Panel<'_, '_> {
     /// Returns the rates of each target that has any.
-    fn curves(&self, way: Way) -> Vec<(usize, Curve)> {
-        let flows = |measured: &&Measured| way.side(&measured.cell.outcome).is_some();
+    fn curves(&self, way: WriteOrRead) -> Vec<(usize, Curve)> {
+        let flows = |measured: &&CellPercentiles| way.side(&measured.cell.outcome).is_some();
         self.cells
             .iter()
             .filter(|(_, measured)| flows(measured))
@@ -144,7 +144,7 @@ impl Panel<'_, '_> {
     fn draw(
         &self,
         study: &Study,
-        (way, curves, high): (Way, &[(usize, Curve)], f64),
+        (way, curves, high): (WriteOrRead, &[(usize, Curve)], f64),
         with_tiers: bool,
     ) -> String {
         if curves.is_empty() {
@@ -356,10 +356,10 @@ fn time_axis(drawing: &mut Drawing, frame: &Frame, time: &Scale, last: f64) {
 }
 
 /// Returns the rates between the ends of intervals.
-fn curve(intervals: &[Interval], way: Way) -> Curve {
+fn curve(intervals: &[Interval], way: WriteOrRead) -> Curve {
     let bytes = |interval: &Interval| match way {
-        Way::Written => interval.produced,
-        Way::Read => interval.consumed,
+        WriteOrRead::Written => interval.produced,
+        WriteOrRead::Read => interval.consumed,
     };
     let mut points = Vec::new();
     for pair in intervals.windows(2) {
@@ -421,7 +421,7 @@ mod tests {
         };
         let intervals = [at(-1.0, 50), at(0.0, 100), at(0.5, 100), at(0.5, 7)];
         assert_eq!(
-            curve(&intervals, Way::Written),
+            curve(&intervals, WriteOrRead::Written),
             [(-1.0, 50.0), (0.0, 100.0), (0.5, 200.0)]
         );
     }

@@ -10,7 +10,7 @@ use crate::agent::{Hosts, HostsArguments};
 use crate::conduct;
 use crate::experiment::{Experiment, TargetKind};
 use crate::load::Control;
-use crate::outcome::Outcome;
+use crate::outcome::LoadOutcome;
 use crate::spec::Load;
 
 /// The load generators of a run.
@@ -49,7 +49,7 @@ impl Generators {
         bootstrap: &str,
         load: &Load,
         control: &Control,
-    ) -> anyhow::Result<Outcome> {
+    ) -> anyhow::Result<LoadOutcome> {
         let hosts = self.hosts.as_mut();
         self.runtime
             .block_on(conduct::run(bootstrap, load, control, hosts, None))

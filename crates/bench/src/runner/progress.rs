@@ -9,7 +9,7 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use std::time::Instant;
 
 use crate::experiment::Experiment;
-use crate::experiment::plan::{Action, Planned, estimate, measurements};
+use crate::experiment::plan::{Action, PlannedMeasurement, estimate, measurements};
 use crate::outcome::{Cell, Run};
 
 const BAR: usize = 24;
@@ -66,8 +66,8 @@ impl Progress {
     }
 
     /// Returns a display of rates during a measurement.
-    pub(super) fn live(&self) -> Live {
-        Live {
+    pub(super) fn live(&self) -> LiveRate {
+        LiveRate {
             bar: self.terminal.then(|| self.prefix()),
         }
     }
@@ -132,11 +132,11 @@ impl Progress {
 
 /// Shows the rate of a running measurement on a terminal.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
+pub(super) struct LiveRate {
     bar: Option<String>,
 }
 
-impl Live {
+impl LiveRate {
     pub(super) fn rate(&self, name: &str, bytes_per_second: f64) {
         if let Some(bar) = &self.bar {
             draw(&format!("{bar}  {name}: {}", rate_of(bytes_per_second)));
@@ -164,7 +164,7 @@ fn left(estimates: &[f64], taken: usize, elapsed: f64) -> f64 {
 }
 
 /// Returns a measurement as text.
-pub(super) fn name_of(planned: &Planned) -> String {
+pub(super) fn name_of(planned: &PlannedMeasurement) -> String {
     words(
         &planned.device,
         &planned.phase,

@@ -10,12 +10,12 @@ use crate::load::Stop;
 /// The first signal received.
 #[derive(Clone, Debug)]
 pub(super) struct Signals {
-    first: Arc<OnceLock<Received>>,
+    first: Arc<OnceLock<ReceivedSignal>>,
     stop: Stop,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Received {
+struct ReceivedSignal {
     name: &'static str,
     /// The exit code that a shell reports for a program ended by this signal.
     code: u8,
@@ -43,8 +43,8 @@ impl Signals {
         let listen = async move {
             loop {
                 let received = tokio::select! {
-                    _ = interrupt.recv() => Received { name: "SIGINT", code: 130 },
-                    _ = terminate.recv() => Received { name: "SIGTERM", code: 143 },
+                    _ = interrupt.recv() => ReceivedSignal { name: "SIGINT", code: 130 },
+                    _ = terminate.recv() => ReceivedSignal { name: "SIGTERM", code: 143 },
                 };
                 if seen.first.set(received).is_err() {
                     eprintln!("\nended at once; the next run removes what is left");

@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 
-use super::Whereabouts;
+use super::RunLocation;
 use super::hosts::Generators;
 use super::progress::{Progress, name_of};
 use super::record::Record;
 use crate::device::{self, Device};
-use crate::experiment::plan::{Action, Planned};
+use crate::experiment::plan::{Action, PlannedMeasurement};
 use crate::experiment::{Device as Wanted, Experiment};
 use crate::limit;
 use crate::load::{self, Control, Stop};
-use crate::outcome::{Cell, Outcome, Surge};
+use crate::outcome::{Cell, LoadOutcome, Surge};
 use crate::spec::{Load, Rate};
-use crate::target::{self, Place, Running};
+use crate::target::{self, BrokerPlace, RunningBroker};
 use crate::tiers;
 use crate::usage::{self, Sampler, now_ms};
 
@@ -33,11 +33,11 @@ pub(super) struct Steps<'a> {
     generators: Generators,
     stop: Stop,
     device: Option<(Device, Wanted)>,
-    running: BTreeMap<String, Running>,
+    running: BTreeMap<String, RunningBroker>,
     /// The devices of first tiers, by target.
     first_tiers: BTreeMap<String, Device>,
     /// The measurements to send to a receiver that discards them.
-    sockets: Vec<Planned>,
+    sockets: Vec<PlannedMeasurement>,
     /// Counted bytes that each target has written and not yet deleted.
     written: BTreeMap<String, u64>,
 }
@@ -45,10 +45,10 @@ pub(super) struct Steps<'a> {
 impl<'a> Steps<'a> {
     pub(super) fn begin(
         experiment: &'a Experiment,
-        whereabouts: &Whereabouts<'_>,
+        whereabouts: &RunLocation<'_>,
         generators: Generators,
         stop: Stop,
-        sockets: Vec<Planned>,
+        sockets: Vec<PlannedMeasurement>,
     ) -> anyhow::Result<Self> {
         let make = |dir: PathBuf| {
             std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
@@ -96,7 +96,10 @@ impl<'a> Steps<'a> {
                     .with_context(|| format!("deleting topics on {target}"))
             }
             Action::Stop { target } => {
-                let stopped = self.running.remove(target).map_or(Ok(()), Running::stop);
+                let stopped = self
+                    .running
+                    .remove(target)
+                    .map_or(Ok(()), RunningBroker::stop);
                 let tier = self.first_tiers.remove(target);
                 stopped.and(tier.map_or(Ok(()), Device::detach))
             }
@@ -168,7 +171,7 @@ impl<'a> Steps<'a> {
             .target
             .get(name)
             .context("an unknown target")?;
-        let place = Place {
+        let place = BrokerPlace {
             dir: &device.dir,
             notes: &self.notes,
             join: device.join.as_deref(),
@@ -203,7 +206,7 @@ impl<'a> Steps<'a> {
         Ok(())
     }
 
-    fn running(&self, name: &str) -> anyhow::Result<&Running> {
+    fn running(&self, name: &str) -> anyhow::Result<&RunningBroker> {
         self.running
             .get(name)
             .with_context(|| format!("{name} does not run"))
@@ -232,7 +235,7 @@ impl<'a> Steps<'a> {
 
     fn measure(
         &mut self,
-        planned: &Planned,
+        planned: &PlannedMeasurement,
         record: &mut Record,
         progress: &Progress,
     ) -> anyhow::Result<()> {
@@ -250,11 +253,11 @@ impl<'a> Steps<'a> {
                 let running = self.running.get_mut(&planned.target);
                 // If the broker ended, nothing more can be measured on it; any other failure may
                 // concern only this load.
-                running.map_or(Ok(()), Running::must_run)?;
-                Outcome {
+                running.map_or(Ok(()), RunningBroker::must_run)?;
+                LoadOutcome {
                     started_ms: now_ms(),
                     aborted: Some(format!("{error:#}")),
-                    ..Outcome::default()
+                    ..LoadOutcome::default()
                 }
             }
         };
@@ -273,7 +276,7 @@ impl<'a> Steps<'a> {
     }
 
     /// Returns the bursts of a load and the capacities that absorb them.
-    fn surge(&self, planned: &Planned) -> Option<Surge> {
+    fn surge(&self, planned: &PlannedMeasurement) -> Option<Surge> {
         let produce = planned.load.produce.as_ref()?;
         let &Rate::Burst {
             base,
@@ -297,7 +300,11 @@ impl<'a> Steps<'a> {
         })
     }
 
-    fn outcome(&mut self, planned: &Planned, progress: &Progress) -> anyhow::Result<Outcome> {
+    fn outcome(
+        &mut self,
+        planned: &PlannedMeasurement,
+        progress: &Progress,
+    ) -> anyhow::Result<LoadOutcome> {
         let running = self.running(&planned.target)?;
         let (bootstrap, pid) = (running.bootstrap.clone(), running.pid());
         let tiers = running.tiers().to_vec();
@@ -344,7 +351,11 @@ impl<'a> Steps<'a> {
 }
 
 /// Returns a callback that shows the rate of every interval.
-fn shown(planned: &Planned, progress: &Progress, seconds: f64) -> load::control::Progress {
+fn shown(
+    planned: &PlannedMeasurement,
+    progress: &Progress,
+    seconds: f64,
+) -> load::control::Progress {
     let name = name_of(planned);
     let bar = progress.live();
     Arc::new(move |interval| {

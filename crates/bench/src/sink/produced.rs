@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use anyhow::ensure;
 use wire::batch::{BatchHeader, HEADER_BYTES};
 
-use super::State;
+use super::SinkState;
 use crate::load::stream::Stream;
 
 /// Served versions; up to 12 topics have names, not ids.
@@ -15,7 +15,7 @@ const FLEXIBLE_FROM: i16 = 9;
 const NAME_BYTES_MAX: usize = 1 << 10;
 
 /// A request that is being parsed.
-struct Produced<'a> {
+struct ProduceParse<'a> {
     stream: &'a mut Stream,
     flexible: bool,
     version: i16,
@@ -26,7 +26,7 @@ struct Produced<'a> {
 pub(super) async fn take(
     stream: &mut Stream,
     length: usize,
-    state: &RefCell<State>,
+    state: &RefCell<SinkState>,
     out: &mut Vec<u8>,
 ) -> anyhow::Result<()> {
     let end = stream.taken() + length as u64;
@@ -38,7 +38,7 @@ pub(super) async fn take(
         "Produce is not served in version {version}"
     );
     let flexible = version >= FLEXIBLE_FROM;
-    let mut request = Produced {
+    let mut request = ProduceParse {
         stream,
         flexible,
         version,
@@ -81,8 +81,8 @@ pub(super) async fn take(
     Ok(())
 }
 
-impl Produced<'_> {
-    async fn topic(&mut self, state: &RefCell<State>, out: &mut Vec<u8>) -> anyhow::Result<()> {
+impl ProduceParse<'_> {
+    async fn topic(&mut self, state: &RefCell<SinkState>, out: &mut Vec<u8>) -> anyhow::Result<()> {
         let length = self.name_length().await?;
         ensure!(length <= NAME_BYTES_MAX, "a topic's name of {length} bytes");
         let name = String::from_utf8(self.stream.peek(length).await?.to_vec())?;

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use super::numbers::Numbers;
 use super::run_of;
 use super::stamp::Stamp;
-use crate::load::Place;
+use crate::load::PartitionPlace;
 
 /// Limit on the faults that are described; the rest are only counted.
 const FINDINGS_MAX: usize = 20;
@@ -22,14 +22,14 @@ const FINDINGS_MAX: usize = 20;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Stream {
     /// The partition.
-    pub place: Place,
+    pub place: PartitionPlace,
     /// Index of the producer.
     pub producer: u32,
 }
 
 /// The records that were read of a stream.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct StreamReads {
     /// The numbers read.
     pub numbers: Numbers,
     /// The first number read, where the reader began.
@@ -42,9 +42,9 @@ pub struct Seen {
 #[derive(Clone, Debug, Default)]
 pub struct Checker {
     id: u64,
-    streams: BTreeMap<Stream, Seen>,
+    streams: BTreeMap<Stream, StreamReads>,
     /// First unread offset of each partition.
-    next: BTreeMap<Place, i64>,
+    next: BTreeMap<PartitionPlace, i64>,
     /// Read more than once.
     pub duplicated: u64,
     /// Read after a later one.
@@ -65,7 +65,7 @@ impl Checker {
     }
 
     /// Checks a record.
-    pub fn read(&mut self, place: Place, offset: i64, value: Option<&[u8]>) {
+    pub fn read(&mut self, place: PartitionPlace, offset: i64, value: Option<&[u8]>) {
         let next = self.next.entry(place).or_insert(i64::MIN);
         let again = offset < *next;
         *next = (*next).max(offset.saturating_add(1));
@@ -91,9 +91,9 @@ impl Checker {
         let seen = self
             .streams
             .entry(Stream { place, producer })
-            .or_insert_with(|| Seen {
+            .or_insert_with(|| StreamReads {
                 first: number,
-                ..Seen::default()
+                ..StreamReads::default()
             });
         let is_new = seen.numbers.insert(number);
         let behind = number < seen.highest && run_of(number) == run_of(seen.highest);
@@ -124,7 +124,7 @@ impl Checker {
     }
 
     /// Returns the records read of each stream.
-    pub fn streams(&self) -> &BTreeMap<Stream, Seen> {
+    pub fn streams(&self) -> &BTreeMap<Stream, StreamReads> {
         &self.streams
     }
 
@@ -137,9 +137,9 @@ impl Checker {
     pub fn absorb(&mut self, other: &Self) {
         self.id = other.id;
         for (stream, theirs) in &other.streams {
-            let ours = self.streams.entry(*stream).or_insert_with(|| Seen {
+            let ours = self.streams.entry(*stream).or_insert_with(|| StreamReads {
                 first: theirs.first,
-                ..Seen::default()
+                ..StreamReads::default()
             });
             self.duplicated += ours.numbers.absorb(&theirs.numbers);
             ours.first = ours.first.min(theirs.first);
@@ -160,7 +160,7 @@ impl Checker {
 /// began late or ended early has not lost the records outside.
 pub fn missing<'a>(
     acknowledged: &'a BTreeMap<Stream, Numbers>,
-    seen: &'a BTreeMap<Stream, Seen>,
+    seen: &'a BTreeMap<Stream, StreamReads>,
     window: bool,
 ) -> impl Iterator<Item = (Stream, u64, u64)> + 'a {
     static NOTHING: Numbers = Numbers::none();

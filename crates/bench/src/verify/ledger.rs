@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check::Stream;
 use super::numbers::Numbers;
-use crate::load::Place;
+use crate::load::PartitionPlace;
 use crate::spec::Topics;
 
 const VERSION: u32 = 1;
@@ -25,7 +25,7 @@ const VERSION: u32 = 1;
 /// Acknowledged records: the numbers of a stream from `first` to `last`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(from = "[u64; 5]", into = "[u64; 5]")]
-pub struct Acknowledged {
+pub struct AcknowledgedRange {
     /// The producer and the partition.
     pub stream: Stream,
     /// First number.
@@ -35,9 +35,9 @@ pub struct Acknowledged {
 }
 
 /// In the order producer, topic, partition, first, last.
-impl From<Acknowledged> for [u64; 5] {
-    fn from(piece: Acknowledged) -> Self {
-        let Place { topic, partition } = piece.stream.place;
+impl From<AcknowledgedRange> for [u64; 5] {
+    fn from(piece: AcknowledgedRange) -> Self {
+        let PartitionPlace { topic, partition } = piece.stream.place;
         let producer = piece.stream.producer;
         [
             producer.into(),
@@ -49,11 +49,11 @@ impl From<Acknowledged> for [u64; 5] {
     }
 }
 
-impl From<[u64; 5]> for Acknowledged {
+impl From<[u64; 5]> for AcknowledgedRange {
     fn from([producer, topic, partition, first, last]: [u64; 5]) -> Self {
         Self {
             stream: Stream {
-                place: Place {
+                place: PartitionPlace {
                     topic: topic as u32,
                     partition: partition as u32,
                 },
@@ -84,7 +84,7 @@ pub struct Subject {
 enum Line {
     Ledger(Subject),
     Run { run: u64, started_ms: i64 },
-    Acknowledged(Acknowledged),
+    Acknowledged(AcknowledgedRange),
 }
 
 /// An open ledger.
@@ -222,7 +222,7 @@ impl Ledger {
     }
 
     /// Appends acknowledgements.
-    pub fn write(&mut self, pieces: &[Acknowledged]) -> anyhow::Result<()> {
+    pub fn write(&mut self, pieces: &[AcknowledgedRange]) -> anyhow::Result<()> {
         let lines: Vec<_> = pieces.iter().copied().map(Line::Acknowledged).collect();
         self.append(&lines)
     }

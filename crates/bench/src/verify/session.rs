@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::check::{Checker, Stream, missing};
 use super::first_of;
-use super::ledger::{Acknowledged, Ledger};
+use super::ledger::{AcknowledgedRange, Ledger};
 use super::numbers::Numbers;
 use super::stamp::{STAMP_BYTES, Stamp};
-use crate::load::Place;
-use crate::load::hook::{Checking, Numbering, Verification};
-use crate::outcome::Verified;
+use crate::load::PartitionPlace;
+use crate::load::hook::{ConsumerCheck, Numbering, Verification};
+use crate::outcome::RecordCheckResult;
 
 /// Longest time that acknowledgements are collected before they are written.
 const WRITE_EVERY: Duration = Duration::from_millis(200);
@@ -27,12 +27,12 @@ const LOST_FINDINGS_MAX: usize = 20;
 pub struct Session {
     id: u64,
     run: u64,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<VerifyState>>,
 }
 
 /// The state that all producers and consumers of the run share.
 #[derive(Default)]
-struct State {
+struct VerifyState {
     ledger: Option<Ledger>,
     /// The acknowledged numbers of all runs.
     acknowledged: BTreeMap<Stream, Numbers>,
@@ -43,7 +43,7 @@ struct State {
     failure: Option<String>,
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<VerifyState>) -> MutexGuard<'_, VerifyState> {
     // The state consists of sums and sets, which stay valid after a panic.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -52,7 +52,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Findings {
     /// The counts.
-    pub verified: Verified,
+    pub verified: RecordCheckResult,
     /// Descriptions of faults, and the number of records of each.
     pub examples: BTreeMap<String, u64>,
 }
@@ -83,10 +83,10 @@ impl Session {
         Self {
             id: ledger.subject().id,
             run,
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(VerifyState {
                 ledger: Some(ledger),
                 acknowledged,
-                ..State::default()
+                ..VerifyState::default()
             })),
         }
     }
@@ -97,20 +97,22 @@ impl Session {
     }
 
     /// Adds the acknowledgements of other hosts.
-    pub fn acknowledged_elsewhere(&self, pieces: &[Acknowledged]) {
+    pub fn acknowledged_elsewhere(&self, pieces: &[AcknowledgedRange]) {
         lock(&self.state).acknowledge(pieces);
     }
 
     /// Returns the acknowledgements of this run.
-    pub fn acknowledged_here(&self) -> Vec<Acknowledged> {
+    pub fn acknowledged_here(&self) -> Vec<AcknowledgedRange> {
         let state = lock(&self.state);
         let pieces = state.fresh.iter().flat_map(|(stream, numbers)| {
             let stream = *stream;
-            numbers.ranges().map(move |(first, last)| Acknowledged {
-                stream,
-                first,
-                last,
-            })
+            numbers
+                .ranges()
+                .map(move |(first, last)| AcknowledgedRange {
+                    stream,
+                    first,
+                    last,
+                })
         });
         pieces.collect()
     }
@@ -149,8 +151,8 @@ impl Session {
     }
 }
 
-impl State {
-    fn acknowledge(&mut self, pieces: &[Acknowledged]) {
+impl VerifyState {
+    fn acknowledge(&mut self, pieces: &[AcknowledgedRange]) {
         for piece in pieces {
             for set in [&mut self.acknowledged, &mut self.fresh] {
                 set.entry(piece.stream)
@@ -225,7 +227,7 @@ impl Verification for Session {
         })
     }
 
-    fn checking(&self, group: u32, _consumer: u32) -> Box<dyn Checking> {
+    fn checking(&self, group: u32, _consumer: u32) -> Box<dyn ConsumerCheck> {
         Box::new(Reader {
             group,
             checker: self.checker(),
@@ -233,7 +235,7 @@ impl Verification for Session {
         })
     }
 
-    fn verified(&self) -> Verified {
+    fn verified(&self) -> RecordCheckResult {
         self.live().verified
     }
 }
@@ -243,9 +245,9 @@ struct Writer {
     id: u64,
     run: u64,
     producer: u32,
-    pending: Vec<Acknowledged>,
+    pending: Vec<AcknowledgedRange>,
     written: Instant,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<VerifyState>>,
 }
 
 impl Writer {
@@ -257,11 +259,11 @@ impl Writer {
 }
 
 impl Numbering for Writer {
-    fn first_number(&mut self, _place: Place) -> u64 {
+    fn first_number(&mut self, _place: PartitionPlace) -> u64 {
         first_of(self.run)
     }
 
-    fn number(&mut self, place: Place, number: u64, value: &mut [u8]) {
+    fn number(&mut self, place: PartitionPlace, number: u64, value: &mut [u8]) {
         let stamp = Stamp {
             id: self.id,
             producer: self.producer,
@@ -271,7 +273,7 @@ impl Numbering for Writer {
         stamp.write(value);
     }
 
-    fn acknowledged(&mut self, place: Place, first: u64, count: u32, _base_offset: i64) {
+    fn acknowledged(&mut self, place: PartitionPlace, first: u64, count: u32, _base_offset: i64) {
         let Some(last) = count.checked_sub(1).map(|more| first + u64::from(more)) else {
             return;
         };
@@ -286,7 +288,7 @@ impl Numbering for Writer {
             .find(|piece| piece.stream == stream);
         match before {
             Some(piece) if piece.last + 1 == first => piece.last = last,
-            _ => self.pending.push(Acknowledged {
+            _ => self.pending.push(AcknowledgedRange {
                 stream,
                 first,
                 last,
@@ -297,7 +299,7 @@ impl Numbering for Writer {
         }
     }
 
-    fn given_up(&mut self, _place: Place, _first: u64, _count: u32) {
+    fn given_up(&mut self, _place: PartitionPlace, _first: u64, _count: u32) {
         // Stored or not is no fault, and the numbers are not used again.
     }
 }
@@ -312,11 +314,17 @@ impl Drop for Writer {
 struct Reader {
     group: u32,
     checker: Checker,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<VerifyState>>,
 }
 
-impl Checking for Reader {
-    fn read(&mut self, place: Place, offset: i64, _key: Option<&[u8]>, value: Option<&[u8]>) {
+impl ConsumerCheck for Reader {
+    fn read(
+        &mut self,
+        place: PartitionPlace,
+        offset: i64,
+        _key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
         self.checker.read(place, offset, value);
     }
 }

@@ -13,7 +13,7 @@
 //! All little-endian. Invariant: a stamp that is read equals the written one, and so does the
 //! payload after it; anything else reads as `None`. Keys and headers are not covered.
 
-use crate::load::Place;
+use crate::load::PartitionPlace;
 
 /// Bytes of the stamp, which is the size of the smallest value that can be checked.
 pub const STAMP_BYTES: usize = 36;
@@ -28,7 +28,7 @@ pub struct Stamp {
     /// Index of its producer, over all hosts.
     pub producer: u32,
     /// The place it was sent to.
-    pub place: Place,
+    pub place: PartitionPlace,
     /// Its number; ascending per producer and place.
     pub number: u64,
 }
@@ -58,7 +58,7 @@ impl Stamp {
         Some(Self {
             id: long(stamp, 8),
             producer: word(stamp, 16),
-            place: Place {
+            place: PartitionPlace {
                 topic: word(stamp, 20),
                 partition: word(stamp, 24),
             },
@@ -90,7 +90,7 @@ mod tests {
         let stamp = Stamp {
             id: 0x1234_5678_9abc_def0,
             producer: 3,
-            place: Place {
+            place: PartitionPlace {
                 topic: 1,
                 partition: 99,
             },

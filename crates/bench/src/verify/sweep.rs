@@ -10,10 +10,10 @@ use anyhow::bail;
 
 use super::check::Checker;
 use super::session::Session;
-use crate::load::hook::{Checking, Numbering, Verification};
-use crate::load::{self, Control, Place, Stop};
-use crate::outcome::Verified;
-use crate::spec::{Consume, Driver, From, Load, Topics};
+use crate::load::hook::{ConsumerCheck, Numbering, Verification};
+use crate::load::{self, Control, PartitionPlace, Stop};
+use crate::outcome::RecordCheckResult;
+use crate::spec::{Consume, ConsumeStart, Driver, Load, Topics};
 
 /// Connections for reading.
 const CONSUMERS_MAX: u32 = 4;
@@ -29,7 +29,7 @@ pub(super) async fn sweep(
     session: &Session,
     stop: &Stop,
 ) -> anyhow::Result<Checker> {
-    let everything = Arc::new(Everything {
+    let everything = Arc::new(SweepCheck {
         empty: session.checker(),
         seen: Mutex::new(session.checker()),
     });
@@ -77,7 +77,7 @@ fn reading(topics: &Topics) -> Load {
         consume: Some(Consume {
             consumers: partitions.clamp(1, CONSUMERS_MAX),
             groups: 1,
-            from: From::Earliest,
+            from: ConsumeStart::Earliest,
             min_bytes: 1,
             max_wait_ms: 500,
             max_bytes: 16 << 20,
@@ -94,12 +94,12 @@ fn reading(topics: &Topics) -> Load {
 }
 
 /// The check of a load without producers.
-struct Everything {
+struct SweepCheck {
     empty: Checker,
     seen: Mutex<Checker>,
 }
 
-impl Verification for Arc<Everything> {
+impl Verification for Arc<SweepCheck> {
     fn value_bytes_min(&self) -> usize {
         0
     }
@@ -108,25 +108,31 @@ impl Verification for Arc<Everything> {
         unreachable!("a reading has no producers")
     }
 
-    fn checking(&self, _group: u32, _consumer: u32) -> Box<dyn Checking> {
+    fn checking(&self, _group: u32, _consumer: u32) -> Box<dyn ConsumerCheck> {
         Box::new(Reader {
             checker: self.empty.clone(),
             all: Arc::clone(self),
         })
     }
 
-    fn verified(&self) -> Verified {
-        Verified::default()
+    fn verified(&self) -> RecordCheckResult {
+        RecordCheckResult::default()
     }
 }
 
 struct Reader {
     checker: Checker,
-    all: Arc<Everything>,
+    all: Arc<SweepCheck>,
 }
 
-impl Checking for Reader {
-    fn read(&mut self, place: Place, offset: i64, _key: Option<&[u8]>, value: Option<&[u8]>) {
+impl ConsumerCheck for Reader {
+    fn read(
+        &mut self,
+        place: PartitionPlace,
+        offset: i64,
+        _key: Option<&[u8]>,
+        value: Option<&[u8]>,
+    ) {
         self.checker.read(place, offset, value);
     }
 }

@@ -5,8 +5,8 @@
 
 use bench::latency::histogram;
 use bench::outcome::{
-    Cell, Interval, Latency, Limit, LimitLatency, Outcome, Run, Side, Surge, TargetFacts, Usage,
-    Verified,
+    Cell, Interval, Latency, Limit, LimitLatency, LoadOutcome, RecordCheckResult, Run, Side, Surge,
+    TargetFacts, Usage,
 };
 
 /// All of them, by name.
@@ -146,11 +146,11 @@ pub fn partial() -> Run {
         .outcome
         .errors
         .insert("REQUEST_TIMED_OUT".to_owned(), 1_204);
-    run.cells[13].outcome.verified = Some(Verified {
+    run.cells[13].outcome.verified = Some(RecordCheckResult {
         acknowledged: 1_000_000,
         read: 999_998,
         lost: 2,
-        ..Verified::default()
+        ..RecordCheckResult::default()
     });
     run.cells[20].outcome.consume = None;
     run.cells[20].outcome.broker = None;
@@ -342,7 +342,7 @@ fn cell(phase: &str, target: &str, device: &str, rate: f64, seconds: f64) -> Cel
         phase: phase.to_owned(),
         target: target.to_owned(),
         device: device.to_owned(),
-        outcome: Outcome {
+        outcome: LoadOutcome {
             started_ms: 1_790_000_000_000,
             seconds,
             produce: (!reads).then(|| side.clone()),
@@ -357,7 +357,7 @@ fn cell(phase: &str, target: &str, device: &str, rate: f64, seconds: f64) -> Cel
                 cpu_seconds: 0.1,
                 ..Usage::default()
             }),
-            ..Outcome::default()
+            ..LoadOutcome::default()
         },
         ..Cell::default()
     }

@@ -319,7 +319,7 @@ mod tests {
             let text = emit::experiment::file(plan, chosen, scale);
             let experiment = bench::experiment::file::parse(&text, "verify.toml")
                 .unwrap_or_else(|error| panic!("{}: {error}\n{text}", plan.name));
-            let only = bench::experiment::choice::Only::default();
+            let only = bench::experiment::choice::OnlyPatterns::default();
             bench::experiment::plan::plan(&experiment, &only).unwrap();
         }
     }

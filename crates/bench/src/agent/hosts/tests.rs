@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::*;
 use crate::agent::serve::{Runner, listen};
 use crate::latency::histogram;
-use crate::load::hook::Place;
+use crate::load::hook::PartitionPlace;
 use crate::outcome::{Latency, Side};
 
 fn load() -> Load {
@@ -36,7 +36,7 @@ fn generator() -> Runner {
         let index = control.host.index;
         if let Some(check) = &control.verification {
             let mut numbering = check.numbering(index);
-            let place = Place {
+            let place = PartitionPlace {
                 topic: 0,
                 partition: index,
             };
@@ -54,7 +54,7 @@ fn generator() -> Runner {
             intervals.push(point);
         }
         let start = control.start_at.unwrap();
-        Ok(Outcome {
+        Ok(LoadOutcome {
             started_ms: start
                 .duration_since(UNIX_EPOCH)
                 .unwrap()
@@ -68,7 +68,7 @@ fn generator() -> Runner {
                 side(5_000, 1)
             }),
             intervals,
-            ..Outcome::default()
+            ..LoadOutcome::default()
         })
     })
 }
@@ -79,9 +79,9 @@ fn endless() -> Runner {
         while !control.stop.is_set() {
             std::thread::yield_now();
         }
-        Ok(Outcome {
+        Ok(LoadOutcome {
             aborted: Some("stopped".to_owned()),
-            ..Outcome::default()
+            ..LoadOutcome::default()
         })
     })
 }

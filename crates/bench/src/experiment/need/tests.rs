@@ -1,7 +1,7 @@
 //! Which experiments are refused, and the texts of the refusals.
 
 use super::*;
-use crate::experiment::choice::Only;
+use crate::experiment::choice::OnlyPatterns;
 use crate::experiment::file::parse;
 use crate::experiment::plan::plan;
 
@@ -22,15 +22,15 @@ fn experiment_at(rate: &str, device: &str, load: &str) -> Experiment {
 }
 
 fn refused(experiment: &Experiment, disk: u64, memory: u64) -> Option<String> {
-    let actions = plan(experiment, &Only::default()).unwrap();
+    let actions = plan(experiment, &OnlyPatterns::default()).unwrap();
     let disk = [("d".to_owned(), disk)].into();
-    refusal(experiment, &actions, &Available { disk, memory })
+    refusal(experiment, &actions, &AvailableSpace { disk, memory })
 }
 
 #[test]
 fn both_brokers_data_must_fit_at_once() {
     let experiment = experiment("kind = \"disk\"", "seconds = 10\nbytes_max = 2_000_000_000");
-    let actions = plan(&experiment, &Only::default()).unwrap();
+    let actions = plan(&experiment, &OnlyPatterns::default()).unwrap();
     assert_eq!(bytes_by_device(&actions)["d"], 4 * GB + 2 * BROKER_BYTES);
     assert_eq!(refused(&experiment, 5 * GB, 20 * GB), None);
     let why = refused(&experiment, 4 * GB, 20 * GB).unwrap();
@@ -52,7 +52,7 @@ fn a_load_without_a_bound_is_taken_at_a_rate_that_a_machine_might_reach() {
 fn of_bursts_what_is_due_counts() {
     let rate = "{ shape = \"burst\", base = 1e8, peak = 1e9, length = 1, interval = 10 }";
     let experiment = experiment_at(rate, "kind = \"disk\"", "seconds = 20");
-    let actions = plan(&experiment, &Only::default()).unwrap();
+    let actions = plan(&experiment, &OnlyPatterns::default()).unwrap();
     let of_each = 18 * GB / 10 + 2 * GB;
     assert_eq!(bytes_by_device(&actions)["d"], 2 * (of_each + BROKER_BYTES));
 }

@@ -56,7 +56,7 @@ fn words(action: &Action) -> String {
 }
 
 fn planned(experiment: &Experiment) -> Vec<String> {
-    let actions = plan(experiment, &Only::default()).unwrap();
+    let actions = plan(experiment, &OnlyPatterns::default()).unwrap();
     actions.iter().map(words).collect()
 }
 
@@ -171,7 +171,7 @@ fn a_broker_that_nothing_is_measured_on_is_not_started() {
 #[test]
 fn only_what_fits_the_filter_is_measured_and_what_it_reads_is_written() {
     let experiment = two_targets("");
-    let only = Only::parse(&["consume/record=200".to_owned()], &experiment).unwrap();
+    let only = OnlyPatterns::parse(&["consume/record=200".to_owned()], &experiment).unwrap();
     let actions = plan(&experiment, &only).unwrap();
     let measured: Vec<_> = measurements(&actions)
         .map(|planned| {
@@ -195,7 +195,7 @@ fn only_what_fits_the_filter_is_measured_and_what_it_reads_is_written() {
 #[test]
 fn a_reader_uses_the_topics_of_its_writer_which_it_neither_makes_nor_deletes() {
     let experiment = two_targets("");
-    let actions = plan(&experiment, &Only::default()).unwrap();
+    let actions = plan(&experiment, &OnlyPatterns::default()).unwrap();
     let loads: Vec<_> = measurements(&actions).take(4).collect();
     assert!(
         loads
@@ -212,16 +212,16 @@ fn a_reader_uses_the_topics_of_its_writer_which_it_neither_makes_nor_deletes() {
 #[test]
 fn a_filter_that_fits_nothing_is_an_error() {
     let experiment = two_targets("");
-    let only = Only::parse(&["produce/record=300".to_owned()], &experiment).unwrap();
+    let only = OnlyPatterns::parse(&["produce/record=300".to_owned()], &experiment).unwrap();
     assert!(plan(&experiment, &only).is_err());
-    assert!(Only::parse(&["write".to_owned()], &experiment).is_err());
-    assert!(Only::parse(&["produce/size=1".to_owned()], &experiment).is_err());
+    assert!(OnlyPatterns::parse(&["write".to_owned()], &experiment).is_err());
+    assert!(OnlyPatterns::parse(&["produce/size=1".to_owned()], &experiment).is_err());
 }
 
 #[test]
 fn the_car_experiment_measures_every_combination_within_forty_minutes() {
     let experiment = find("car-ingest").unwrap();
-    let actions = plan(&experiment, &Only::default()).unwrap();
+    let actions = plan(&experiment, &OnlyPatterns::default()).unwrap();
     let count = |phase: &str| measurements(&actions).filter(|p| p.phase == phase).count();
     // 5 numbers of producers, 4 sizes, 3 devices, 2 brokers.
     for phase in ["produce", "consume", "both"] {
@@ -237,7 +237,7 @@ fn the_car_experiment_measures_every_combination_within_forty_minutes() {
 #[test]
 fn the_quick_experiment_takes_less_than_five_minutes() {
     let experiment = find("quick").unwrap();
-    let actions = plan(&experiment, &Only::default()).unwrap();
+    let actions = plan(&experiment, &OnlyPatterns::default()).unwrap();
     let seconds: f64 = actions
         .iter()
         .map(|action| estimate(action, &experiment))
@@ -248,13 +248,13 @@ fn the_quick_experiment_takes_less_than_five_minutes() {
 #[test]
 fn sockets_are_measured_with_each_combination_of_one_phase_once() {
     let experiment = find("car-ingest").unwrap();
-    let actions = plan(&experiment, &Only::default()).unwrap();
+    let actions = plan(&experiment, &OnlyPatterns::default()).unwrap();
     let sent = without_broker(&actions);
     assert_eq!(sent.len(), 20);
     assert!(sent.iter().all(|planned| planned.phase == "produce"));
     let latency = find("latency").unwrap();
     assert_eq!(
-        without_broker(&plan(&latency, &Only::default()).unwrap()),
+        without_broker(&plan(&latency, &OnlyPatterns::default()).unwrap()),
         []
     );
 }

@@ -6,18 +6,18 @@ use wire::batch::BatchBuilder;
 use wire::kafka::fetch::{FetchPartitionResponse, FetchResponse, FetchTopicResponse};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs, TopicId};
 
-use super::super::stream::Skipping;
+use super::super::stream::SkipMode;
 use super::*;
 
 #[derive(Default, Debug)]
-struct Seen {
+struct SeenFetch {
     session: (i16, i32),
     partitions: Vec<(String, i32, i16)>,
     /// Base offset, records, bytes, and whether the whole batch was passed.
     batches: Vec<(i64, i32, u64, bool)>,
 }
 
-impl Reading for Seen {
+impl Reading for SeenFetch {
     fn begins(&mut self, error: i16, session_id: i32) {
         self.session = (error, session_id);
     }
@@ -83,10 +83,10 @@ async fn pair() -> (TcpStream, Stream) {
         .await
         .unwrap();
     let (accepted, _) = listener.accept().await.unwrap();
-    (socket, Stream::new(accepted, Skipping::Discard))
+    (socket, Stream::new(accepted, SkipMode::Discard))
 }
 
-async fn read(version: i16, want: Want, records: Vec<Bytes>) -> Seen {
+async fn read(version: i16, want: Want, records: Vec<Bytes>) -> SeenFetch {
     let frame = response(records).encode(version, 77).unwrap().to_bytes();
     let (mut socket, mut stream) = pair().await;
     let sender = tokio::spawn(async move {
@@ -94,9 +94,9 @@ async fn read(version: i16, want: Want, records: Vec<Bytes>) -> Seen {
         socket.write_all(&frame).await.unwrap();
         socket.write_all(&frame).await.unwrap();
     });
-    let mut seen = Seen::default();
+    let mut seen = SeenFetch::default();
     for _ in 0..2 {
-        seen = Seen::default();
+        seen = SeenFetch::default();
         let id = read_answer(&mut stream, version, want, &mut seen)
             .await
             .unwrap();
@@ -149,7 +149,7 @@ async fn a_broken_answer_is_an_error() {
         socket.write_all(&broken).await.unwrap();
         drop(socket);
         // Either a response or an error is fine, a panic or an endless wait is not.
-        let _ = read_answer(&mut stream, 12, Want::Bytes, &mut Seen::default()).await;
+        let _ = read_answer(&mut stream, 12, Want::Bytes, &mut SeenFetch::default()).await;
     }
 }
 

@@ -7,9 +7,9 @@ use rdkafka::message::BorrowedMessage;
 use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
 
 use super::{CONNECT_WITHIN, LOOK_EVERY, begin, settings};
-use crate::load::hook::{Checking, Place};
+use crate::load::hook::{ConsumerCheck, PartitionPlace};
 use crate::load::plan::ConsumerPlan;
-use crate::load::tally::{Arrived, Totals};
+use crate::load::tally::{ArrivedRecords, Totals};
 use crate::load::worker::{Event, Worker};
 use crate::spec::Consume;
 
@@ -22,7 +22,7 @@ const FRAME_BYTES: u32 = 1 << 20;
 pub(super) fn run(
     worker: Worker,
     plan: &ConsumerPlan,
-    checking: Option<Box<dyn Checking>>,
+    checking: Option<Box<dyn ConsumerCheck>>,
 ) -> Totals {
     let connected = connect(&worker, plan);
     let (ready, client) = match connected {
@@ -91,8 +91,8 @@ fn configured(mut settings: ClientConfig, consume: &Consume, group: u32) -> Clie
 struct Consumer<'a> {
     worker: &'a Worker,
     topics: HashMap<&'a str, u32>,
-    positions: BTreeMap<Place, i64>,
-    checking: Option<Box<dyn Checking>>,
+    positions: BTreeMap<PartitionPlace, i64>,
+    checking: Option<Box<dyn ConsumerCheck>>,
 }
 
 impl Consumer<'_> {
@@ -128,14 +128,14 @@ impl Consumer<'_> {
         let Some(topic) = self.topics.get(message.topic()) else {
             return;
         };
-        let place = Place {
+        let place = PartitionPlace {
             topic: *topic,
             partition: message.partition().cast_unsigned(),
         };
         self.positions.insert(place, message.offset() + 1);
         let (key, value) = (message.key(), message.payload());
         let bytes = key.map_or(0, <[u8]>::len) + value.map_or(0, <[u8]>::len);
-        let arrived = Arrived {
+        let arrived = ArrivedRecords {
             records: 1,
             bytes: bytes as u64,
             wire_bytes: 0,

@@ -9,8 +9,8 @@ use rdkafka::{ClientConfig, ClientContext, Message as _};
 
 use super::{CONNECT_WITHIN, LOOK_EVERY, begin, settings};
 use crate::load::by_key::ByKey;
-use crate::load::hook::Place;
-use crate::load::pace::{Next, Take};
+use crate::load::hook::PartitionPlace;
+use crate::load::pace::{ProducerStep, Take};
 use crate::load::plan::ByHand;
 use crate::load::producer::{LATE_SECONDS, claim, say_overdue};
 use crate::load::tally::Totals;
@@ -27,8 +27,8 @@ const REQUEST_BYTES_MAX: u64 = 1_000_000_000;
 const FRAME_BYTES: u64 = 64 << 10;
 
 /// A record that was passed to the client.
-struct Sent {
-    place: Place,
+struct SentRecord {
+    place: PartitionPlace,
     number: u64,
     bytes: u64,
     due: f64,
@@ -36,7 +36,7 @@ struct Sent {
 
 /// The delivery report of a record.
 struct Report {
-    sent: Box<Sent>,
+    sent: Box<SentRecord>,
     at: Instant,
     /// The record's offset, or why it was not delivered.
     result: Result<i64, KafkaError>,
@@ -49,9 +49,9 @@ struct Reports(Mutex<Vec<Report>>);
 impl ClientContext for Reports {}
 
 impl ProducerContext for Reports {
-    type DeliveryOpaque = Box<Sent>;
+    type DeliveryOpaque = Box<SentRecord>;
 
-    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<Sent>) {
+    fn delivery(&self, result: &DeliveryResult<'_>, sent: Box<SentRecord>) {
         let report = Report {
             sent,
             at: Instant::now(),
@@ -143,7 +143,7 @@ struct Producer<'a> {
     client: BaseProducer<Reports>,
     hand: ByHand,
     value: Vec<u8>,
-    numbers: std::collections::HashMap<Place, u64>,
+    numbers: std::collections::HashMap<PartitionPlace, u64>,
     /// The index of the current place, and the bytes sent to it in this turn.
     turn: usize,
     turn_bytes: u64,
@@ -161,12 +161,12 @@ impl Producer<'_> {
                 return;
             }
             match self.hand.pace.next(now) {
-                Next::Never => return,
-                Next::At(time) => {
+                ProducerStep::Never => return,
+                ProducerStep::At(time) => {
                     let wait = self.worker.clock.get().until(time);
                     self.poll(wait.min(LOOK_EVERY));
                 }
-                Next::Now(mut take) => {
+                ProducerStep::Now(mut take) => {
                     if !claim(&self.worker.shared, &mut take) {
                         return;
                     }
@@ -210,7 +210,7 @@ impl Producer<'_> {
         }
         let bytes = (self.value.len() + key.as_ref().map_or(0, String::len)) as u64;
         self.turn_bytes += bytes;
-        let mut sent = Box::new(Sent {
+        let mut sent = Box::new(SentRecord {
             place,
             number,
             bytes,
@@ -241,7 +241,7 @@ impl Producer<'_> {
     }
 
     /// Returns the current place; the next place takes over after the bytes of a batch.
-    fn place(&mut self) -> Place {
+    fn place(&mut self) -> PartitionPlace {
         let batch = self.worker.load.produce.as_ref();
         if self.turn_bytes >= batch.map_or(1, |produce| u64::from(produce.batch_bytes)) {
             self.turn += 1;
@@ -262,7 +262,7 @@ impl Producer<'_> {
             std::mem::take(&mut *context.0.lock().unwrap_or_else(PoisonError::into_inner))
         };
         for report in reports {
-            let Sent {
+            let SentRecord {
                 place,
                 number,
                 bytes,
@@ -283,7 +283,7 @@ impl Producer<'_> {
         self.worker.tally.borrow_mut().advance(self.worker.now());
     }
 
-    fn failed(&mut self, sent: &Sent, error: &KafkaError) {
+    fn failed(&mut self, sent: &SentRecord, error: &KafkaError) {
         let what = match error.rdkafka_error_code() {
             Some(code) => format!("produce: {code:?}"),
             None => format!("produce: {error}"),

@@ -23,12 +23,12 @@ fn run(pace: &mut Pace, delay: f64) -> Vec<(f64, Take)> {
     let (mut now, mut all) = (0.0, Vec::new());
     loop {
         match pace.next(now) {
-            Next::Now(take) => all.push((now, take)),
-            Next::At(time) => {
+            ProducerStep::Now(take) => all.push((now, take)),
+            ProducerStep::At(time) => {
                 assert!(time > now, "{time} {now}");
                 now = time + delay;
             }
-            Next::Never => return all,
+            ProducerStep::Never => return all,
         }
     }
 }
@@ -79,7 +79,7 @@ proptest! {
         let mut pace = Pace::new(Some((constant(rate), 1.0)), sizes, cut(100, 0.0), end, 0.0);
         let mut sent = 0;
         for _ in 0..taken {
-            if let Next::Now(take) = pace.next(until) {
+            if let ProducerStep::Now(take) = pace.next(until) {
                 sent += u64::from(take.count);
             }
         }
@@ -99,13 +99,13 @@ fn without_linger_each_record_goes_alone_unless_late() {
         1.0,
         0.0,
     );
-    let Next::Now(first) = pace.next(0.0) else {
+    let ProducerStep::Now(first) = pace.next(0.0) else {
         panic!("the first record is due at once");
     };
     assert_eq!((first.count, first.payload_bytes), (1, 1000));
-    assert_eq!(pace.next(0.0), Next::At(0.001));
+    assert_eq!(pace.next(0.0), ProducerStep::At(0.001));
     // 9 ms late: the records due at 1, 2, .. 10 ms.
-    let Next::Now(late) = pace.next(0.010) else {
+    let ProducerStep::Now(late) = pace.next(0.010) else {
         panic!("ten are due");
     };
     assert_eq!(late.count, 10);
@@ -124,22 +124,25 @@ fn batches_wait_for_linger_or_until_they_are_full() {
             0.0,
         )
     };
-    assert_eq!(lingering(64_000).next(0.0), Next::At(0.005));
+    assert_eq!(lingering(64_000).next(0.0), ProducerStep::At(0.005));
     // Three records fill a batch, and the third is due at 2 ms.
-    assert_eq!(lingering(3_200).next(0.0), Next::At(0.002));
+    assert_eq!(lingering(3_200).next(0.0), ProducerStep::At(0.002));
 }
 
 #[test]
 fn a_closed_loop_gives_full_batches_at_any_time() {
     let mut pace = Pace::new(None, Sizes::Fixed(1000), cut(16_384, 1.0), 9.0, 0.0);
-    let Next::Now(take) = pace.next(3.0) else {
+    let ProducerStep::Now(take) = pace.next(3.0) else {
         panic!("always due");
     };
     assert_eq!((take.count, take.first_due), (16, 3.0));
     assert_eq!(pace.full_count(), Some(16));
     let mut large = Pace::new(None, Sizes::Fixed(100_000), cut(16_384, 0.0), 9.0, 0.0);
-    assert!(matches!(large.next(0.0), Next::Now(Take { count: 1, .. })));
-    assert_eq!(large.next(9.0), Next::Never);
+    assert!(matches!(
+        large.next(0.0),
+        ProducerStep::Now(Take { count: 1, .. })
+    ));
+    assert_eq!(large.next(9.0), ProducerStep::Never);
 }
 
 #[test]

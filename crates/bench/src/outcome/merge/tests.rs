@@ -26,8 +26,8 @@ fn point(at: f64, produced: u64, values: &[u64]) -> Interval {
     }
 }
 
-fn host(started_ms: i64, points: Vec<Interval>) -> Outcome {
-    Outcome {
+fn host(started_ms: i64, points: Vec<Interval>) -> LoadOutcome {
+    LoadOutcome {
         started_ms,
         seconds: points.last().map_or(0.0, |last| last.at),
         produce: Some(Side {
@@ -38,7 +38,7 @@ fn host(started_ms: i64, points: Vec<Interval>) -> Outcome {
             latency: Latency::merge(points.iter().map(|one| &one.latency)).unwrap(),
         }),
         intervals: points,
-        ..Outcome::default()
+        ..LoadOutcome::default()
     }
 }
 
@@ -54,7 +54,7 @@ fn what_hosts_did_adds_up_and_the_broker_is_counted_once() {
     let mut far = near.clone();
     far.produce.as_mut().unwrap().latency = latency(&[9_000]);
     far.aborted = Some("far: lost".to_owned());
-    let whole = Outcome::merge(&[near, far]).unwrap();
+    let whole = LoadOutcome::merge(&[near, far]).unwrap();
     let produce = whole.produce.unwrap();
     assert_eq!((produce.records, produce.bytes), (20, 200));
     assert_eq!(produce.latency.percentiles().unwrap().p50, 5);
@@ -72,7 +72,7 @@ fn points_of_one_time_are_one_point_with_the_latencies_of_all() {
         20,
         vec![point(1.0, 30, &[1_000]), point(2.0, 30, &[1_000; 9])],
     );
-    let whole = Outcome::merge(&[near, far]).unwrap();
+    let whole = LoadOutcome::merge(&[near, far]).unwrap();
     let curve: Vec<_> = whole
         .intervals
         .iter()
@@ -85,7 +85,7 @@ fn points_of_one_time_are_one_point_with_the_latencies_of_all() {
 fn a_host_that_began_half_an_interval_later_is_spread_over_both() {
     let near = host(0, vec![point(1.0, 100, &[]), point(2.0, 100, &[])]);
     let far = host(500, vec![point(1.0, 40, &[]), point(2.0, 60, &[])]);
-    let whole = Outcome::merge(&[near, far]).unwrap();
+    let whole = LoadOutcome::merge(&[near, far]).unwrap();
     let curve: Vec<_> = whole
         .intervals
         .iter()
@@ -107,16 +107,16 @@ fn warm_up_stays_below_zero() {
             vec![point(-1.0, 5, &[]), point(0.0, 5, &[]), point(1.0, 5, &[])],
         ),
     ];
-    let whole = Outcome::merge(&hosts).unwrap();
+    let whole = LoadOutcome::merge(&hosts).unwrap();
     let ends: Vec<_> = whole.intervals.iter().map(|one| one.at).collect();
     assert_eq!(ends, [-1.0, 0.0, 1.0]);
 }
 
 #[test]
 fn none_is_nothing_and_one_is_itself() {
-    assert_eq!(Outcome::merge(&[]).unwrap(), Outcome::default());
+    assert_eq!(LoadOutcome::merge(&[]).unwrap(), LoadOutcome::default());
     let one = host(77, vec![point(1.0, 5, &[3]), point(2.0, 6, &[4])]);
-    assert_eq!(Outcome::merge(std::slice::from_ref(&one)).unwrap(), one);
+    assert_eq!(LoadOutcome::merge(std::slice::from_ref(&one)).unwrap(), one);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn an_interval_shorter_than_the_grid_can_tell_is_no_point_of_its_own() {
         at += length;
         point(at, 10, &[])
     });
-    let whole = Outcome::merge(&[host(0, points.to_vec())]).unwrap();
+    let whole = LoadOutcome::merge(&[host(0, points.to_vec())]).unwrap();
     let ends: Vec<f64> = whole.intervals.iter().map(|one| one.at).collect();
     assert!(ends.windows(2).all(|pair| pair[0] < pair[1]), "{ends:?}");
     let produced = whole.intervals.iter().map(|one| one.produced);
@@ -146,8 +146,8 @@ proptest! {
                 point(at, bytes, &[])
             }).collect())
         }).collect();
-        let sum = |part: &Outcome| part.intervals.iter().map(|one| one.produced).sum::<u64>();
-        let whole = Outcome::merge(&hosts).unwrap();
+        let sum = |part: &LoadOutcome| part.intervals.iter().map(|one| one.produced).sum::<u64>();
+        let whole = LoadOutcome::merge(&hosts).unwrap();
         prop_assert_eq!(sum(&whole), hosts.iter().map(sum).sum::<u64>());
         prop_assert!(whole.intervals.windows(2).all(|pair| pair[0].at < pair[1].at));
     }

@@ -3,14 +3,14 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::outcome::Verified;
+use crate::outcome::RecordCheckResult;
 use crate::verify::first_of;
 use crate::verify::stamp::STAMP_BYTES;
 
 const ID: u64 = 7;
 
-fn place(partition: u32) -> Place {
-    Place {
+fn place(partition: u32) -> PartitionPlace {
+    PartitionPlace {
         topic: 0,
         partition,
     }
@@ -49,7 +49,11 @@ fn log(turns: &[u32], producers: u32) -> (Vec<Vec<u8>>, BTreeMap<Stream, Numbers
     (values, acknowledged)
 }
 
-fn judged(values: &[Vec<u8>], acknowledged: &BTreeMap<Stream, Numbers>, window: bool) -> Verified {
+fn judged(
+    values: &[Vec<u8>],
+    acknowledged: &BTreeMap<Stream, Numbers>,
+    window: bool,
+) -> RecordCheckResult {
     let mut checker = Checker::of(ID);
     for (offset, value) in values.iter().enumerate() {
         checker.read(place(0), i64::try_from(offset).unwrap(), Some(value));
@@ -57,8 +61,12 @@ fn judged(values: &[Vec<u8>], acknowledged: &BTreeMap<Stream, Numbers>, window: 
     found(&checker, acknowledged, window)
 }
 
-fn found(checker: &Checker, acknowledged: &BTreeMap<Stream, Numbers>, window: bool) -> Verified {
-    Verified {
+fn found(
+    checker: &Checker,
+    acknowledged: &BTreeMap<Stream, Numbers>,
+    window: bool,
+) -> RecordCheckResult {
+    RecordCheckResult {
         acknowledged: acknowledged.values().map(Numbers::count).sum(),
         read: checker.count(),
         lost: missing(acknowledged, checker.streams(), window)
@@ -75,7 +83,7 @@ proptest! {
     fn a_sound_log_has_no_faults(turns in prop::collection::vec(0_u32..3, 1..100)) {
         let (values, acknowledged) = log(&turns, 3);
         let count = values.len() as u64;
-        let sound = Verified { acknowledged: count, read: count, ..Verified::default() };
+        let sound = RecordCheckResult { acknowledged: count, read: count, ..RecordCheckResult::default() };
         prop_assert_eq!(judged(&values, &acknowledged, false), sound);
     }
 
@@ -84,7 +92,7 @@ proptest! {
         let (mut values, acknowledged) = log(&turns, 3);
         let count = values.len() as u64;
         values.remove(at.index(values.len()));
-        let expected = Verified { acknowledged: count, read: count - 1, lost: 1, ..Verified::default() };
+        let expected = RecordCheckResult { acknowledged: count, read: count - 1, lost: 1, ..RecordCheckResult::default() };
         prop_assert_eq!(judged(&values, &acknowledged, false), expected);
     }
 
@@ -97,7 +105,7 @@ proptest! {
         let at = at.index(values.len());
         let again = values[at].clone();
         values.insert(at + 1 + to.index(values.len() - at), again);
-        let expected = Verified { acknowledged: count, read: count, duplicated: 1, ..Verified::default() };
+        let expected = RecordCheckResult { acknowledged: count, read: count, duplicated: 1, ..RecordCheckResult::default() };
         prop_assert_eq!(judged(&values, &acknowledged, false), expected);
     }
 
@@ -108,7 +116,7 @@ proptest! {
         let at = at.index(count - 1);
         values.swap(at, at + 1);
         let all = values.len() as u64;
-        let expected = Verified { acknowledged: all, read: all, disordered: 1, ..Verified::default() };
+        let expected = RecordCheckResult { acknowledged: all, read: all, disordered: 1, ..RecordCheckResult::default() };
         prop_assert_eq!(judged(&values, &acknowledged, false), expected);
     }
 
@@ -121,7 +129,7 @@ proptest! {
         let at = at.index(values.len());
         let byte = byte.index(values[at].len());
         values[at][byte] ^= 0x20;
-        let expected = Verified { acknowledged: count, read: count - 1, lost: 1, damaged: 1, ..Verified::default() };
+        let expected = RecordCheckResult { acknowledged: count, read: count - 1, lost: 1, damaged: 1, ..RecordCheckResult::default() };
         prop_assert_eq!(judged(&values, &acknowledged, false), expected);
     }
 }
@@ -159,10 +167,10 @@ fn reading_again_from_an_earlier_offset_is_no_fault_of_the_log() {
     for (offset, value) in values.iter().enumerate().skip(3) {
         checker.read(place(0), i64::try_from(offset).unwrap(), Some(value));
     }
-    let sound = Verified {
+    let sound = RecordCheckResult {
         acknowledged: 20,
         read: 20,
-        ..Verified::default()
+        ..RecordCheckResult::default()
     };
     assert_eq!(found(&checker, &acknowledged, false), sound);
 }

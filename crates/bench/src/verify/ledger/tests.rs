@@ -13,12 +13,12 @@ fn topics(count: u32) -> Topics {
     }
 }
 
-fn piece(producer: u32, partition: u32, first: u64, last: u64) -> Acknowledged {
-    let place = Place {
+fn piece(producer: u32, partition: u32, first: u64, last: u64) -> AcknowledgedRange {
+    let place = PartitionPlace {
         topic: 0,
         partition,
     };
-    Acknowledged {
+    AcknowledgedRange {
         stream: Stream { place, producer },
         first,
         last,

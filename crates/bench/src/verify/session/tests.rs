@@ -2,7 +2,7 @@
 
 use super::*;
 
-const PLACE: Place = Place {
+const PLACE: PartitionPlace = PartitionPlace {
     topic: 0,
     partition: 2,
 };
@@ -34,14 +34,14 @@ fn every_group_must_read_everything_in_order() {
     let session = Session::of(9, 1);
     let values = produced(&session, 0, 95);
     consumed(&session, 0, values.iter());
-    let sound = Verified {
+    let sound = RecordCheckResult {
         acknowledged: 95,
         read: 95,
-        ..Verified::default()
+        ..RecordCheckResult::default()
     };
     assert_eq!(session.verified(), sound);
     consumed(&session, 1, values.iter().take(50).chain(&values[51..]));
-    assert_eq!(session.verified(), Verified { lost: 1, ..sound });
+    assert_eq!(session.verified(), RecordCheckResult { lost: 1, ..sound });
     let lost = session.live().examples;
     assert_eq!(lost.len(), 1);
     let number = first_of(1) + 50;
@@ -74,11 +74,11 @@ fn the_next_run_of_a_ledger_misses_what_the_first_was_promised() {
         reader.read(PLACE, offset, Some(value));
     }
     let found = session.whole(&reader).verified;
-    let expected = Verified {
+    let expected = RecordCheckResult {
         acknowledged: 50,
         read: 46,
         lost: 4,
-        ..Verified::default()
+        ..RecordCheckResult::default()
     };
     assert_eq!(found, expected);
     assert_eq!(session.failure(), None);
@@ -90,10 +90,10 @@ fn the_next_run_of_a_ledger_misses_what_the_first_was_promised() {
 #[test]
 fn what_two_readers_saw_of_one_fault_is_one_fault() {
     let seen = |lost, damaged| Findings {
-        verified: Verified {
+        verified: RecordCheckResult {
             lost,
             damaged,
-            ..Verified::default()
+            ..RecordCheckResult::default()
         },
         examples: BTreeMap::from([("damaged: here".to_owned(), damaged)]),
     };

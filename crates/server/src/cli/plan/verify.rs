@@ -12,7 +12,7 @@ use ::plan::load::Scenario;
 use ::plan::quantity::{Bytes, Rate, Seconds};
 use ::plan::verify::{Measured, Side, Verdict, compare, text};
 use anyhow::{Context as _, bail};
-use bench::outcome::{Outcome, Run};
+use bench::outcome::{LoadOutcome, Run};
 use bench::{report, runner};
 
 /// How to prove a plan.
@@ -128,7 +128,7 @@ fn measured(run: &Run, chosen: &Chosen) -> Measured {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "bytes of a measurement")]
-fn side(outcome: &Outcome, produced: bool, batch: Bytes) -> Option<Side> {
+fn side(outcome: &LoadOutcome, produced: bool, batch: Bytes) -> Option<Side> {
     let side = if produced {
         outcome.produce.as_ref()
     } else {

@@ -24,7 +24,7 @@ pub struct Change {
 /// The outcome of a change.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(tag = "result", rename_all = "lowercase")]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// The knob already had the value.
     Already,
     /// The knob has the value.
@@ -46,16 +46,19 @@ pub enum Outcome {
     },
 }
 
-impl Outcome {
+impl ApplyOutcome {
     /// Returns whether the transaction can continue.
     pub fn is_well(&self) -> bool {
-        !matches!(self, Outcome::Ignored { .. } | Outcome::Denied { .. })
+        !matches!(
+            self,
+            ApplyOutcome::Ignored { .. } | ApplyOutcome::Denied { .. }
+        )
     }
 }
 
 /// An item and its outcome.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Applied {
+pub struct AppliedItem {
     /// The knob.
     pub item: String,
     /// The old value.
@@ -64,7 +67,7 @@ pub struct Applied {
     pub want: String,
     /// The outcome.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: ApplyOutcome,
 }
 
 /// Sorts changes into the order in which they must be written.
@@ -77,7 +80,7 @@ pub fn apply(
     tree: &dyn Tree,
     log: &mut dyn Log,
     changes: &[Change],
-) -> std::io::Result<Vec<Applied>> {
+) -> std::io::Result<Vec<AppliedItem>> {
     let mut applied = Vec::new();
     for change in changes {
         // Looked up for each change: an earlier write may have renumbered queues and interrupts.
@@ -91,15 +94,15 @@ pub fn apply(
     Ok(applied)
 }
 
-fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result<Applied> {
+fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result<AppliedItem> {
     let Change { item, want } = change;
-    let told = |old: &str, outcome| Applied {
+    let told = |old: &str, outcome| AppliedItem {
         item: item.clone(),
         old: old.to_owned(),
         want: want.clone(),
         outcome,
     };
-    let denied = |error: String| Outcome::Denied { error };
+    let denied = |error: String| ApplyOutcome::Denied { error };
     let Some(knob) = knob::find(tree, item) else {
         return Ok(told(
             "",
@@ -111,7 +114,7 @@ fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result
         Err(error) => return Ok(told("", denied(error.to_string()))),
     };
     if knob.form.is(&old, want) {
-        return Ok(told(&old, Outcome::Already));
+        return Ok(told(&old, ApplyOutcome::Already));
     }
     log.append(Event::Intent {
         item: item.clone(),
@@ -121,25 +124,25 @@ fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result
     })?;
     let outcome = match knob.write(tree, want).and_then(|()| knob.read(tree)) {
         Err(error) => denied(error.to_string()),
-        Ok(got) if knob.form.is(&got, want) => Outcome::Same,
-        Ok(got) if got == old => Outcome::Ignored { got },
-        Ok(got) => Outcome::Coerced { got },
+        Ok(got) if knob.form.is(&got, want) => ApplyOutcome::Same,
+        Ok(got) if got == old => ApplyOutcome::Ignored { got },
+        Ok(got) => ApplyOutcome::Coerced { got },
     };
     let item = item.clone();
     log.append(match &outcome {
-        Outcome::Denied { error } => Event::Failed {
+        ApplyOutcome::Denied { error } => Event::Failed {
             item,
             error: error.clone(),
         },
-        Outcome::Ignored { got } => Event::Failed {
+        ApplyOutcome::Ignored { got } => Event::Failed {
             item,
             error: format!("ignored: it is {got} still"),
         },
-        Outcome::Coerced { got } => Event::Done {
+        ApplyOutcome::Coerced { got } => Event::Done {
             item,
             got: got.clone(),
         },
-        Outcome::Same | Outcome::Already => Event::Done {
+        ApplyOutcome::Same | ApplyOutcome::Already => Event::Done {
             item,
             // For a knob with fields, records all of them as they are now.
             got: knob.read(tree).unwrap_or_else(|_| want.clone()),

@@ -10,14 +10,14 @@ use std::path::Path;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::apply::{Applied, Change, apply};
+use crate::apply::{AppliedItem, Change, apply};
 use crate::boot;
 use crate::journal::store::Store;
 use crate::journal::{Event, Log as _};
 use crate::plan::Refusal;
 use crate::root::Tree;
-use crate::transaction::{Standing, State, Transaction};
-use crate::undo::{self, Undone};
+use crate::transaction::{ItemState, Transaction, TransactionStanding};
+use crate::undo::{self, UndoneItem};
 
 /// The result of applying.
 #[derive(Debug, Serialize)]
@@ -25,9 +25,9 @@ pub struct Report {
     /// The transaction.
     pub transaction: String,
     /// The items up to the first failure.
-    pub applied: Vec<Applied>,
+    pub applied: Vec<AppliedItem>,
     /// The items taken back after a failure.
-    pub undone: Vec<Undone>,
+    pub undone: Vec<UndoneItem>,
     /// Whether every change is in effect.
     pub whole: bool,
 }
@@ -111,22 +111,22 @@ pub fn begin(
 fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
     for transaction in store.transactions()? {
         match transaction.standing(boot) {
-            Standing::Damaged => {
+            TransactionStanding::Damaged => {
                 let why = format!(
                     "{}; what of it is in effect is not known: look at it, and move it away",
                     transaction.damaged.unwrap_or_default()
                 );
                 return Ok(Some(why));
             }
-            Standing::Open => {
+            TransactionStanding::Open => {
                 let why = format!(
                     "transaction {} is open: confirm it or undo it first",
                     transaction.id
                 );
                 return Ok(Some(why));
             }
-            Standing::Expired => close(store, &transaction, "expired")?,
-            Standing::Confirmed | Standing::Closed => {}
+            TransactionStanding::Expired => close(store, &transaction, "expired")?,
+            TransactionStanding::Confirmed | TransactionStanding::Closed => {}
         }
     }
     Ok(None)
@@ -144,20 +144,20 @@ pub fn confirm(
     let transaction = of(&store, id)?;
     let refused = |why: String| Ok(Err(Refusal::whole(why)));
     match transaction.standing(&boot) {
-        Standing::Damaged => return refused(transaction.damaged.unwrap_or_default()),
-        Standing::Open if !transaction.whole => {
+        TransactionStanding::Damaged => return refused(transaction.damaged.unwrap_or_default()),
+        TransactionStanding::Open if !transaction.whole => {
             return refused(format!(
                 "{id} was not applied whole, and is to be taken back: forebay tune undo"
             ));
         }
-        Standing::Open => {}
-        Standing::Confirmed => return Ok(Ok(())),
-        Standing::Expired => {
+        TransactionStanding::Open => {}
+        TransactionStanding::Confirmed => return Ok(Ok(())),
+        TransactionStanding::Expired => {
             return refused(format!(
                 "{id} is of another boot: nothing of it is in effect"
             ));
         }
-        Standing::Closed => {
+        TransactionStanding::Closed => {
             return refused(format!(
                 "{id} has ended ({})",
                 transaction.closed.unwrap_or_default()
@@ -178,7 +178,7 @@ pub fn confirm(
 
 /// Selects what is taken back.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Which<'a> {
+pub struct UndoSelection<'a> {
     /// All transactions from the newest down to this one.
     pub to: Option<&'a str>,
     /// Only this transaction.
@@ -193,9 +193,9 @@ pub struct Which<'a> {
 pub fn undo(
     tree: &dyn Tree,
     state: &Path,
-    which: Which,
-) -> anyhow::Result<Vec<(String, Vec<Undone>)>> {
-    let Which { to, only, item } = which;
+    which: UndoSelection,
+) -> anyhow::Result<Vec<(String, Vec<UndoneItem>)>> {
+    let UndoSelection { to, only, item } = which;
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
     let transactions = store.transactions()?;
@@ -206,9 +206,12 @@ pub fn undo(
         );
     }
     let has = |one: &Transaction, item: &str| {
-        let live = matches!(one.standing(&boot), Standing::Open | Standing::Confirmed);
+        let live = matches!(
+            one.standing(&boot),
+            TransactionStanding::Open | TransactionStanding::Confirmed
+        );
         let mut entries = one.entries.iter();
-        live && entries.any(|entry| entry.item == item && entry.state != State::Undone)
+        live && entries.any(|entry| entry.item == item && entry.state != ItemState::Undone)
     };
     if let Some(item) = item {
         anyhow::ensure!(
@@ -222,13 +225,16 @@ pub fn undo(
             continue;
         }
         match transaction.standing(&boot) {
-            Standing::Closed => {}
-            Standing::Expired => close(&store, transaction, "expired")?,
+            TransactionStanding::Closed => {}
+            TransactionStanding::Expired => close(&store, transaction, "expired")?,
             // The report contains the damaged transaction, although the others are taken back.
-            Standing::Damaged => {
-                done.push((transaction.id.clone(), vec![Undone::damaged(transaction)]));
+            TransactionStanding::Damaged => {
+                done.push((
+                    transaction.id.clone(),
+                    vec![UndoneItem::damaged(transaction)],
+                ));
             }
-            Standing::Open | Standing::Confirmed => {
+            TransactionStanding::Open | TransactionStanding::Confirmed => {
                 // A selected item is taken back from the newest transaction that has it.
                 if item.is_some_and(|item| !has(transaction, item)) {
                     continue;

@@ -119,7 +119,7 @@ enum Command {
     Export {
         /// The format.
         #[arg(value_enum, value_name = "FORM")]
-        form: crate::export::As,
+        form: crate::export::ExportFormat,
         /// A plan; by default the confirmed changes of this host.
         #[arg(value_name = "PLAN.toml")]
         plan: Option<PathBuf>,
@@ -150,7 +150,7 @@ impl TuneArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // Absolute, because the watchdog runs in another directory.
         let sysroot = std::path::absolute(self.sysroot)?;
-        let place = Place {
+        let place = CommandPlace {
             root: Root::new(&sysroot),
             sysroot,
             state: std::path::absolute(self.state)?,
@@ -187,7 +187,7 @@ impl TuneArgs {
 
 /// The directories and the format of a command.
 #[derive(Debug)]
-struct Place {
+struct CommandPlace {
     root: Root,
     sysroot: PathBuf,
     state: PathBuf,

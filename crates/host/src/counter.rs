@@ -17,7 +17,7 @@ pub struct Counters(pub BTreeMap<String, u64>);
 /// The place of a drop.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum DropPlace {
     /// The full ring of a card.
     NicRing,
     /// A card, for another reason.
@@ -198,20 +198,20 @@ impl Counters {
     ///
     /// A drop is counted once: for a full ring that both link and driver count, the larger value is
     /// used.
-    pub fn drops(&self) -> BTreeMap<Place, u64> {
+    pub fn drops(&self) -> BTreeMap<DropPlace, u64> {
         let mut drops = BTreeMap::new();
-        let mut add = |place: Place, count: u64| *drops.entry(place).or_insert(0_u64) += count;
+        let mut add = |place: DropPlace, count: u64| *drops.entry(place).or_insert(0_u64) += count;
         let of = |name: &str| self.of(name).unwrap_or(0);
-        add(Place::Backlog, of("softnet.dropped"));
-        add(Place::FlowLimit, of("softnet.flow_limit"));
-        add(Place::ListenQueue, of("listen.overflows"));
-        add(Place::SocketBuffer, of("udp.receive_buffer_errors"));
-        add(Place::SocketBuffer, of("tcp.backlog_drops"));
-        add(Place::SocketBuffer, of("tcp.receive_queue_drops"));
+        add(DropPlace::Backlog, of("softnet.dropped"));
+        add(DropPlace::FlowLimit, of("softnet.flow_limit"));
+        add(DropPlace::ListenQueue, of("listen.overflows"));
+        add(DropPlace::SocketBuffer, of("udp.receive_buffer_errors"));
+        add(DropPlace::SocketBuffer, of("tcp.backlog_drops"));
+        add(DropPlace::SocketBuffer, of("tcp.receive_queue_drops"));
         for device in self.devices() {
             let ring = self.ring_drops(&device);
-            add(Place::NicRing, ring);
-            add(Place::NicOther, of(&format!("net.{device}.rx_dropped")));
+            add(DropPlace::NicRing, ring);
+            add(DropPlace::NicOther, of(&format!("net.{device}.rx_dropped")));
         }
         drops
     }
@@ -271,12 +271,12 @@ mod tests {
     fn every_drop_has_one_place() {
         let drops = Counters::read(&host()).drops();
         let expect = [
-            (Place::NicRing, 11),
-            (Place::NicOther, 4),
-            (Place::Backlog, 3),
-            (Place::FlowLimit, 3),
-            (Place::SocketBuffer, 386),
-            (Place::ListenQueue, 7),
+            (DropPlace::NicRing, 11),
+            (DropPlace::NicOther, 4),
+            (DropPlace::Backlog, 3),
+            (DropPlace::FlowLimit, 3),
+            (DropPlace::SocketBuffer, 386),
+            (DropPlace::ListenQueue, 7),
         ];
         assert_eq!(drops, BTreeMap::from(expect));
     }

@@ -14,7 +14,7 @@ use crate::root::Tree;
 
 /// An export format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum As {
+pub enum ExportFormat {
     /// A profile of tuned.
     Tuned,
     /// A file for `/etc/sysctl.d`.
@@ -28,7 +28,7 @@ pub enum As {
 
 /// The exported text, and the items that it cannot express.
 #[derive(Clone, PartialEq, Eq, serde::Serialize, Debug)]
-pub struct Exported {
+pub struct ExportedText {
     /// The file.
     pub text: String,
     /// Ids of the items that are not in it.
@@ -36,21 +36,21 @@ pub struct Exported {
 }
 
 /// Writes changes in a format.
-pub fn export(tree: &dyn Tree, changes: &[Change], form: As) -> Exported {
+pub fn export(tree: &dyn Tree, changes: &[Change], form: ExportFormat) -> ExportedText {
     match form {
-        As::SysctlD => lines(changes, |change| {
+        ExportFormat::SysctlD => lines(changes, |change| {
             let name = change.item.strip_prefix("sysctl.")?;
             Some(format!("{name} = {}", change.want))
         }),
-        As::Tuned => tuned(tree, changes),
-        As::Link => link(changes),
-        As::Script => script(tree, changes),
+        ExportFormat::Tuned => tuned(tree, changes),
+        ExportFormat::Link => link(changes),
+        ExportFormat::Script => script(tree, changes),
     }
 }
 
 const HEAD: &str = "# Written by `forebay tune export`.\n";
 
-fn lines(changes: &[Change], line: impl Fn(&Change) -> Option<String>) -> Exported {
+fn lines(changes: &[Change], line: impl Fn(&Change) -> Option<String>) -> ExportedText {
     let mut text = HEAD.to_owned();
     let mut left_out = Vec::new();
     for change in changes {
@@ -61,7 +61,7 @@ fn lines(changes: &[Change], line: impl Fn(&Change) -> Option<String>) -> Export
             None => left_out.push(change.item.clone()),
         }
     }
-    Exported { text, left_out }
+    ExportedText { text, left_out }
 }
 
 /// Returns the path of a knob that is a file below `/`, and the text to write.
@@ -73,7 +73,7 @@ fn file(tree: &dyn Tree, change: &Change) -> Option<(String, String)> {
     is_kept.then(|| (format!("/{}", knob.name), knob.form.text(&change.want)))
 }
 
-fn tuned(tree: &dyn Tree, changes: &[Change]) -> Exported {
+fn tuned(tree: &dyn Tree, changes: &[Change]) -> ExportedText {
     let mut sections = [("sysctl", String::new()), ("sysfs", String::new())];
     let mut left_out = Vec::new();
     for change in changes {
@@ -91,7 +91,7 @@ fn tuned(tree: &dyn Tree, changes: &[Change]) -> Exported {
     for (name, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
         let _ = write!(text, "\n[{name}]\n{lines}");
     }
-    Exported { text, left_out }
+    ExportedText { text, left_out }
 }
 
 /// The settings that systemd applies when a card appears: (knob, field, name in the file).
@@ -110,7 +110,7 @@ const OF_LINKS: &[(&str, &str, &str)] = &[
     ("coalescing", "adaptive_tx", "UseAdaptiveTxCoalesce"),
 ];
 
-fn link(changes: &[Change]) -> Exported {
+fn link(changes: &[Change]) -> ExportedText {
     let mut cards: Vec<(String, String)> = Vec::new();
     let mut left_out = Vec::new();
     for change in changes {
@@ -135,7 +135,7 @@ fn link(changes: &[Change]) -> Exported {
             "# 10-{card}.link\n[Match]\nOriginalName={card}\n\n[Link]\n{lines}"
         );
     }
-    Exported { text, left_out }
+    ExportedText { text, left_out }
 }
 
 fn of_link(what: &str, want: &str) -> Option<String> {
@@ -158,7 +158,7 @@ fn of_link(what: &str, want: &str) -> Option<String> {
     (!lines.is_empty()).then_some(lines)
 }
 
-fn script(tree: &dyn Tree, changes: &[Change]) -> Exported {
+fn script(tree: &dyn Tree, changes: &[Change]) -> ExportedText {
     let exported = lines(changes, |change| {
         let of_card = change
             .item
@@ -182,7 +182,7 @@ fn script(tree: &dyn Tree, changes: &[Change]) -> Exported {
         let (path, text) = file(tree, change)?;
         Some(format!("echo {} > {}", quoted(&text), quoted(&path)))
     });
-    Exported {
+    ExportedText {
         text: format!("#!/bin/sh\nset -eu\n{}", exported.text),
         ..exported
     }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(form: As, text: &str, left_out: &[&str]) {
+    fn check(form: ExportFormat, text: &str, left_out: &[&str]) {
         let exported = export(&Fake::default(), &changes(), form);
         assert_eq!(exported.text, text);
         assert_eq!(exported.left_out, left_out);
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn each_form_says_what_it_can_and_names_what_it_cannot() {
         check(
-            As::SysctlD,
+            ExportFormat::SysctlD,
             "# Written by `forebay tune export`.\nnet.core.somaxconn = 4096\n",
             &[
                 "net.eth0.channels",
@@ -237,7 +237,7 @@ mod tests {
             ],
         );
         check(
-            As::Link,
+            ExportFormat::Link,
             "# Written by `forebay tune export`.\n# 10-eth0.link\n[Match]\nOriginalName=eth0\n\n[Link]\nCombinedChannels=4\n\
              RxBufferSize=1024\nUseAdaptiveRxCoalesce=false\nRxCoalesceSec=50us\n",
             &[
@@ -248,7 +248,7 @@ mod tests {
             ],
         );
         check(
-            As::Tuned,
+            ExportFormat::Tuned,
             "# Written by `forebay tune export`.\n[main]\nsummary=Settings kept by forebay tune\n\n[sysctl]\nnet.core.somaxconn = 4096\n\n\
              [sysfs]\n/sys/class/net/eth0/queues/rx-0/rps_cpus = e\n/sys/block/it's/queue/scheduler = none\n",
             &[
@@ -259,7 +259,7 @@ mod tests {
             ],
         );
         check(
-            As::Script,
+            ExportFormat::Script,
             "#!/bin/sh\nset -eu\n# Written by `forebay tune export`.\nethtool -L 'eth0' combined 4\nethtool -G 'eth0' rx 1024\n\
              ethtool -C 'eth0' adaptive-rx off rx-usecs 50\necho 'e' > '/sys/class/net/eth0/queues/rx-0/rps_cpus'\n\
              echo '4096' > '/proc/sys/net/core/somaxconn'\necho 'none' > '/sys/block/it'\\''s/queue/scheduler'\n",

@@ -21,7 +21,7 @@ use crate::journal::{Event, Log as _};
 use crate::knob;
 use crate::plan::Refusal;
 use crate::root::Tree;
-use crate::transaction::{Standing, State, Transaction};
+use crate::transaction::{ItemState, Transaction, TransactionStanding};
 
 /// Age at which a boot counts as lived.
 pub const LIVED_MS: u64 = 5 * 60_000;
@@ -44,7 +44,7 @@ struct Start {
 /// The outcome of a boot.
 #[derive(Debug, Serialize)]
 #[serde(tag = "boot", rename_all = "snake_case")]
-pub enum Outcome {
+pub enum BootOutcome {
     /// Nothing is confirmed, or everything is in effect.
     Nothing,
     /// The changes were written.
@@ -67,7 +67,7 @@ pub fn kept(boot: &str, transactions: &[Transaction]) -> Vec<Change> {
     for transaction in transactions.iter().rev().filter(|one| is_kept(one, boot)) {
         for entry in &transaction.entries {
             let is_said = changes.iter().any(|change| change.item == entry.item);
-            if matches!(entry.state, State::Done(_)) && !is_said {
+            if matches!(entry.state, ItemState::Done(_)) && !is_said {
                 changes.push(Change {
                     item: entry.item.clone(),
                     want: entry.want.clone(),
@@ -80,7 +80,7 @@ pub fn kept(boot: &str, transactions: &[Transaction]) -> Vec<Change> {
 }
 
 fn is_kept(transaction: &Transaction, boot: &str) -> bool {
-    transaction.standing(boot) == Standing::Confirmed && !transaction.until_reboot
+    transaction.standing(boot) == TransactionStanding::Confirmed && !transaction.until_reboot
 }
 
 /// Reapplies the confirmed changes.
@@ -89,7 +89,7 @@ pub fn at_start(
     state: &Path,
     facts: &Facts,
     watch: impl FnOnce(&str) -> anyhow::Result<()>,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<BootOutcome> {
     let boot = boot::id(tree);
     let all = transactions(state)?;
     let old: Vec<&Transaction> = all
@@ -98,7 +98,7 @@ pub fn at_start(
         .collect();
     let changes = kept(&boot, &all);
     if old.is_empty() || changes.is_empty() {
-        return Ok(Outcome::Nothing);
+        return Ok(BootOutcome::Nothing);
     }
     let mut refused = refusals(tree, facts, &old, &changes);
     let starts = starts(state)?;
@@ -114,7 +114,7 @@ pub fn at_start(
         )));
     }
     if !refused.is_empty() {
-        return Ok(Outcome::Refused { refused });
+        return Ok(BootOutcome::Refused { refused });
     }
     // Recorded before the first write, so that a boot that does not survive it counts.
     remember(state, &boot, starts)?;
@@ -130,7 +130,7 @@ pub fn at_start(
         Ok(report) => report,
         Err(refusal) => {
             let refused = vec![refusal];
-            return Ok(Outcome::Refused { refused });
+            return Ok(BootOutcome::Refused { refused });
         }
     };
     if report.whole {
@@ -142,7 +142,7 @@ pub fn at_start(
             store.append_to(&one.id)?.append(Event::Closed { why })?;
         }
     }
-    Ok(Outcome::Applied { report })
+    Ok(BootOutcome::Applied { report })
 }
 
 /// Returns the reasons to refuse: the checks of `apply` except the evidence, because counters start

@@ -93,7 +93,7 @@ impl Refusal {
 
 /// The limits set by the operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Allowed {
+pub struct OperatorLimits {
     /// The most disruptive class allowed.
     pub class_max: Class,
     /// Only these items; all if empty.
@@ -135,7 +135,7 @@ impl Plan {
         tree: &dyn Tree,
         facts: &Facts,
         evidence: &BTreeMap<String, f64>,
-        allowed: &Allowed,
+        allowed: &OperatorLimits,
     ) -> Result<Vec<Change>, Vec<Refusal>> {
         let mut refusals = Vec::new();
         if self.host != facts.fingerprint() {
@@ -194,7 +194,7 @@ impl Item {
         tree: &dyn Tree,
         facts: &Facts,
         evidence: &BTreeMap<String, f64>,
-        allowed: &Allowed,
+        allowed: &OperatorLimits,
         is_made: bool,
     ) -> Result<Change, String> {
         let knob = knob::find(tree, &self.id).ok_or("there is no such knob on this host")?;

@@ -21,11 +21,11 @@ use crate::experiment::run::{Result, Sample};
 
 /// The stored part of an experiment that is drawn.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Kept {
+pub struct StoredExperiment {
     /// The design.
     pub design: Design,
     /// The changes.
-    pub changes: Vec<Changed>,
+    pub changes: Vec<ChangedItem>,
     /// Facts on the host.
     pub host: Vec<(String, String)>,
     /// The result.
@@ -35,7 +35,7 @@ pub struct Kept {
 
 /// An item of the change.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Changed {
+pub struct ChangedItem {
     /// The knob.
     pub item: String,
     /// The old value.
@@ -45,7 +45,7 @@ pub struct Changed {
 }
 
 /// Returns the whole file, for one comparison or several with the same design.
-pub fn page(kept: &[Kept]) -> String {
+pub fn page(kept: &[StoredExperiment]) -> String {
     let Some(first) = kept.first() else {
         return String::new();
     };
@@ -70,7 +70,7 @@ pub fn page(kept: &[Kept]) -> String {
         &chips.map(|(name, says)| Chip { name, says }),
     ));
     if kept.len() > 1 {
-        let row = |kept: &Kept| {
+        let row = |kept: &StoredExperiment| {
             vec![
                 items(kept),
                 verdict(kept.result.verdict).to_owned(),
@@ -109,7 +109,7 @@ pub fn page(kept: &[Kept]) -> String {
     .draw()
 }
 
-fn items(kept: &Kept) -> String {
+fn items(kept: &StoredExperiment) -> String {
     let items: Vec<&str> = kept
         .changes
         .iter()
@@ -127,7 +127,7 @@ fn asked(mode: Mode) -> &'static str {
 }
 
 /// Returns the verdict; for several comparisons, how many were adopted.
-fn headline(kept: &[Kept]) -> String {
+fn headline(kept: &[StoredExperiment]) -> String {
     match kept {
         [one] => verdict(one.result.verdict).to_owned(),
         more => {
@@ -194,7 +194,7 @@ fn effects(result: &Result, of: &str) -> String {
 }
 
 /// Draws a panel for each figure: both arms, pair by pair, without and with the change.
-fn panels(kept: &Kept, of: &str) -> String {
+fn panels(kept: &StoredExperiment, of: &str) -> String {
     let questions = kept.design.primary.iter().chain(&kept.design.guard);
     let mut text = format!("<section><h2>Pair by pair{}</h2>\n", html(of));
     text.push_str(&frame::panels(2));
@@ -264,8 +264,9 @@ fn chart(name: &str, under: &str, samples: &[&Sample]) -> String {
     .draw()
 }
 
-fn changes(kept: &Kept) -> Vec<Vec<String>> {
-    let row = |change: &Changed| vec![change.item.clone(), change.old.clone(), change.want.clone()];
+fn changes(kept: &StoredExperiment) -> Vec<Vec<String>> {
+    let row =
+        |change: &ChangedItem| vec![change.item.clone(), change.old.clone(), change.want.clone()];
     kept.changes.iter().map(row).collect()
 }
 
@@ -296,10 +297,10 @@ fn table(title: &str, heads: &[&str], rows: Vec<Vec<String>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::run::Measured;
+    use crate::experiment::run::BlockFigures;
     use crate::statistics::Interval;
 
-    fn kept(name: &str) -> Kept {
+    fn kept(name: &str) -> StoredExperiment {
         let design = format!(
             "version = 1\nplan = \"p\"\nseed = 1\npairs = 6\nblock_ms = 500\n[[primary]]\nname = {name:?}\n"
         );
@@ -319,11 +320,11 @@ mod tests {
             pair,
             arm,
             same: false,
-            figures: Measured::from([(name.to_owned(), 10.0 + pair as f64)]),
+            figures: BlockFigures::from([(name.to_owned(), 10.0 + pair as f64)]),
         };
-        Kept {
+        StoredExperiment {
             design: Design::parse(&design).unwrap(),
-            changes: vec![Changed {
+            changes: vec![ChangedItem {
                 item: name.to_owned(),
                 old: "1".to_owned(),
                 want: "2".to_owned(),

@@ -31,7 +31,7 @@ pub enum Profile {
 
 /// The input of the rules.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct RuleInput {
     /// Facts on the host.
     pub facts: Facts,
     /// The measured values.
@@ -53,23 +53,23 @@ pub struct Advice {
 
 /// The output of the rules.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Found {
+pub struct RuleOutput {
     /// Settings that a plan can change.
     pub items: Vec<Item>,
     /// Advice for people.
     pub advice: Vec<Advice>,
 }
 
-impl Seen {
+impl RuleInput {
     /// Reads a host.
-    pub fn read(tree: &dyn Tree, profile: Profile) -> Seen {
+    pub fn read(tree: &dyn Tree, profile: Profile) -> RuleInput {
         let facts = Facts::read(tree);
         let evidence = crate::evidence::of(&facts, &Counters::read(tree));
         let with_value = |knob: Knob| {
             let value = knob.read(tree).ok()?;
             Some((knob.id.clone(), (knob, value)))
         };
-        Seen {
+        RuleInput {
             knobs: knob::all(tree).into_iter().filter_map(with_value).collect(),
             facts,
             evidence,
@@ -88,7 +88,7 @@ impl Seen {
 
     /// Returns an item; none if the knob is missing, has the value already, or the value is out of
     /// bounds.
-    fn item(&self, id: &str, want: impl Into<toml::Value>, said: Said) -> Option<Item> {
+    fn item(&self, id: &str, want: impl Into<toml::Value>, said: RuleReasons) -> Option<Item> {
         let (knob, now) = self.knobs.get(id)?;
         let mut item = Item {
             id: id.to_owned(),
@@ -112,15 +112,19 @@ impl Seen {
 }
 
 /// A rule's reasons for its item.
-struct Said {
+struct RuleReasons {
     why: String,
     evidence: String,
     confidence: Confidence,
 }
 
-impl Said {
-    fn new(confidence: Confidence, evidence: impl Into<String>, why: impl Into<String>) -> Said {
-        Said {
+impl RuleReasons {
+    fn new(
+        confidence: Confidence,
+        evidence: impl Into<String>,
+        why: impl Into<String>,
+    ) -> RuleReasons {
+        RuleReasons {
             why: why.into(),
             evidence: evidence.into(),
             confidence,
@@ -129,8 +133,8 @@ impl Said {
 }
 
 /// Applies all rules.
-pub fn propose(seen: &Seen) -> Found {
-    let mut found = Found::default();
+pub fn propose(seen: &RuleInput) -> RuleOutput {
+    let mut found = RuleOutput::default();
     net::propose(seen, &mut found);
     socket::propose(seen, &mut found);
     contested::propose(seen, &mut found);
@@ -138,7 +142,7 @@ pub fn propose(seen: &Seen) -> Found {
 }
 
 /// Returns the plan of the proposed items.
-pub fn plan(seen: &Seen, found: &Found) -> Plan {
+pub fn plan(seen: &RuleInput, found: &RuleOutput) -> Plan {
     Plan::new(seen.facts.fingerprint(), found.items.clone())
 }
 

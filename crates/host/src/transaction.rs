@@ -54,12 +54,12 @@ pub struct Entry {
     /// The wanted value.
     pub want: String,
     /// Its progress.
-    pub state: State,
+    pub state: ItemState,
 }
 
 /// The progress of an item.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum ItemState {
     /// It may have been written.
     Intended,
     /// It was written and then had this value.
@@ -73,7 +73,7 @@ pub enum State {
 /// The standing of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Standing {
+pub enum TransactionStanding {
     /// Applied, neither kept nor taken back.
     Open,
     /// Kept.
@@ -126,24 +126,24 @@ impl Transaction {
                 old: old.clone(),
                 pair: pair.clone(),
                 want: want.clone(),
-                state: State::Intended,
+                state: ItemState::Intended,
             }),
-            Event::Done { item, got } => self.set(item, State::Done(got.clone())),
+            Event::Done { item, got } => self.set(item, ItemState::Done(got.clone())),
             // The recorded value remains that of the first write: another result of the rewrite is
             // drift.
             Event::Again { .. } => {}
-            Event::Failed { item, error } => self.set(item, State::Failed(error.clone())),
+            Event::Failed { item, error } => self.set(item, ItemState::Failed(error.clone())),
             Event::Applied => self.whole = true,
             Event::Confirmed { until_reboot } => {
                 self.confirmed = true;
                 self.until_reboot = *until_reboot;
             }
-            Event::Undone { item, .. } => self.set(item, State::Undone),
+            Event::Undone { item, .. } => self.set(item, ItemState::Undone),
             Event::Closed { why } => self.closed = Some(why.clone()),
         }
     }
 
-    fn set(&mut self, item: &str, state: State) {
+    fn set(&mut self, item: &str, state: ItemState) {
         // The newest entry of that name: a transaction writes an item once.
         if let Some(entry) = self
             .entries
@@ -156,15 +156,15 @@ impl Transaction {
     }
 
     /// Returns its standing in this boot.
-    pub fn standing(&self, boot: &str) -> Standing {
+    pub fn standing(&self, boot: &str) -> TransactionStanding {
         match () {
-            () if self.damaged.is_some() => Standing::Damaged,
-            () if self.closed.is_some() => Standing::Closed,
+            () if self.damaged.is_some() => TransactionStanding::Damaged,
+            () if self.closed.is_some() => TransactionStanding::Closed,
             // Killed before its first record, which precedes the first write.
-            () if self.boot.is_empty() => Standing::Closed,
-            () if self.confirmed => Standing::Confirmed,
-            () if self.boot != boot => Standing::Expired,
-            () => Standing::Open,
+            () if self.boot.is_empty() => TransactionStanding::Closed,
+            () if self.confirmed => TransactionStanding::Confirmed,
+            () if self.boot != boot => TransactionStanding::Expired,
+            () => TransactionStanding::Open,
         }
     }
 }

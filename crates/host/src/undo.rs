@@ -14,12 +14,12 @@ use serde::Serialize;
 use crate::journal::{Event, Log};
 use crate::knob::{self, Knob};
 use crate::root::Tree;
-use crate::transaction::{Entry, State, Transaction};
+use crate::transaction::{Entry, ItemState, Transaction};
 
 /// The outcome of taking an item back.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(tag = "result", rename_all = "lowercase")]
-pub enum Outcome {
+pub enum UndoOutcome {
     /// It has its old value again.
     Restored,
     /// It already had its old value.
@@ -43,23 +43,23 @@ pub enum Outcome {
 
 /// An item and its outcome.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Undone {
+pub struct UndoneItem {
     /// The knob.
     pub item: String,
     /// Its value before the transaction.
     pub old: String,
     /// The outcome.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: UndoOutcome,
 }
 
-impl Undone {
+impl UndoneItem {
     /// Returns the result for a damaged transaction, of which nothing can be taken back.
-    pub(crate) fn damaged(transaction: &Transaction) -> Undone {
-        Undone {
+    pub(crate) fn damaged(transaction: &Transaction) -> UndoneItem {
+        UndoneItem {
             item: transaction.id.clone(),
             old: String::new(),
-            outcome: Outcome::Refused {
+            outcome: UndoOutcome::Refused {
                 error: transaction.damaged.clone().unwrap_or_default(),
             },
         }
@@ -74,13 +74,13 @@ pub fn undo(
     log: &mut dyn Log,
     transaction: &Transaction,
     only: Option<&str>,
-) -> std::io::Result<Vec<Undone>> {
+) -> std::io::Result<Vec<UndoneItem>> {
     let mut undone = Vec::new();
     let mut left = 0_usize;
     let mut unwritten = None;
     let elsewhere = network::elsewhere(tree, transaction);
     for entry in transaction.entries.iter().rev() {
-        if entry.state == State::Undone {
+        if entry.state == ItemState::Undone {
             continue;
         }
         if only.is_some_and(|only| only != entry.item) {
@@ -91,14 +91,14 @@ pub fn undo(
             Some(there) if network::has(&entry.item) => (None, None, there.outcome()),
             _ => settle(tree, entry),
         };
-        if matches!(outcome, Outcome::Refused { .. }) {
+        if matches!(outcome, UndoOutcome::Refused { .. }) {
             left += 1;
         } else if unwritten.is_none() {
             // Without this record, the next undo finds the item with its old value.
             let item = entry.item.clone();
             unwritten = log.append(Event::Undone { item, found, wrote }).err();
         }
-        undone.push(Undone {
+        undone.push(UndoneItem {
             item: entry.item.clone(),
             old: entry.old.clone(),
             outcome,
@@ -117,10 +117,10 @@ pub fn undo(
     }
 }
 
-type Settled = (Option<String>, Option<String>, Outcome);
+type SettledItem = (Option<String>, Option<String>, UndoOutcome);
 
-fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
-    let gone = |error: String| (None, None, Outcome::Gone { error });
+fn settle(tree: &dyn Tree, entry: &Entry) -> SettledItem {
+    let gone = |error: String| (None, None, UndoOutcome::Gone { error });
     let Some(knob) = knob::find(tree, &entry.item) else {
         return gone("there is no such knob".to_owned());
     };
@@ -134,36 +134,36 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> Settled {
             return (
                 None,
                 None,
-                Outcome::Refused {
+                UndoOutcome::Refused {
                     error: error.to_string(),
                 },
             );
         }
     };
     if is_old(&knob, &found, entry) {
-        return (Some(found), None, Outcome::Untouched);
+        return (Some(found), None, UndoOutcome::Untouched);
     }
     let is_ours = match &entry.state {
-        State::Done(got) => Ok(knob.form.is(&found, got) || found == *got),
-        State::Intended | State::Failed(_) if knob.form.is(&found, &entry.want) => Ok(true),
-        State::Intended | State::Failed(_) => becomes(tree, &knob, &found, &entry.want),
-        State::Undone => Ok(false),
+        ItemState::Done(got) => Ok(knob.form.is(&found, got) || found == *got),
+        ItemState::Intended | ItemState::Failed(_) if knob.form.is(&found, &entry.want) => Ok(true),
+        ItemState::Intended | ItemState::Failed(_) => becomes(tree, &knob, &found, &entry.want),
+        ItemState::Undone => Ok(false),
     };
     let is_ours = match is_ours {
         Ok(is_ours) => is_ours,
         // The origin of the value is unknown while nothing can be written; the next undo may find
         // out.
-        Err(error) => return (Some(found), None, Outcome::Refused { error }),
+        Err(error) => return (Some(found), None, UndoOutcome::Refused { error }),
     };
     if !is_ours {
-        let outcome = Outcome::Drifted {
+        let outcome = UndoOutcome::Drifted {
             found: found.clone(),
         };
         return (Some(found), None, outcome);
     }
     match restore(tree, &knob, entry) {
-        Ok(()) => (Some(found), Some(entry.old.clone()), Outcome::Restored),
-        Err(error) => (Some(found), None, Outcome::Refused { error }),
+        Ok(()) => (Some(found), Some(entry.old.clone()), UndoOutcome::Restored),
+        Err(error) => (Some(found), None, UndoOutcome::Refused { error }),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::journal::store::{Store, marks, transactions};
 use crate::journal::{Event, Log as _};
 use crate::knob::{self, Knob};
 use crate::root::Tree;
-use crate::transaction::{Entry, Standing, State, Transaction};
+use crate::transaction::{Entry, ItemState, Transaction, TransactionStanding};
 use crate::undo::network;
 
 /// Shortest time between two checks.
@@ -44,7 +44,7 @@ pub enum Verdict {
 
 /// An item as found by a check.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Seen {
+pub struct WatchedItem {
     /// The transaction.
     pub transaction: String,
     /// The knob.
@@ -61,16 +61,19 @@ pub struct Seen {
 /// Compares the changes in effect, by the journals, with the host.
 ///
 /// For each item the latest transaction counts; items of another network namespace are skipped.
-pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<Seen> {
-    let mut seen: Vec<Seen> = Vec::new();
+pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<WatchedItem> {
+    let mut seen: Vec<WatchedItem> = Vec::new();
     for transaction in transactions.iter().rev() {
         let standing = transaction.standing(boot);
-        if !matches!(standing, Standing::Open | Standing::Confirmed) {
+        if !matches!(
+            standing,
+            TransactionStanding::Open | TransactionStanding::Confirmed
+        ) {
             continue;
         }
         let elsewhere = network::elsewhere(tree, transaction).is_some();
         for entry in &transaction.entries {
-            let State::Done(left) = &entry.state else {
+            let ItemState::Done(left) = &entry.state else {
                 continue;
             };
             let is_known = seen.iter().any(|one| one.item == entry.item);
@@ -79,7 +82,7 @@ pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<Se
             }
             let knob = knob::find(tree, &entry.item);
             let found = knob.as_ref().and_then(|knob| knob.read(tree).ok());
-            seen.push(Seen {
+            seen.push(WatchedItem {
                 transaction: transaction.id.clone(),
                 item: entry.item.clone(),
                 left: left.clone(),
@@ -130,10 +133,10 @@ fn is_fresh(tree: &dyn Tree, item: &str, found: &str) -> bool {
 
 /// A change to report.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Told {
+pub struct ItemReport {
     /// The item.
     #[serde(flatten)]
-    pub seen: Seen,
+    pub seen: WatchedItem,
     /// The action: `restored`, or why not.
     pub done: String,
 }
@@ -154,7 +157,7 @@ impl Watch {
         tree: &dyn Tree,
         state: &Path,
         now_ms: u64,
-    ) -> anyhow::Result<Vec<Told>> {
+    ) -> anyhow::Result<Vec<ItemReport>> {
         let now = marks(state)?;
         if self.marks.as_ref() != Some(&now) {
             self.transactions = transactions(state)?;
@@ -174,7 +177,7 @@ impl Watch {
                     last.insert(seen.item.clone(), Verdict::Same);
                 }
                 if is_done || before != Some(Verdict::Lost) {
-                    told.push(Told { seen, done });
+                    told.push(ItemReport { seen, done });
                 }
             } else if before.unwrap_or(Verdict::Same) != seen.verdict {
                 let done = match seen.verdict {
@@ -183,7 +186,7 @@ impl Watch {
                     Verdict::Lost | Verdict::Drifted => "left: somebody else set it",
                 };
                 let done = done.to_owned();
-                told.push(Told { seen, done });
+                told.push(ItemReport { seen, done });
             }
         }
         self.last = last;
@@ -196,7 +199,7 @@ impl Watch {
         tree: &dyn Tree,
         state: &Path,
         boot: &str,
-        seen: &Seen,
+        seen: &WatchedItem,
         now_ms: u64,
     ) -> Result<(), String> {
         let written = self.written.entry(seen.item.clone()).or_default();

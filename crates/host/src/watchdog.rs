@@ -20,8 +20,8 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use crate::boot;
 use crate::journal::store::{Store, transaction};
 use crate::root::{Root, Tree};
-use crate::transaction::{Standing, Transaction};
-use crate::undo::{Outcome, Undone, undo};
+use crate::transaction::{Transaction, TransactionStanding};
+use crate::undo::{UndoOutcome, UndoneItem, undo};
 
 /// Interval at which it checks whether it is still needed.
 const LOOK_MS: u64 = 2_000;
@@ -98,7 +98,7 @@ pub fn runs(state: &Path, id: &str) -> anyhow::Result<bool> {
 
 /// Runs as the watchdog of a transaction; returns what it took back when nothing more is to be
 /// done.
-pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
+pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<UndoneItem>> {
     // Its own session, so that it survives the end of the terminal; fails if it already has one.
     let _ = rustix::process::setsid();
     anyhow::ensure!(
@@ -119,7 +119,7 @@ pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
     ended
 }
 
-fn watch(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Vec<Undone>> {
+fn watch(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Vec<UndoneItem>> {
     let boot = boot::id(tree);
     loop {
         // Descriptors or memory may be short for a moment, so it retries.
@@ -153,16 +153,16 @@ fn take_back(
     state: &Path,
     id: &str,
     boot: &str,
-) -> anyhow::Result<Option<Vec<Undone>>> {
+) -> anyhow::Result<Option<Vec<UndoneItem>>> {
     let store = lock(state, boot);
     // It may have been confirmed or taken back a moment ago.
     let found = transaction(state, id)?;
-    let Some(open) = found.filter(|found| found.standing(boot) == Standing::Open) else {
+    let Some(open) = found.filter(|found| found.standing(boot) == TransactionStanding::Open) else {
         return Ok(Some(Vec::new()));
     };
     let mut log = store.append_to(id)?;
     let undone = undo(tree, &mut log, &open, None)?;
-    let is_refused = |one: &Undone| matches!(one.outcome, Outcome::Refused { .. });
+    let is_refused = |one: &UndoneItem| matches!(one.outcome, UndoOutcome::Refused { .. });
     Ok((!undone.iter().any(is_refused)).then_some(undone))
 }
 
@@ -198,6 +198,6 @@ fn holder(state: &Path) -> Option<OwnedFd> {
 
 /// Returns when the watchdog must act; none if it need not.
 fn deadline(transaction: &Transaction, boot: &str) -> Option<u64> {
-    let open = transaction.standing(boot) == Standing::Open;
+    let open = transaction.standing(boot) == TransactionStanding::Open;
     transaction.deadline_ms.filter(|_| open)
 }

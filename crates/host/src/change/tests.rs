@@ -16,17 +16,17 @@ fn host() -> Fake {
     ])
 }
 
-fn down_to(id: &str) -> Which<'_> {
-    Which {
+fn down_to(id: &str) -> UndoSelection<'_> {
+    UndoSelection {
         to: Some(id),
-        ..Which::default()
+        ..UndoSelection::default()
     }
 }
 
-fn item_of(id: &str) -> Which<'_> {
-    Which {
+fn item_of(id: &str) -> UndoSelection<'_> {
+    UndoSelection {
         item: Some(id),
-        ..Which::default()
+        ..UndoSelection::default()
     }
 }
 
@@ -102,7 +102,7 @@ fn in_another_boot_what_was_not_kept_is_over_and_nothing_is_written() {
         .unwrap_err();
     assert!(refused.why.contains("another boot"), "{refused:?}");
     assert!(
-        undo(&fake, state.path(), Which::default())
+        undo(&fake, state.path(), UndoSelection::default())
             .unwrap()
             .is_empty()
     );
@@ -122,7 +122,7 @@ fn what_does_not_work_whole_is_taken_back_whole() {
     assert_eq!(fake.files(), before);
     fake.set(SWAPPINESS, "60");
     assert!(
-        undo(&fake, state.path(), Which::default())
+        undo(&fake, state.path(), UndoSelection::default())
             .unwrap()
             .is_empty(),
         "it is closed"
@@ -192,7 +192,7 @@ fn half_a_plan_cannot_be_confirmed() {
         .unwrap()
         .unwrap_err();
     assert!(refused.why.contains("not applied whole"), "{refused:?}");
-    undo(&fake, state.path(), Which::default()).unwrap();
+    undo(&fake, state.path(), UndoSelection::default()).unwrap();
     assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
 }
 
@@ -207,9 +207,9 @@ fn one_damaged_journal_keeps_nothing_from_being_taken_back_and_nothing_is_applie
     }
     let refused = start(&fake, state.path(), Some(60_000)).unwrap_err();
     assert!(refused.why.contains("damaged"), "{refused:?}");
-    let done = undo(&fake, state.path(), Which::default()).unwrap();
+    let done = undo(&fake, state.path(), UndoSelection::default()).unwrap();
     assert_eq!(fake.files(), before);
-    let refused = undo::Outcome::Refused {
+    let refused = undo::UndoOutcome::Refused {
         error: format!(
             "{}: line 1 is damaged, and is not the last",
             state.path().join("99999999999-1.jsonl").display()

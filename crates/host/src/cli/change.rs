@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::show::{say, table};
-use super::{Exit, Place};
+use super::{CommandPlace, Exit};
 use crate::apply;
 use crate::change::{self, Order};
 use crate::counter::Counters;
@@ -16,11 +16,11 @@ use crate::facts::Facts;
 use crate::journal::store::transactions;
 use crate::knob::Class;
 use crate::persist;
-use crate::plan::{Allowed, Plan, Refusal};
+use crate::plan::{OperatorLimits, Plan, Refusal};
 use crate::root::Tree as _;
-use crate::transaction::Standing;
-use crate::undo::{self, Undone};
-use crate::watch::{Seen, Verdict, Watch};
+use crate::transaction::TransactionStanding;
+use crate::undo::{self, UndoneItem};
+use crate::watch::{Verdict, Watch, WatchedItem};
 use crate::{boot, evidence, watch, watchdog};
 
 /// Limit on the size of a plan.
@@ -57,8 +57,8 @@ pub(super) struct Limits {
 
 impl Limits {
     /// Returns the limits, for all items.
-    pub(super) fn allowed(self) -> Allowed {
-        Allowed {
+    pub(super) fn allowed(self) -> OperatorLimits {
+        OperatorLimits {
             class_max: self.class_max,
             only: Vec::new(),
             take_over: self.take_over,
@@ -67,14 +67,14 @@ impl Limits {
 }
 
 impl ApplyArgs {
-    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
+    pub(super) fn run(self, place: &CommandPlace) -> anyhow::Result<Exit> {
         let (text, plan) = read(&self.plan)?;
         let facts = Facts::read(&place.root);
         if let Some(refusal) = not_here(place, &facts) {
             return refused(place, &[refusal]);
         }
         let evidence = evidence::of(&facts, &Counters::read(&place.root));
-        let allowed = Allowed {
+        let allowed = OperatorLimits {
             only: self.only,
             ..self.limits.allowed()
         };
@@ -124,7 +124,7 @@ impl ApplyArgs {
 }
 
 /// Reapplies the confirmed changes when the host starts.
-pub(super) fn boot(place: &Place, lived: bool, again: bool) -> anyhow::Result<Exit> {
+pub(super) fn boot(place: &CommandPlace, lived: bool, again: bool) -> anyhow::Result<Exit> {
     let facts = Facts::read(&place.root);
     if let Some(refusal) = not_here(place, &facts) {
         return refused(place, &[refusal]);
@@ -138,11 +138,11 @@ pub(super) fn boot(place: &Place, lived: bool, again: bool) -> anyhow::Result<Ex
     }
     let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
     let outcome = persist::at_start(&place.root, &place.state, &facts, watch)?;
-    if let persist::Outcome::Refused { refused: refusals } = &outcome {
+    if let persist::BootOutcome::Refused { refused: refusals } = &outcome {
         return refused(place, refusals);
     }
     place.format.show(&outcome, || match &outcome {
-        persist::Outcome::Applied { report } => {
+        persist::BootOutcome::Applied { report } => {
             let mut text = table(
                 &report
                     .applied
@@ -157,7 +157,7 @@ pub(super) fn boot(place: &Place, lived: bool, again: bool) -> anyhow::Result<Ex
         }
         _ => "nothing is to be applied\n".to_owned(),
     })?;
-    let failed = matches!(&outcome, persist::Outcome::Applied { report } if !report.whole);
+    let failed = matches!(&outcome, persist::BootOutcome::Applied { report } if !report.whole);
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
@@ -172,7 +172,7 @@ pub(super) fn read(file: &Path) -> anyhow::Result<(String, Plan)> {
 }
 
 /// Returns why nothing can be applied from this process.
-pub(super) fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
+pub(super) fn not_here(place: &CommandPlace, facts: &Facts) -> Option<Refusal> {
     const NET_ADMIN: u64 = 1 << 12;
     const SYS_NICE: u64 = 1 << 23;
     if !place.root.is_this_machine() {
@@ -192,7 +192,7 @@ pub(super) fn not_here(place: &Place, facts: &Facts) -> Option<Refusal> {
     facts.topology.container.then(|| Refusal::whole(why))
 }
 
-pub(super) fn refused(place: &Place, refusals: &[Refusal]) -> anyhow::Result<Exit> {
+pub(super) fn refused(place: &CommandPlace, refusals: &[Refusal]) -> anyhow::Result<Exit> {
     #[derive(Serialize)]
     struct Answer<'a> {
         refused: &'a [Refusal],
@@ -212,21 +212,21 @@ pub(super) fn refused(place: &Place, refusals: &[Refusal]) -> anyhow::Result<Exi
     Ok(Exit::Refused)
 }
 
-pub(super) fn confirm(place: &Place, id: &str) -> anyhow::Result<Exit> {
+pub(super) fn confirm(place: &CommandPlace, id: &str) -> anyhow::Result<Exit> {
     match change::confirm(&place.root, &place.state, id, false)? {
         Ok(()) => Ok(Exit::Done),
         Err(refusal) => refused(place, &[refusal]),
     }
 }
 
-pub(super) fn verify(place: &Place) -> anyhow::Result<Exit> {
+pub(super) fn verify(place: &CommandPlace) -> anyhow::Result<Exit> {
     let seen = watch::look(
         &place.root,
         &boot::id(&place.root),
         &transactions(&place.state)?,
     );
     place.format.show(&seen, || {
-        let row = |one: &Seen| {
+        let row = |one: &WatchedItem| {
             let found = one.found.clone().unwrap_or_default();
             let said = match one.verdict {
                 Verdict::Same => "same".to_owned(),
@@ -234,7 +234,7 @@ pub(super) fn verify(place: &Place) -> anyhow::Result<Exit> {
                 Verdict::Drifted => format!("drifted: {found}"),
                 Verdict::Gone => "gone".to_owned(),
             };
-            let Seen { item, left, .. } = one.clone();
+            let WatchedItem { item, left, .. } = one.clone();
             vec![item, left, said, one.transaction.clone()]
         };
         table(&seen.iter().map(row).collect::<Vec<_>>())
@@ -244,7 +244,7 @@ pub(super) fn verify(place: &Place) -> anyhow::Result<Exit> {
 }
 
 /// Watches until the process is ended, which changes no setting.
-pub(super) fn watch(place: &Place) -> anyhow::Result<Exit> {
+pub(super) fn watch(place: &CommandPlace) -> anyhow::Result<Exit> {
     if let Some(refusal) = not_here(place, &Facts::read(&place.root)) {
         return refused(place, &[refusal]);
     }
@@ -279,9 +279,9 @@ pub(super) fn watch(place: &Place) -> anyhow::Result<Exit> {
     }
 }
 
-pub(super) fn undo(place: &Place, which: change::Which) -> anyhow::Result<Exit> {
+pub(super) fn undo(place: &CommandPlace, which: change::UndoSelection) -> anyhow::Result<Exit> {
     let done = change::undo(&place.root, &place.state, which)?;
-    let undone: Vec<&Undone> = done.iter().flat_map(|(_, undone)| undone).collect();
+    let undone: Vec<&UndoneItem> = done.iter().flat_map(|(_, undone)| undone).collect();
     place.format.show(&undone, || {
         let rows: Vec<_> = undone.iter().map(|one| row_of_undone(one)).collect();
         if rows.is_empty() {
@@ -290,13 +290,13 @@ pub(super) fn undo(place: &Place, which: change::Which) -> anyhow::Result<Exit> 
             table(&rows)
         }
     })?;
-    let has = |is: fn(&undo::Outcome) -> bool| undone.iter().any(|one| is(&one.outcome));
+    let has = |is: fn(&undo::UndoOutcome) -> bool| undone.iter().any(|one| is(&one.outcome));
     Ok(match () {
-        () if has(|outcome| matches!(outcome, undo::Outcome::Refused { .. })) => Exit::Failed,
+        () if has(|outcome| matches!(outcome, undo::UndoOutcome::Refused { .. })) => Exit::Failed,
         () if has(|outcome| {
             matches!(
                 outcome,
-                undo::Outcome::Drifted { .. } | undo::Outcome::Gone { .. }
+                undo::UndoOutcome::Drifted { .. } | undo::UndoOutcome::Gone { .. }
             )
         }) =>
         {
@@ -306,13 +306,13 @@ pub(super) fn undo(place: &Place, which: change::Which) -> anyhow::Result<Exit> 
     })
 }
 
-pub(super) fn status(place: &Place) -> anyhow::Result<Exit> {
+pub(super) fn status(place: &CommandPlace) -> anyhow::Result<Exit> {
     #[derive(Serialize)]
     struct Line {
         transaction: String,
         plan: String,
         at_ms: i64,
-        standing: Standing,
+        standing: TransactionStanding,
         whole: bool,
         items: usize,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -323,7 +323,7 @@ pub(super) fn status(place: &Place) -> anyhow::Result<Exit> {
     let boot = boot::id(&place.root);
     let line = |one: crate::transaction::Transaction| {
         let standing = one.standing(&boot);
-        let open = standing == Standing::Open;
+        let open = standing == TransactionStanding::Open;
         let left = one
             .deadline_ms
             .map(|deadline| deadline.saturating_sub(boot::now_ms()) / 1_000);
@@ -355,13 +355,13 @@ pub(super) fn status(place: &Place) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn row_of_applied(one: &apply::Applied) -> Vec<String> {
+fn row_of_applied(one: &apply::AppliedItem) -> Vec<String> {
     let said = match &one.outcome {
-        apply::Outcome::Already => "already".to_owned(),
-        apply::Outcome::Same => "same".to_owned(),
-        apply::Outcome::Coerced { got } => format!("coerced to {got}"),
-        apply::Outcome::Ignored { got } => format!("ignored: it is {got} still"),
-        apply::Outcome::Denied { error } => format!("denied: {error}"),
+        apply::ApplyOutcome::Already => "already".to_owned(),
+        apply::ApplyOutcome::Same => "same".to_owned(),
+        apply::ApplyOutcome::Coerced { got } => format!("coerced to {got}"),
+        apply::ApplyOutcome::Ignored { got } => format!("ignored: it is {got} still"),
+        apply::ApplyOutcome::Denied { error } => format!("denied: {error}"),
     };
     vec![
         one.item.clone(),
@@ -370,13 +370,13 @@ fn row_of_applied(one: &apply::Applied) -> Vec<String> {
     ]
 }
 
-fn row_of_undone(one: &Undone) -> Vec<String> {
+fn row_of_undone(one: &UndoneItem) -> Vec<String> {
     let said = match &one.outcome {
-        undo::Outcome::Restored => "restored".to_owned(),
-        undo::Outcome::Untouched => "had its old value".to_owned(),
-        undo::Outcome::Drifted { found } => format!("left: somebody else made it {found}"),
-        undo::Outcome::Gone { error } => format!("gone: {error}"),
-        undo::Outcome::Refused { error } => format!("not restored: {error}"),
+        undo::UndoOutcome::Restored => "restored".to_owned(),
+        undo::UndoOutcome::Untouched => "had its old value".to_owned(),
+        undo::UndoOutcome::Drifted { found } => format!("left: somebody else made it {found}"),
+        undo::UndoOutcome::Gone { error } => format!("gone: {error}"),
+        undo::UndoOutcome::Refused { error } => format!("not restored: {error}"),
     };
     vec![one.item.clone(), format!("-> {}", one.old), said]
 }

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use clap::Args;
 
 use super::show::{say, table};
-use super::{Exit, Place, change};
+use super::{CommandPlace, Exit, change};
 use crate::apply::Change;
 use crate::counter::Counters;
 use crate::evidence;
@@ -17,8 +17,8 @@ use crate::experiment::modes::{self, Part};
 use crate::experiment::run::{self, Result};
 use crate::facts::Facts;
 use crate::knob;
-use crate::plan::Allowed;
-use crate::render::{self, Changed, Kept};
+use crate::plan::OperatorLimits;
+use crate::render::{self, ChangedItem, StoredExperiment};
 
 /// Limit on the size of a result, above that of the most pairs with many counters.
 const RESULT_BYTES_MAX: u64 = 1 << 30;
@@ -38,7 +38,7 @@ pub(super) struct ExperimentArgs {
 }
 
 impl ExperimentArgs {
-    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
+    pub(super) fn run(self, place: &CommandPlace) -> anyhow::Result<Exit> {
         let text = platform::bounded::file(&self.design, DESIGN_BYTES_MAX);
         let text = text.with_context(|| format!("reading {}", self.design.display()))?;
         let design = Design::parse(&String::from_utf8(text)?)
@@ -54,7 +54,7 @@ impl ExperimentArgs {
             return change::refused(place, &[refusal]);
         }
         let evidence = evidence::of(&facts, &Counters::read(&place.root));
-        let allowed = Allowed {
+        let allowed = OperatorLimits {
             // Naming all items allows those of which only an experiment shows whether they help.
             only: plan.items.iter().map(|item| item.id.clone()).collect(),
             ..self.limits.allowed()
@@ -76,7 +76,7 @@ impl ExperimentArgs {
             made.with_context(|| format!("writing {}", file.display()))
         });
         let mut output = output.transpose()?;
-        let asked = Asked {
+        let asked = ComparisonRequest {
             place,
             design: &design,
             plan: crate::hex::sha256(&text),
@@ -84,7 +84,7 @@ impl ExperimentArgs {
             about: about(&facts),
             changes: &changes,
         };
-        let mut kept: Vec<Kept> = Vec::new();
+        let mut kept: Vec<StoredExperiment> = Vec::new();
         for part in parts {
             let one = asked.compare(part, &kept);
             // A host that has changed, or a load that fails, would fail the next comparison, too.
@@ -106,8 +106,8 @@ impl ExperimentArgs {
 }
 
 /// The comparison to make, and its host.
-struct Asked<'a> {
-    place: &'a Place,
+struct ComparisonRequest<'a> {
+    place: &'a CommandPlace,
     design: &'a Design,
     plan: String,
     fingerprint: &'a str,
@@ -115,9 +115,9 @@ struct Asked<'a> {
     changes: &'a [Change],
 }
 
-impl Asked<'_> {
+impl ComparisonRequest<'_> {
     /// Runs one comparison, on top of the changes that earlier ones adopted.
-    fn compare(&self, part: Part, before_it: &[Kept]) -> Kept {
+    fn compare(&self, part: Part, before_it: &[StoredExperiment]) -> StoredExperiment {
         let is_adopted = |change: &&Change| {
             let mut adopted = before_it
                 .iter()
@@ -142,7 +142,7 @@ impl Asked<'_> {
             test: &test,
             open: None,
         };
-        Kept {
+        StoredExperiment {
             host: self.about.clone(),
             changes,
             result: run::run(self.design, &mut host),
@@ -152,7 +152,7 @@ impl Asked<'_> {
 }
 
 /// Returns a comparison as text, with its items in modes with several comparisons.
-fn said(mode: Mode, kept: &Kept) -> String {
+fn said(mode: Mode, kept: &StoredExperiment) -> String {
     let items: Vec<&str> = kept
         .changes
         .iter()
@@ -176,7 +176,7 @@ fn exit(results: &[&Result]) -> Exit {
 }
 
 /// Replaces the content of the file with all results so far.
-fn write(file: &mut std::fs::File, kept: &[Kept]) -> anyhow::Result<()> {
+fn write(file: &mut std::fs::File, kept: &[StoredExperiment]) -> anyhow::Result<()> {
     use std::io::{Seek as _, Write as _};
     let text = serde_json::to_string_pretty(kept)? + "\n";
     file.rewind()?;
@@ -185,9 +185,9 @@ fn write(file: &mut std::fs::File, kept: &[Kept]) -> anyhow::Result<()> {
 }
 
 /// Returns a change with the current value of its knob.
-fn before(place: &Place, change: &Change) -> Changed {
+fn before(place: &CommandPlace, change: &Change) -> ChangedItem {
     let old = knob::find(&place.root, &change.item).and_then(|knob| knob.read(&place.root).ok());
-    Changed {
+    ChangedItem {
         item: change.item.clone(),
         old: old.unwrap_or_default(),
         want: change.want.clone(),
@@ -220,7 +220,7 @@ pub(super) fn report(file: Option<&Path>, output: &Path) -> anyhow::Result<Exit>
         Some(file) => {
             let text = platform::bounded::file(file, RESULT_BYTES_MAX)
                 .with_context(|| format!("reading {}", file.display()))?;
-            let kept: Vec<Kept> =
+            let kept: Vec<StoredExperiment> =
                 serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
             anyhow::ensure!(!kept.is_empty(), "{}: nothing was kept", file.display());
             render::page(&kept)

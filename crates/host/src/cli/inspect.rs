@@ -3,19 +3,19 @@
 use serde::Serialize;
 
 use super::show::table;
-use super::{Exit, Place};
-use crate::counter::{Counters, Place as Where};
+use super::{CommandPlace, Exit};
+use crate::counter::{CommandPlace as Where, Counters};
 use crate::facts::Facts;
 use crate::knob::{self, Class};
 
 #[derive(Serialize)]
-struct Inspected {
+struct Inspection {
     fingerprint: String,
     #[serde(flatten)]
     facts: Facts,
     drops: Vec<Drops>,
     counters: Counters,
-    knobs: Vec<Shown>,
+    knobs: Vec<ShownKnob>,
 }
 
 #[derive(Serialize)]
@@ -25,7 +25,7 @@ struct Drops {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct ShownKnob {
     id: String,
     /// The canonical value; absent if the knob's text has no known form.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,10 +35,10 @@ struct Shown {
     owner: Option<String>,
 }
 
-pub(super) fn run(place: &Place) -> anyhow::Result<Exit> {
+pub(super) fn run(place: &CommandPlace) -> anyhow::Result<Exit> {
     let facts = Facts::read(&place.root);
     let counters = Counters::read(&place.root);
-    let shown = |knob: knob::Knob| Shown {
+    let shown = |knob: knob::Knob| ShownKnob {
         value: knob.read(&place.root).ok(),
         class: knob.class,
         owner: facts
@@ -49,7 +49,7 @@ pub(super) fn run(place: &Place) -> anyhow::Result<Exit> {
         id: knob.id,
     };
     let drops = counters.drops().into_iter();
-    let inspected = Inspected {
+    let inspected = Inspection {
         fingerprint: facts.fingerprint(),
         knobs: knob::all(&place.root).into_iter().map(shown).collect(),
         drops: drops.map(|(place, count)| Drops { place, count }).collect(),
@@ -60,7 +60,7 @@ pub(super) fn run(place: &Place) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn text(inspected: &Inspected) -> String {
+fn text(inspected: &Inspection) -> String {
     let facts = &inspected.facts;
     let disk = |disk: &crate::facts::block::Disk| {
         let kind = if disk.rotational { "turns" } else { "solid" };
@@ -76,7 +76,7 @@ fn text(inspected: &Inspected) -> String {
             drops.count.to_string(),
         ]
     };
-    let knob = |shown: &Shown| {
+    let knob = |shown: &ShownKnob| {
         let value = shown.value.clone().unwrap_or_else(|| "?".to_owned());
         let owner = shown.owner.as_ref();
         let owner = owner.map_or_else(String::new, |owner| format!("set by {owner}"));
@@ -98,7 +98,7 @@ fn text(inspected: &Inspected) -> String {
     .join("\n")
 }
 
-fn host(inspected: &Inspected) -> Vec<Vec<String>> {
+fn host(inspected: &Inspection) -> Vec<Vec<String>> {
     let topology = &inspected.facts.topology;
     let pair = |name: &str, value: String| vec![name.to_owned(), value];
     let (cpus, cores, packages) = (&topology.online, topology.cores.len(), topology.packages);

@@ -8,14 +8,14 @@ use clap::Args;
 use serde::Serialize;
 
 use super::show::{say, table};
-use super::{Exit, Place, change};
+use super::{CommandPlace, Exit, change};
 use crate::apply::Change;
-use crate::export::{self, As};
+use crate::export::{self, ExportFormat};
 use crate::journal::store::transactions;
 use crate::knob::{self, Class};
-use crate::plan::{Allowed, Confidence, Item, Plan};
+use crate::plan::{Confidence, Item, OperatorLimits, Plan};
 use crate::record;
-use crate::rule::{self, Advice, Found, Profile, Seen};
+use crate::rule::{self, Advice, Profile, RuleInput, RuleOutput};
 use crate::{boot, persist};
 
 /// The answer of `plan`.
@@ -27,7 +27,7 @@ struct Answer<'a> {
 
 /// The answer of `record`.
 #[derive(Serialize)]
-struct Recorded {
+struct RecordedFiles {
     files: usize,
 }
 
@@ -45,8 +45,8 @@ pub(super) struct PlanArgs {
 }
 
 impl PlanArgs {
-    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
-        let seen = Seen::read(&place.root, self.profile);
+    pub(super) fn run(self, place: &CommandPlace) -> anyhow::Result<Exit> {
+        let seen = RuleInput::read(&place.root, self.profile);
         if let Some(file) = self.check {
             return check(place, &seen, &file);
         }
@@ -68,7 +68,7 @@ impl PlanArgs {
     }
 }
 
-fn text(found: &Found) -> String {
+fn text(found: &RuleOutput) -> String {
     let mut text = String::new();
     for item in &found.items {
         text.push_str(&diff(item));
@@ -100,9 +100,9 @@ fn diff(item: &Item) -> String {
     )
 }
 
-fn check(place: &Place, seen: &Seen, file: &Path) -> anyhow::Result<Exit> {
+fn check(place: &CommandPlace, seen: &RuleInput, file: &Path) -> anyhow::Result<Exit> {
     let (_, plan) = change::read(file)?;
-    let allowed = Allowed {
+    let allowed = OperatorLimits {
         class_max: Class::B,
         // Naming all items skips the question of whether they help.
         only: plan.items.iter().map(|item| item.id.clone()).collect(),
@@ -121,7 +121,7 @@ fn check(place: &Place, seen: &Seen, file: &Path) -> anyhow::Result<Exit> {
 }
 
 /// Writes the `tar`.
-pub(super) fn record(place: &Place, file: &Path) -> anyhow::Result<Exit> {
+pub(super) fn record(place: &CommandPlace, file: &Path) -> anyhow::Result<Exit> {
     let entries = record::record(&place.root);
     let mut tar = Vec::new();
     let left_out = record::write(&entries, &mut tar)?;
@@ -132,12 +132,16 @@ pub(super) fn record(place: &Place, file: &Path) -> anyhow::Result<Exit> {
     let files = entries.len();
     place
         .format
-        .show(&Recorded { files }, || format!("{files} files\n"))?;
+        .show(&RecordedFiles { files }, || format!("{files} files\n"))?;
     Ok(Exit::Done)
 }
 
 /// Writes the confirmed changes, or a plan, in the format of another program.
-pub(super) fn export(place: &Place, form: As, plan: Option<&Path>) -> anyhow::Result<Exit> {
+pub(super) fn export(
+    place: &CommandPlace,
+    form: ExportFormat,
+    plan: Option<&Path>,
+) -> anyhow::Result<Exit> {
     let mut changes = match plan {
         None => persist::kept(&boot::id(&place.root), &transactions(&place.state)?),
         Some(file) => {

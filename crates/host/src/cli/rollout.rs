@@ -9,12 +9,12 @@ use platform::lock::DirLock;
 use serde::Serialize;
 
 use super::show::{say, table};
-use super::{Exit, Place};
+use super::{CommandPlace, Exit};
 use crate::boot;
 use crate::fleet::carry::Program;
 use crate::fleet::design::{Rollout, hosts};
 use crate::fleet::run::{Desk, run};
-use crate::fleet::state::{Event, Of, Stands, State};
+use crate::fleet::state::{Event, HostInRollout, HostStanding, RolloutState};
 use crate::journal::store::{self, JournalFile};
 use crate::journal::{Log as _, Record};
 use crate::plan::Plan;
@@ -57,7 +57,7 @@ pub(super) struct Dir {
 }
 
 impl RolloutCommand {
-    pub(super) fn run(self, place: &Place) -> anyhow::Result<Exit> {
+    pub(super) fn run(self, place: &CommandPlace) -> anyhow::Result<Exit> {
         match self {
             RolloutCommand::Init { design, output } => init(place, &design, &output),
             RolloutCommand::Run(Dir { dir }) => go(place, &dir),
@@ -84,7 +84,7 @@ fn bytes(file: &Path) -> anyhow::Result<Vec<u8>> {
     platform::bounded::file(file, BYTES_MAX).with_context(|| format!("reading {}", file.display()))
 }
 
-fn init(place: &Place, file: &Path, output: &Path) -> anyhow::Result<Exit> {
+fn init(place: &CommandPlace, file: &Path, output: &Path) -> anyhow::Result<Exit> {
     let text = String::from_utf8(bytes(file)?)?;
     let design = Rollout::parse(&text).with_context(|| file.display().to_string())?;
     let beside = file.parent().unwrap_or(file);
@@ -118,17 +118,17 @@ fn design(dir: &Path) -> anyhow::Result<Rollout> {
     Rollout::parse(&String::from_utf8(bytes(&dir.join("rollout.toml"))?)?)
 }
 
-fn state(records: &[Record<Event>]) -> State {
-    State::of(records.iter().map(|record| (record.at_ms, &record.event)))
+fn state(records: &[Record<Event>]) -> RolloutState {
+    RolloutState::of(records.iter().map(|record| (record.at_ms, &record.event)))
 }
 
-fn read(dir: &Path) -> anyhow::Result<(Rollout, State)> {
+fn read(dir: &Path) -> anyhow::Result<(Rollout, RolloutState)> {
     let text = bytes(&path(dir))?;
     let (records, _) = crate::journal::records::<Event>(&text).map_err(anyhow::Error::msg)?;
     Ok((design(dir)?, state(&records)))
 }
 
-fn open(dir: &Path) -> anyhow::Result<(DirLock, State, JournalFile)> {
+fn open(dir: &Path) -> anyhow::Result<(DirLock, RolloutState, JournalFile)> {
     let lock = DirLock::acquire(dir)?;
     let (records, journal) = store::open::<Event>(&path(dir))?;
     Ok((lock, state(&records), journal))
@@ -146,7 +146,7 @@ fn tell(dir: &Path, event: Event) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-fn go(place: &Place, dir: &Path) -> anyhow::Result<Exit> {
+fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
     let dir = std::path::absolute(dir)?;
     let design = design(&dir)?;
     let (lock, mut state, mut journal) = open(&dir)?;
@@ -169,7 +169,7 @@ fn go(place: &Place, dir: &Path) -> anyhow::Result<Exit> {
     let lost = state
         .hosts
         .values()
-        .filter(|of| of.stands == Stands::Quarantined)
+        .filter(|of| of.stands == HostStanding::Quarantined)
         .count();
     if let Some(why) = stopped {
         say(&format!("paused: {why}"));
@@ -219,16 +219,16 @@ impl Desk for Operator<'_> {
     }
 }
 
-fn show(place: &Place, state: &State) -> anyhow::Result<()> {
+fn show(place: &CommandPlace, state: &RolloutState) -> anyhow::Result<()> {
     #[derive(Serialize)]
     struct Answer<'a> {
-        hosts: Vec<&'a Of>,
+        hosts: Vec<&'a HostInRollout>,
         #[serde(skip_serializing_if = "Option::is_none")]
         failed: Option<&'a str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         paused: Option<&'a str>,
     }
-    let mut hosts: Vec<&Of> = state.hosts.values().collect();
+    let mut hosts: Vec<&HostInRollout> = state.hosts.values().collect();
     hosts.sort_by_key(|of| of.turn.stage.unwrap_or(usize::MAX));
     let answer = Answer {
         hosts,
@@ -236,7 +236,7 @@ fn show(place: &Place, state: &State) -> anyhow::Result<()> {
         paused: state.paused.as_deref(),
     };
     place.format.show(&answer, || {
-        let row = |of: &&Of| {
+        let row = |of: &&HostInRollout| {
             let stage = of.turn.stage.map_or_else(
                 || "held out".to_owned(),
                 |stage| format!("stage {}", stage + 1),

@@ -17,7 +17,7 @@ const WORSE_MAX: f64 = 0.05;
 /// The good direction of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
-pub enum Better {
+pub enum GoodDirection {
     /// Less is better: drops, latencies.
     Less,
     /// More is better: throughput, capacity.
@@ -30,7 +30,7 @@ pub struct Figure {
     /// Its name.
     pub name: String,
     /// Its good direction.
-    pub better: Better,
+    pub better: GoodDirection,
     /// The smallest benefit that matters, as a share.
     pub threshold: f64,
     /// (control, test) of each pair.
@@ -77,7 +77,7 @@ pub fn effect(figure: &Figure, seed: u64) -> Effect {
     let differences = gains(figure);
     let interval = bootstrap::of_pairs(&differences, seed);
     let share = |gain: f64| {
-        if figure.better == Better::Less {
+        if figure.better == GoodDirection::Less {
             1.0 - (-gain).exp()
         } else {
             gain.exp() - 1.0
@@ -107,7 +107,7 @@ pub fn pairs_for(figure: &Figure, benefit: f64) -> Option<usize> {
 
 /// Returns the logarithms of how much better the test arm was in each pair.
 fn gains(figure: &Figure) -> Vec<f64> {
-    let sign = if figure.better == Better::Less {
+    let sign = if figure.better == GoodDirection::Less {
         -1.0
     } else {
         1.0
@@ -120,10 +120,10 @@ fn gains(figure: &Figure) -> Vec<f64> {
 }
 
 /// Returns the gain (a logarithm) of a share.
-fn gain(better: Better, share: f64) -> f64 {
+fn gain(better: GoodDirection, share: f64) -> f64 {
     match better {
-        Better::Less => -(1.0 - share).ln(),
-        Better::More => (1.0 + share).ln(),
+        GoodDirection::Less => -(1.0 - share).ln(),
+        GoodDirection::More => (1.0 + share).ln(),
     }
 }
 

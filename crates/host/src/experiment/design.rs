@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::assign::PAIRS_MIN;
-use super::decide::Better;
+use super::decide::GoodDirection;
 
 /// The version of the file format that this program reads.
 const VERSION: u32 = 1;
@@ -72,7 +72,7 @@ pub struct Question {
     pub name: String,
     /// The good direction.
     #[serde(default = "less")]
-    pub better: Better,
+    pub better: GoodDirection,
     /// The smallest benefit that matters, as a share.
     #[serde(default = "tenth")]
     pub threshold: f64,
@@ -82,8 +82,8 @@ pub struct Question {
     pub goal: Option<f64>,
 }
 
-fn less() -> Better {
-    Better::Less
+fn less() -> GoodDirection {
+    GoodDirection::Less
 }
 
 fn tenth() -> f64 {
@@ -119,7 +119,9 @@ impl Design {
                 "{name} is asked twice"
             );
             let is_share = |share: f64| {
-                share.is_finite() && share > 0.0 && (share < 1.0 || question.better == Better::More)
+                share.is_finite()
+                    && share > 0.0
+                    && (share < 1.0 || question.better == GoodDirection::More)
             };
             anyhow::ensure!(
                 is_share(question.threshold),

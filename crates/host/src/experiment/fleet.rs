@@ -43,7 +43,7 @@ impl OfArm {
 
 /// The comparison of a fleet's arms.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Compared {
+pub struct FleetComparison {
     /// Without the change.
     pub control: OfArm,
     /// With it.
@@ -59,7 +59,7 @@ pub struct Compared {
 }
 
 /// Compares the arms; none if a block has only one of them, or a host has no days.
-pub fn compare(hosts: &[Days], seed: u64) -> Option<Compared> {
+pub fn compare(hosts: &[Days], seed: u64) -> Option<FleetComparison> {
     if hosts
         .iter()
         .any(|host| host.before.is_empty() || host.after.is_empty())
@@ -89,7 +89,7 @@ pub fn compare(hosts: &[Days], seed: u64) -> Option<Compared> {
     let share = |difference: f64| 1.0 - difference.exp();
     let (control, test) = (of_arm(hosts, Arm::Control), of_arm(hosts, Arm::Test));
     let saved = (control.after - control.before) - (test.after - test.before);
-    Some(Compared {
+    Some(FleetComparison {
         saved,
         share: saved / (control.after - control.before + test.before),
         benefit: Interval {

@@ -14,15 +14,15 @@ use anyhow::Context as _;
 
 use super::assign::Arm;
 use super::design::Design;
-use super::run::{Block, Measured, World};
+use super::run::{Block, BlockFigures, World};
 use crate::apply::Change;
 use crate::boot;
 use crate::change::{self, Order};
 use crate::counter::Counters;
 use crate::journal::store::transactions;
 use crate::root::Root;
-use crate::transaction::{Standing, Transaction};
-use crate::undo::Outcome;
+use crate::transaction::{Transaction, TransactionStanding};
+use crate::undo::UndoOutcome;
 use crate::watchdog;
 
 /// Limit on the output of a load.
@@ -101,7 +101,8 @@ impl Host<'_> {
         };
         let boot = boot::id(self.tree);
         let transactions = transactions(self.state)?;
-        let is_open = |one: &Transaction| one.id == *open && one.standing(&boot) == Standing::Open;
+        let is_open =
+            |one: &Transaction| one.id == *open && one.standing(&boot) == TransactionStanding::Open;
         anyhow::ensure!(
             transactions.iter().any(is_open),
             "transaction {open} was taken back during a block: the load takes too long"
@@ -113,13 +114,16 @@ impl Host<'_> {
         let Some((_, open)) = self.open.take() else {
             return Ok(());
         };
-        let which = change::Which {
+        let which = change::UndoSelection {
             only: Some(&open),
-            ..change::Which::default()
+            ..change::UndoSelection::default()
         };
         let done = change::undo(self.tree, self.state, which)?;
         for undone in done.iter().flat_map(|(_, undone)| undone) {
-            let is_back = matches!(undone.outcome, Outcome::Restored | Outcome::Untouched);
+            let is_back = matches!(
+                undone.outcome,
+                UndoOutcome::Restored | UndoOutcome::Untouched
+            );
             anyhow::ensure!(
                 is_back,
                 "{} is not as it was: {:?}",
@@ -152,7 +156,7 @@ impl World for Host<'_> {
         let mut figures = match self.design.load.split_first() {
             None => {
                 boot::wait_ms(self.design.block_ms);
-                Measured::new()
+                BlockFigures::new()
             }
             Some((program, arguments)) => match load(program, arguments, self.design.block_ms)? {
                 Block::Figures(figures) => figures,
@@ -208,7 +212,7 @@ fn load(program: &str, arguments: &[String], block_ms: u64) -> anyhow::Result<Bl
             Ok(Block::Alarm(format!("{program} failed: {status}")))
         }
         Some(_) => {
-            let figures: Measured =
+            let figures: BlockFigures =
                 serde_json::from_slice(&text).with_context(|| format!("what {program} prints"))?;
             Ok(Block::Figures(figures))
         }

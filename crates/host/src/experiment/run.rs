@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Arm, switchback};
-use super::decide::{Better, Effect, Figure, Verdict, decide, effect, pairs_for};
+use super::decide::{Effect, Figure, GoodDirection, Verdict, decide, effect, pairs_for};
 use super::design::{Design, Question};
 use crate::statistics::martingale::{Bettor, worse};
 
@@ -23,13 +23,13 @@ const MARGIN: f64 = 0.05;
 const SPAN: f64 = 1.0;
 
 /// Figures of a block, by name.
-pub type Measured = BTreeMap<String, f64>;
+pub type BlockFigures = BTreeMap<String, f64>;
 
 /// The result of a block.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Block {
     /// Its figures.
-    Figures(Measured),
+    Figures(BlockFigures),
     /// An event that must not happen, such as lost records or errors, with its description.
     Alarm(String),
 }
@@ -54,7 +54,7 @@ pub struct Sample {
     /// Whether it belongs to the pairs without any change.
     pub same: bool,
     /// Its figures.
-    pub figures: Measured,
+    pub figures: BlockFigures,
 }
 
 /// The result of an experiment.
@@ -120,13 +120,13 @@ pub fn run(design: &Design, world: &mut dyn World) -> Result {
     }
 }
 
-type Ended = (Verdict, String, Vec<Effect>);
+type RunVerdict = (Verdict, String, Vec<Effect>);
 
 fn phases(
     design: &Design,
     world: &mut dyn World,
     samples: &mut Vec<Sample>,
-) -> anyhow::Result<Ended> {
+) -> anyhow::Result<RunVerdict> {
     world.enter(Arm::Control)?;
     for (at, arm) in switchback(design.pairs_of_same(), design.seed)
         .into_iter()
@@ -263,8 +263,8 @@ fn alarm(design: &Design, samples: &[Sample], guards: &mut [Bettor]) -> Option<S
             continue;
         };
         let worse = match question.better {
-            Better::Less => worse(*test, *control, MARGIN, SPAN),
-            Better::More => worse(*control, *test, MARGIN, SPAN),
+            GoodDirection::Less => worse(*test, *control, MARGIN, SPAN),
+            GoodDirection::More => worse(*control, *test, MARGIN, SPAN),
         };
         if bettor.sees(worse) {
             return Some(question.name.clone());

@@ -6,7 +6,7 @@
 //! and its noise follows from its seed.
 
 use super::assign::Arm;
-use super::fleet::{Compared, Days, compare};
+use super::fleet::{Days, FleetComparison, compare};
 use crate::statistics::random::Random;
 
 const SITES: usize = 6;
@@ -20,7 +20,7 @@ pub struct Fleet {
     /// The days of each host.
     pub hosts: Vec<Days>,
     /// The comparison of the arms.
-    pub compared: Compared,
+    pub compared: FleetComparison,
 }
 
 /// Mean drops per server and day of an arm, before and after.
@@ -135,7 +135,7 @@ pub fn split() -> [Vec<Health>; 2] {
 /// A day of six weeks of upgrades: the share of hosts with the new kernel, and the p99 of all
 /// hosts.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Upgraded {
+pub struct UpgradeDay {
     /// Share of all hosts.
     pub share: f64,
     /// The 99th percentile in milliseconds.
@@ -143,12 +143,12 @@ pub struct Upgraded {
 }
 
 /// Returns six weeks of upgrades to a kernel four years newer.
-pub fn kernel() -> Vec<Upgraded> {
+pub fn kernel() -> Vec<UpgradeDay> {
     const DAYS: usize = 42;
     let mut random = Random::new(SEED + 4);
     let day = |day: usize| {
         let share = (day as f64 / (DAYS - 1) as f64 * 1.2 - 0.1).clamp(0.0, 1.0);
-        Upgraded {
+        UpgradeDay {
             share,
             p99: 80.0 * (1.0 - 0.25 * share) * (random.normal() * 0.02).exp(),
         }
@@ -217,7 +217,7 @@ mod tests {
     fn the_p99_falls_as_hosts_are_upgraded() {
         let days = kernel();
         assert_eq!((days[0].share, days[41].share), (0.0, 1.0));
-        let p99 = |days: &[Upgraded]| mean(&days.iter().map(|day| day.p99).collect::<Vec<_>>());
+        let p99 = |days: &[UpgradeDay]| mean(&days.iter().map(|day| day.p99).collect::<Vec<_>>());
         assert!(p99(&days[35..]) < 0.8 * p99(&days[..5]));
     }
 }

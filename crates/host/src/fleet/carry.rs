@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use super::state::{Came, Step};
+use super::state::{HostAnswer, Step};
 
 /// Limit on the answers of all hosts.
 const OUTPUT_BYTES_MAX: u64 = 256 << 20;
@@ -23,7 +23,7 @@ const WHY_LETTERS_MAX: usize = 400;
 
 /// The end of a command on a host.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
-pub struct Ended {
+pub struct CommandEnd {
     /// Its exit code.
     pub code: i32,
     /// What it printed.
@@ -37,7 +37,7 @@ pub trait Carrier {
     fn carry(
         &mut self,
         hosts: &BTreeMap<String, Vec<String>>,
-    ) -> anyhow::Result<BTreeMap<String, Ended>>;
+    ) -> anyhow::Result<BTreeMap<String, CommandEnd>>;
 }
 
 /// A carrier that is a program.
@@ -61,7 +61,7 @@ impl Carrier for Program<'_> {
     fn carry(
         &mut self,
         hosts: &BTreeMap<String, Vec<String>>,
-    ) -> anyhow::Result<BTreeMap<String, Ended>> {
+    ) -> anyhow::Result<BTreeMap<String, CommandEnd>> {
         let (program, arguments) = self.command.split_first().context("no carrier")?;
         let mut child = Command::new(program)
             .args(arguments)
@@ -118,13 +118,13 @@ pub fn arguments(
 }
 
 #[derive(Deserialize)]
-struct Applied {
+struct ApplyAnswer {
     transaction: String,
     whole: bool,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ListedTransaction {
     transaction: String,
     standing: String,
     plan: String,
@@ -138,35 +138,39 @@ struct Listed {
 const APPLYING_S: u64 = 60;
 
 /// Interprets an answer; `within_ms` is the time a host has for its confirmation.
-pub fn came(step: Step, ended: Option<&Ended>, plan: &str, within_ms: u64) -> Came {
+pub fn came(step: Step, ended: Option<&CommandEnd>, plan: &str, within_ms: u64) -> HostAnswer {
     let Some(ended) = ended else {
-        return Came::Unreachable;
+        return HostAnswer::Unreachable;
     };
     let failed = |why: &str| {
         let said: String = ended.out.chars().take(WHY_LETTERS_MAX).collect();
         let why = format!("{why} (exit code {}): {}", ended.code, said.trim());
-        Came::Failed { why }
+        HostAnswer::Failed { why }
     };
     let transaction = match step {
-        Step::Apply if ended.code == 0 => match serde_json::from_str::<Applied>(&ended.out) {
+        Step::Apply if ended.code == 0 => match serde_json::from_str::<ApplyAnswer>(&ended.out) {
             Ok(applied) if applied.whole => Some(applied.transaction),
             _ => return failed("it was not applied"),
         },
-        Step::Settle if ended.code == 0 => match serde_json::from_str::<Vec<Listed>>(&ended.out) {
-            Ok(listed) => {
-                let is_ours = |one: &&Listed| one.standing == "open" && one.plan == plan;
-                let found = listed.iter().rev().find(is_ours);
-                let is_new =
-                    |one: &Listed| one.seconds_left.saturating_add(APPLYING_S) >= within_ms / 1_000;
-                if found.is_some_and(|one| !one.whole && is_new(one)) {
-                    return Came::Later;
+        Step::Settle if ended.code == 0 => {
+            match serde_json::from_str::<Vec<ListedTransaction>>(&ended.out) {
+                Ok(listed) => {
+                    let is_ours =
+                        |one: &&ListedTransaction| one.standing == "open" && one.plan == plan;
+                    let found = listed.iter().rev().find(is_ours);
+                    let is_new = |one: &ListedTransaction| {
+                        one.seconds_left.saturating_add(APPLYING_S) >= within_ms / 1_000
+                    };
+                    if found.is_some_and(|one| !one.whole && is_new(one)) {
+                        return HostAnswer::Later;
+                    }
+                    found.map(|one| one.transaction.clone())
                 }
-                found.map(|one| one.transaction.clone())
+                Err(_) => return failed("it does not say what is applied"),
             }
-            Err(_) => return failed("it does not say what is applied"),
-        },
+        }
         _ if ended.code == 0 => None,
         _ => return failed("it failed"),
     };
-    Came::Done { transaction }
+    HostAnswer::Done { transaction }
 }

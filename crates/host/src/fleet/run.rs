@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::carry::{Carrier, arguments, came};
 use super::design::Rollout;
-use super::next::{Next, next};
-use super::state::{Came, Event, State, Step};
+use super::next::{NextStep, next};
+use super::state::{Event, HostAnswer, RolloutState, Step};
 use crate::journal::Log;
 
 /// Time that an unconfirmed host has beyond the soak of its stage, for the stage's other hosts; its
@@ -29,7 +29,7 @@ pub trait Desk {
 /// reason for the latter.
 pub fn run(
     design: &Rollout,
-    state: &mut State,
+    state: &mut RolloutState,
     log: &mut dyn Log<Event>,
     carrier: &mut dyn Carrier,
     desk: &mut dyn Desk,
@@ -41,16 +41,16 @@ pub fn run(
             note(state, log, desk, &Event::Pause { why })?;
         }
         match next(design, state, desk.now_ms()) {
-            Next::End => return Ok(None),
-            Next::Pause(why) => {
+            NextStep::End => return Ok(None),
+            NextStep::Pause(why) => {
                 if state.paused.is_none() {
                     let why = why.clone();
                     note(state, log, desk, &Event::Pause { why })?;
                 }
                 return Ok(Some(why));
             }
-            Next::Wait(until) => desk.wait(until),
-            Next::Do(step, hosts) => {
+            NextStep::Wait(until) => desk.wait(until),
+            NextStep::Do(step, hosts) => {
                 desk.tell(&format!("{step:?}: {}", hosts.join(", ")).to_lowercase());
                 one(design, state, log, carrier, desk, step, hosts)?;
             }
@@ -60,7 +60,7 @@ pub fn run(
 
 fn one(
     design: &Rollout,
-    state: &mut State,
+    state: &mut RolloutState,
     log: &mut dyn Log<Event>,
     carrier: &mut dyn Carrier,
     desk: &mut dyn Desk,
@@ -79,7 +79,8 @@ fn one(
     note(state, log, desk, &begin)?;
     let mut answers = ask(design, state, carrier, step, &hosts)?;
     // A host may refuse because both a killed controller and this one sent the command.
-    let refused = |came: &Came| step == Step::Apply && matches!(came, Came::Failed { .. });
+    let refused =
+        |came: &HostAnswer| step == Step::Apply && matches!(came, HostAnswer::Failed { .. });
     let again: Vec<String> = hosts
         .iter()
         .filter(|host| answers.get(*host).is_some_and(refused))
@@ -89,7 +90,7 @@ fn one(
         for (host, came) in ask(design, state, carrier, Step::Settle, &again)? {
             if matches!(
                 came,
-                Came::Done {
+                HostAnswer::Done {
                     transaction: Some(_)
                 }
             ) {
@@ -99,12 +100,12 @@ fn one(
     }
     let (mut failed, mut later) = (Vec::new(), false);
     for host in hosts {
-        let came = answers.remove(&host).unwrap_or(Came::Unreachable);
-        if let Came::Failed { why } = &came {
+        let came = answers.remove(&host).unwrap_or(HostAnswer::Unreachable);
+        if let HostAnswer::Failed { why } = &came {
             failed.push(format!("{host}: {step:?}: {why}"));
         }
-        later |=
-            came == Came::Later || (step == Step::Settle && matches!(came, Came::Failed { .. }));
+        later |= came == HostAnswer::Later
+            || (step == Step::Settle && matches!(came, HostAnswer::Failed { .. }));
         note(state, log, desk, &Event::Answer { host, step, came })?;
     }
     // A host that cannot be taken back or queried is reported and skipped.
@@ -120,11 +121,11 @@ fn one(
 
 fn ask(
     design: &Rollout,
-    state: &State,
+    state: &RolloutState,
     carrier: &mut dyn Carrier,
     step: Step,
     hosts: &[String],
-) -> anyhow::Result<BTreeMap<String, Came>> {
+) -> anyhow::Result<BTreeMap<String, HostAnswer>> {
     let within = design.soak_ms.saturating_add(MORE_MS);
     let arguments = |name: &String| {
         let transaction = state
@@ -152,7 +153,7 @@ const SETTLE_MS: i64 = 500;
 const AGAIN_MS: i64 = 5_000;
 
 fn note(
-    state: &mut State,
+    state: &mut RolloutState,
     log: &mut dyn Log<Event>,
     desk: &mut dyn Desk,
     event: &Event,

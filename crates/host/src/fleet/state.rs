@@ -25,7 +25,7 @@ pub enum Step {
 /// The answer of a host to a step.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(tag = "came", rename_all = "lowercase")]
-pub enum Came {
+pub enum HostAnswer {
     /// The step succeeded; for `apply` and `settle` with the transaction, if there is one.
     Done {
         /// The transaction on that host.
@@ -69,7 +69,7 @@ pub enum Event {
         step: Step,
         /// Its answer.
         #[serde(flatten)]
-        came: Came,
+        came: HostAnswer,
     },
     /// An operator wants everything taken back.
     Fail {
@@ -88,7 +88,7 @@ pub enum Event {
 /// The state of a host.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(tag = "stands", rename_all = "lowercase")]
-pub enum Stands {
+pub enum HostStanding {
     /// Not begun.
     Planned,
     /// It may have the plan: the answer is missing.
@@ -107,13 +107,13 @@ pub enum Stands {
 
 /// A host and its state.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Of {
+pub struct HostInRollout {
     /// The host and its stage.
     #[serde(flatten)]
     pub turn: Turn,
     /// Its state.
     #[serde(flatten)]
-    pub stands: Stands,
+    pub stands: HostStanding,
     /// The transaction on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
@@ -125,31 +125,31 @@ pub struct Of {
     pub applied_ms: i64,
 }
 
-impl Of {
+impl HostInRollout {
     /// Returns whether a change that can be taken back is, or may be, in effect on it.
     pub fn has(&self) -> bool {
-        use Stands::{Applied, Applying, Confirmed, Verified};
+        use HostStanding::{Applied, Applying, Confirmed, Verified};
         matches!(self.stands, Applying | Applied | Verified | Confirmed)
     }
 }
 
 /// The state of a rollout.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct State {
+pub struct RolloutState {
     /// Digest of the plan.
     pub plan: String,
     /// Hosts by name.
-    pub hosts: BTreeMap<String, Of>,
+    pub hosts: BTreeMap<String, HostInRollout>,
     /// Why everything must be taken back.
     pub failed: Option<String>,
     /// Why nothing may begin.
     pub paused: Option<String>,
 }
 
-impl State {
+impl RolloutState {
     /// Returns the state after events, each with its time.
-    pub fn of<'a>(events: impl IntoIterator<Item = (i64, &'a Event)>) -> State {
-        let mut state = State::default();
+    pub fn of<'a>(events: impl IntoIterator<Item = (i64, &'a Event)>) -> RolloutState {
+        let mut state = RolloutState::default();
         for (at, event) in events {
             state.replay(at, event);
         }
@@ -162,9 +162,9 @@ impl State {
             Event::Init { plan, turns } => {
                 self.plan.clone_from(plan);
                 let of = |turn: &Turn| {
-                    let of = Of {
+                    let of = HostInRollout {
                         turn: turn.clone(),
-                        stands: Stands::Planned,
+                        stands: HostStanding::Planned,
                         transaction: None,
                         verified_ms: 0,
                         applied_ms: 0,
@@ -176,7 +176,7 @@ impl State {
             Event::Begin { step, hosts } => {
                 for name in hosts {
                     if let Some(of) = self.hosts.get_mut(name).filter(|_| *step == Step::Apply) {
-                        of.stands = Stands::Applying;
+                        of.stands = HostStanding::Applying;
                     }
                 }
             }
@@ -186,7 +186,7 @@ impl State {
                 }
                 // Follows from the answer itself, because the controller may be killed directly
                 // after it.
-                if let (Step::Apply | Step::Verify | Step::Confirm, Came::Failed { why }) =
+                if let (Step::Apply | Step::Verify | Step::Confirm, HostAnswer::Failed { why }) =
                     (step, came)
                 {
                     self.fail(format!("{host}: {why}"));
@@ -199,48 +199,50 @@ impl State {
     }
 }
 
-impl State {
+impl RolloutState {
     /// Records a failure; the first reason stays.
     fn fail(&mut self, why: String) {
         self.failed.get_or_insert(why);
     }
 }
 
-impl Of {
-    fn answer(&mut self, at: i64, step: Step, came: &Came) {
+impl HostInRollout {
+    fn answer(&mut self, at: i64, step: Step, came: &HostAnswer) {
         match (step, came) {
             // An operator must look at a host that is unreachable or cannot be taken back.
-            (_, Came::Unreachable) | (Step::Undo, Came::Failed { .. }) => {
-                self.stands = Stands::Quarantined;
+            (_, HostAnswer::Unreachable) | (Step::Undo, HostAnswer::Failed { .. }) => {
+                self.stands = HostStanding::Quarantined;
             }
-            (Step::Apply, Came::Done { transaction }) => {
+            (Step::Apply, HostAnswer::Done { transaction }) => {
                 self.transaction.clone_from(transaction);
-                self.stands = Stands::Applied;
+                self.stands = HostStanding::Applied;
                 self.applied_ms = at;
             }
             (
                 Step::Settle,
-                Came::Done {
+                HostAnswer::Done {
                     transaction: Some(id),
                 },
             ) => {
                 self.transaction = Some(id.clone());
-                self.stands = Stands::Applied;
+                self.stands = HostStanding::Applied;
                 self.applied_ms = at;
             }
             // Never begun, or taken back by the watchdog.
-            (Step::Settle, Came::Done { transaction: None }) => self.stands = Stands::Planned,
-            (Step::Verify, Came::Done { .. }) => {
-                self.stands = Stands::Verified;
+            (Step::Settle, HostAnswer::Done { transaction: None }) => {
+                self.stands = HostStanding::Planned
+            }
+            (Step::Verify, HostAnswer::Done { .. }) => {
+                self.stands = HostStanding::Verified;
                 self.verified_ms = at;
             }
-            (Step::Confirm, Came::Done { .. }) => self.stands = Stands::Confirmed,
+            (Step::Confirm, HostAnswer::Done { .. }) => self.stands = HostStanding::Confirmed,
             // A host that could not apply everything takes it back by itself.
-            (Step::Undo, Came::Done { .. }) | (Step::Apply, Came::Failed { .. }) => {
-                self.stands = Stands::Undone;
+            (Step::Undo, HostAnswer::Done { .. }) | (Step::Apply, HostAnswer::Failed { .. }) => {
+                self.stands = HostStanding::Undone;
             }
-            (Step::Settle | Step::Verify | Step::Confirm, Came::Failed { .. })
-            | (_, Came::Later) => {}
+            (Step::Settle | Step::Verify | Step::Confirm, HostAnswer::Failed { .. })
+            | (_, HostAnswer::Later) => {}
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::carry::{Carrier, Ended, came};
+use super::carry::{Carrier, CommandEnd, came};
 use super::design::{Host, Rollout, hosts};
-use super::next::{Next, next};
+use super::next::{NextStep, next};
 use super::run::{Desk, run};
-use super::state::{Came, Event, Stands, State, Step};
+use super::state::{Event, HostAnswer, HostStanding, RolloutState, Step};
 use crate::journal::Log;
 use crate::statistics::random::Random;
 
@@ -56,7 +56,7 @@ impl World {
         }
     }
 
-    fn on(&mut self, host: &str, arguments: &[String]) -> Ended {
+    fn on(&mut self, host: &str, arguments: &[String]) -> CommandEnd {
         self.done.push((arguments[2].clone(), host.to_owned()));
         let (code, out) = match arguments[2].as_str() {
             "apply" if self.bad.as_deref() == Some(host) => (7, "refused".to_owned()),
@@ -93,18 +93,18 @@ impl World {
             }
             other => (1, format!("{other} of what is not there")),
         };
-        Ended { code, out }
+        CommandEnd { code, out }
     }
 }
 
 /// The world and the controller's journal outlive the controller.
-struct Shared<'a>(&'a std::cell::RefCell<World>);
+struct SharedWorld<'a>(&'a std::cell::RefCell<World>);
 
-impl Carrier for Shared<'_> {
+impl Carrier for SharedWorld<'_> {
     fn carry(
         &mut self,
         hosts: &BTreeMap<String, Vec<String>>,
-    ) -> anyhow::Result<BTreeMap<String, Ended>> {
+    ) -> anyhow::Result<BTreeMap<String, CommandEnd>> {
         let mut answers = BTreeMap::new();
         let names: Vec<String> = hosts.keys().cloned().collect();
         self.0.borrow_mut().batches.push(names);
@@ -120,13 +120,13 @@ impl Carrier for Shared<'_> {
     }
 }
 
-struct Kept<'a> {
+struct KeptJournal<'a> {
     events: Vec<(i64, Event)>,
     world: &'a std::cell::RefCell<World>,
     clock: i64,
 }
 
-impl Log<Event> for Kept<'_> {
+impl Log<Event> for KeptJournal<'_> {
     fn append(&mut self, event: Event) -> std::io::Result<()> {
         self.world.borrow_mut().step();
         self.clock += 1;
@@ -152,10 +152,10 @@ impl Desk for Clock {
 }
 
 /// Runs to the end, killed after each of these numbers of steps and restarted.
-fn roll(world: World, kills: &[usize]) -> (World, State, Option<String>) {
+fn roll(world: World, kills: &[usize]) -> (World, RolloutState, Option<String>) {
     let design = design();
     let world = std::cell::RefCell::new(world);
-    let mut log = Kept {
+    let mut log = KeptJournal {
         events: Vec::new(),
         world: &world,
         clock: 0,
@@ -170,13 +170,13 @@ fn roll(world: World, kills: &[usize]) -> (World, State, Option<String>) {
     let mut clock = Clock(0);
     loop {
         world.borrow_mut().life = kills.next().copied();
-        let mut state = State::of(log.events.iter().map(|(at, event)| (*at, event)));
+        let mut state = RolloutState::of(log.events.iter().map(|(at, event)| (*at, event)));
         let ended = catch_unwind(AssertUnwindSafe(|| {
             run(
                 &design,
                 &mut state,
                 &mut log,
-                &mut Shared(&world),
+                &mut SharedWorld(&world),
                 &mut clock,
             )
             .unwrap()
@@ -189,7 +189,7 @@ fn roll(world: World, kills: &[usize]) -> (World, State, Option<String>) {
     }
 }
 
-fn stands(state: &State, is: &Stands) -> usize {
+fn stands(state: &RolloutState, is: &HostStanding) -> usize {
     state.hosts.values().filter(|of| of.stands == *is).count()
 }
 
@@ -197,7 +197,7 @@ fn stands(state: &State, is: &Stands) -> usize {
 fn all_hosts_have_it_at_the_end_one_then_one_per_site_then_half() {
     let (world, state, stopped) = roll(World::default(), &[]);
     assert_eq!(stopped, None);
-    assert_eq!(stands(&state, &Stands::Confirmed), 12);
+    assert_eq!(stands(&state, &HostStanding::Confirmed), 12);
     assert_eq!(world.confirmed.len(), 12);
     let order: Vec<&str> = world
         .done
@@ -269,7 +269,10 @@ fn one_bad_host_in_a_later_stage_leaves_all_untouched() {
     assert_eq!(stopped, None);
     assert!(state.failed.is_some());
     assert!(world.has.is_empty(), "{:?}", world.has);
-    assert!(stands(&state, &Stands::Confirmed) == 0 && stands(&state, &Stands::Applied) == 0);
+    assert!(
+        stands(&state, &HostStanding::Confirmed) == 0
+            && stands(&state, &HostStanding::Applied) == 0
+    );
 }
 
 #[test]
@@ -312,8 +315,8 @@ fn who_is_out_of_reach_is_left_and_too_many_are_for_an_operator() {
     assert_eq!(stopped, None);
     assert_eq!(
         (
-            stands(&state, &Stands::Quarantined),
-            stands(&state, &Stands::Confirmed)
+            stands(&state, &HostStanding::Quarantined),
+            stands(&state, &HostStanding::Confirmed)
         ),
         (2, 10)
     );
@@ -365,12 +368,14 @@ fn nothing_is_begun_while_it_is_frozen() {
         plan: String::new(),
         turns,
     };
-    let state = State::of([(0, &init)]);
+    let state = RolloutState::of([(0, &init)]);
     assert!(matches!(
         next(&design, &state, sunday * 1_000),
-        Next::Wait(_)
+        NextStep::Wait(_)
     ));
-    assert!(matches!(next(&design, &state, 0), Next::Do(Step::Apply, hosts) if hosts.len() == 1));
+    assert!(
+        matches!(next(&design, &state, 0), NextStep::Do(Step::Apply, hosts) if hosts.len() == 1)
+    );
 }
 
 #[test]
@@ -399,7 +404,7 @@ fn a_design_that_makes_no_sense_is_refused() {
 
 #[test]
 fn a_host_that_is_applying_still_is_asked_again() {
-    let ended = |whole: bool, left: u64| Ended {
+    let ended = |whole: bool, left: u64| CommandEnd {
         code: 0,
         out: format!(
             "[{{\"transaction\": \"1-1\", \"standing\": \"open\", \"plan\": \"p\", \"whole\": {whole}, \"seconds_left\": {left}}}]"
@@ -407,16 +412,16 @@ fn a_host_that_is_applying_still_is_asked_again() {
     };
     let transaction = Some("1-1".to_owned());
     for (whole, left, expect) in [
-        (false, 590, Came::Later),
+        (false, 590, HostAnswer::Later),
         (
             true,
             590,
-            Came::Done {
+            HostAnswer::Done {
                 transaction: transaction.clone(),
             },
         ),
         // An `apply` killed in the middle: it cannot be confirmed, so the rollout takes it back.
-        (false, 100, Came::Done { transaction }),
+        (false, 100, HostAnswer::Done { transaction }),
     ] {
         assert_eq!(
             came(Step::Settle, Some(&ended(whole, left)), "p", 600_000),
@@ -429,9 +434,9 @@ fn a_host_that_is_applying_still_is_asked_again() {
 fn an_answer_that_says_nothing_is_a_failure() {
     let ended = |code: i32, out: &str| {
         let out = out.to_owned();
-        Ended { code, out }
+        CommandEnd { code, out }
     };
-    assert_eq!(came(Step::Apply, None, "p", 1), Came::Unreachable);
+    assert_eq!(came(Step::Apply, None, "p", 1), HostAnswer::Unreachable);
     for (step, ended) in [
         (Step::Apply, ended(0, "")),
         (
@@ -446,7 +451,7 @@ fn an_answer_that_says_nothing_is_a_failure() {
         (Step::Settle, ended(0, "{}")),
     ] {
         assert!(
-            matches!(came(step, Some(&ended), "p", 1), Came::Failed { .. }),
+            matches!(came(step, Some(&ended), "p", 1), HostAnswer::Failed { .. }),
             "{step:?} {ended:?}"
         );
     }

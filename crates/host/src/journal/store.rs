@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{Log, Record, records};
-use crate::transaction::{Standing, Transaction};
+use crate::transaction::{Transaction, TransactionStanding};
 
 /// Limit on the size of a journal, above that of all knobs of the largest host.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
@@ -104,7 +104,7 @@ impl Store {
     /// Removes the oldest ended transactions beyond `ENDED_MAX`.
     pub fn forget(&self) -> anyhow::Result<()> {
         let ended = self.transactions()?;
-        let is_over = |one: &&Transaction| one.standing(&self.boot) == Standing::Closed;
+        let is_over = |one: &&Transaction| one.standing(&self.boot) == TransactionStanding::Closed;
         let ended = ended.iter().filter(is_over);
         let ended: Vec<&str> = ended.map(|one| one.id.as_str()).collect();
         for id in &ended[..ended.len().saturating_sub(ENDED_MAX)] {

@@ -43,13 +43,13 @@ fn keep(fake: &Fake, state: &Path, item: &str, want: &str, until_reboot: bool) -
     id
 }
 
-fn go(fake: &Fake, state: &Path) -> Outcome {
+fn go(fake: &Fake, state: &Path) -> BootOutcome {
     at_start(fake, state, &Facts::read(fake), |_| Ok(())).unwrap()
 }
 
 #[track_caller]
-fn refused(outcome: Outcome, says: &str) {
-    let Outcome::Refused { refused } = outcome else {
+fn refused(outcome: BootOutcome, says: &str) {
+    let BootOutcome::Refused { refused } = outcome else {
         panic!("{outcome:?}");
     };
     assert!(
@@ -72,24 +72,24 @@ fn what_is_kept_is_applied_anew_at_each_start_and_can_be_taken_back() {
         true,
     );
     assert!(
-        matches!(go(&fake, state.path()), Outcome::Nothing),
+        matches!(go(&fake, state.path()), BootOutcome::Nothing),
         "it is in effect"
     );
     for boot in ["boot-2", "boot-3", "boot-4", "boot-5"] {
         start(&fake, boot);
-        assert!(matches!(go(&fake, state.path()), Outcome::Applied { report } if report.whole));
+        assert!(matches!(go(&fake, state.path()), BootOutcome::Applied { report } if report.whole));
         assert_eq!(fake.read(SWAPPINESS).unwrap(), "5\n", "the newest word");
         assert_eq!(fake.read(QUEUE).unwrap(), "128\n", "for its boot only");
         assert!(
-            matches!(go(&fake, state.path()), Outcome::Nothing),
+            matches!(go(&fake, state.path()), BootOutcome::Nothing),
             "once is enough"
         );
         lived(&fake, state.path()).unwrap();
     }
-    change::undo(&fake, state.path(), change::Which::default()).unwrap();
+    change::undo(&fake, state.path(), change::UndoSelection::default()).unwrap();
     assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
     start(&fake, "boot-6");
-    assert!(matches!(go(&fake, state.path()), Outcome::Nothing));
+    assert!(matches!(go(&fake, state.path()), BootOutcome::Nothing));
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn after_two_starts_that_did_not_live_nothing_is_applied_until_somebody_says_so(
     keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
     for boot in ["boot-2", "boot-3"] {
         start(&fake, boot);
-        assert!(matches!(go(&fake, state.path()), Outcome::Applied { .. }));
+        assert!(matches!(
+            go(&fake, state.path()),
+            BootOutcome::Applied { .. }
+        ));
     }
     for boot in ["boot-4", "boot-5"] {
         start(&fake, boot);
@@ -109,7 +112,10 @@ fn after_two_starts_that_did_not_live_nothing_is_applied_until_somebody_says_so(
         lived(&fake, state.path()).unwrap();
     }
     again(state.path()).unwrap();
-    assert!(matches!(go(&fake, state.path()), Outcome::Applied { .. }));
+    assert!(matches!(
+        go(&fake, state.path()),
+        BootOutcome::Applied { .. }
+    ));
     assert_eq!(fake.read(SWAPPINESS).unwrap(), "1\n");
 }
 
@@ -128,7 +134,10 @@ fn a_start_that_is_killed_while_it_applies_is_tried_again_by_the_next() {
     );
     assert_eq!(fake.read(SWAPPINESS).unwrap(), "60\n");
     start(&fake, "boot-3");
-    assert!(matches!(go(&fake, state.path()), Outcome::Applied { .. }));
+    assert!(matches!(
+        go(&fake, state.path()),
+        BootOutcome::Applied { .. }
+    ));
 }
 
 #[test]

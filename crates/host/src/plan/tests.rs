@@ -26,8 +26,8 @@ fn item(id: &str, want: &str, more: &str) -> String {
     )
 }
 
-fn allowed() -> Allowed {
-    Allowed {
+fn allowed() -> OperatorLimits {
+    OperatorLimits {
         class_max: Class::L,
         only: Vec::new(),
         take_over: Vec::new(),
@@ -35,7 +35,7 @@ fn allowed() -> Allowed {
 }
 
 /// Returns the changes, or why there are none.
-fn decide(fake: &Fake, items: &str, allowed: &Allowed) -> Result<Vec<String>, Vec<String>> {
+fn decide(fake: &Fake, items: &str, allowed: &OperatorLimits) -> Result<Vec<String>, Vec<String>> {
     let facts = Facts::read(fake);
     let plan = plan_for(&facts.fingerprint(), items);
     let evidence = BTreeMap::from([("listen.overflows".to_owned(), 7.0)]);
@@ -47,7 +47,7 @@ fn decide(fake: &Fake, items: &str, allowed: &Allowed) -> Result<Vec<String>, Ve
 }
 
 #[track_caller]
-fn refused(items: &str, allowed: &Allowed, why: &str) {
+fn refused(items: &str, allowed: &OperatorLimits, why: &str) {
     let refusals = decide(&host(), items, allowed).unwrap_err();
     assert!(
         refusals.iter().any(|said| said.contains(why)),

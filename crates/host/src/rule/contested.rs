@@ -1,12 +1,12 @@
 //! Contested settings: proposed as experiments, and only applied if named.
 
-use super::{Confidence, Found, Profile, Said, Seen};
+use super::{Confidence, Profile, RuleInput, RuleOutput, RuleReasons};
 
-pub(super) fn propose(seen: &Seen, found: &mut Found) {
+pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
     if seen.profile != Profile::Latency {
         return;
     }
-    let said = |why: &str| Said::new(Confidence::Experiment, "", why);
+    let said = |why: &str| RuleReasons::new(Confidence::Experiment, "", why);
     if seen
         .knobs
         .get("mm.thp.enabled")

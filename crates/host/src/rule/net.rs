@@ -1,6 +1,6 @@
 //! Cards: full rings, idle queues, interrupts on distant CPUs or on the server's CPUs, backlogs.
 
-use super::{Advice, Confidence, Found, Said, Seen};
+use super::{Advice, Confidence, RuleInput, RuleOutput, RuleReasons};
 use crate::facts::net::Nic;
 use crate::split;
 
@@ -13,7 +13,7 @@ const SOFTIRQ_SHARE: f64 = 0.10;
 const RING_MAX: u32 = 8_192;
 const IMBALANCE: f64 = 0.5;
 
-pub(super) fn propose(seen: &Seen, found: &mut Found) {
+pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
     for nic in split::cards(&seen.facts) {
         ring(seen, nic, found);
         let queues = channels(seen, nic, found);
@@ -25,7 +25,7 @@ pub(super) fn propose(seen: &Seen, found: &mut Found) {
     server_cpus(seen, found);
 }
 
-fn ring(seen: &Seen, nic: &Nic, found: &mut Found) {
+fn ring(seen: &RuleInput, nic: &Nic, found: &mut RuleOutput) {
     let name = &nic.name;
     let drops = seen.of(&format!("net.{name}.ring_drops"));
     if drops <= 0.0 {
@@ -49,7 +49,7 @@ fn ring(seen: &Seen, nic: &Nic, found: &mut Found) {
     let why = format!(
         "{drops} packets found no room in a ring of {now} (most: {most}); doubled, since a longer one costs caches"
     );
-    let said = Said::new(Confidence::High, format!("net.{name}.ring_drops > 0"), why);
+    let said = RuleReasons::new(Confidence::High, format!("net.{name}.ring_drops > 0"), why);
     found
         .items
         .extend(seen.item(&format!("net.{name}.rings"), fields, said));
@@ -57,7 +57,7 @@ fn ring(seen: &Seen, nic: &Nic, found: &mut Found) {
 
 /// Proposes fewer channels if there are more queues than CPUs at the card's node and most are idle;
 /// returns the new number of queues.
-fn channels(seen: &Seen, nic: &Nic, found: &mut Found) -> Option<usize> {
+fn channels(seen: &RuleInput, nic: &Nic, found: &mut RuleOutput) -> Option<usize> {
     let (now, _) = nic.combined?;
     let cpus = split::for_card(&seen.facts, nic)?;
     let name = &nic.name;
@@ -77,7 +77,7 @@ fn channels(seen: &Seen, nic: &Nic, found: &mut Found) -> Option<usize> {
     let why = format!(
         "{now} queues for {near} CPUs at its node, and interrupts are uneven ({imbalance:.2}); {want} CPUs take them"
     );
-    let said = Said::new(
+    let said = RuleReasons::new(
         Confidence::Medium,
         format!("net.{name}.imbalance >= {IMBALANCE}"),
         why,
@@ -88,7 +88,7 @@ fn channels(seen: &Seen, nic: &Nic, found: &mut Found) -> Option<usize> {
 }
 
 /// Moves interrupts to the CPUs reserved for them, if they slow the server down.
-fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) {
+fn interrupts(seen: &RuleInput, nic: &Nic, queues: Option<usize>, found: &mut RuleOutput) {
     let softirq = seen.of("cpu.softirq_share_max");
     let Some(cpus) = split::for_card(&seen.facts, nic) else {
         return;
@@ -111,7 +111,7 @@ fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) 
             "the card is {at}, and packets take {:.0} % of a CPU that the server uses",
             softirq * 100.0
         );
-        let said = Said::new(
+        let said = RuleReasons::new(
             Confidence::Medium,
             format!("cpu.softirq_share_max >= {SOFTIRQ_SHARE}"),
             why,
@@ -123,7 +123,7 @@ fn interrupts(seen: &Seen, nic: &Nic, queues: Option<usize>, found: &mut Found) 
 }
 
 /// Advises the operator which CPUs the server should use.
-fn server_cpus(seen: &Seen, found: &mut Found) {
+fn server_cpus(seen: &RuleInput, found: &mut RuleOutput) {
     if seen.of("cpu.softirq_share_max") < SOFTIRQ_SHARE {
         return;
     }
@@ -141,7 +141,7 @@ fn server_cpus(seen: &Seen, found: &mut Found) {
 }
 
 /// Proposes software steering of packets if there are few queues and many CPUs.
-fn steering(seen: &Seen, nic: &Nic, found: &mut Found) {
+fn steering(seen: &RuleInput, nic: &Nic, found: &mut RuleOutput) {
     let cpus = seen.facts.topology.online.len();
     if nic.rx_queues == 0 || nic.rx_queues * 4 >= cpus {
         return;
@@ -159,7 +159,7 @@ fn steering(seen: &Seen, nic: &Nic, found: &mut Found) {
             nic.rx_queues
         );
         let evidence = format!("net.{}.rx_queues < {}", nic.name, cpus.div_ceil(4));
-        let said = Said::new(Confidence::Medium, evidence, why);
+        let said = RuleReasons::new(Confidence::Medium, evidence, why);
         found.items.extend(seen.item(
             &format!("net.{}.rx-{queue}.rps_cpus", nic.name),
             near.to_string(),
@@ -168,21 +168,21 @@ fn steering(seen: &Seen, nic: &Nic, found: &mut Found) {
     }
 }
 
-fn backlog(seen: &Seen, found: &mut Found) {
+fn backlog(seen: &RuleInput, found: &mut RuleOutput) {
     let dropped = seen.of("softnet.dropped");
     let id = "sysctl.net.core.netdev_max_backlog";
     if dropped > 0.0
         && let Some(now) = seen.number(id)
     {
         let why = format!("{dropped} packets found a CPU's backlog of {now} full");
-        let said = Said::new(Confidence::High, "softnet.dropped > 0", why);
+        let said = RuleReasons::new(Confidence::High, "softnet.dropped > 0", why);
         found
             .items
             .extend(seen.item(id, now.saturating_mul(4), said));
     }
 }
 
-fn budget(seen: &Seen, found: &mut Found) {
+fn budget(seen: &RuleInput, found: &mut RuleOutput) {
     let share = seen.of("softnet.squeezed_share");
     if share <= SQUEEZED_SHARE {
         return;
@@ -196,7 +196,7 @@ fn budget(seen: &Seen, found: &mut Found) {
             "a CPU had to stop before its packets were handled in {:.1} % of its turns",
             share * 100.0
         );
-        let said = Said::new(
+        let said = RuleReasons::new(
             Confidence::Medium,
             format!("softnet.squeezed_share > {SQUEEZED_SHARE}"),
             why,

@@ -4,15 +4,15 @@ use super::*;
 use crate::cpus::Cpus;
 use crate::fake::Fake;
 use crate::fixtures;
-use crate::plan::Allowed;
+use crate::plan::OperatorLimits;
 use crate::split;
 
-fn found(host: &Fake, profile: Profile) -> Found {
-    propose(&Seen::read(host, profile))
+fn found(host: &Fake, profile: Profile) -> RuleOutput {
+    propose(&RuleInput::read(host, profile))
 }
 
 /// Returns items as `id=want`.
-fn items(found: &Found) -> Vec<String> {
+fn items(found: &RuleOutput) -> Vec<String> {
     found
         .items
         .iter()
@@ -23,7 +23,7 @@ fn items(found: &Found) -> Vec<String> {
 #[test]
 fn two_sockets_get_interrupts_at_the_cards_node_and_a_server_elsewhere() {
     let host = fixtures::two_sockets();
-    let seen = Seen::read(&host, Profile::Throughput);
+    let seen = RuleInput::read(&host, Profile::Throughput);
     let near = &seen.facts.topology.nodes[1].cpus;
     let found = propose(&seen);
     let irqs: Vec<&Item> = found
@@ -67,7 +67,7 @@ fn full_rings_are_doubled_and_backlogs_multiplied_by_four() {
 #[test]
 fn half_a_socket_is_a_node_of_its_own() {
     let host = fixtures::snc();
-    let seen = Seen::read(&host, Profile::Throughput);
+    let seen = RuleInput::read(&host, Profile::Throughput);
     assert_eq!(seen.facts.topology.nodes_per_package(), 2);
     let split = split::split(&seen.facts).unwrap();
     assert_eq!(
@@ -102,7 +102,7 @@ fn what_a_provider_drops_is_no_ring() {
 fn where_nothing_is_dropped_nothing_is_proposed() {
     let host = fixtures::cloud();
     host.set("sys/class/net/ens5/statistics/rx_missed_errors", "0");
-    assert_eq!(found(&host, Profile::Throughput), Found::default());
+    assert_eq!(found(&host, Profile::Throughput), RuleOutput::default());
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn what_people_disagree_about_is_only_an_experiment() {
 fn what_is_proposed_can_be_applied_to_the_host_it_was_proposed_for() {
     for (name, host) in fixtures::all() {
         for profile in [Profile::Latency, Profile::Throughput] {
-            let seen = Seen::read(&host, profile);
+            let seen = RuleInput::read(&host, profile);
             let found = propose(&seen);
             let text = plan(&seen, &found).text().unwrap();
             let plan = Plan::parse(&text).unwrap();
-            let allowed = Allowed {
+            let allowed = OperatorLimits {
                 class_max: knob::Class::B,
                 only: found.items.iter().map(|item| item.id.clone()).collect(),
                 take_over: Vec::new(),

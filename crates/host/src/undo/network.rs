@@ -1,7 +1,7 @@
 //! Network namespaces of cards and network sysctls: the same name in another namespace is another
 //! knob.
 
-use super::Outcome;
+use super::UndoOutcome;
 use crate::root::Tree;
 use crate::transaction::Transaction;
 
@@ -16,36 +16,36 @@ pub(crate) fn has(item: &str) -> bool {
 }
 
 /// A namespace other than this process's.
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherNamespace {
     name: String,
     here: String,
     is_gone: bool,
 }
 
 /// Returns the namespace of a transaction if it is not this one.
-pub(crate) fn elsewhere(tree: &dyn Tree, transaction: &Transaction) -> Option<Elsewhere> {
+pub(crate) fn elsewhere(tree: &dyn Tree, transaction: &Transaction) -> Option<OtherNamespace> {
     let here = name(tree)?;
     let there = transaction.network.clone()?;
-    (there != here).then(|| Elsewhere {
+    (there != here).then(|| OtherNamespace {
         is_gone: is_gone(tree, &there),
         name: there,
         here,
     })
 }
 
-impl Elsewhere {
+impl OtherNamespace {
     /// Returns the outcome of taking an item back from here.
-    pub(super) fn outcome(&self) -> Outcome {
-        let Elsewhere { name, here, .. } = self;
+    pub(super) fn outcome(&self) -> UndoOutcome {
+        let OtherNamespace { name, here, .. } = self;
         let error = if self.is_gone {
             format!("its network namespace {name} is gone")
         } else {
             format!("it is of the network namespace {name}, and this is {here}")
         };
         if self.is_gone {
-            Outcome::Gone { error }
+            UndoOutcome::Gone { error }
         } else {
-            Outcome::Refused { error }
+            UndoOutcome::Refused { error }
         }
     }
 }

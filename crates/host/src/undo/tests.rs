@@ -16,21 +16,21 @@ use crate::journal::store::{JournalFile, Store, transactions};
 
 /// How much of a record reaches the disk if the process is killed while writing it.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Torn {
+enum TornRecord {
     Nothing,
     Half,
     AllButItsEnd,
     All,
 }
 
-struct Dying {
+struct DyingJournal {
     file: JournalFile,
     dir: std::path::PathBuf,
     life: Rc<Life>,
-    torn: Torn,
+    torn: TornRecord,
 }
 
-impl Log for Dying {
+impl Log for DyingJournal {
     fn append(&mut self, event: Event) -> io::Result<()> {
         if self.life.step() {
             return self.file.append(event);
@@ -41,10 +41,10 @@ impl Log for Dying {
         let text = std::fs::read(&path).unwrap();
         let line = text.len() - before;
         let kept = match self.torn {
-            Torn::Nothing => 0,
-            Torn::Half => line / 2,
-            Torn::AllButItsEnd => line - 1,
-            Torn::All => line,
+            TornRecord::Nothing => 0,
+            TornRecord::Half => line / 2,
+            TornRecord::AllButItsEnd => line - 1,
+            TornRecord::All => line,
         };
         std::fs::write(&path, &text[..before + kept]).unwrap();
         kill();
@@ -269,7 +269,7 @@ fn lives(fake: &Fake, life: &Rc<Life>, body: impl FnOnce()) -> bool {
     ended
 }
 
-fn undo_to_the_end(fake: &Fake, dir: &Path) -> Vec<Undone> {
+fn undo_to_the_end(fake: &Fake, dir: &Path) -> Vec<UndoneItem> {
     let store = Store::lock(dir, "boot").unwrap();
     let mut all = Vec::new();
     for transaction in transactions(dir).unwrap() {
@@ -282,10 +282,10 @@ fn undo_to_the_end(fake: &Fake, dir: &Path) -> Vec<Undone> {
 }
 
 /// Applies and is killed after `steps` steps; returns whether it completed.
-fn apply_killed(fake: &Fake, dir: &Path, steps: u64, torn: Torn) -> bool {
+fn apply_killed(fake: &Fake, dir: &Path, steps: u64, torn: TornRecord) -> bool {
     let store = Store::lock(dir, "boot").unwrap();
     let life = Life::of(steps);
-    let mut log = Dying {
+    let mut log = DyingJournal {
         file: begin(&store),
         dir: dir.to_owned(),
         life: Rc::clone(&life),
@@ -312,7 +312,12 @@ fn differences(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>)
 
 #[test]
 fn killed_at_any_step_the_host_is_as_before_after_undo() {
-    for torn in [Torn::Nothing, Torn::Half, Torn::AllButItsEnd, Torn::All] {
+    for torn in [
+        TornRecord::Nothing,
+        TornRecord::Half,
+        TornRecord::AllButItsEnd,
+        TornRecord::All,
+    ] {
         let mut steps = 0;
         loop {
             let dir = scratch();
@@ -340,15 +345,15 @@ fn killed_at_any_step_of_undo_the_next_undo_ends_it() {
             let dir = scratch();
             let fake = host();
             let before = fake.files();
-            apply_killed(&fake, dir.path(), applied, Torn::Half);
+            apply_killed(&fake, dir.path(), applied, TornRecord::Half);
             let life = Life::of(steps);
             let store = Store::lock(dir.path(), "boot").unwrap();
             let transaction = store.transactions().unwrap().remove(0);
-            let mut log = Dying {
+            let mut log = DyingJournal {
                 file: store.append_to(&transaction.id).unwrap(),
                 dir: dir.path().to_owned(),
                 life: Rc::clone(&life),
-                torn: Torn::Half,
+                torn: TornRecord::Half,
             };
             let ended = lives(&fake, &life, || {
                 undo(&fake, &mut log, &transaction, None).unwrap();
@@ -383,7 +388,7 @@ fn what_somebody_else_changed_is_left_and_named() {
     fake.set("proc/sys/vm/swappiness", "30");
     let undone = undo_to_the_end(&fake, dir.path());
     let found = "30".to_owned();
-    assert_eq!(undone[0].outcome, Outcome::Drifted { found });
+    assert_eq!(undone[0].outcome, UndoOutcome::Drifted { found });
     assert_eq!(fake.read("proc/sys/vm/swappiness").unwrap(), "30\n");
 }
 
@@ -393,11 +398,11 @@ fn what_somebody_else_changed_while_no_record_was_written_is_left_too() {
     let fake = host();
     let store = Store::lock(dir.path(), "boot").unwrap();
     let life = Life::of(2);
-    let mut log = Dying {
+    let mut log = DyingJournal {
         file: begin(&store),
         dir: dir.path().to_owned(),
         life: Rc::clone(&life),
-        torn: Torn::Nothing,
+        torn: TornRecord::Nothing,
     };
     let change = Change {
         item: "block.vda.nr_requests".to_owned(),
@@ -410,7 +415,7 @@ fn what_somebody_else_changed_while_no_record_was_written_is_left_too() {
     fake.set("sys/block/vda/queue/nr_requests", "64");
     let undone = undo_to_the_end(&fake, dir.path());
     let found = "64".to_owned();
-    assert_eq!(undone[0].outcome, Outcome::Drifted { found });
+    assert_eq!(undone[0].outcome, UndoOutcome::Drifted { found });
     assert_eq!(
         fake.read("sys/block/vda/queue/nr_requests").unwrap(),
         "64\n"
@@ -424,19 +429,22 @@ fn what_the_kernel_makes_of_a_value_is_told() {
         .habit("proc/sys/vm/swappiness", Habit::Ignores)
         .habit("proc/sys/vm/max_map_count", Habit::Refuses(Errno::PERM));
     let got = |item: &str, want: &str| applied(&fake, dir.path(), item, want).remove(0).outcome;
-    assert_eq!(got("sysctl.vm.dirty_ratio", "50"), apply::Outcome::Same);
-    assert_eq!(got("sysctl.vm.dirty_ratio", "50"), apply::Outcome::Already);
+    assert_eq!(got("sysctl.vm.dirty_ratio", "50"), apply::UndoOutcome::Same);
+    assert_eq!(
+        got("sysctl.vm.dirty_ratio", "50"),
+        apply::UndoOutcome::Already
+    );
     let five = "5".to_owned();
     assert_eq!(
         got("block.vda.nr_requests", "4"),
-        apply::Outcome::Coerced { got: five }
+        apply::UndoOutcome::Coerced { got: five }
     );
     let sixty = "60".to_owned();
     assert_eq!(
         got("sysctl.vm.swappiness", "1"),
-        apply::Outcome::Ignored { got: sixty }
+        apply::UndoOutcome::Ignored { got: sixty }
     );
-    let apply::Outcome::Denied { error } = got("sysctl.vm.max_map_count", "70000") else {
+    let apply::UndoOutcome::Denied { error } = got("sysctl.vm.max_map_count", "70000") else {
         panic!("it was refused");
     };
     assert!(error.contains("not permitted"), "{error}");
@@ -450,18 +458,18 @@ fn what_cannot_be_read_is_not_settled_and_what_is_gone_is() {
     fake.set("proc/sys/vm/swappiness", "");
     assert!(matches!(
         undo_to_the_end(&fake, dir.path())[0].outcome,
-        Outcome::Refused { .. }
+        UndoOutcome::Refused { .. }
     ));
     fake.set("proc/sys/vm/swappiness", "1");
     assert_eq!(
         undo_to_the_end(&fake, dir.path())[0].outcome,
-        Outcome::Restored
+        UndoOutcome::Restored
     );
     applied(&fake, dir.path(), "sysctl.vm.swappiness", "1");
     fake.remove("proc/sys/vm/swappiness");
     assert!(matches!(
         undo_to_the_end(&fake, dir.path())[0].outcome,
-        Outcome::Gone { .. }
+        UndoOutcome::Gone { .. }
     ));
     assert!(
         undo_to_the_end(&fake, dir.path()).is_empty(),
@@ -493,7 +501,7 @@ fn one_item_is_taken_back_alone_and_the_rest_later() {
     let dir = scratch();
     let fake = host();
     let before = fake.files();
-    apply_killed(&fake, dir.path(), 1_000, Torn::Nothing);
+    apply_killed(&fake, dir.path(), 1_000, TornRecord::Nothing);
     let store = Store::lock(dir.path(), "boot").unwrap();
     let transaction = store.transactions().unwrap().remove(0);
     let mut log = store.append_to(&transaction.id).unwrap();
@@ -507,12 +515,12 @@ fn one_item_is_taken_back_alone_and_the_rest_later() {
 }
 
 /// A journal on a disk that becomes full after `takes` records.
-struct Full {
+struct FullDiskJournal {
     file: JournalFile,
     takes: usize,
 }
 
-impl Log for Full {
+impl Log for FullDiskJournal {
     fn append(&mut self, event: Event) -> io::Result<()> {
         if self.takes == 0 {
             return Err(io::ErrorKind::StorageFull.into());
@@ -528,11 +536,17 @@ fn a_full_disk_keeps_nothing_from_being_taken_back() {
         let dir = scratch();
         let fake = host();
         let before = fake.files();
-        apply_killed(&fake, dir.path(), 1_000, Torn::Nothing);
+        apply_killed(&fake, dir.path(), 1_000, TornRecord::Nothing);
         let store = Store::lock(dir.path(), "boot").unwrap();
         let transaction = store.transactions().unwrap().remove(0);
         let file = store.append_to(&transaction.id).unwrap();
-        let told = undo(&fake, &mut Full { file, takes }, &transaction, None).unwrap_err();
+        let told = undo(
+            &fake,
+            &mut FullDiskJournal { file, takes },
+            &transaction,
+            None,
+        )
+        .unwrap_err();
         assert!(told.to_string().contains("journal"), "{told}");
         let left = differences(&before, &fake.files());
         assert!(left.is_empty(), "{takes}: {left:?}");
@@ -551,11 +565,11 @@ fn what_cannot_be_written_at_the_moment_is_not_taken_for_somebody_elses() {
     let fake = host();
     let store = Store::lock(dir.path(), "boot").unwrap();
     let life = Life::of(2);
-    let mut log = Dying {
+    let mut log = DyingJournal {
         file: begin(&store),
         dir: dir.path().to_owned(),
         life: Rc::clone(&life),
-        torn: Torn::Nothing,
+        torn: TornRecord::Nothing,
     };
     let change = Change {
         item: "block.vda.nr_requests".to_owned(),
@@ -571,13 +585,13 @@ fn what_cannot_be_written_at_the_moment_is_not_taken_for_somebody_elses() {
     );
     let undone = undo_to_the_end(&fake, dir.path());
     assert!(
-        matches!(undone[0].outcome, Outcome::Refused { .. }),
+        matches!(undone[0].outcome, UndoOutcome::Refused { .. }),
         "{undone:?}"
     );
     let fake = fake.habit("sys/block/vda/queue/nr_requests", Habit::AtLeast(5));
     assert_eq!(
         undo_to_the_end(&fake, dir.path())[0].outcome,
-        Outcome::Restored
+        UndoOutcome::Restored
     );
 }
 
@@ -612,9 +626,13 @@ fn a_card_of_another_network_namespace_is_not_written() {
         "1 1 0:4 net:[1] /run/netns/blue rw - nsfs nsfs rw",
     );
     let undone = undo_to_the_end(&fake, dir.path());
-    assert_eq!(undone[0].outcome, Outcome::Restored, "memory is the host's");
+    assert_eq!(
+        undone[0].outcome,
+        UndoOutcome::Restored,
+        "memory is the host's"
+    );
     assert!(
-        matches!(undone[1].outcome, Outcome::Refused { .. }),
+        matches!(undone[1].outcome, UndoOutcome::Refused { .. }),
         "{undone:?}"
     );
     assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
@@ -622,7 +640,7 @@ fn a_card_of_another_network_namespace_is_not_written() {
     fake.set("proc/self/mountinfo", "1 1 0:4 / / rw - ext4 /dev/vda rw");
     let undone = undo_to_the_end(&fake, dir.path());
     assert!(
-        matches!(undone[0].outcome, Outcome::Gone { .. }),
+        matches!(undone[0].outcome, UndoOutcome::Gone { .. }),
         "{undone:?}"
     );
     assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");

@@ -68,7 +68,7 @@ fn what_a_reset_took_away_is_written_anew_and_journalled() {
     assert_eq!(fake.read(THREAD).unwrap(), "2\n");
     assert!(told(&mut watch, &fake, state.path(), 2_000).is_empty());
     // The change can still be taken back.
-    change::undo(&fake, state.path(), change::Which::default()).unwrap();
+    change::undo(&fake, state.path(), change::UndoSelection::default()).unwrap();
     assert_eq!(fake.read(THREAD).unwrap(), "0-1\n");
     assert!(
         told(&mut watch, &fake, state.path(), 3_000).is_empty(),

@@ -6,7 +6,7 @@ use crate::statistics::random::Random;
 fn figure(pairs: Vec<(f64, f64)>) -> Figure {
     Figure {
         name: "drops".to_owned(),
-        better: Better::Less,
+        better: GoodDirection::Less,
         threshold: 0.10,
         pairs,
     }
@@ -96,7 +96,7 @@ fn capacity_is_better_when_there_is_more() {
             .map(|at| (1_000.0, 1_300.0 + f64::from(at)))
             .collect(),
     );
-    figure.better = Better::More;
+    figure.better = GoodDirection::More;
     let effect = effect(&figure, 1);
     assert!((effect.benefit.estimate - 0.30).abs() < 0.01, "{effect:?}");
 }

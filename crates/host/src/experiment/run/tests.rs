@@ -4,7 +4,7 @@ use super::*;
 use crate::statistics::random::Random;
 
 /// A host with given drops in each arm, which records what was done to it.
-struct Made {
+struct MadeHost {
     random: Random,
     control: f64,
     test: f64,
@@ -17,8 +17,8 @@ struct Made {
     fails_in: usize,
 }
 
-fn made(control: f64, test: f64) -> Made {
-    Made {
+fn made(control: f64, test: f64) -> MadeHost {
+    MadeHost {
         random: Random::new(5),
         control,
         test,
@@ -31,7 +31,7 @@ fn made(control: f64, test: f64) -> Made {
     }
 }
 
-impl World for Made {
+impl World for MadeHost {
     fn enter(&mut self, arm: Arm) -> anyhow::Result<()> {
         self.changes += usize::from(arm != self.arm);
         self.arm = arm;
@@ -54,7 +54,7 @@ impl World for Made {
             self.control
         };
         let drops = mean * (self.random.normal() * self.noise).exp();
-        Ok(Block::Figures(Measured::from([
+        Ok(Block::Figures(BlockFigures::from([
             ("drops".to_owned(), drops),
             ("rate".to_owned(), 1e6),
         ])))

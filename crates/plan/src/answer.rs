@@ -19,11 +19,11 @@ use crate::load::Scenario;
 use crate::mix::TierAnswer;
 use crate::quantity::{Bytes, Dollars, Rate, Seconds};
 use crate::reverse::Reverse;
-use crate::search::{Priced, Problem, Unfinished};
+use crate::search::{PricedFleet, Problem, UnfinishedSearch};
 use crate::sensitivity::Sensitivity;
 use crate::software::Calibration;
 
-pub use infeasible::{Infeasible, Knob};
+pub use infeasible::{Infeasibility, Knob};
 pub use rests::PriceNote;
 
 /// Number of peaks and of retentions in the grid of the report.
@@ -48,15 +48,15 @@ pub struct Plan {
     /// The month from which the ages of prices are counted.
     pub today: Month,
     /// The required load, in figures.
-    pub asked: Asked,
+    pub asked: LoadFigures,
     /// The chosen fleet; `None` if nothing carries the load.
-    pub chosen: Option<Chosen>,
+    pub chosen: Option<FleetFigures>,
     /// Why nothing carries the load, and what would.
-    pub infeasible: Option<Infeasible>,
+    pub infeasible: Option<Infeasibility>,
     /// The cheapest fleets of the next kinds.
     pub alternatives: Vec<Alternative>,
     /// The same load on plain Kafka.
-    pub kafka: Vec<Beside>,
+    pub kafka: Vec<OtherSoftware>,
     /// What would change the answer.
     pub sensitivity: Option<Sensitivity>,
     /// Years of growth, if there is any.
@@ -75,7 +75,7 @@ pub struct Plan {
 
 /// The load in figures.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct LoadFigures {
     /// From producers, at the peak.
     pub peak: Rate,
     /// From producers, between bursts.
@@ -96,7 +96,7 @@ pub struct Asked {
 
 /// A fleet in figures.
 #[derive(Clone, Debug, Serialize)]
-pub struct Chosen {
+pub struct FleetFigures {
     /// The mix, in words.
     pub mix: String,
     /// The software that runs.
@@ -142,7 +142,7 @@ pub struct Chosen {
     /// The constraint that requires this many brokers.
     pub binding: String,
     /// What is saved by relaxing each nearly exhausted constraint by a tenth.
-    pub relaxed: Vec<Relaxed>,
+    pub relaxed: Vec<RelaxedConstraint>,
     /// What one broker does at the peak.
     pub broker: BrokerRates,
     /// The invoice.
@@ -235,7 +235,7 @@ pub struct UseAnswer {
 
 /// What a constraint relaxed by a tenth saves.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Relaxed {
+pub struct RelaxedConstraint {
     /// Name of the constraint.
     pub name: String,
     /// Dollars over the years.
@@ -259,7 +259,7 @@ pub struct Alternative {
 
 /// The same load on other software.
 #[derive(Clone, Debug, Serialize)]
-pub struct Beside {
+pub struct OtherSoftware {
     /// The software.
     pub software: String,
     /// What it is.
@@ -267,18 +267,18 @@ pub struct Beside {
     /// True if it syncs before it acknowledges.
     pub syncs: bool,
     /// Its fleet.
-    pub chosen: Option<Chosen>,
+    pub chosen: Option<FleetFigures>,
     /// Why there is no fleet.
-    pub infeasible: Option<Infeasible>,
+    pub infeasible: Option<Infeasibility>,
     /// Its cost relative to the chosen fleet, with the medians of the measurements.
     pub ratio: Option<f64>,
     /// The ratio with the lowest value of every measurement, and with the highest.
     pub ratio_ends: Option<(f64, f64)>,
 }
 
-impl Beside {
+impl OtherSoftware {
     /// Software that cannot do what the load requires.
-    fn without(software: &crate::software::Software, why: Infeasible) -> Self {
+    fn without(software: &crate::software::Software, why: Infeasibility) -> Self {
         Self {
             software: software.id.clone(),
             about: software.about.clone(),
@@ -309,7 +309,7 @@ pub fn solve(
     shipped: &Catalogue,
     today: Month,
     depth: Depth,
-) -> Result<Plan, Refused> {
+) -> Result<Plan, SolveError> {
     solve_until(scenario, variant, shipped, today, depth, None)
 }
 
@@ -321,13 +321,13 @@ pub fn solve_until(
     today: Month,
     depth: Depth,
     stop: Option<&AtomicBool>,
-) -> Result<Plan, Refused> {
+) -> Result<Plan, SolveError> {
     let mut catalogue = shipped.clone();
     catalogue.overlay(scenario.catalogue.clone());
     rests::names_exist(scenario, &catalogue)?;
     let software = catalogue
         .software("forebay")
-        .ok_or_else(|| Refused::NoSoftware("forebay".to_owned()))?;
+        .ok_or_else(|| SolveError::NoSoftware("forebay".to_owned()))?;
     let mut problem = Problem::new(scenario, &catalogue, software, today);
     problem.stop = stop;
     let kinds = problem.kinds(ALTERNATIVES + 1)?;
@@ -376,10 +376,10 @@ pub fn solve_until(
 
 /// Why a scenario is not solved.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Refused {
+pub enum SolveError {
     /// The search is too large, or was stopped.
     #[error(transparent)]
-    Unfinished(#[from] Unfinished),
+    Unfinished(#[from] UnfinishedSearch),
     /// A name that the catalogue does not contain.
     #[error("{key}: the catalogue has no {name:?}; there are {known}")]
     Unknown {
@@ -399,12 +399,12 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn asked(problem: &Problem<'_>) -> Asked {
+fn asked(problem: &Problem<'_>) -> LoadFigures {
     let scenario = problem.scenario;
     // The flows are those of one cluster of one site; the figures are for all sites.
     let flows = problem.flows(1);
     let sites = f64::from(scenario.fleet.sites);
-    Asked {
+    LoadFigures {
         peak: scenario.load.iter().map(crate::load::Load::peak).sum(),
         base: scenario.load.iter().map(crate::load::Load::base).sum(),
         average: scenario.load.iter().map(crate::load::Load::average).sum(),
@@ -416,7 +416,7 @@ fn asked(problem: &Problem<'_>) -> Asked {
     }
 }
 
-fn alternatives(problem: &Problem<'_>, kinds: &[Priced]) -> Vec<Alternative> {
+fn alternatives(problem: &Problem<'_>, kinds: &[PricedFleet]) -> Vec<Alternative> {
     let best = kinds.first();
     let others = kinds.iter().skip(1).take(ALTERNATIVES);
     others
@@ -441,8 +441,8 @@ fn alternatives(problem: &Problem<'_>, kinds: &[Priced]) -> Vec<Alternative> {
 fn beside(
     problem: &Problem<'_>,
     id: &str,
-    ours: Option<&Priced>,
-) -> Result<Option<Beside>, Refused> {
+    ours: Option<&PricedFleet>,
+) -> Result<Option<OtherSoftware>, SolveError> {
     let Some(software) = problem.catalogue.software(id) else {
         return Ok(None);
     };
@@ -452,16 +452,19 @@ fn beside(
         .iter()
         .any(|load| load.keyed.is_some());
     if is_keyed && software.index.is_none() {
-        return Ok(Some(Beside::without(software, infeasible::no_keys(id))));
+        return Ok(Some(OtherSoftware::without(
+            software,
+            infeasible::no_keys(id),
+        )));
     }
     let other = problem.on(software);
     let best = other.best()?;
     let other = best.map_or_else(|| other.clone(), |best| other.near(&best.found));
-    let ratio = |ours: &Priced, theirs: &Priced| {
+    let ratio = |ours: &PricedFleet, theirs: &PricedFleet| {
         let counts = ours.is_priced && theirs.is_priced && ours.cost > Dollars::ZERO;
         counts.then(|| theirs.cost / ours.cost)
     };
-    let end = |calibration| -> Result<Option<f64>, Refused> {
+    let end = |calibration| -> Result<Option<f64>, SolveError> {
         let (Some(ours), Some(theirs)) = (
             problem.calibrated(calibration).best()?,
             other.calibrated(calibration).best()?,
@@ -471,7 +474,7 @@ fn beside(
         Ok(ratio(&ours, &theirs))
     };
     let ends = (end(Calibration::Lowest)?, end(Calibration::Highest)?);
-    Ok(Some(Beside {
+    Ok(Some(OtherSoftware {
         software: id.to_owned(),
         about: software.about.clone(),
         syncs: software.syncs,

@@ -15,7 +15,7 @@ use crate::document::{Document, Problem};
 use crate::quantity::{Bytes, Rate, Seconds};
 use crate::software::Software;
 
-pub use price::{Confidence, Month, Per, Price, STALE_MONTHS, WARN_MONTHS};
+pub use price::{Confidence, Month, Price, PriceUnit, STALE_MONTHS, WARN_MONTHS};
 
 /// The entries shipped in this binary.
 const SHIPPED: &[(&str, &str)] = &[

@@ -320,21 +320,22 @@ mod tests {
 
     #[derive(Deserialize, Debug)]
     #[serde(deny_unknown_fields)]
-    struct Outer {
+    struct OuterTable {
         #[serde(default)]
-        inner: Vec<Inner>,
+        inner: Vec<InnerTable>,
     }
 
     #[derive(Deserialize, Debug)]
     #[serde(deny_unknown_fields)]
-    struct Inner {
+    struct InnerTable {
         name: String,
         peak: Rate,
     }
 
     #[track_caller]
     fn said(text: &str) -> String {
-        let read = Document::parse("a.toml", text).and_then(|document| document.read::<Outer>());
+        let read =
+            Document::parse("a.toml", text).and_then(|document| document.read::<OuterTable>());
         read.unwrap_err().to_string()
     }
 
@@ -358,16 +359,16 @@ mod tests {
         let mut document = Document::parse("a.toml", text).unwrap();
         document.set("inner.y.peak=3 GB/s").unwrap();
         let peaks = |document: &Document| -> Vec<f64> {
-            let outer: Outer = document.read().unwrap();
+            let outer: OuterTable = document.read().unwrap();
             outer.inner.iter().map(|inner| inner.peak.0).collect()
         };
         assert_eq!(peaks(&document), [1e9, 3e9]);
         document.set("inner.peak=2 GB/s").unwrap();
         assert_eq!(peaks(&document), [2e9, 2e9]);
-        assert_eq!(document.read::<Outer>().unwrap().inner[0].name, "x");
+        assert_eq!(document.read::<OuterTable>().unwrap().inner[0].name, "x");
         assert!(document.set("inner.z.peak=2 GB/s").is_err());
         document.set("iner.peak=2").unwrap();
-        let said = document.read::<Outer>().unwrap_err().to_string();
+        let said = document.read::<OuterTable>().unwrap_err().to_string();
         assert!(said.contains("do you mean inner?"), "{said}");
     }
 }

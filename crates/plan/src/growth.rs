@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::cost::{Terms, Unit};
 use crate::load::{Goals, Load};
 use crate::quantity::{Dollars, Rate};
-use crate::search::{Problem, Unfinished};
+use crate::search::{Problem, UnfinishedSearch};
 
 /// The years of a plan.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -35,7 +35,7 @@ pub struct Year {
 }
 
 /// Returns the years of a scenario; `None` if nothing grows, or nothing carries the load of a year.
-pub fn of(problem: &Problem<'_>) -> Result<Option<Growth>, Unfinished> {
+pub fn of(problem: &Problem<'_>) -> Result<Option<Growth>, UnfinishedSearch> {
     let scenario = problem.scenario;
     let grows = scenario.load.iter().any(|load| load.growth != 0.0);
     let count = scenario.goals.years.ceil();

@@ -14,8 +14,8 @@ use crate::catalogue::Catalogue;
 use crate::document::{Document, Problem};
 
 pub(crate) use check::check_name;
-pub use fleet::{CostTerms, Fleet, Given, GivenTier, Goals, Hardware, Survive};
-pub use traffic::{Acks, Burst, CatchUp, IndexIn, Keyed, Load, Retention, Tier};
+pub use fleet::{CostTerms, Fleet, GivenParts, GivenTier, Goals, Hardware, Survive};
+pub use traffic::{Acks, Burst, CatchUp, IndexIn, KeyedLookups, Load, Retention, Tier};
 
 /// A plan file.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,7 +42,7 @@ pub struct Scenario {
     pub hardware: Hardware,
     /// What exists already and is not chosen.
     #[serde(default)]
-    pub given: Given,
+    pub given: GivenParts,
     /// Costs besides parts.
     #[serde(default)]
     pub cost: CostTerms,

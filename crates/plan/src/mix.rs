@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::catalogue::{Class, Device, Nic, ObjectStore, Server};
 use crate::quantity::{Bytes, Rate};
-use crate::software::{Absorbs, Software};
+use crate::software::{BurstAbsorber, Software};
 
 /// Devices of one tier in one broker.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +90,7 @@ impl Mix<'_> {
     /// Returns the bytes of dirty pages that absorb a burst.
     pub fn dirty(&self) -> Bytes {
         match self.software.absorbs {
-            Absorbs::PageCache => {
+            BurstAbsorber::PageCache => {
                 (self.memory - self.software.memory).max(Bytes::ZERO) * self.software.dirty_ratio
             }
             _ => Bytes::ZERO,

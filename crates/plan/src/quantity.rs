@@ -12,7 +12,7 @@ use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Serialize, Serializer};
 
-pub use read::{Frequency, Unreadable};
+pub use read::{Frequency, QuantityError};
 pub use show::{count, dollars, significant};
 
 macro_rules! quantity {

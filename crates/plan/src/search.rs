@@ -57,7 +57,7 @@ pub struct Problem<'a> {
 
 /// A mix that carries the load, with the number of brokers.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Found {
+pub struct FoundFleet {
     /// The mix.
     pub choice: Choice,
     /// Clusters of a site.
@@ -68,9 +68,9 @@ pub struct Found {
 
 /// A fleet and its cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Priced {
+pub struct PricedFleet {
     /// The fleet.
-    pub found: Found,
+    pub found: FoundFleet,
     /// Dollars over all years.
     pub cost: Dollars,
     /// True if every part has a price.
@@ -122,7 +122,7 @@ impl<'a> Problem<'a> {
     /// Returns the same problem, whose answer is likely to be near this mix; problems derived from
     /// it share that.
     #[must_use]
-    pub fn near(&self, seed: &Found) -> Self {
+    pub fn near(&self, seed: &FoundFleet) -> Self {
         Self {
             seed: Some(seed.choice),
             ..self.clone()
@@ -254,11 +254,11 @@ impl<'a> Problem<'a> {
 
     /// Returns every mix that carries the load, without skipping any; tests compare the search with
     /// it.
-    pub fn all(&self) -> Result<Vec<Found>, Unfinished> {
+    pub fn all(&self) -> Result<Vec<FoundFleet>, UnfinishedSearch> {
         let mut found = Vec::new();
         for (count, choice) in enumerate::choices(self).enumerate() {
             if count >= MIXES_MAX {
-                return Err(Unfinished::TooMany);
+                return Err(UnfinishedSearch::TooMany);
             }
             found.extend(self.found(&choice));
         }
@@ -266,10 +266,10 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the fewest brokers of a mix that carry the load.
-    fn found(&self, choice: &Choice) -> Option<Found> {
+    fn found(&self, choice: &Choice) -> Option<FoundFleet> {
         let mix = self.mix(choice)?;
         let (clusters, brokers) = self.least(&mix)?;
-        Some(Found {
+        Some(FoundFleet {
             choice: *choice,
             clusters,
             brokers,
@@ -328,7 +328,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the cost of a fleet.
-    pub fn price(&self, found: &Found) -> Option<Priced> {
+    pub fn price(&self, found: &FoundFleet) -> Option<PricedFleet> {
         let mix = self.mix(&found.choice)?;
         let module = self.module(&mix);
         let terms = self.terms();
@@ -342,7 +342,7 @@ impl<'a> Problem<'a> {
         } else {
             Dollars::ZERO
         };
-        Some(Priced {
+        Some(PricedFleet {
             found: *found,
             cost: terms.of_unit(&unit, &mix, module) * brokers + shared,
             is_priced: unit.is_priced,
@@ -357,7 +357,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the invoice of a fleet.
-    pub fn invoice(&self, found: &Found) -> Option<crate::cost::Cost> {
+    pub fn invoice(&self, found: &FoundFleet) -> Option<crate::cost::Cost> {
         let mix = self.mix(&found.choice)?;
         let fleet = &self.scenario.fleet;
         let clusters = found.clusters.saturating_mul(fleet.sites);
@@ -372,20 +372,20 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the cheapest fleet; those with an unpriced part count only if there is no other.
-    pub fn cheapest(&self, found: &[Found]) -> Option<Priced> {
+    pub fn cheapest(&self, found: &[FoundFleet]) -> Option<PricedFleet> {
         let all = found.iter().filter_map(|found| self.price(found));
         all.reduce(|best, other| if other.precedes(&best) { other } else { best })
     }
 }
 
-impl Found {
+impl FoundFleet {
     /// Returns the brokers of a site.
     pub fn of_site(&self) -> u64 {
         u64::from(self.clusters) * u64::from(self.brokers)
     }
 }
 
-impl Priced {
+impl PricedFleet {
     /// Orders the better one first. Fleets with an unpriced part come last, and are compared by
     /// brokers.
     fn order(&self, other: &Self) -> Ordering {
@@ -411,7 +411,7 @@ pub(crate) fn all_choices(problem: &Problem<'_>) -> Vec<Choice> {
 
 /// Why a search ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Unfinished {
+pub enum UnfinishedSearch {
     /// There are too many mixes.
     #[error("more than {MIXES_MAX} mixes: name servers, devices or devices_max in [hardware]")]
     TooMany,

@@ -7,10 +7,10 @@
 
 use serde::Serialize;
 
-use crate::catalogue::{Catalogue, Per};
+use crate::catalogue::{Catalogue, PriceUnit};
 use crate::load::{Load, Retention, Scenario};
 use crate::quantity::{Dollars, significant};
-use crate::search::{Found, Priced, Problem, Unfinished};
+use crate::search::{FoundFleet, PricedFleet, Problem, UnfinishedSearch};
 use crate::software::Calibration;
 
 /// Range of factors on a price.
@@ -105,7 +105,7 @@ pub struct CalibrationAnswer {
 }
 
 /// Returns the sensitivity of an answer, without the grid.
-pub fn of(problem: &Problem<'_>, best: &Priced) -> Result<Sensitivity, Unfinished> {
+pub fn of(problem: &Problem<'_>, best: &PricedFleet) -> Result<Sensitivity, UnfinishedSearch> {
     Ok(Sensitivity {
         loads: loads(problem, best)?,
         prices: prices(problem, best)?,
@@ -114,7 +114,7 @@ pub fn of(problem: &Problem<'_>, best: &Priced) -> Result<Sensitivity, Unfinishe
     })
 }
 
-fn point(problem: &Problem<'_>, priced: &Priced, best: &Priced) -> Option<Point> {
+fn point(problem: &Problem<'_>, priced: &PricedFleet, best: &PricedFleet) -> Option<Point> {
     let mix = problem.mix(&priced.found.choice)?;
     let chosen = problem.mix(&best.found.choice)?;
     Some(Point {
@@ -132,8 +132,8 @@ type Change = fn(&mut Load, f64);
 fn solved(
     problem: &Problem<'_>,
     scenario: &Scenario,
-    best: &Priced,
-) -> Result<Option<Point>, Unfinished> {
+    best: &PricedFleet,
+) -> Result<Option<Point>, UnfinishedSearch> {
     let other = problem.of(scenario);
     Ok(other
         .best()?
@@ -160,7 +160,7 @@ fn retention(load: &mut Load, factor: f64) {
     };
 }
 
-fn loads(problem: &Problem<'_>, best: &Priced) -> Result<Vec<LoadSweep>, Unfinished> {
+fn loads(problem: &Problem<'_>, best: &PricedFleet) -> Result<Vec<LoadSweep>, UnfinishedSearch> {
     let has_burst = problem
         .scenario
         .load
@@ -198,10 +198,10 @@ fn loads(problem: &Problem<'_>, best: &Priced) -> Result<Vec<LoadSweep>, Unfinis
 /// Returns the grid of peak (rows) by retention (columns), each from a quarter to four times.
 pub fn grid(
     problem: &Problem<'_>,
-    best: &Priced,
+    best: &PricedFleet,
     rows: u32,
     columns: u32,
-) -> Result<Vec<Vec<Option<Point>>>, Unfinished> {
+) -> Result<Vec<Vec<Option<Point>>>, UnfinishedSearch> {
     let mut all = Vec::new();
     for row in 0..rows {
         let mut line = Vec::new();
@@ -223,8 +223,8 @@ pub fn grid_factor(step: u32, steps: u32) -> f64 {
 
 fn calibrations(
     problem: &Problem<'_>,
-    best: &Priced,
-) -> Result<Vec<CalibrationAnswer>, Unfinished> {
+    best: &PricedFleet,
+) -> Result<Vec<CalibrationAnswer>, UnfinishedSearch> {
     let ends = [Calibration::Lowest, Calibration::Highest];
     let mut all = Vec::new();
     for calibration in ends {
@@ -238,7 +238,7 @@ fn calibrations(
 }
 
 /// Returns the effect of each price that a mix may have, those of the answer first.
-fn prices(problem: &Problem<'_>, best: &Priced) -> Result<Vec<PriceSweep>, Unfinished> {
+fn prices(problem: &Problem<'_>, best: &PricedFleet) -> Result<Vec<PriceSweep>, UnfinishedSearch> {
     let mut all = Vec::new();
     for id in problem.parts(&best.found.choice) {
         if let Some(envelope) = Envelope::new(problem, id) {
@@ -253,13 +253,13 @@ struct Envelope<'a> {
     problem: &'a Problem<'a>,
     id: &'a str,
     usd: f64,
-    per: Per,
+    per: PriceUnit,
 }
 
 /// A mix, and its cost as a line over the price.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct CostLine {
-    found: Found,
+    found: FoundFleet,
     at_nothing: f64,
     slope: f64,
 }
@@ -289,7 +289,7 @@ impl<'a> Envelope<'a> {
         self.problem.catalogue.with_price_times(self.id, times)
     }
 
-    fn cheapest(&self, times: f64) -> Result<Option<CostLine>, Unfinished> {
+    fn cheapest(&self, times: f64) -> Result<Option<CostLine>, UnfinishedSearch> {
         let catalogue = self.catalogue(times);
         let Some(best) = self.problem.priced_by(&catalogue).best()? else {
             return Ok(None);
@@ -308,7 +308,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// Returns the lines of the envelope, each with the factor at which it begins.
-    fn lines(&self) -> Result<Vec<(f64, CostLine)>, Unfinished> {
+    fn lines(&self) -> Result<Vec<(f64, CostLine)>, UnfinishedSearch> {
         let Some(low) = self.cheapest(PRICE_LOW)? else {
             return Ok(Vec::new());
         };
@@ -347,7 +347,7 @@ impl<'a> Envelope<'a> {
         Ok(lines)
     }
 
-    fn sweep(&self, best: &Priced) -> Result<Option<PriceSweep>, Unfinished> {
+    fn sweep(&self, best: &PricedFleet) -> Result<Option<PriceSweep>, UnfinishedSearch> {
         let lines = self.lines()?;
         let sites = u64::from(self.problem.scenario.fleet.sites);
         let mut pieces = Vec::new();
@@ -373,10 +373,10 @@ impl<'a> Envelope<'a> {
 
     fn show(&self, times: f64) -> String {
         let unit = match self.per {
-            Per::Piece => "",
-            Per::Gigabyte => " a GB",
-            Per::Hour => " an hour",
-            Per::GigabyteMonth => " a GB and month",
+            PriceUnit::Piece => "",
+            PriceUnit::Gigabyte => " a GB",
+            PriceUnit::Hour => " an hour",
+            PriceUnit::GigabyteMonth => " a GB and month",
         };
         let usd = self.usd * times;
         format!("${}{unit}", significant(usd))

@@ -25,7 +25,7 @@ pub struct Software {
     #[serde(default)]
     pub about: String,
     /// What absorbs a burst.
-    pub absorbs: Absorbs,
+    pub absorbs: BurstAbsorber,
     /// Share of memory that may be dirty, if the page cache absorbs bursts.
     #[serde(default)]
     pub dirty_ratio: f64,
@@ -62,7 +62,7 @@ pub struct Software {
 /// What absorbs, for a while, a rate above that of the disks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Absorbs {
+pub enum BurstAbsorber {
     /// The first tier.
     Tier,
     /// Dirty pages: lost with the power.

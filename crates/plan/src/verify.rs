@@ -10,10 +10,10 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::answer::{Chosen, Depth, Plan, Refused, solve};
+use crate::answer::{Depth, FleetFigures, Plan, SolveError, solve};
 use crate::calibration::{MeasuredCell, Measurements};
 use crate::catalogue::{Catalogue, Month};
-use crate::emit::experiment::{Scaled, scaled};
+use crate::emit::experiment::{ScaledPlan, scaled};
 use crate::load::Scenario;
 use crate::quantity::{Bytes, Rate, Seconds, significant};
 use crate::software::{Calibration as End, Direction};
@@ -23,7 +23,7 @@ pub const TOLERANCE: f64 = 0.1;
 
 /// The measurements of a plan's experiment.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Measured {
+pub struct MeasuredPlan {
     /// The machine.
     pub machine: String,
     /// Producing at the planned rate.
@@ -70,7 +70,7 @@ impl std::fmt::Display for Verdict {
 
 /// One planned and measured figure.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Compared {
+pub struct ComparedFigure {
     /// The figure.
     pub what: String,
     /// Planned.
@@ -87,7 +87,7 @@ pub struct Compared {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Proof {
     /// Every figure.
-    pub rows: Vec<Compared>,
+    pub rows: Vec<ComparedFigure>,
     /// The result.
     pub verdict: Verdict,
     /// The measurements, for later plans.
@@ -99,12 +99,12 @@ pub struct Proof {
 /// Compares measurements at a scale with a plan.
 pub fn compare(
     plan: &Plan,
-    chosen: &Chosen,
+    chosen: &FleetFigures,
     scenario: &Scenario,
     catalogue: &Catalogue,
-    measured: &Measured,
+    measured: &MeasuredPlan,
     scale: f64,
-) -> Result<Proof, Refused> {
+) -> Result<Proof, SolveError> {
     let rows = rows(chosen, scenario, catalogue, measured, scale);
     let calibration = calibration(chosen, measured, plan.today);
     let mut calibrated = catalogue.clone();
@@ -151,14 +151,14 @@ fn compared(
     planned: (f64, String),
     measured: (f64, String),
     more_is_better: bool,
-) -> Compared {
+) -> ComparedFigure {
     let ratio = measured.0 / planned.0;
     let fits = if more_is_better {
         ratio >= 1.0 - TOLERANCE
     } else {
         ratio <= 1.0 + TOLERANCE
     };
-    Compared {
+    ComparedFigure {
         what: what.to_owned(),
         planned: planned.1,
         measured: measured.1,
@@ -168,12 +168,12 @@ fn compared(
 }
 
 fn rows(
-    chosen: &Chosen,
+    chosen: &FleetFigures,
     scenario: &Scenario,
     catalogue: &Catalogue,
-    measured: &Measured,
+    measured: &MeasuredPlan,
     scale: f64,
-) -> Vec<Compared> {
+) -> Vec<ComparedFigure> {
     let scaled = scaled(chosen, scale);
     let mut rows = Vec::new();
     let rate = |rate: Rate| (rate.0, rate.to_string());
@@ -233,7 +233,7 @@ fn rows(
 }
 
 /// Returns rows that do not fit, for what was not measured.
-fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
+fn missing(measured: &MeasuredPlan, scaled: &ScaledPlan) -> Vec<ComparedFigure> {
     let sides = [&measured.produce, &measured.consume];
     let no_cpu = sides.into_iter().flatten().any(|side| side.cpu.is_none());
     let no_bursts = scaled.burst.is_some() && measured.bursts.is_empty();
@@ -244,7 +244,7 @@ fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
     ];
     all.into_iter()
         .filter(|(_, is_missing)| *is_missing)
-        .map(|(what, _)| Compared {
+        .map(|(what, _)| ComparedFigure {
             what: what.to_owned(),
             planned: "a measurement".to_owned(),
             measured: "none".to_owned(),
@@ -256,7 +256,7 @@ fn missing(measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
 
 /// Returns the planned core seconds for 10^9 bytes.
 fn planned_cpu(
-    chosen: &Chosen,
+    chosen: &FleetFigures,
     scenario: &Scenario,
     catalogue: &Catalogue,
     direction: Direction,
@@ -271,7 +271,11 @@ fn planned_cpu(
 }
 
 /// Returns the rows of the bursts and of the gaps after them.
-fn burst_rows(chosen: &Chosen, measured: &Measured, scaled: &Scaled) -> Vec<Compared> {
+fn burst_rows(
+    chosen: &FleetFigures,
+    measured: &MeasuredPlan,
+    scaled: &ScaledPlan,
+) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let time = |time: Seconds| (time.0, time.to_string());
     if let (Some(burst), Some((length, _))) = (&chosen.burst, scaled.burst) {
@@ -297,7 +301,7 @@ fn burst_rows(chosen: &Chosen, measured: &Measured, scaled: &Scaled) -> Vec<Comp
                 None => {
                     let allowed = burst.allowed * scaled.time;
                     let fits = planned.0 > allowed.0 * (1.0 - TOLERANCE);
-                    rows.push(Compared {
+                    rows.push(ComparedFigure {
                         what: format!("gap {number}"),
                         planned: planned.to_string(),
                         measured: format!("more than {allowed}"),
@@ -311,7 +315,7 @@ fn burst_rows(chosen: &Chosen, measured: &Measured, scaled: &Scaled) -> Vec<Comp
     rows
 }
 
-fn calibration(chosen: &Chosen, measured: &Measured, today: Month) -> Measurements {
+fn calibration(chosen: &FleetFigures, measured: &MeasuredPlan, today: Month) -> Measurements {
     let mut cells = Vec::new();
     let record = chosen.topics.first().map_or(1000.0, |topic| topic.record.0);
     let planned = chosen.topics.first().map(|topic| topic.batch);
@@ -394,9 +398,9 @@ mod tests {
         (scenario, catalogue, plan)
     }
 
-    fn as_planned(plan: &Plan, times: f64, dearer: f64) -> Measured {
+    fn as_planned(plan: &Plan, times: f64, dearer: f64) -> MeasuredPlan {
         let scaled = scaled(plan.chosen.as_ref().unwrap(), 0.1);
-        Measured {
+        MeasuredPlan {
             machine: "mine".to_owned(),
             produce: Some(Side {
                 rate: scaled.peak * times,
@@ -442,7 +446,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_not_proven() {
-        type Leave = fn(&mut Measured);
+        type Leave = fn(&mut MeasuredPlan);
         let (scenario, catalogue, plan) = planned(&[]);
         let chosen = plan.chosen.as_ref().unwrap();
         let leave: [(&str, Leave); 4] = [

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use plan::catalogue::{Catalogue, Month};
 use plan::load::Scenario;
-use plan::search::{Problem, Unfinished};
+use plan::search::{Problem, UnfinishedSearch};
 
 const SOUND: &str =
     "name = \"x\"\n[[load]]\nname = \"l\"\npeak = \"1 GB/s\"\nretention = \"1 d\"\n";
@@ -230,5 +230,5 @@ fn more_mixes_than_are_looked_at_are_counted_without_being_kept() {
         Month::new(2026, 11).unwrap(),
     );
     assert!(problem.mixes() > 4_000_000);
-    assert_eq!(problem.best().unwrap_err(), Unfinished::TooMany);
+    assert_eq!(problem.best().unwrap_err(), UnfinishedSearch::TooMany);
 }

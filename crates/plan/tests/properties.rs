@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use plan::catalogue::{Catalogue, Month};
 use plan::load::Scenario;
-use plan::search::{Found, Priced, Problem};
+use plan::search::{FoundFleet, PricedFleet, Problem};
 use plan::software::Software;
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ fn catalogue(chance: &Chance) -> Catalogue {
 
 /// A load by chance: peak, base, burst, retention, copies, groups.
 #[derive(Clone, Debug)]
-struct Asked {
+struct AskedLoad {
     peak: u32,
     base: u32,
     length: u32,
@@ -70,7 +70,7 @@ struct Asked {
     lost: u32,
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = AskedLoad> {
     (
         1_u32..400,
         0_u32..100,
@@ -82,7 +82,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         0_u32..3,
     )
         .prop_map(
-            |(peak, base, length, gap, hours, copies, groups, lost)| Asked {
+            |(peak, base, length, gap, hours, copies, groups, lost)| AskedLoad {
                 peak,
                 base: base.min(peak),
                 length,
@@ -95,7 +95,7 @@ fn asked() -> impl Strategy<Value = Asked> {
         )
 }
 
-fn scenario(asked: &Asked) -> Scenario {
+fn scenario(asked: &AskedLoad) -> Scenario {
     let burst = if asked.length > 0 {
         format!(
             "burst = {{ length = \"{} s\", interval = \"{} s\" }}\n",
@@ -113,9 +113,9 @@ fn scenario(asked: &Asked) -> Scenario {
 }
 
 /// Every mix, every number of clusters and brokers, one after the other.
-fn by_looking_at_all(problem: &Problem<'_>) -> Option<Priced> {
+fn by_looking_at_all(problem: &Problem<'_>) -> Option<PricedFleet> {
     let most = problem.scenario.fleet.cluster_brokers_max;
-    let mut best: Option<Priced> = None;
+    let mut best: Option<PricedFleet> = None;
     for found in problem.all().unwrap() {
         let mix = problem.mix(&found.choice).unwrap();
         let holds = |clusters: u32, brokers: u32| {
@@ -126,7 +126,7 @@ fn by_looking_at_all(problem: &Problem<'_>) -> Option<Priced> {
         let brokers = (1..=most)
             .find(|brokers| holds(clusters, *brokers))
             .unwrap();
-        let found = Found {
+        let found = FoundFleet {
             clusters,
             brokers,
             ..found
@@ -144,7 +144,7 @@ fn forebay(catalogue: &Catalogue) -> Software {
 }
 
 /// The least cost of a load on a catalogue.
-fn cost(asked: &Asked, catalogue: &Catalogue) -> Option<f64> {
+fn cost(asked: &AskedLoad, catalogue: &Catalogue) -> Option<f64> {
     let scenario = scenario(asked);
     let software = forebay(catalogue);
     let problem = Problem::new(&scenario, catalogue, &software, today());
@@ -306,7 +306,7 @@ proptest! {
     fn a_longer_burst_is_never_cheaper(asked in asked(), chance in chance()) {
         prop_assume!(asked.length > 0);
         let catalogue = catalogue(&chance);
-        let more = Asked { length: asked.length * 2, ..asked.clone() };
+        let more = AskedLoad { length: asked.length * 2, ..asked.clone() };
         prop_assert!(is_no_more(cost(&asked, &catalogue), cost(&more, &catalogue)));
     }
 

@@ -23,7 +23,7 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
-use plan::answer::{Depth, Plan, Refused, solve_until};
+use plan::answer::{Depth, Plan, SolveError, solve_until};
 use plan::catalogue::{Catalogue, Month};
 use plan::load::{Scenario, shipped};
 use serde::{Deserialize, Serialize};
@@ -282,7 +282,7 @@ impl Planner {
         );
         solved.map_err(|refused| Refusal {
             code: match refused {
-                Refused::Unfinished(_) => StatusCode::SERVICE_UNAVAILABLE,
+                SolveError::Unfinished(_) => StatusCode::SERVICE_UNAVAILABLE,
                 _ => StatusCode::BAD_REQUEST,
             },
             error: refused.to_string(),

@@ -1,12 +1,14 @@
 //! The figures of a fleet that the search found.
 
-use super::{BrokerRates, BurstAnswer, Chosen, Depth, Relaxed, TopicAnswer, UseAnswer};
+use super::{
+    BrokerRates, BurstAnswer, Depth, FleetFigures, RelaxedConstraint, TopicAnswer, UseAnswer,
+};
 use crate::constraint::{Balance, Constraint, Fit, Mode};
 use crate::load::{Acks, Retention, Tier};
 use crate::mix::{Devices, TierAnswer};
 use crate::quantity::{Bytes, Dollars, Rate, Seconds};
-use crate::search::{Found, Priced, Problem};
-use crate::software::Absorbs;
+use crate::search::{FoundFleet, PricedFleet, Problem};
+use crate::software::BurstAbsorber;
 
 /// Used share above which a constraint counts as nearly exhausted.
 const NEARLY: f64 = 0.9;
@@ -15,16 +17,16 @@ const NEARLY: f64 = 0.9;
 const RELAXED: f64 = 1.1;
 
 /// Returns the number of brokers in total.
-pub(super) fn brokers(problem: &Problem<'_>, found: &Found) -> u64 {
+pub(super) fn brokers(problem: &Problem<'_>, found: &FoundFleet) -> u64 {
     found.of_site() * u64::from(problem.scenario.fleet.sites)
 }
 
 /// Returns the constraint that fails with one broker less, or is nearest to failing.
-pub(super) fn binding(problem: &Problem<'_>, found: &Found) -> String {
+pub(super) fn binding(problem: &Problem<'_>, found: &FoundFleet) -> String {
     binding_of(problem, found).map_or_else(String::new, |constraint| constraint.name().to_owned())
 }
 
-fn binding_of(problem: &Problem<'_>, found: &Found) -> Option<Constraint> {
+fn binding_of(problem: &Problem<'_>, found: &FoundFleet) -> Option<Constraint> {
     let mix = problem.mix(&found.choice)?;
     let flows = problem.flows(found.clusters);
     let fewer = match problem.scenario.given.brokers {
@@ -48,7 +50,11 @@ fn binding_of(problem: &Problem<'_>, found: &Found) -> Option<Constraint> {
 }
 
 /// Returns all figures of a fleet.
-pub(super) fn chosen(problem: &Problem<'_>, priced: &Priced, depth: Depth) -> Option<Chosen> {
+pub(super) fn chosen(
+    problem: &Problem<'_>,
+    priced: &PricedFleet,
+    depth: Depth,
+) -> Option<FleetFigures> {
     let found = priced.found;
     let mix = problem.mix(&found.choice)?;
     let flows = problem.flows(found.clusters);
@@ -60,7 +66,7 @@ pub(super) fn chosen(problem: &Problem<'_>, priced: &Priced, depth: Depth) -> Op
         Depth::Whole | Depth::Report => relaxed(problem, priced, &fit),
     };
     let sharing = fit.working().min(flows.spread_max);
-    Some(Chosen {
+    Some(FleetFigures {
         mix: mix.describe(),
         software: problem.software.id.clone(),
         server: mix.server.id.clone(),
@@ -218,7 +224,7 @@ fn uses(fit: &Fit<'_>) -> Vec<UseAnswer> {
     all
 }
 
-fn relaxed(problem: &Problem<'_>, best: &Priced, fit: &Fit<'_>) -> Vec<Relaxed> {
+fn relaxed(problem: &Problem<'_>, best: &PricedFleet, fit: &Fit<'_>) -> Vec<RelaxedConstraint> {
     let mut wanted: Vec<Constraint> = fit
         .uses()
         .into_iter()
@@ -229,12 +235,12 @@ fn relaxed(problem: &Problem<'_>, best: &Priced, fit: &Fit<'_>) -> Vec<Relaxed> 
     wanted.extend(binding_of(problem, &best.found));
     wanted.sort_unstable();
     wanted.dedup();
-    let mut all: Vec<Relaxed> = wanted
+    let mut all: Vec<RelaxedConstraint> = wanted
         .into_iter()
         .filter(|constraint| *constraint != Constraint::Copies)
         .filter_map(|constraint| {
             let cheaper = problem.relaxing(constraint, RELAXED).best().ok()??;
-            Some(Relaxed {
+            Some(RelaxedConstraint {
                 name: constraint.name().to_owned(),
                 saves: (best.cost - cheaper.cost).max(Dollars::ZERO),
             })
@@ -256,7 +262,8 @@ fn burst(fit: &Fit<'_>) -> Option<BurstAnswer> {
         allowed: interval - length,
         drain: balance.drain,
         curve: curve(fit, &balance, length, interval),
-        in_page_cache: fit.mix.fast.is_none() && fit.mix.software.absorbs == Absorbs::PageCache,
+        in_page_cache: fit.mix.fast.is_none()
+            && fit.mix.software.absorbs == BurstAbsorber::PageCache,
     })
 }
 

@@ -15,7 +15,7 @@ const STEPS: u32 = 10;
 
 /// Why there is no answer.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Infeasible {
+pub struct Infeasibility {
     /// The only constraint that is in the way; `None` if there are several, or if no mix can be
     /// built.
     pub constraint: Option<String>,
@@ -103,8 +103,8 @@ fn turn_burst(load: &mut Load, change: impl Fn(&mut Burst)) {
 }
 
 /// Returns why software without keyed records cannot carry a load that has them.
-pub(super) fn no_keys(id: &str) -> Infeasible {
-    Infeasible {
+pub(super) fn no_keys(id: &str) -> Infeasibility {
+    Infeasibility {
         constraint: None,
         why: format!(
             "{id} has no keyed records: a second store would hold the data again, and is not planned here"
@@ -114,9 +114,9 @@ pub(super) fn no_keys(id: &str) -> Infeasible {
 }
 
 /// Returns why nothing carries the load of this problem.
-pub(super) fn explain(problem: &Problem<'_>) -> Infeasible {
+pub(super) fn explain(problem: &Problem<'_>) -> Infeasibility {
     if problem.mixes() == 0 {
-        return Infeasible {
+        return Infeasibility {
             constraint: None,
             why: "no server with devices fits: look at [hardware], [given], and at prices older than 18 months (--old-prices)"
                 .to_owned(),
@@ -129,12 +129,12 @@ pub(super) fn explain(problem: &Problem<'_>) -> Infeasible {
         .find(|constraint| problem.relaxing(*constraint, MUCH).is_feasible());
     let change = nearest(problem);
     match alone {
-        Some(constraint) => Infeasible {
+        Some(constraint) => Infeasibility {
             constraint: Some(constraint.name().to_owned()),
             why: closest(problem, constraint),
             change,
         },
-        None => Infeasible {
+        None => Infeasibility {
             constraint: None,
             why: several(problem),
             change,

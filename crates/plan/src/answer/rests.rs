@@ -3,12 +3,12 @@
 
 use serde::Serialize;
 
-use super::{Plan, Refused};
+use super::{Plan, SolveError};
 use crate::catalogue::{Catalogue, Class, Confidence, Month, Price, STALE_MONTHS, WARN_MONTHS};
 use crate::load::Scenario;
 use crate::mix::Mix;
 use crate::quantity::Bytes;
-use crate::search::{Priced, Problem};
+use crate::search::{PricedFleet, Problem};
 
 /// The default of `storage.migrate.hysteresis`.
 const HYSTERESIS: f64 = 0.05;
@@ -33,7 +33,7 @@ pub struct PriceNote {
 }
 
 /// Checks that the catalogue has every name in a scenario.
-pub(super) fn names_exist(scenario: &Scenario, catalogue: &Catalogue) -> Result<(), Refused> {
+pub(super) fn names_exist(scenario: &Scenario, catalogue: &Catalogue) -> Result<(), SolveError> {
     let given = &scenario.given;
     let hardware = &scenario.hardware;
     let ids = |all: Vec<&String>| all.into_iter().cloned().collect::<Vec<_>>();
@@ -70,7 +70,7 @@ pub(super) fn names_exist(scenario: &Scenario, catalogue: &Catalogue) -> Result<
     ];
     for (key, names, known) in wanted {
         if let Some(name) = names.into_iter().find(|name| !known.contains(name)) {
-            return Err(Refused::Unknown {
+            return Err(SolveError::Unknown {
                 key,
                 name: name.clone(),
                 known: known.join(", "),
@@ -81,7 +81,7 @@ pub(super) fn names_exist(scenario: &Scenario, catalogue: &Catalogue) -> Result<
 }
 
 /// Adds the assumptions, warnings and prices to a plan.
-pub(super) fn say(problem: &Problem<'_>, best: Option<&Priced>, plan: &mut Plan) {
+pub(super) fn say(problem: &Problem<'_>, best: Option<&PricedFleet>, plan: &mut Plan) {
     let mix = best.and_then(|best| problem.mix(&best.found.choice));
     if let Some(mix) = &mix {
         parts(problem, mix, plan);

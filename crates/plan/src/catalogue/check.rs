@@ -8,7 +8,7 @@ use crate::load::check_name;
 use crate::software::Software;
 
 /// A key, and what is wrong with its value.
-type Wrong = (String, String);
+type WrongKey = (String, String);
 
 /// Maximum number of entries of a kind.
 const ENTRIES_MAX: usize = 1000;
@@ -19,7 +19,7 @@ const PLACES_MAX: u32 = 1000;
 /// Maximum number of amounts of memory of a server.
 const AMOUNTS_MAX: usize = 100;
 
-pub(super) fn check(all: &Catalogue) -> Result<(), Wrong> {
+pub(super) fn check(all: &Catalogue) -> Result<(), WrongKey> {
     kind("device", &all.device, |entry| &entry.id, device)?;
     kind("server", &all.server, |entry| &entry.id, server)?;
     kind("nic", &all.nic, |entry| &entry.id, nic)?;
@@ -38,13 +38,13 @@ fn kind<T>(
     name: &str,
     entries: &[T],
     id: impl Fn(&T) -> &String,
-    check: impl Fn(&T) -> Result<(), Wrong>,
-) -> Result<(), Wrong> {
+    check: impl Fn(&T) -> Result<(), WrongKey>,
+) -> Result<(), WrongKey> {
     if entries.len() > ENTRIES_MAX {
         return Err((name.to_owned(), format!("allowed: at most {ENTRIES_MAX}")));
     }
     for (at, entry) in entries.iter().enumerate() {
-        let here = |(key, text): Wrong| (format!("{name}[{at}].{key}"), text);
+        let here = |(key, text): WrongKey| (format!("{name}[{at}].{key}"), text);
         check_name("id", id(entry)).map_err(here)?;
         if entries.iter().take(at).any(|other| id(other) == id(entry)) {
             return Err(here((
@@ -57,7 +57,7 @@ fn kind<T>(
     Ok(())
 }
 
-fn device(device: &Device) -> Result<(), Wrong> {
+fn device(device: &Device) -> Result<(), WrongKey> {
     within("capacity", device.capacity.0, 1.0, 1e18)?;
     within("read", device.read.0, 1.0, 1e15)?;
     within("write", device.write.0, 1.0, 1e15)?;
@@ -69,7 +69,7 @@ fn device(device: &Device) -> Result<(), Wrong> {
     price(device.price.as_ref())
 }
 
-fn server(server: &Server) -> Result<(), Wrong> {
+fn server(server: &Server) -> Result<(), WrongKey> {
     within("cores", server.cores, 0.001, 1e6)?;
     within("speed", server.speed, 0.001, 1000.0)?;
     within("rack_units", server.rack_units, 0.0, 1000.0)?;
@@ -93,26 +93,26 @@ fn server(server: &Server) -> Result<(), Wrong> {
     price(server.price.as_ref())
 }
 
-fn nic(nic: &Nic) -> Result<(), Wrong> {
+fn nic(nic: &Nic) -> Result<(), WrongKey> {
     within("rate", nic.rate.0, 1.0, 1e15)?;
     maybe("watts", nic.watts, 0.0, 1e6)?;
     price(nic.price.as_ref())
 }
 
-fn module(module: &Module) -> Result<(), Wrong> {
+fn module(module: &Module) -> Result<(), WrongKey> {
     within("capacity", module.capacity.0, 1.0, 1e18)?;
     maybe("watts", module.watts, 0.0, 1e6)?;
     price(module.price.as_ref())
 }
 
-fn object(object: &ObjectStore) -> Result<(), Wrong> {
+fn object(object: &ObjectStore) -> Result<(), WrongKey> {
     within("object", object.object.0, 1.0, 1e15)?;
     maybe("put_thousand_usd", object.put_thousand_usd, 0.0, 1e6)?;
     maybe("get_thousand_usd", object.get_thousand_usd, 0.0, 1e6)?;
     price(object.price.as_ref())
 }
 
-fn price(price: Option<&Price>) -> Result<(), Wrong> {
+fn price(price: Option<&Price>) -> Result<(), WrongKey> {
     let Some(price) = price else { return Ok(()) };
     let all = [price.usd]
         .into_iter()
@@ -126,11 +126,11 @@ fn price(price: Option<&Price>) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn maybe(key: &str, value: Option<f64>, low: f64, high: f64) -> Result<(), Wrong> {
+fn maybe(key: &str, value: Option<f64>, low: f64, high: f64) -> Result<(), WrongKey> {
     value.map_or(Ok(()), |value| within(key, value, low, high))
 }
 
-fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), Wrong> {
+fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), WrongKey> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

@@ -21,7 +21,7 @@ pub struct Price {
     pub usd: f64,
     /// The unit.
     #[serde(default)]
-    pub per: Per,
+    pub per: PriceUnit,
     /// The month.
     pub date: Month,
     /// Its source; without it an assumption.
@@ -36,7 +36,7 @@ pub struct Price {
 
 /// The unit that a price pays for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, Serialize)]
-pub enum Per {
+pub enum PriceUnit {
     /// Purchase of one.
     #[default]
     #[serde(rename = "piece")]
@@ -67,18 +67,18 @@ impl Price {
     /// Returns the dollars to buy one of this capacity.
     pub fn purchase(&self, capacity: Bytes) -> Dollars {
         match self.per {
-            Per::Piece => Dollars(self.usd),
-            Per::Gigabyte => Dollars(self.usd * capacity.0 / 1e9),
-            Per::Hour | Per::GigabyteMonth => Dollars::ZERO,
+            PriceUnit::Piece => Dollars(self.usd),
+            PriceUnit::Gigabyte => Dollars(self.usd * capacity.0 / 1e9),
+            PriceUnit::Hour | PriceUnit::GigabyteMonth => Dollars::ZERO,
         }
     }
 
     /// Returns the dollars per month to rent one of this capacity.
     pub fn month(&self, capacity: Bytes) -> Dollars {
         match self.per {
-            Per::Hour => Dollars(self.usd * MONTH_HOURS),
-            Per::GigabyteMonth => Dollars(self.usd * capacity.0 / 1e9),
-            Per::Piece | Per::Gigabyte => Dollars::ZERO,
+            PriceUnit::Hour => Dollars(self.usd * MONTH_HOURS),
+            PriceUnit::GigabyteMonth => Dollars(self.usd * capacity.0 / 1e9),
+            PriceUnit::Piece | PriceUnit::Gigabyte => Dollars::ZERO,
         }
     }
 

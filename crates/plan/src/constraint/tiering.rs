@@ -3,7 +3,7 @@
 
 use super::{Fit, Unit, Use};
 use crate::quantity::{Bytes, Rate, Seconds};
-use crate::software::Absorbs;
+use crate::software::BurstAbsorber;
 
 /// Bounds of a planned threshold: the policy needs room on both sides.
 const THRESHOLD_LEAST: f64 = 0.05;
@@ -84,7 +84,7 @@ impl Fit<'_> {
         let base = self.each(self.flows.base_in - self.flows.base_bulk_only);
         let left = self.bulk_left(self.flows.peak_bulk_only);
         let Some(fast) = self.mix.fast else {
-            let is_cached = self.mix.software.absorbs == Absorbs::PageCache;
+            let is_cached = self.mix.software.absorbs == BurstAbsorber::PageCache;
             return is_cached.then(|| Balance {
                 threshold: 0.0,
                 free: self.mix.dirty(),

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use super::{comment, whole};
-use crate::answer::{Chosen, Plan, TopicAnswer};
+use crate::answer::{FleetFigures, Plan, TopicAnswer};
 use crate::quantity::{Bytes, Rate, Seconds};
 
 /// Longest time of a burst with its gap.
@@ -21,7 +21,7 @@ const PRODUCERS: u32 = 4;
 
 /// The part of a plan that is measured: one broker, scaled.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Scaled {
+pub struct ScaledPlan {
     /// Factor on rates.
     pub rate: f64,
     /// Factor on times.
@@ -37,7 +37,7 @@ pub struct Scaled {
 /// Returns the part of a plan that is measured.
 ///
 /// A single broker has no followers: its producers send as much as it would take in total.
-pub fn scaled(chosen: &Chosen, scale: f64) -> Scaled {
+pub fn scaled(chosen: &FleetFigures, scale: f64) -> ScaledPlan {
     let copies = chosen.broker.taken / chosen.broker.peak;
     let base: Rate = chosen
         .topics
@@ -47,7 +47,7 @@ pub fn scaled(chosen: &Chosen, scale: f64) -> Scaled {
     let burst = chosen.burst.as_ref().filter(|burst| !burst.in_page_cache);
     let round = burst.map(|burst| burst.asked + burst.allowed);
     let time = round.map_or(1.0, |round| (ROUND_MAX / round).min(1.0));
-    Scaled {
+    ScaledPlan {
         rate: scale,
         time,
         peak: chosen.broker.peak * (copies * scale),
@@ -57,7 +57,7 @@ pub fn scaled(chosen: &Chosen, scale: f64) -> Scaled {
 }
 
 /// Returns the file. Below a scale of 1, the second tier is limited to its share of the rate.
-pub fn file(plan: &Plan, chosen: &Chosen, scale: f64) -> String {
+pub fn file(plan: &Plan, chosen: &FleetFigures, scale: f64) -> String {
     let scaled = scaled(chosen, scale);
     let mut text = String::new();
     let _ = writeln!(
@@ -105,7 +105,7 @@ pub fn file(plan: &Plan, chosen: &Chosen, scale: f64) -> String {
     text
 }
 
-fn devices(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
+fn devices(text: &mut String, chosen: &FleetFigures, scaled: &ScaledPlan) {
     let written = chosen.bulk.write.0 * f64::from(chosen.bulk.count) * scaled.rate;
     let _ = writeln!(text, "\n[[device]]\nname = \"bulk\"");
     if scaled.rate >= 1.0 {
@@ -128,7 +128,7 @@ fn devices(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
 }
 
 /// Returns the topic with the highest peak.
-fn largest(chosen: &Chosen) -> Option<&TopicAnswer> {
+fn largest(chosen: &FleetFigures) -> Option<&TopicAnswer> {
     chosen
         .topics
         .iter()
@@ -149,7 +149,7 @@ fn produce(topic: &TopicAnswer, rate: &str, bytes: Rate) -> String {
     )
 }
 
-fn phases(text: &mut String, chosen: &Chosen, scaled: &Scaled) {
+fn phases(text: &mut String, chosen: &FleetFigures, scaled: &ScaledPlan) {
     let Some(topic) = largest(chosen) else { return };
     let most = topic.batch.0.max(topic.record.0) * 1.1;
     let large = if most > 1_048_588.0 {

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 
 use super::{comment, whole};
-use crate::answer::{Chosen, Plan};
+use crate::answer::{FleetFigures, Plan};
 use crate::mix::TierAnswer;
 use crate::quantity::significant;
 
 /// Returns the file.
-pub fn file(plan: &Plan, chosen: &Chosen) -> String {
+pub fn file(plan: &Plan, chosen: &FleetFigures) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,
@@ -58,7 +58,7 @@ fn paths(name: &str, count: u32) -> String {
     all.join(",")
 }
 
-fn tiers(text: &mut String, chosen: &Chosen, fast: &TierAnswer) {
+fn tiers(text: &mut String, chosen: &FleetFigures, fast: &TierAnswer) {
     let _ = writeln!(text, "storage.tiers=fast,bulk");
     for (name, tier) in [("fast", fast), ("bulk", &chosen.bulk)] {
         let _ = writeln!(text, "\n# {} x {}", tier.count, comment(&tier.device));
@@ -111,6 +111,6 @@ fn tiers(text: &mut String, chosen: &Chosen, fast: &TierAnswer) {
 }
 
 /// Returns one thread for each device of the slower tier, since a move writes to one of them.
-fn threads(chosen: &Chosen) -> u32 {
+fn threads(chosen: &FleetFigures) -> u32 {
     chosen.bulk.count.clamp(1, 64)
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use page::escape::html;
 use page::frame::{Page, header};
 
-use crate::answer::{Beside, Chosen, Plan};
+use crate::answer::{FleetFigures, OtherSoftware, Plan};
 use crate::quantity::{Dollars, count, significant};
 
 /// Returns the whole page.
@@ -77,7 +77,7 @@ pub fn body(plan: &Plan) -> String {
     markup
 }
 
-fn answered(markup: &mut String, plan: &Plan, chosen: &Chosen) {
+fn answered(markup: &mut String, plan: &Plan, chosen: &FleetFigures) {
     let clusters = if chosen.clusters > 1 {
         format!(
             " in {} clusters of {}",
@@ -198,7 +198,7 @@ fn table(markup: &mut String, heads: &[&str], rows: &[Vec<String>]) {
     markup.push_str("</tbody></table></div>\n");
 }
 
-fn constraints(markup: &mut String, chosen: &Chosen) {
+fn constraints(markup: &mut String, chosen: &FleetFigures) {
     markup.push_str("<section id=\"constraints\"><h2>What is used</h2>\n<p class=\"note\">Of one broker, when what may fail has failed.</p>\n");
     let rows: Vec<Vec<String>> = chosen
         .uses
@@ -231,7 +231,7 @@ fn constraints(markup: &mut String, chosen: &Chosen) {
     markup.push_str("</section>\n");
 }
 
-fn costs(markup: &mut String, plan: &Plan, chosen: &Chosen) {
+fn costs(markup: &mut String, plan: &Plan, chosen: &FleetFigures) {
     markup.push_str("<section id=\"cost\"><h2>Cost</h2>\n");
     let mut rows: Vec<Vec<String>> = chosen
         .cost
@@ -298,7 +298,7 @@ fn kafka(markup: &mut String, plan: &Plan) {
     markup.push_str("</section>\n");
 }
 
-fn row_beside(beside: &Beside) -> Vec<String> {
+fn row_beside(beside: &OtherSoftware) -> Vec<String> {
     let syncs = if beside.syncs { "yes" } else { "no" };
     let why = beside
         .infeasible

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answer::{Beside, Chosen, Plan};
+use crate::answer::{FleetFigures, OtherSoftware, Plan};
 use crate::published;
 use crate::quantity::{Dollars, count, significant};
 
@@ -129,7 +129,7 @@ fn count_of(brokers: u64) -> String {
     count(brokers)
 }
 
-fn answer(text: &mut String, plan: &Plan, chosen: &Chosen) {
+fn answer(text: &mut String, plan: &Plan, chosen: &FleetFigures) {
     let clusters = if chosen.clusters > 1 {
         format!(
             " in {} clusters of {}",
@@ -179,14 +179,14 @@ fn answer(text: &mut String, plan: &Plan, chosen: &Chosen) {
     line!(text, "beside: {}", beside.join("; "));
 }
 
-fn not_counted(chosen: &Chosen) -> String {
+fn not_counted(chosen: &FleetFigures) -> String {
     if chosen.cost.not_counted.is_empty() {
         return String::new();
     }
     format!(" (not counted: {})", chosen.cost.not_counted.join(", "))
 }
 
-fn in_short(beside: &Beside) -> String {
+fn in_short(beside: &OtherSoftware) -> String {
     let syncs = if beside.syncs { "synced" } else { "not synced" };
     match (&beside.chosen, beside.ratio) {
         (Some(chosen), Some(ratio)) => {
@@ -236,7 +236,7 @@ fn infeasible(text: &mut String, plan: &Plan) {
     }
 }
 
-fn tables(text: &mut String, plan: &Plan, chosen: &Chosen) {
+fn tables(text: &mut String, plan: &Plan, chosen: &FleetFigures) {
     line!(text, "\nOne broker");
     if let Some(fast) = &chosen.fast {
         line!(
@@ -286,7 +286,7 @@ fn tables(text: &mut String, plan: &Plan, chosen: &Chosen) {
     beside(text, plan);
 }
 
-fn constraints(text: &mut String, chosen: &Chosen) {
+fn constraints(text: &mut String, chosen: &FleetFigures) {
     line!(
         text,
         "\nConstraint                      used            allowed         share"
@@ -320,7 +320,7 @@ fn constraints(text: &mut String, chosen: &Chosen) {
     }
 }
 
-fn costs(text: &mut String, plan: &Plan, chosen: &Chosen) {
+fn costs(text: &mut String, plan: &Plan, chosen: &FleetFigures) {
     line!(text, "\nCost over {} years", significant(plan.asked.years));
     for part in &chosen.cost.parts {
         let id = part.id.as_deref().unwrap_or("");

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 
 use super::{comment, topic_name, whole};
-use crate::answer::{Chosen, Plan};
+use crate::answer::{FleetFigures, Plan};
 
 /// Returns the script. Its first argument, or `BROKERS`, names the brokers.
-pub fn script(plan: &Plan, chosen: &Chosen) -> String {
+pub fn script(plan: &Plan, chosen: &FleetFigures) -> String {
     let mut text = String::from("#!/bin/sh\n");
     let _ = writeln!(
         text,

@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{comment, whole};
-use crate::answer::{Chosen, Plan};
+use crate::answer::{FleetFigures, Plan};
 
 /// Returns the hint.
-pub fn hint(plan: &Plan, chosen: &Chosen) -> String {
+pub fn hint(plan: &Plan, chosen: &FleetFigures) -> String {
     let mut text = String::new();
     let _ = writeln!(
         text,

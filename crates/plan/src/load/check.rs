@@ -1,6 +1,6 @@
 //! Checks of a scenario beyond the types of its values.
 
-use super::{Keyed, Load, Retention, Scenario, Tier};
+use super::{KeyedLookups, Load, Retention, Scenario, Tier};
 use crate::emit::{directory_name, topic_name};
 use crate::quantity::Seconds;
 
@@ -11,13 +11,13 @@ const VARIANTS_MAX: usize = 100;
 const NAME_MAX: usize = 200;
 
 /// A key, and what is wrong with its value.
-type Wrong = (String, String);
+type WrongKey = (String, String);
 
-fn wrong<T>(key: impl Into<String>, text: impl Into<String>) -> Result<T, Wrong> {
+fn wrong<T>(key: impl Into<String>, text: impl Into<String>) -> Result<T, WrongKey> {
     Err((key.into(), text.into()))
 }
 
-pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
+pub(super) fn check(scenario: &Scenario) -> Result<(), WrongKey> {
     check_name("name", &scenario.name)?;
     if scenario.load.is_empty() {
         return wrong("load", "at least one [[load]] is needed");
@@ -47,7 +47,7 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Wrong> {
 }
 
 /// Checks a name that is shown to users, and becomes a file or a topic.
-pub(crate) fn check_name(key: &str, name: &str) -> Result<(), Wrong> {
+pub(crate) fn check_name(key: &str, name: &str) -> Result<(), WrongKey> {
     let is_short = name.chars().count() <= NAME_MAX;
     if is_short && !name.trim().is_empty() && !name.chars().any(char::is_control) {
         return Ok(());
@@ -58,7 +58,7 @@ pub(crate) fn check_name(key: &str, name: &str) -> Result<(), Wrong> {
     )
 }
 
-fn check_variants(scenario: &Scenario) -> Result<(), Wrong> {
+fn check_variants(scenario: &Scenario) -> Result<(), WrongKey> {
     if scenario.variant.len() > VARIANTS_MAX {
         return wrong("variant", format!("allowed: at most {VARIANTS_MAX}"));
     }
@@ -81,7 +81,7 @@ fn check_variants(scenario: &Scenario) -> Result<(), Wrong> {
 }
 
 /// Checks each figure by itself.
-fn check_figures(load: &Load) -> Result<(), Wrong> {
+fn check_figures(load: &Load) -> Result<(), WrongKey> {
     match (load.peak, load.messages) {
         (None, None) => return wrong("peak", "write peak, or messages and size"),
         (Some(_), Some(_)) => return wrong("messages", "write peak or messages, not both"),
@@ -108,7 +108,7 @@ fn check_figures(load: &Load) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
+fn check_load(load: &Load, scenario: &Scenario) -> Result<(), WrongKey> {
     check_name("name", &load.name)?;
     check_figures(load)?;
     if load.peak().0 <= 0.0 {
@@ -161,7 +161,7 @@ fn check_load(load: &Load, scenario: &Scenario) -> Result<(), Wrong> {
     load.keyed.map_or(Ok(()), |keyed| check_keyed(&keyed))
 }
 
-fn check_burst(load: &Load) -> Result<(), Wrong> {
+fn check_burst(load: &Load) -> Result<(), WrongKey> {
     let Some(burst) = load.burst else {
         return Ok(());
     };
@@ -186,12 +186,12 @@ fn check_burst(load: &Load) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_keyed(keyed: &Keyed) -> Result<(), Wrong> {
+fn check_keyed(keyed: &KeyedLookups) -> Result<(), WrongKey> {
     within("keyed.keys", keyed.keys, 0.0, 1e18)?;
     within("keyed.hit_locality", keyed.hit_locality, 0.0, 1.0)
 }
 
-fn check_goals(scenario: &Scenario) -> Result<(), Wrong> {
+fn check_goals(scenario: &Scenario) -> Result<(), WrongKey> {
     let goals = &scenario.goals;
     for (key, value) in [
         ("goals.fill", goals.fill),
@@ -220,7 +220,7 @@ fn check_goals(scenario: &Scenario) -> Result<(), Wrong> {
     }
 }
 
-fn check_fleet(scenario: &Scenario) -> Result<(), Wrong> {
+fn check_fleet(scenario: &Scenario) -> Result<(), WrongKey> {
     let fleet = &scenario.fleet;
     for (key, value, high) in [
         ("fleet.sites", fleet.sites, 10_000),
@@ -255,7 +255,7 @@ fn check_fleet(scenario: &Scenario) -> Result<(), Wrong> {
     }
 }
 
-fn check_cost(scenario: &Scenario) -> Result<(), Wrong> {
+fn check_cost(scenario: &Scenario) -> Result<(), WrongKey> {
     let cost = &scenario.cost;
     for (key, value, high) in [
         ("cost.kwh_usd", cost.kwh_usd, 100.0),
@@ -273,7 +273,7 @@ fn check_cost(scenario: &Scenario) -> Result<(), Wrong> {
     within("cost.pue", cost.pue.unwrap_or(1.0), 1.0, 10.0)
 }
 
-fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), Wrong> {
+fn within(key: &str, value: f64, low: f64, high: f64) -> Result<(), WrongKey> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

@@ -81,8 +81,8 @@ impl fmt::Display for Survive {
 
 impl<'de> Deserialize<'de> for Survive {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
+        struct WrittenSurvival;
+        impl Visitor<'_> for WrittenSurvival {
             type Value = Survive;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("0, 1, 2, \"rack\" or \"site\"")
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Survive {
                 }
             }
         }
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(WrittenSurvival)
     }
 }
 
@@ -154,7 +154,7 @@ pub struct Hardware {
 /// Parts that are given, not chosen.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Given {
+pub struct GivenParts {
     /// Brokers in total.
     pub brokers: Option<u32>,
     /// The server.

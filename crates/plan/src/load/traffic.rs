@@ -67,7 +67,7 @@ pub struct Load {
     /// Required 99th percentile of the produce latency.
     pub latency: Option<Seconds>,
     /// Lookups of the newest record of a key.
-    pub keyed: Option<Keyed>,
+    pub keyed: Option<KeyedLookups>,
     /// Growth per year: 0.3 is 30 %.
     #[serde(default)]
     pub growth: f64,
@@ -116,7 +116,7 @@ pub struct CatchUp {
 /// Lookups of the newest record of a key.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Keyed {
+pub struct KeyedLookups {
     /// Number of different keys.
     pub keys: f64,
     /// Lookups per second.
@@ -160,8 +160,8 @@ pub enum Acks {
 
 impl<'de> Deserialize<'de> for Acks {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
+        struct WrittenAcks;
+        impl Visitor<'_> for WrittenAcks {
             type Value = Acks;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("0, 1 or \"all\"")
@@ -183,7 +183,7 @@ impl<'de> Deserialize<'de> for Acks {
                 }
             }
         }
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(WrittenAcks)
     }
 }
 
@@ -211,8 +211,8 @@ pub enum Retention {
 
 impl<'de> Deserialize<'de> for Retention {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Written;
-        impl Visitor<'_> for Written {
+        struct WrittenRetention;
+        impl Visitor<'_> for WrittenRetention {
             type Value = Retention;
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a time (\"7 d\"), bytes (\"10 TB\") or \"forever\"")
@@ -235,7 +235,7 @@ impl<'de> Deserialize<'de> for Retention {
                 self.visit_str(&number.to_string())
             }
         }
-        deserializer.deserialize_any(Written)
+        deserializer.deserialize_any(WrittenRetention)
     }
 }
 
@@ -307,7 +307,7 @@ impl Load {
                 rate: late.rate * factor,
                 ..late
             }),
-            keyed: self.keyed.map(|keyed| Keyed {
+            keyed: self.keyed.map(|keyed| KeyedLookups {
                 keys: keyed.keys * factor,
                 lookups: Frequency(keyed.lookups.0 * factor),
                 updates: Frequency(keyed.updates.0 * factor),

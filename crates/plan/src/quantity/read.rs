@@ -11,7 +11,7 @@ const HIGHEST: f64 = 1e24;
 
 /// Why a text is not a quantity.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum Unreadable {
+pub enum QuantityError {
     /// The unit is missing.
     #[error("{text:?}: {text} of what? write a unit, as in {example:?}")]
     NoUnit {
@@ -52,10 +52,10 @@ struct Kind {
 }
 
 impl Kind {
-    fn read(&self, text: &str) -> Result<f64, Unreadable> {
+    fn read(&self, text: &str) -> Result<f64, QuantityError> {
         let trimmed = text.trim();
         let (number, unit) = divided(trimmed);
-        let wrong = || Unreadable::Number {
+        let wrong = || QuantityError::Number {
             text: trimmed.to_owned(),
             example: self.example,
         };
@@ -67,12 +67,12 @@ impl Kind {
             return Err(wrong());
         }
         if unit.is_empty() {
-            return Err(Unreadable::NoUnit {
+            return Err(QuantityError::NoUnit {
                 text: trimmed.to_owned(),
                 example: self.example,
             });
         }
-        let factor = (self.factor)(unit).ok_or_else(|| Unreadable::Unit {
+        let factor = (self.factor)(unit).ok_or_else(|| QuantityError::Unit {
             text: trimmed.to_owned(),
             unit: unit.to_owned(),
             allowed: self.allowed,
@@ -174,9 +174,9 @@ const FREQUENCY: Kind = Kind {
 };
 
 /// Deserializes a text of this kind.
-struct Written(&'static Kind);
+struct WrittenQuantity(&'static Kind);
 
-impl Visitor<'_> for Written {
+impl Visitor<'_> for WrittenQuantity {
     type Value = f64;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -203,15 +203,17 @@ impl Visitor<'_> for Written {
 macro_rules! readable {
     ($name:ident, $kind:ident) => {
         impl std::str::FromStr for $name {
-            type Err = Unreadable;
-            fn from_str(text: &str) -> Result<Self, Unreadable> {
+            type Err = QuantityError;
+            fn from_str(text: &str) -> Result<Self, QuantityError> {
                 $kind.read(text).map(Self)
             }
         }
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                deserializer.deserialize_any(Written(&$kind)).map(Self)
+                deserializer
+                    .deserialize_any(WrittenQuantity(&$kind))
+                    .map(Self)
             }
         }
     };

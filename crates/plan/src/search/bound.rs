@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use super::enumerate::{self, Group, Kind};
-use super::{CLUSTERS_MAX, MIXES_MAX, Priced, Problem, Unfinished};
+use super::{CLUSTERS_MAX, MIXES_MAX, PricedFleet, Problem, UnfinishedSearch};
 use crate::cost::Unit;
 use crate::demand::Flows;
 use crate::mix::Mix;
@@ -49,10 +49,10 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Starts with a group, and counts its mixes.
-    fn enter(&mut self, group: Group) -> Result<(), Unfinished> {
+    fn enter(&mut self, group: Group) -> Result<(), UnfinishedSearch> {
         self.mixes = self.mixes.saturating_add(group.count());
         if self.mixes > MIXES_MAX {
-            return Err(Unfinished::TooMany);
+            return Err(UnfinishedSearch::TooMany);
         }
         self.open.clear();
         self.open.push(group);
@@ -62,15 +62,15 @@ impl<'w, 'a> Walk<'w, 'a> {
     /// Returns the next mix that none of the known ones excludes.
     fn next(
         &mut self,
-        known: &dyn Fn() -> [Option<Priced>; 2],
-    ) -> Result<Option<Priced>, Unfinished> {
+        known: &dyn Fn() -> [Option<PricedFleet>; 2],
+    ) -> Result<Option<PricedFleet>, UnfinishedSearch> {
         while let Some(group) = self.open.pop() {
             if self
                 .problem
                 .stop
                 .is_some_and(|stop| stop.load(Ordering::Relaxed))
             {
-                return Err(Unfinished::Stopped);
+                return Err(UnfinishedSearch::Stopped);
             }
             let Some(group) = group.fitted() else {
                 continue;
@@ -91,7 +91,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Returns true if a mix of the group may be as good as all known ones.
-    fn may_beat(&self, group: &Group, known: &[Option<Priced>; 2]) -> bool {
+    fn may_beat(&self, group: &Group, known: &[Option<PricedFleet>; 2]) -> bool {
         let problem = self.problem;
         let (Some(cheap), Some(able)) = (problem.mix(&group.least()), problem.mix(&group.most()))
         else {
@@ -114,7 +114,7 @@ impl<'w, 'a> Walk<'w, 'a> {
     }
 
     /// Returns how many brokers of a site cost no more than the known fleet.
-    fn affordable(&self, cheap: &Mix<'_>, best: &Priced) -> u32 {
+    fn affordable(&self, cheap: &Mix<'_>, best: &PricedFleet) -> u32 {
         let problem = self.problem;
         let module = problem.module(cheap);
         let unit = Unit::of(cheap, module);
@@ -152,7 +152,7 @@ impl<'w, 'a> Walk<'w, 'a> {
 
 impl Problem<'_> {
     /// Returns the cheapest fleet.
-    pub fn best(&self) -> Result<Option<Priced>, Unfinished> {
+    pub fn best(&self) -> Result<Option<PricedFleet>, UnfinishedSearch> {
         let mut walk = Walk::new(self);
         let seed = self.seed.and_then(|seed| self.found(&seed));
         let mut best = seed.and_then(|seed| self.price(&seed));
@@ -168,9 +168,9 @@ impl Problem<'_> {
     }
 
     /// Returns the cheapest fleet of each of at most `most` kinds, the cheapest kind first.
-    pub fn kinds(&self, most: usize) -> Result<Vec<Priced>, Unfinished> {
+    pub fn kinds(&self, most: usize) -> Result<Vec<PricedFleet>, UnfinishedSearch> {
         let mut walk = Walk::new(self);
-        let mut kinds: Vec<(Kind, Priced)> = Vec::new();
+        let mut kinds: Vec<(Kind, PricedFleet)> = Vec::new();
         for group in enumerate::groups(self) {
             walk.enter(group)?;
             let kind = group.kind();

@@ -37,9 +37,9 @@ fn looking_closer_only_where_it_pays_finds_the_same() {
                 "{name} on {}",
                 software.id
             );
-            let mut kinds: Vec<Priced> = Vec::new();
+            let mut kinds: Vec<PricedFleet> = Vec::new();
             for priced in all.iter().filter_map(|found| problem.price(found)) {
-                let kind = |priced: &Priced| {
+                let kind = |priced: &PricedFleet| {
                     let choice = priced.found.choice;
                     (choice.server, choice.fast.map(|fast| fast.0), choice.bulk.0)
                 };
@@ -49,7 +49,7 @@ fn looking_closer_only_where_it_pays_finds_the_same() {
                     None => kinds.push(priced),
                 }
             }
-            kinds.sort_by(Priced::order);
+            kinds.sort_by(PricedFleet::order);
             kinds.truncate(5);
             assert_eq!(
                 problem.kinds(5).unwrap(),

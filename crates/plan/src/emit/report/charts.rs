@@ -5,7 +5,7 @@ use page::chart::{Chart, Line, Point, XAxis, YAxis};
 use page::frame::{panel, panels};
 use page::number::Quantity;
 
-use crate::answer::{Chosen, Plan};
+use crate::answer::{FleetFigures, Plan};
 use crate::quantity::significant;
 use crate::sensitivity::PriceSweep;
 
@@ -16,7 +16,7 @@ const THOUSAND: f64 = 1e-3;
 const SHARE_MAX: f64 = 150.0;
 
 /// Returns all charts.
-pub(super) fn section(plan: &Plan, chosen: &Chosen) -> String {
+pub(super) fn section(plan: &Plan, chosen: &FleetFigures) -> String {
     let mut markup = String::from("<section id=\"charts\"><h2>At a glance</h2>\n");
     markup.push_str(&panels(2));
     markup.push_str(&panel(
@@ -63,7 +63,7 @@ pub(super) fn section(plan: &Plan, chosen: &Chosen) -> String {
     markup
 }
 
-fn cost(plan: &Plan, chosen: &Chosen) -> String {
+fn cost(plan: &Plan, chosen: &FleetFigures) -> String {
     let bar = |label: String, series: usize, value: f64| Bar {
         label,
         series: Some(series),
@@ -102,7 +102,7 @@ fn cost(plan: &Plan, chosen: &Chosen) -> String {
     .draw()
 }
 
-fn uses(chosen: &Chosen) -> String {
+fn uses(chosen: &FleetFigures) -> String {
     let bars = chosen
         .uses
         .iter()
@@ -126,7 +126,7 @@ fn uses(chosen: &Chosen) -> String {
     .draw()
 }
 
-fn fill(chosen: &Chosen) -> Option<String> {
+fn fill(chosen: &FleetFigures) -> Option<String> {
     let curve = &chosen.burst.as_ref()?.curve;
     let points: Vec<Point> = curve
         .iter()

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ::plan::answer::{BurstAnswer, Chosen, Plan};
+use ::plan::answer::{BurstAnswer, FleetFigures, Plan};
 use ::plan::mix::TierAnswer;
 use ::plan::quantity::{Seconds, significant};
 use storage::tier::fluid::{Fluid, LogLayout};
@@ -34,7 +34,7 @@ struct SimulationResult {
 }
 
 impl<'a> Broker<'a> {
-    fn of(chosen: &'a Chosen) -> Option<Self> {
+    fn of(chosen: &'a FleetFigures) -> Option<Self> {
         let burst = chosen.burst.as_ref().filter(|burst| !burst.in_page_cache)?;
         let fast = chosen.fast.as_ref()?;
         let topics = chosen.topics.iter();

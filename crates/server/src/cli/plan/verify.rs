@@ -5,12 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use ::plan::answer::{Chosen, Plan};
+use ::plan::answer::{FleetFigures, Plan};
 use ::plan::catalogue::Catalogue;
 use ::plan::emit::{directory_name, experiment};
 use ::plan::load::Scenario;
 use ::plan::quantity::{Bytes, Rate, Seconds};
-use ::plan::verify::{Measured, Side, Verdict, compare, text};
+use ::plan::verify::{MeasuredPlan, Side, Verdict, compare, text};
 use anyhow::{Context as _, bail};
 use bench::outcome::{LoadOutcome, Run};
 use bench::{report, runner};
@@ -99,7 +99,7 @@ fn arguments(
     runner::RunArgs::from_words(words)
 }
 
-fn measured(run: &Run, chosen: &Chosen) -> Measured {
+fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
     let of = |phase: &str| run.cells.iter().find(|cell| cell.phase == phase);
     let machine = run
         .machine
@@ -112,7 +112,7 @@ fn measured(run: &Run, chosen: &Chosen) -> Measured {
         .topics
         .first()
         .map_or(Bytes(1e6), |topic| topic.batch);
-    Measured {
+    MeasuredPlan {
         machine: if machine.is_empty() {
             "this machine".to_owned()
         } else {

@@ -27,9 +27,9 @@ const WRITE_BYTES: usize = 1 << 20;
 const DEPTH: usize = 16;
 const SMALL_WRITES: usize = 200;
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+type BenchResult<T> = Result<T, Box<dyn Error>>;
 
-fn main() -> Outcome<()> {
+fn main() -> BenchResult<()> {
     let mut args = std::env::args().skip(1);
     let dir = PathBuf::from(args.next().ok_or("which directory?")?);
     let mib: usize = args.next().map_or(Ok(1024), |mib| mib.parse())?;
@@ -57,7 +57,7 @@ fn main() -> Outcome<()> {
 }
 
 /// A file of the wanted past, with room for the large writes and, behind them, the small ones.
-async fn prepare(system: &System, path: &Path, before: &str, mib: usize) -> Outcome<()> {
+async fn prepare(system: &System, path: &Path, before: &str, mib: usize) -> BenchResult<()> {
     let _ = system.disk().remove_file(path).await;
     let file = system.disk().open(path, Open::Create).await?;
     let mib = (mib + SMALL_WRITES.div_ceil(16)) as u64;
@@ -76,7 +76,7 @@ async fn prepare(system: &System, path: &Path, before: &str, mib: usize) -> Outc
     Ok(())
 }
 
-async fn case(system: &System, dir: &Path, before: &str, mib: usize) -> Outcome<()> {
+async fn case(system: &System, dir: &Path, before: &str, mib: usize) -> BenchResult<()> {
     let path = dir.join("disk_bench.tmp");
     prepare(system, &path, before, mib).await?;
     let file = system.disk().open(&path, Open::Write).await?;
@@ -120,7 +120,7 @@ async fn case(system: &System, dir: &Path, before: &str, mib: usize) -> Outcome<
 }
 
 /// The same volume from 16 threads, each write durable by itself.
-async fn dsync(system: &System, dir: &Path, before: &str, mib: usize) -> Outcome<()> {
+async fn dsync(system: &System, dir: &Path, before: &str, mib: usize) -> BenchResult<()> {
     let path = dir.join("disk_bench.tmp");
     prepare(system, &path, before, mib).await?;
     let flags = OFlags::RDWR | OFlags::DIRECT;

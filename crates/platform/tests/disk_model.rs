@@ -110,13 +110,13 @@ async fn run<D: Disk>(disk: &D, path: &Path, ops: &[Op]) -> Vec<u8> {
 }
 
 /// What each byte of a file may be after a crash, and how long the file may be.
-struct Allowed {
+struct AllowedContent {
     /// A bit for each allowed value; there are few operations, hence few values.
     bytes: Vec<u32>,
     len: std::ops::RangeInclusive<usize>,
 }
 
-fn allowed(ops: &[Op]) -> Allowed {
+fn allowed(ops: &[Op]) -> AllowedContent {
     let mut bytes = vec![1_u32; 2 * FILE_BYTES];
     let mut live = vec![0_u8; 2 * FILE_BYTES];
     let (mut len, mut least, mut most) = (0, 0, 0);
@@ -160,7 +160,7 @@ fn allowed(ops: &[Op]) -> Allowed {
         least = least.min(len);
         most = most.max(len);
     }
-    Allowed {
+    AllowedContent {
         bytes,
         len: least..=most,
     }

@@ -31,7 +31,7 @@ const SALT: u64 = 0x6c6f_6764;
 
 /// How a directory is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum How {
+enum DirAbsence {
     /// Its file system is not mounted, so an empty directory is in its place.
     Unmounted,
     /// The settings do not name it.
@@ -46,7 +46,7 @@ enum How {
 #[derive(Clone, Copy, Debug)]
 struct Absence {
     dir: &'static str,
-    how: How,
+    how: DirAbsence,
 }
 
 /// The log directories of a run.
@@ -65,7 +65,12 @@ impl Dirs {
     /// absent.
     pub(crate) fn draw(seed: u64, logs: usize, lives: usize) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);
-        let hows = [How::Unmounted, How::LeftOut, How::Misspelt, How::Failing];
+        let hows = [
+            DirAbsence::Unmounted,
+            DirAbsence::LeftOut,
+            DirAbsence::Misspelt,
+            DirAbsence::Failing,
+        ];
         rng.chance(30).then(|| Self {
             homes: (0..logs)
                 .map(|_| one_of(&mut rng, &[DIR, SECOND]))
@@ -123,20 +128,20 @@ impl Dirs {
         let failed = |error: io::Error| format!("the scene of {absence:?}: {error}");
         let before = files(disk).await.map_err(failed)?;
         match absence.how {
-            How::Unmounted => disk.unmount(dir).map_err(failed)?,
-            How::LeftOut => paths.retain(|path| path != dir),
-            How::Misspelt => {
+            DirAbsence::Unmounted => disk.unmount(dir).map_err(failed)?,
+            DirAbsence::LeftOut => paths.retain(|path| path != dir),
+            DirAbsence::Misspelt => {
                 for path in paths.iter_mut().filter(|path| path.as_path() == dir) {
                     *path = NOWHERE.into();
                 }
             }
-            How::Failing => disk.set_broken(dir, Some(io::ErrorKind::Other)),
+            DirAbsence::Failing => disk.set_broken(dir, Some(io::ErrorKind::Other)),
         }
         let started = LogDirs::open(platform, &paths, None, None).await;
         match absence.how {
-            How::Unmounted => disk.mount(dir).map_err(failed)?,
-            How::Failing => disk.set_broken(dir, None),
-            How::LeftOut | How::Misspelt => {}
+            DirAbsence::Unmounted => disk.mount(dir).map_err(failed)?,
+            DirAbsence::Failing => disk.set_broken(dir, None),
+            DirAbsence::LeftOut | DirAbsence::Misspelt => {}
         }
         let Err(error) = started else {
             return Err(format!("a start goes on without a directory: {absence:?}"));
@@ -144,7 +149,7 @@ impl Dirs {
         let said = error.to_string();
         let names = |place: &str| said.contains(place);
         let names_the_place =
-            names(absence.dir) || (absence.how == How::Misspelt && names(NOWHERE));
+            names(absence.dir) || (absence.how == DirAbsence::Misspelt && names(NOWHERE));
         if !names_the_place {
             return Err(format!("{absence:?} is refused without its name: {said}"));
         }

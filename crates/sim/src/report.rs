@@ -114,11 +114,11 @@ impl Counts {
 /// The record of what the actors of a life observe; clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Journal {
-    inner: Rc<Inner>,
+    inner: Rc<ReportState>,
 }
 
 #[derive(Default)]
-struct Inner {
+struct ReportState {
     trace: Cell<u64>,
     counts: Cell<Counts>,
     violation: RefCell<Option<String>>,

@@ -41,8 +41,8 @@ pub struct Tiers {
 /// The slow paths in one life.
 #[derive(Clone, Copy, Debug)]
 struct TiersLife {
-    bulk: Slow,
-    cold: Option<Slow>,
+    bulk: SlowInLife,
+    cold: Option<SlowInLife>,
     order: Order,
     /// Only draining segments move.
     still: bool,
@@ -50,7 +50,7 @@ struct TiersLife {
 
 /// How a path is away from the start of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Away {
+pub(crate) enum PathAbsence {
     No,
     Missing,
     ReadOnly,
@@ -62,12 +62,12 @@ pub(crate) struct SlowPath {
     pub(crate) dir: &'static str,
     /// The end of the name of a note without text that stands for this path.
     pub(crate) note: &'static str,
-    pub(crate) away: Away,
+    pub(crate) away: PathAbsence,
 }
 
 /// A slow path in one life.
 #[derive(Clone, Copy, Debug)]
-struct Slow {
+struct SlowInLife {
     state: SlowPathState,
     drained: DrainTime,
 }
@@ -108,7 +108,7 @@ impl Tiers {
     pub(crate) fn draw(seed: u64, lives: usize) -> Option<Self> {
         let mut rng = Rng::new(seed ^ SALT);
         let one = |missing| TiersLife {
-            bulk: Slow {
+            bulk: SlowInLife {
                 state: if missing {
                     SlowPathState::Missing
                 } else {
@@ -145,7 +145,7 @@ impl Tiers {
             };
             let [bulk, cold] = [0, 1].map(|at: usize| {
                 let when = one_of(&mut rng, &[DrainTime::AtStart, DrainTime::AtTurn]);
-                Slow {
+                SlowInLife {
                     state: states[at],
                     drained: if drained[at] { when } else { DrainTime::No },
                 }
@@ -198,13 +198,13 @@ impl Tiers {
 
     /// Returns the slow paths, if there are two.
     pub(crate) fn slow_paths(&self, life: usize) -> Vec<SlowPath> {
-        let path = |(dir, slow): (&'static str, Slow)| SlowPath {
+        let path = |(dir, slow): (&'static str, SlowInLife)| SlowPath {
             dir,
             note: if dir == BULK { BULK_NOTE } else { COLD_NOTE },
             away: match slow.state {
-                SlowPathState::Well | SlowPathState::TurnsReadOnly => Away::No,
-                SlowPathState::Missing => Away::Missing,
-                SlowPathState::ReadOnly => Away::ReadOnly,
+                SlowPathState::Well | SlowPathState::TurnsReadOnly => PathAbsence::No,
+                SlowPathState::Missing => PathAbsence::Missing,
+                SlowPathState::ReadOnly => PathAbsence::ReadOnly,
             },
         };
         self.of_two(life).map(path).collect()
@@ -277,14 +277,14 @@ impl Tiers {
     }
 
     /// Returns the slow paths of a life, if there are two.
-    fn of_two(&self, life: usize) -> impl Iterator<Item = (&'static str, Slow)> {
+    fn of_two(&self, life: usize) -> impl Iterator<Item = (&'static str, SlowInLife)> {
         let life = self.life(life).filter(|life| life.cold.is_some());
         life.into_iter().flat_map(TiersLife::paths)
     }
 }
 
 impl TiersLife {
-    fn paths(self) -> impl Iterator<Item = (&'static str, Slow)> {
+    fn paths(self) -> impl Iterator<Item = (&'static str, SlowInLife)> {
         let cold = self.cold.map(|cold| (COLD, cold));
         [(BULK, self.bulk)].into_iter().chain(cold)
     }

@@ -19,12 +19,12 @@ fn from_environment(name: &str) -> Option<u64> {
 }
 
 /// The seed that a thread runs, and since when.
-type Running = Mutex<Option<(u64, Instant)>>;
+type RunningSeed = Mutex<Option<(u64, Instant)>>;
 
 /// A world takes a second or two. One whose time stands still ends never, and is named.
 const WORLD_MAX: Duration = Duration::from_mins(5);
 
-fn watch(running: &[Running], ended: &AtomicBool) {
+fn watch(running: &[RunningSeed], ended: &AtomicBool) {
     while !ended.load(Ordering::Relaxed) {
         thread::park_timeout(Duration::from_secs(1));
         for one in running {
@@ -44,7 +44,7 @@ fn run_all(seeds: Range<u64>) -> (Counts, Vec<String>) {
     let all = Mutex::new((Counts::default(), Vec::new()));
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     let running: Vec<_> = (0..threads).map(|_| Mutex::new(None)).collect();
-    let work = |running: &Running| {
+    let work = |running: &RunningSeed| {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= seeds.end {

@@ -154,17 +154,17 @@ impl BufPool {
 /// Free memory, indexed by the logarithm of its size.
 struct Shelves {
     kept_bytes_max: usize,
-    free: Mutex<Free>,
+    free: Mutex<FreeMemory>,
 }
 
 #[derive(Default)]
-struct Free {
+struct FreeMemory {
     bytes: usize,
     shelves: Vec<Vec<Memory>>,
 }
 
 impl Shelves {
-    fn lock(&self) -> MutexGuard<'_, Free> {
+    fn lock(&self) -> MutexGuard<'_, FreeMemory> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

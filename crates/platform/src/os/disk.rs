@@ -18,7 +18,7 @@ use super::called::CalledFile;
 use super::dax::Dax;
 use super::engine::Engine;
 use super::file::SystemFile;
-use super::freeing::{self, Unnamed};
+use super::freeing::{self, UnnamedFile};
 use super::lanes::FreeingTurn;
 use super::threads::run;
 use super::{direct, names};
@@ -104,7 +104,7 @@ impl SystemDisk {
     }
 
     /// Frees the blocks of a file that has lost its name, piece by piece.
-    async fn free(&self, path: &Path, file: Unnamed, turn: &FreeingTurn<'_>) {
+    async fn free(&self, path: &Path, file: UnnamedFile, turn: &FreeingTurn<'_>) {
         let mut left = Some(file);
         while let Some(file) = left {
             let is_urgent = turn.is_waited_for();

@@ -75,14 +75,14 @@ pub(super) mod tests {
 
     /// The writes and syncs of an engine, and the error that durable writes get.
     #[derive(Default)]
-    pub(in crate::os) struct Watched {
+    pub(in crate::os) struct WatchedEngine {
         seen: RefCell<Vec<&'static str>>,
         refused_with: Cell<Option<Errno>>,
         /// The number of syncs that fail.
         failing_syncs: Cell<u32>,
     }
 
-    impl Watched {
+    impl WatchedEngine {
         pub(in crate::os) fn write(&self, kind: WriteKind) -> io::Result<()> {
             let (name, refusal) = match kind {
                 WriteKind::Plain => ("write", None),

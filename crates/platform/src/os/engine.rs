@@ -52,30 +52,30 @@ impl EngineChoice {
 
 /// The engine of a shard.
 pub(super) struct Engine {
-    way: Way,
+    way: EngineBackend,
     #[cfg(test)]
-    pub(super) watched: super::durable::tests::Watched,
+    pub(super) watched: super::durable::tests::WatchedEngine,
     /// Limits large reads.
     pub(super) turns: Turns,
     pub(super) lanes: Lanes,
 }
 
-enum Way {
+enum EngineBackend {
     Ring(Ring),
     Threads { fallback_reason: Option<String> },
 }
 
 impl Engine {
     pub(super) fn start(choice: EngineChoice) -> Result<Self, Error> {
-        let way = Way::start(choice)?;
+        let way = EngineBackend::start(choice)?;
         let slow_max = match &way {
-            Way::Ring(ring) => ring.workers(),
-            Way::Threads { .. } => threads::THREADS_MAX,
+            EngineBackend::Ring(ring) => ring.workers(),
+            EngineBackend::Threads { .. } => threads::THREADS_MAX,
         };
         Ok(Self {
             way,
             #[cfg(test)]
-            watched: super::durable::tests::Watched::default(),
+            watched: super::durable::tests::WatchedEngine::default(),
             turns: Turns::default(),
             lanes: Lanes::new(slow_max),
         })
@@ -85,7 +85,7 @@ impl Engine {
     pub(super) fn keep_apart(&self, dirs: impl IntoIterator<Item = PathBuf>) {
         let count = dirs.into_iter().fold(0, |_, dir| self.lanes.add(&dir));
         let of_each = self.lanes.slow_max().saturating_add(WRITES_MAX);
-        if let Way::Ring(ring) = &self.way
+        if let EngineBackend::Ring(ring) = &self.way
             && count > 1
         {
             ring.allow_workers(of_each.saturating_mul(count.saturating_add(1)));
@@ -94,15 +94,15 @@ impl Engine {
 
     pub(super) fn name(&self) -> &'static str {
         match &self.way {
-            Way::Ring(_) => "io_uring",
-            Way::Threads { .. } => "threads",
+            EngineBackend::Ring(_) => "io_uring",
+            EngineBackend::Threads { .. } => "threads",
         }
     }
 
     pub(super) fn fallback_reason(&self) -> Option<&str> {
         match &self.way {
-            Way::Ring(_) => None,
-            Way::Threads { fallback_reason } => fallback_reason.as_deref(),
+            EngineBackend::Ring(_) => None,
+            EngineBackend::Threads { fallback_reason } => fallback_reason.as_deref(),
         }
     }
 
@@ -123,11 +123,13 @@ impl Engine {
         self.watched.write(kind)?;
         let places = lane.request(self.kind(LaneKind::Write)).await;
         match &self.way {
-            Way::Ring(ring) => {
+            EngineBackend::Ring(ring) => {
                 let write = ring.write(file, class, position, parts, kind, places);
                 write.await
             }
-            Way::Threads { .. } => threads::write(file, position, parts, kind, places).await,
+            EngineBackend::Threads { .. } => {
+                threads::write(file, position, parts, kind, places).await
+            }
         }
     }
 
@@ -144,8 +146,8 @@ impl Engine {
         kept: (Turn, Places),
     ) -> io::Result<(usize, AlignedBuf)> {
         match &self.way {
-            Way::Ring(ring) => ring.read(file, class, position, buf, part, kept).await,
-            Way::Threads { .. } => threads::read(file, position, buf, part, kept).await,
+            EngineBackend::Ring(ring) => ring.read(file, class, position, buf, part, kept).await,
+            EngineBackend::Threads { .. } => threads::read(file, position, buf, part, kept).await,
         }
     }
 
@@ -155,8 +157,8 @@ impl Engine {
         self.watched.sync()?;
         let places = lane.request(LaneKind::Slow).await;
         match &self.way {
-            Way::Ring(ring) => ring.sync(file, places).await,
-            Way::Threads { .. } => threads::sync(file, places).await,
+            EngineBackend::Ring(ring) => ring.sync(file, places).await,
+            EngineBackend::Threads { .. } => threads::sync(file, places).await,
         }
     }
 
@@ -169,8 +171,8 @@ impl Engine {
     ) -> io::Result<()> {
         let places = lane.request(LaneKind::Slow).await;
         match &self.way {
-            Way::Ring(ring) => ring.allocate(file, len, places).await,
-            Way::Threads { .. } => threads::allocate(file, len, places).await,
+            EngineBackend::Ring(ring) => ring.allocate(file, len, places).await,
+            EngineBackend::Threads { .. } => threads::allocate(file, len, places).await,
         }
     }
 
@@ -186,13 +188,13 @@ impl Engine {
     /// Returns the kind of a request whose kind in a ring is `in_ring`.
     fn kind(&self, in_ring: LaneKind) -> LaneKind {
         match self.way {
-            Way::Ring(_) => in_ring,
-            Way::Threads { .. } => LaneKind::Slow,
+            EngineBackend::Ring(_) => in_ring,
+            EngineBackend::Threads { .. } => LaneKind::Slow,
         }
     }
 }
 
-impl Way {
+impl EngineBackend {
     fn start(choice: EngineChoice) -> Result<Self, Error> {
         if choice == EngineChoice::Threads {
             return Ok(Self::Threads {

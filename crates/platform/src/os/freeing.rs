@@ -34,7 +34,7 @@ const OTHERS: u32 = 3;
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A file without a name, whose blocks are not all freed.
-pub(super) struct Unnamed {
+pub(super) struct UnnamedFile {
     file: OwnedFd,
     bytes: u64,
     /// Bytes of a step.
@@ -42,8 +42,8 @@ pub(super) struct Unnamed {
 }
 
 /// Removes the name of a file; returns the file if its blocks are to be freed by
-/// [`Unnamed::cut`].
-pub(super) fn unname(path: &Path) -> io::Result<Option<Unnamed>> {
+/// [`UnnamedFile::cut`].
+pub(super) fn unname(path: &Path) -> io::Result<Option<UnnamedFile>> {
     let file = opened(path);
     fs::remove_file(path)?;
     // From here on nobody else can open it.
@@ -62,7 +62,7 @@ pub(super) fn large_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(large)
 }
 
-impl Unnamed {
+impl UnnamedFile {
     /// Frees the next piece; returns what is left, and how long to leave the file system to others.
     pub(super) fn cut(mut self) -> io::Result<Option<(Self, Duration)>> {
         let since = Instant::now();
@@ -86,7 +86,7 @@ fn is_large(path: &Path) -> bool {
 }
 
 /// Opens a large file.
-fn opened(path: &Path) -> Option<Unnamed> {
+fn opened(path: &Path) -> Option<UnnamedFile> {
     if !is_large(path) {
         return None;
     }
@@ -96,7 +96,7 @@ fn opened(path: &Path) -> Option<Unnamed> {
     let bytes = u64::try_from(facts.st_size).ok()?;
     let is_regular = FileType::from_raw_mode(facts.st_mode) == FileType::RegularFile;
     let piece = PIECE_BYTES.max(bytes / PIECES_MAX);
-    let unnamed = Unnamed { file, bytes, piece };
+    let unnamed = UnnamedFile { file, bytes, piece };
     (is_regular && bytes > PIECE_BYTES).then_some(unnamed)
 }
 

@@ -353,15 +353,15 @@ impl RingCore {
     }
 
     /// Submits and reaps, and returns when to run again.
-    fn turn(&self) -> Next {
+    fn turn(&self) -> NextRun {
         let submitted = self.submit();
         self.reap();
         let Err(error) = submitted else {
             let room = self.in_flight.get() < self.in_flight_max;
             return if room && !self.queue.borrow().is_empty() {
-                Next::Again
+                NextRun::Again
             } else {
-                Next::Wait
+                NextRun::Wait
             };
         };
         let passing = [Errno::INTR, Errno::AGAIN, Errno::BUSY].map(Errno::raw_os_error);
@@ -369,7 +369,7 @@ impl RingCore {
             .raw_os_error()
             .is_some_and(|code| passing.contains(&code))
         {
-            return Next::Again;
+            return NextRun::Again;
         }
         tracing::error!(%error, "io_uring takes no requests");
         let refused: Vec<_> = self.queue.borrow_mut().drain(..).collect();
@@ -379,12 +379,12 @@ impl RingCore {
             let left_over = self.slots.borrow_mut().complete(key, -code);
             left_over.settle();
         }
-        Next::Later
+        NextRun::Later
     }
 }
 
 /// When the submitting task must run again.
-enum Next {
+enum NextRun {
     /// When a request is queued.
     Wait,
     /// After the other tasks had their turn.
@@ -447,9 +447,9 @@ async fn submit_forever(core: Weak<RingCore>) {
     while let Some(core) = core.upgrade() {
         // Holding the ring while waiting is safe: its owner aborts this task.
         match core.turn() {
-            Next::Wait => core.queued.notified().await,
-            Next::Again => tokio::task::yield_now().await,
-            Next::Later => tokio::time::sleep(REFUSED_PAUSE).await,
+            NextRun::Wait => core.queued.notified().await,
+            NextRun::Again => tokio::task::yield_now().await,
+            NextRun::Later => tokio::time::sleep(REFUSED_PAUSE).await,
         }
     }
 }

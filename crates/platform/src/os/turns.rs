@@ -81,10 +81,10 @@ mod tests {
 
     const MB: usize = 1 << 20;
 
-    type Waiting<'a> = Pin<Box<dyn Future<Output = Turn> + 'a>>;
+    type WaitingTurn<'a> = Pin<Box<dyn Future<Output = Turn> + 'a>>;
 
     /// Returns the turn if it is granted.
-    fn now(waiting: &mut Waiting<'_>) -> Option<Turn> {
+    fn now(waiting: &mut WaitingTurn<'_>) -> Option<Turn> {
         match waiting
             .as_mut()
             .poll(&mut Context::from_waker(Waker::noop()))
@@ -97,10 +97,11 @@ mod tests {
     #[test]
     fn large_reads_wait_in_line_for_each_device() {
         let turns = Turns::default();
-        let mut all: Vec<Waiting<'_>> = (0..4).map(|_| Box::pin(turns.take_of(1)) as _).collect();
+        let mut all: Vec<WaitingTurn<'_>> =
+            (0..4).map(|_| Box::pin(turns.take_of(1)) as _).collect();
         let mut had: Vec<Option<Turn>> = all.iter_mut().map(now).collect();
         assert_eq!(had.iter().flatten().count(), READS_MAX, "too many at once");
-        let mut elsewhere: Waiting<'_> = Box::pin(turns.take_of(2));
+        let mut elsewhere: WaitingTurn<'_> = Box::pin(turns.take_of(2));
         assert!(now(&mut elsewhere).is_some(), "another device");
         let of_the_transfer = had[0].clone();
         had[0] = None;

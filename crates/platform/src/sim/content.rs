@@ -9,7 +9,7 @@
 use bytes::Bytes;
 
 use super::rng::Rng;
-use super::sparse::Sparse;
+use super::sparse::SparseContent;
 use crate::disk::BLOCK_BYTES;
 
 /// The unit that a device writes atomically.
@@ -54,7 +54,7 @@ pub(super) enum Change {
 }
 
 impl Change {
-    fn apply(&self, to: &mut Sparse) {
+    fn apply(&self, to: &mut SparseContent) {
         match self {
             Self::Write { position, bytes } => to.write(*position, bytes),
             Self::SetLen(len) => to.set_len(*len),
@@ -128,8 +128,8 @@ impl Pending {
 /// The content of a file.
 #[derive(Clone, Default)]
 pub(super) struct Content {
-    live: Sparse,
-    durable: Sparse,
+    live: SparseContent,
+    durable: SparseContent,
     pending: Vec<Pending>,
     /// Number of changes that have left `pending`.
     settled: u64,
@@ -166,11 +166,11 @@ impl Content {
         self.modified_ms = modified_ms;
     }
 
-    pub(super) fn live(&self) -> &Sparse {
+    pub(super) fn live(&self) -> &SparseContent {
         &self.live
     }
 
-    pub(super) fn durable_bytes(&self) -> Sparse {
+    pub(super) fn durable_bytes(&self) -> SparseContent {
         let mut bytes = self.durable.clone();
         for pending in self.pending.iter().filter(|pending| pending.is_durable) {
             pending.change.apply(&mut bytes);

@@ -12,12 +12,12 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 
 /// Content by block; clones are cheap.
 #[derive(Clone, Default)]
-pub(super) struct Sparse {
+pub(super) struct SparseContent {
     len: u64,
     blocks: BTreeMap<u64, Rc<[u8; BLOCK_BYTES]>>,
 }
 
-impl Sparse {
+impl SparseContent {
     pub(super) fn len(&self) -> u64 {
         self.len
     }

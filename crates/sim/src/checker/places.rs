@@ -11,7 +11,7 @@ use platform::disk::Disk;
 use platform::sim::SimDisk;
 use wire::types::Offset;
 
-use crate::tiers::{Away, SlowPath};
+use crate::tiers::{PathAbsence, SlowPath};
 
 /// The places of the segments' files.
 #[derive(Default, Debug)]
@@ -81,9 +81,9 @@ impl Places {
         self.segments.entry(base).or_default()
     }
 
-    fn away(&self, dir: &str) -> Away {
+    fn away(&self, dir: &str) -> PathAbsence {
         let path = self.away.iter().find(|path| path.dir == dir);
-        path.map_or(Away::No, |path| path.away)
+        path.map_or(PathAbsence::No, |path| path.away)
     }
 
     /// Returns true when the record at `offset` must be served, whatever path is away.
@@ -94,7 +94,7 @@ impl Places {
 
     fn counts(&self, place: &SegmentPlace) -> bool {
         match place.noted() {
-            Some(dir) => self.away(dir) == Away::No && place.copies.contains(&dir),
+            Some(dir) => self.away(dir) == PathAbsence::No && place.copies.contains(&dir),
             None => place.is_home && !self.may_hide(place),
         }
     }
@@ -103,14 +103,14 @@ impl Places {
     /// that path.
     fn may_hide(&self, place: &SegmentPlace) -> bool {
         let mut copies = place.copies.iter();
-        copies.any(|dir| self.away(dir) == Away::ReadOnly && !place.owed.contains(dir))
+        copies.any(|dir| self.away(dir) == PathAbsence::ReadOnly && !place.owed.contains(dir))
     }
 
     /// Returns true when the log need not open, because a segment may be on a path that is away.
     pub(crate) fn may_be_offline(&self) -> bool {
         let is_away = |place: &SegmentPlace| {
             let noted = place.noted();
-            noted.is_some_and(|dir| self.away(dir) != Away::No) || self.may_hide(place)
+            noted.is_some_and(|dir| self.away(dir) != PathAbsence::No) || self.may_hide(place)
         };
         self.segments.values().any(is_away)
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::graph::{self, Graph};
 use crate::source::Source;
 
-type At = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// Returns the circles of a crate's files, the largest first, each with the names of its files.
 pub(crate) fn circles(sources: &[&Source]) -> Vec<Vec<String>> {
@@ -15,16 +15,16 @@ pub(crate) fn circles(sources: &[&Source]) -> Vec<Vec<String>> {
     let mut found = components(&graph);
     found.retain(|files| files.len() > 1);
     found.sort_by_key(|files| std::cmp::Reverse(files.len()));
-    let name = |at: &At| match at.as_slice() {
+    let name = |at: &ModulePath| match at.as_slice() {
         [] => "lib".to_owned(),
         parts => parts.join("/"),
     };
-    let named = |files: Vec<At>| files.iter().map(name).collect();
+    let named = |files: Vec<ModulePath>| files.iter().map(name).collect();
     found.into_iter().map(named).collect()
 }
 
 /// Returns the strongly connected components, by Tarjan's algorithm.
-fn components(graph: &Graph) -> Vec<Vec<At>> {
+fn components(graph: &Graph) -> Vec<Vec<ModulePath>> {
     let mut search = Search {
         graph,
         index: BTreeMap::new(),
@@ -42,14 +42,14 @@ fn components(graph: &Graph) -> Vec<Vec<At>> {
 
 struct Search<'a> {
     graph: &'a Graph,
-    index: BTreeMap<&'a At, usize>,
-    low: BTreeMap<&'a At, usize>,
-    stack: Vec<&'a At>,
-    found: Vec<Vec<At>>,
+    index: BTreeMap<&'a ModulePath, usize>,
+    low: BTreeMap<&'a ModulePath, usize>,
+    stack: Vec<&'a ModulePath>,
+    found: Vec<Vec<ModulePath>>,
 }
 
 impl<'a> Search<'a> {
-    fn visit(&mut self, at: &'a At) {
+    fn visit(&mut self, at: &'a ModulePath) {
         let number = self.index.len();
         self.index.insert(at, number);
         self.low.insert(at, number);
@@ -65,7 +65,7 @@ impl<'a> Search<'a> {
         if self.low[at] == number {
             let from = self.stack.iter().position(|other| *other == at);
             let files = self.stack.split_off(from.unwrap_or(0));
-            let mut files: Vec<At> = files.into_iter().cloned().collect();
+            let mut files: Vec<ModulePath> = files.into_iter().cloned().collect();
             files.sort();
             self.found.push(files);
         }

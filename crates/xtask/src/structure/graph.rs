@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::uses::{self, Use};
 use crate::source::Source;
 
-type At = Vec<String>;
+type ModulePath = Vec<String>;
 
 /// The edges of each file to others, as paths of modules in the crate; the path of the root is
 /// empty.
-pub(super) type Graph = BTreeMap<At, BTreeSet<At>>;
+pub(super) type Graph = BTreeMap<ModulePath, BTreeSet<ModulePath>>;
 
 const REEXPORTS_MAX: usize = 8;
 
@@ -23,9 +23,9 @@ struct Module {
 }
 
 struct Modules {
-    all: BTreeMap<At, Module>,
+    all: BTreeMap<ModulePath, Module>,
     /// The names that a file re-exports, and what they stand for.
-    reexported: BTreeMap<(At, String), At>,
+    reexported: BTreeMap<(ModulePath, String), ModulePath>,
 }
 
 /// Returns the graph of the files of one crate.
@@ -66,7 +66,7 @@ impl Modules {
     }
 
     /// Returns a path as seen from the root of the crate; `None` for a path of another crate.
-    fn absolute(&self, at: &At, path: &[String]) -> Option<At> {
+    fn absolute(&self, at: &ModulePath, path: &[String]) -> Option<ModulePath> {
         let (first, rest) = path.split_first()?;
         match first.as_str() {
             "crate" => Some(rest.to_vec()),
@@ -86,11 +86,11 @@ impl Modules {
     }
 
     /// Returns all paths that a file names, as seen from the root.
-    fn named_by(&self, at: &At, module: &Module) -> Vec<At> {
+    fn named_by(&self, at: &ModulePath, module: &Module) -> Vec<ModulePath> {
         let used = module.uses.iter().map(|one| one.path.as_slice());
-        let used: Vec<At> = used.filter_map(|path| self.absolute(at, path)).collect();
+        let used: Vec<ModulePath> = used.filter_map(|path| self.absolute(at, path)).collect();
         // An imported module is called by its last name.
-        let mut called: BTreeMap<&str, At> = BTreeMap::new();
+        let mut called: BTreeMap<&str, ModulePath> = BTreeMap::new();
         for path in used.iter().filter(|path| self.all.contains_key(*path)) {
             if let Some(name) = path.last() {
                 called.insert(name, path.clone());
@@ -117,7 +117,7 @@ impl Modules {
     }
 
     /// Returns the file that a path leads to from `at`, unless it is in the same room.
-    fn target(&self, at: &At, path: &At) -> Option<At> {
+    fn target(&self, at: &ModulePath, path: &ModulePath) -> Option<ModulePath> {
         if self.all.contains_key(path) {
             return None;
         }
@@ -127,7 +127,7 @@ impl Modules {
         (!is_room && target != *at).then_some(target)
     }
 
-    fn defining(&self, path: &[String], followed: usize) -> At {
+    fn defining(&self, path: &[String], followed: usize) -> ModulePath {
         let lengths = (0..=path.len()).rev();
         let mut lengths = lengths.filter(|length| self.all.contains_key(&path[..*length]));
         let file = path[..lengths.next().unwrap_or(0)].to_vec();
@@ -144,9 +144,9 @@ impl Modules {
 
 /// Splits a path: `crates/broker/src/group/classic.rs` is `group`, `classic`; the root of the crate
 /// is empty.
-fn place(path: &str) -> Option<At> {
+fn place(path: &str) -> Option<ModulePath> {
     let (_, inside) = path.split_once("/src/")?;
     let parts = inside.strip_suffix(".rs")?.split('/').map(str::to_owned);
-    let parts: At = parts.collect();
+    let parts: ModulePath = parts.collect();
     Some(if parts == ["lib"] { vec![] } else { parts })
 }

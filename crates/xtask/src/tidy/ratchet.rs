@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 
 use super::Finding;
-use super::sizes::Oversized;
+use super::sizes::OversizedItem;
 
 /// The parsed list.
 pub(crate) struct Ratchet {
@@ -40,7 +40,7 @@ impl Ratchet {
     }
 
     /// Returns what is too long without an entry, and the entries whose length is not exact.
-    pub(crate) fn compare(&self, oversized: &[Oversized]) -> Vec<Finding> {
+    pub(crate) fn compare(&self, oversized: &[OversizedItem]) -> Vec<Finding> {
         let mut findings = Vec::new();
         for one in oversized {
             let text = match self.lines_max.get(&one.name) {
@@ -68,7 +68,7 @@ impl Ratchet {
     }
 
     /// Returns the file's text with every entry lowered to what was measured.
-    pub(crate) fn shrunk(&self, text: &str, oversized: &[Oversized]) -> String {
+    pub(crate) fn shrunk(&self, text: &str, oversized: &[OversizedItem]) -> String {
         let mut out = String::new();
         for line in text.lines() {
             let name = line
@@ -98,12 +98,12 @@ impl Ratchet {
 
 #[cfg(test)]
 mod tests {
-    use super::{Oversized, Ratchet};
+    use super::{OversizedItem, Ratchet};
 
     const LIST: &str = "# head\n80 a.rs::f  # a match\n90 b.rs::g  # a table\n";
 
-    fn over(name: &str, lines: usize) -> Oversized {
-        Oversized {
+    fn over(name: &str, lines: usize) -> OversizedItem {
+        OversizedItem {
             name: name.to_owned(),
             lines,
             limit: 70,

@@ -13,7 +13,7 @@ const FUNCTION_MAX: usize = 70;
 
 /// A file or function beyond its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Oversized {
+pub(crate) struct OversizedItem {
     /// `path` or `path::function`.
     pub(crate) name: String,
     /// Number of lines of production code.
@@ -33,13 +33,13 @@ pub(super) fn warnings(sources: &[Source]) -> Vec<Finding> {
 }
 
 /// Returns everything beyond its limit, in the order of the sources.
-pub(super) fn oversized(sources: &[Source]) -> Vec<Oversized> {
+pub(super) fn oversized(sources: &[Source]) -> Vec<OversizedItem> {
     let mut found = Vec::new();
     for source in sources {
         let production = source.production();
         let lines = production.lines().count();
         if lines > FILE_MAX {
-            found.push(Oversized {
+            found.push(OversizedItem {
                 name: source.path.clone(),
                 lines,
                 limit: FILE_MAX,
@@ -48,7 +48,7 @@ pub(super) fn oversized(sources: &[Source]) -> Vec<Oversized> {
         for (name, lines) in functions(production) {
             if lines > FUNCTION_MAX {
                 let name = format!("{}::{name}", source.path);
-                found.push(Oversized {
+                found.push(OversizedItem {
                     name,
                     lines,
                     limit: FUNCTION_MAX,

@@ -181,7 +181,7 @@ impl Mapping {
 
     fn detach_range(&self, from: usize, to: usize) -> io::Result<()> {
         let len = to - from;
-        let copy = Anonymous::new(len)?;
+        let copy = AnonymousMemory::new(len)?;
         for page in (0..len).step_by(PAGE_BYTES) {
             // SAFETY: a page of the copy, which is exclusively ours, and one of the mapping.
             let copied = unsafe {
@@ -266,12 +266,12 @@ impl Drop for Slice {
 }
 
 /// Private memory in whole pages.
-struct Anonymous {
+struct AnonymousMemory {
     start: NonNull<u8>,
     len: usize,
 }
 
-impl Anonymous {
+impl AnonymousMemory {
     fn new(len: usize) -> io::Result<Self> {
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: new memory at an address that the kernel chooses.
@@ -298,7 +298,7 @@ impl Anonymous {
     }
 }
 
-impl Drop for Anonymous {
+impl Drop for AnonymousMemory {
     fn drop(&mut self) {
         // SAFETY: ours, and not moved away.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };

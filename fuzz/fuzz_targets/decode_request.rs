@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use wire::kafka::frame::next_frame;
 use wire::kafka::shape::{decode_request, decoded_bytes};
-use wire::kafka::{Api, Newest, Request, fetch, produce};
+use wire::kafka::{Api, NewestVersion, Request, fetch, produce};
 use wire::messages;
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -43,10 +43,10 @@ macro_rules! decode_as {
 
 fn decode(api: Api, version: i16, body: &Bytes) {
     decode_as!(api, version, body,
-        ListOffsets: Newest<messages::ListOffsetsRequest>,
+        ListOffsets: NewestVersion<messages::ListOffsetsRequest>,
         Metadata: messages::MetadataRequest,
-        OffsetCommit: Newest<messages::OffsetCommitRequest>,
-        OffsetFetch: Newest<messages::OffsetFetchRequest>,
+        OffsetCommit: NewestVersion<messages::OffsetCommitRequest>,
+        OffsetFetch: NewestVersion<messages::OffsetFetchRequest>,
         FindCoordinator: messages::FindCoordinatorRequest,
         JoinGroup: messages::JoinGroupRequest,
         Heartbeat: messages::HeartbeatRequest,
@@ -62,7 +62,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         ListTransactions: messages::ListTransactionsRequest,
         DescribeTransactions: messages::DescribeTransactionsRequest,
         TxnOffsetCommit: messages::TxnOffsetCommitRequest,
-        WriteTxnMarkers: Newest<messages::WriteTxnMarkersRequest>,
+        WriteTxnMarkers: NewestVersion<messages::WriteTxnMarkersRequest>,
         EndTxn: messages::EndTxnRequest,
         AddOffsetsToTxn: messages::AddOffsetsToTxnRequest,
         AddPartitionsToTxn: messages::AddPartitionsToTxnRequest,
@@ -70,7 +70,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         DescribeConfigs: messages::DescribeConfigsRequest,
         AlterConfigs: messages::AlterConfigsRequest,
         AlterReplicaLogDirs: messages::AlterReplicaLogDirsRequest,
-        DescribeLogDirs: Newest<messages::DescribeLogDirsRequest>,
+        DescribeLogDirs: NewestVersion<messages::DescribeLogDirsRequest>,
         CreatePartitions: messages::CreatePartitionsRequest,
         DeleteGroups: messages::DeleteGroupsRequest,
         IncrementalAlterConfigs: messages::IncrementalAlterConfigsRequest,
@@ -102,7 +102,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         ExpireDelegationToken: messages::ExpireDelegationTokenRequest,
         DescribeDelegationToken: messages::DescribeDelegationTokenRequest,
         UnregisterBroker: messages::UnregisterBrokerRequest,
-        AddRaftVoter: Newest<messages::AddRaftVoterRequest>,
+        AddRaftVoter: NewestVersion<messages::AddRaftVoterRequest>,
         RemoveRaftVoter: messages::RemoveRaftVoterRequest,
     );
 }

@@ -39,7 +39,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
-use wire::kafka::{self, Api, Newest, Request};
+use wire::kafka::{self, Api, NewestVersion, Request};
 use wire::messages::{
     DescribeDelegationTokenRequest, ExpireDelegationTokenRequest, RenewDelegationTokenRequest,
     SaslAuthenticateRequest, SaslHandshakeRequest,
@@ -272,9 +272,10 @@ requests! {
             broker, (context, &call.access), call.busy, &call.header, call.take_body()
         );
     ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |request: Newest<_>| {
-            let topics = request.message;
-            Newest::from(handler::list_offsets::handle(broker, &call.access, topics, version).await)
+        => here(call, async |request: NewestVersion<_>| {
+            let (access, request) = (&call.access, request.message);
+            let response = handler::list_offsets::handle(broker, access, request, version).await;
+            NewestVersion::from(response)
         });
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create],
         Here, Alone, Time, Nothing, Few
@@ -358,7 +359,9 @@ requests! {
         => controlled(call, async |controller, request, caller| {
             controller.delete_acls(&request, &caller).await
         });
-    DescribeConfigs: [Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs],
+    DescribeConfigs: [
+            Handler Topic DescribeConfigs, Group DescribeConfigs, Cluster DescribeConfigs
+        ],
         Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::configs(call, request).await);
     AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs],
@@ -371,7 +374,7 @@ requests! {
             handler::alter_replica_log_dirs::handle(broker, request, place).await
         });
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |request: Newest<_>| {
+        => here(call, async |request: NewestVersion<_>| {
             handler::describe_log_dirs::handle(broker, request.message).await
         });
     SaslAuthenticate: [Open], Here, Alone, Time, Something, Few
@@ -469,8 +472,8 @@ requests! {
     DescribeTopicPartitions: [Handler Topic Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::topic_partitions(call, request).await);
     AddRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
-        => here(call, async |request: Newest<_>| {
-            Newest::from(raft_voters::add(&request.message, &broker.log_dirs.cluster_id))
+        => here(call, async |request: NewestVersion<_>| {
+            NewestVersion::from(raft_voters::add(&request.message, &broker.log_dirs.cluster_id))
         });
     RemoveRaftVoter: [Step Cluster Alter], Here, Alone, Time, Something, Few
         => here(call, async |request| raft_voters::remove(&request, &broker.log_dirs.cluster_id));

@@ -36,10 +36,10 @@ mod unlike;
 mod worth;
 
 pub use binding::{AclBinding, ResourcePattern};
-pub use codes::{Operation, PatternType, PermissionType, ResourceType, Stored};
+pub use codes::{Operation, PatternType, PermissionType, ResourceType, StoredCode};
 pub use decide::{Action, Client, Decision, Policy, decide, decide_any};
 pub use filter::{AclFilter, PatternFilter};
-pub use host::{Host, Unlike};
+pub use host::{Host, KafkaDifference};
 pub use index::{AclIndex, Change};
 pub use operations::{NOT_ASKED, authorized_operations, supported_operations};
 pub use principal::{Principal, PrincipalError, super_users};

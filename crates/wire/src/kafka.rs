@@ -18,5 +18,5 @@ mod writer;
 
 pub use api::Api;
 pub use frame::{Request, RequestHeader, Response, encode_response};
-pub use newest::Newest;
+pub use newest::NewestVersion;
 pub use shape::decode_request;

@@ -5,8 +5,8 @@
 //! handlers note the errors while they make the response. Not here: the counters
 //! (`metrics/errors.rs`).
 
-use wire::kafka::newest::Beyond;
-use wire::kafka::{Api, Newest};
+use wire::kafka::newest::LacksNewest;
+use wire::kafka::{Api, NewestVersion};
 
 use crate::metrics::{ErrorTally, Metrics};
 
@@ -23,9 +23,9 @@ pub(super) trait Errors {
     fn errors(&self, tell: &mut impl FnMut(i16));
 }
 
-impl<T> Errors for Newest<T>
+impl<T> Errors for NewestVersion<T>
 where
-    T: Beyond + Errors,
+    T: LacksNewest + Errors,
 {
     fn errors(&self, tell: &mut impl FnMut(i16)) {
         self.message.errors(tell);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use platform::Platform;
 use wire::acl::{Operation, ResourceType};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest,
     DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest,
@@ -65,7 +65,7 @@ pub(super) async fn offset_commit<P: Platform>(
     use handler::offset_commit;
     let (version, host) = (call.header.version, client_of(call.context).host);
     let access = call.access.clone();
-    at_group(call, async move |at, request: Newest<_>| {
+    at_group(call, async move |at, request: NewestVersion<_>| {
         let mut request: OffsetCommitRequest = request.message;
         // Before the first yield, so that commits to a group are decided in order of arrival.
         let topics = request.topics.iter();
@@ -225,9 +225,9 @@ pub(super) async fn find_coordinator<P: Platform>(
 
 pub(super) async fn offset_fetch<P: Platform>(
     call: &Call<'_, P>,
-    Newest {
+    NewestVersion {
         message: request, ..
-    }: Newest<OffsetFetchRequest>,
+    }: NewestVersion<OffsetFetchRequest>,
 ) -> OffsetFetchResponse {
     use handler::offset_fetch::{
         BY_ID, gather, handle_group, hide, identify, name, refused, split,

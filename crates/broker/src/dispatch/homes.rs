@@ -5,7 +5,7 @@
 //! error.
 
 use platform::Platform;
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::{
     AddOffsetsToTxnRequest, ConsumerGroupHeartbeatRequest, EndTxnRequest, HeartbeatRequest,
     InitProducerIdRequest, JoinGroupRequest, LeaveGroupRequest, OffsetCommitRequest,
@@ -42,7 +42,7 @@ of_group!(
     ConsumerGroupHeartbeatRequest
 );
 
-impl OfGroup for Newest<OffsetCommitRequest> {
+impl OfGroup for NewestVersion<OffsetCommitRequest> {
     fn group(&self) -> &str {
         self.message.group_id.as_str()
     }

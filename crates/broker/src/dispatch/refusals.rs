@@ -4,7 +4,7 @@
 //! Not here: requests about the cluster (`refusals/cluster.rs`), and which right a request needs.
 
 use wire::acl::ResourceType;
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::{
     AddOffsetsToTxnRequest, AddOffsetsToTxnResponse, EndTxnRequest, HeartbeatRequest,
     HeartbeatResponse, JoinGroupRequest, LeaveGroupRequest, LeaveGroupResponse,
@@ -81,7 +81,7 @@ impl Refused for TxnOffsetCommitRequest {
     }
 }
 
-impl Refused for Newest<OffsetCommitRequest> {
+impl Refused for NewestVersion<OffsetCommitRequest> {
     fn named(&self, resource_type: ResourceType) -> Option<&str> {
         (resource_type == ResourceType::Group).then(|| self.message.group_id.as_str())
     }

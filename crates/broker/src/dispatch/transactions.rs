@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use platform::Platform;
 use wire::acl::Operation;
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::add_partitions_to_txn_response::AddPartitionsToTxnResult;
 use wire::messages::{
     AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, DescribeTransactionsRequest,
@@ -111,8 +111,8 @@ async fn add_for_one<P: Platform>(
 /// Ends transactions, for coordinators on other brokers and for who may change the cluster.
 pub(super) async fn write_markers<P: Platform>(
     call: &Call<'_, P>,
-    request: Newest<WriteTxnMarkersRequest>,
-) -> Newest<WriteTxnMarkersResponse> {
+    request: NewestVersion<WriteTxnMarkersRequest>,
+) -> NewestVersion<WriteTxnMarkersResponse> {
     use handler::write_txn_markers::{handle, refused};
     let access = &call.access;
     let may = access.has_cluster(Operation::Alter) || access.may_cluster(Operation::ClusterAction);
@@ -121,7 +121,7 @@ pub(super) async fn write_markers<P: Platform>(
     } else {
         refused(&request.message, ErrorCode::ClusterAuthorizationFailed).await
     };
-    Newest::from(response)
+    NewestVersion::from(response)
 }
 
 pub(super) async fn describe<P: Platform>(

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use platform::{Disk, Platform};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::describe_log_dirs_response::{
     DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic,
 };
@@ -40,7 +40,7 @@ type Sizes = Vec<(PathBuf, String, ReplicaInfo)>;
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: DescribeLogDirsRequest,
-) -> Newest<DescribeLogDirsResponse> {
+) -> NewestVersion<DescribeLogDirsResponse> {
     let seen = broker
         .shards
         .call_all(|broker| async move { (sizes(&broker), failed_dirs(&broker)) })
@@ -94,7 +94,7 @@ pub(crate) async fn handle<P: Platform>(
             }
         });
     }
-    Newest {
+    NewestVersion {
         message: DescribeLogDirsResponse::default().with_results(results),
         more,
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use platform::Platform;
 use storage::log::producer_state::{EndMarker, TransactionOutcome};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use wire::messages::write_txn_markers_response::{
     WritableTxnMarkerPartitionResult, WritableTxnMarkerResult, WritableTxnMarkerTopicResult,
@@ -29,7 +29,7 @@ const RAISES_EPOCH: i8 = 2;
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
-    request: Newest<WriteTxnMarkersRequest>,
+    request: NewestVersion<WriteTxnMarkersRequest>,
 ) -> WriteTxnMarkersResponse {
     let mut markers = request.message.markers;
     let versions = request.more.into_iter().chain(std::iter::repeat(0));

@@ -3,7 +3,7 @@
 use broker::authorizer::AuthorizerMode;
 use platform::sim::SimDisk;
 use wire::acl::{Operation, ResourceType};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -60,7 +60,7 @@ async fn commits(user: &User<'_>, version: i16, topics: &[&str]) -> Vec<i16> {
         .with_group_id(id("g"))
         .with_generation_id_or_member_epoch(-1)
         .with_topics(topics.collect());
-    let told = user.ask(version, &Newest::from(request)).await;
+    let told = user.ask(version, &NewestVersion::from(request)).await;
     let partitions = told.topics.iter().flat_map(|topic| &topic.partitions);
     partitions.map(|partition| partition.error_code).collect()
 }
@@ -108,7 +108,7 @@ fn a_commit_that_the_group_refuses_hides_topics_all_the_same() {
             .with_member_id(text("nobody"))
             .with_generation_id_or_member_epoch(5)
             .with_topics(topics.into());
-        let told = ada.ask(8, &Newest::from(request)).await;
+        let told = ada.ask(8, &NewestVersion::from(request)).await;
         let codes: Vec<_> = told
             .topics
             .iter()
@@ -146,7 +146,7 @@ async fn fetched(
         .with_group_id(id("g"))
         .with_topics(topics);
     let request = OffsetFetchRequest::default().with_groups(vec![group]);
-    positions(&user.ask(version, &Newest::from(request)).await)
+    positions(&user.ask(version, &NewestVersion::from(request)).await)
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn positions_are_told_of_topics_that_the_client_may_describe() {
         let request = OffsetFetchRequest::default()
             .with_group_id(id("g"))
             .with_topics(Some(vec![old]));
-        let told = ada.ask(1, &Newest::from(request)).await;
+        let told = ada.ask(1, &NewestVersion::from(request)).await;
         let codes = told.topics[0].partitions.iter();
         let codes: Vec<_> = codes
             .map(|it| (it.error_code, it.committed_offset))
@@ -204,7 +204,7 @@ fn positions_by_id_are_refused_by_id() {
             .with_group_id(id("g"))
             .with_topics(Some(topics.into()));
         let request = OffsetFetchRequest::default().with_groups(vec![group]);
-        let told = ada.ask(10, &Newest::from(request)).await;
+        let told = ada.ask(10, &NewestVersion::from(request)).await;
         let topics = told.groups[0].topics.iter();
         let told: Vec<_> = topics
             .map(|topic| (topic.topic_id, topic.partitions[0].error_code))

@@ -4,7 +4,7 @@
 use broker::authorizer::AuthorizerMode;
 use platform::sim::SimDisk;
 use wire::acl::{NOT_ASKED, Operation};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::create_partitions_request::CreatePartitionsTopic;
 use wire::messages::create_topics_request::CreatableTopic;
 use wire::messages::delete_records_request::{DeleteRecordsPartition, DeleteRecordsTopic};
@@ -240,7 +240,10 @@ fn positions_are_told_of_topics_that_the_client_may_describe() {
         });
         let epochs = OffsetForLeaderEpochRequest::default().with_topics(epochs.into());
         let told = async |user: &User<'_>| {
-            let answer = user.ask(11, &Newest::from(offsets.clone())).await.message;
+            let answer = user
+                .ask(11, &NewestVersion::from(offsets.clone()))
+                .await
+                .message;
             let offsets = answer.topics.iter().map(|topic| {
                 let partition = &topic.partitions[0];
                 (

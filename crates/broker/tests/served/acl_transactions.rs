@@ -2,7 +2,7 @@
 
 use platform::sim::SimDisk;
 use wire::acl::{Operation, ResourceType};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::add_partitions_to_txn_request::{
     AddPartitionsToTxnTopic, AddPartitionsToTxnTransaction,
 };
@@ -307,7 +307,7 @@ fn markers_are_written_by_who_may_act_for_or_change_the_cluster() {
                 .with_producer_id(77.into())
                 .with_topics(vec![topic]);
             let request = WriteTxnMarkersRequest::default().with_markers(vec![marker]);
-            let request = Newest::from(request);
+            let request = NewestVersion::from(request);
             let codes = async || {
                 let told = ada.ask(1, &request).await.message;
                 let marker = &told.markers[0];

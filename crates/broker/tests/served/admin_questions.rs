@@ -2,7 +2,7 @@
 //! something in it that cannot be.
 
 use bytes::Bytes;
-use wire::kafka::{Api, Newest};
+use wire::kafka::{Api, NewestVersion};
 use wire::messages::create_acls_request::AclCreation;
 use wire::messages::delete_acls_request::DeleteAclsFilter;
 use wire::messages::{
@@ -142,7 +142,7 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
             v,
             UnregisterBrokerRequest::default().with_broker_id(77.into()),
         ),
-        Api::AddRaftVoter => ask(v, Newest::from(AddRaftVoterRequest::default())),
+        Api::AddRaftVoter => ask(v, NewestVersion::from(AddRaftVoterRequest::default())),
         Api::RemoveRaftVoter => ask(v, RemoveRaftVoterRequest::default()),
         Api::ListConfigResources => ask(v, ListConfigResourcesRequest::default()),
         _ => return None,

@@ -1,7 +1,7 @@
 //! Positions of topics that are named by id: kept, read, and refused where there is no such topic.
 
 use platform::sim::SimDisk;
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -36,7 +36,7 @@ async fn commit(cluster: &Cluster, topics: &[(Uuid, i32)]) -> Vec<(Uuid, Option<
         .with_group_id(GroupId(text("g")))
         .with_generation_id_or_member_epoch(-1)
         .with_topics(topics.collect());
-    let answer = cluster.ask(BY_ID, &Newest::from(request)).await;
+    let answer = cluster.ask(BY_ID, &NewestVersion::from(request)).await;
     let topics = answer.topics.iter();
     let told = |code| (code != 0).then(|| error(code).expect("a code of Kafka's"));
     topics
@@ -57,7 +57,7 @@ async fn fetch(cluster: &Cluster, topics: Option<&[Uuid]>) -> OffsetFetchRespons
         .with_group_id(GroupId(text("g")))
         .with_topics(topics);
     let request = OffsetFetchRequest::default().with_groups(vec![group]);
-    cluster.ask(BY_ID, &Newest::from(request)).await
+    cluster.ask(BY_ID, &NewestVersion::from(request)).await
 }
 
 /// Id, offset and code of each topic of an answer.

@@ -11,7 +11,7 @@ use broker::dispatch::Reply;
 use bytes::Bytes;
 use platform::sim::SimDisk;
 use wire::StrBytes;
-use wire::kafka::{Api, Newest};
+use wire::kafka::{Api, NewestVersion};
 use wire::messages::{
     AddPartitionsToTxnRequest, AlterClientQuotasRequest, AlterConfigsRequest,
     AlterPartitionReassignmentsRequest, AlterReplicaLogDirsRequest,
@@ -415,7 +415,7 @@ fn places(crowd: Crowd) -> Vec<Asked> {
         ask(
             "DescribeLogDirs",
             4,
-            Newest::from(DescribeLogDirsRequest::default().with_topics(Some(sizes))),
+            NewestVersion::from(DescribeLogDirsRequest::default().with_topics(Some(sizes))),
         ),
         ask(
             "DescribeQuorum",
@@ -484,13 +484,13 @@ fn groups(crowd: Crowd) -> Vec<Asked> {
             5,
             ListGroupsRequest::default().with_states_filter(crowd.each("s", |name| name)),
         ),
-        ask("OffsetFetch", 9, Newest::from(fetched(positions))),
+        ask("OffsetFetch", 9, NewestVersion::from(fetched(positions))),
         ask(
             "OffsetFetch of one group",
             9,
-            Newest::from(fetched(vec![of_one])),
+            NewestVersion::from(fetched(vec![of_one])),
         ),
-        ask("OffsetCommit", 9, Newest::from(commits)),
+        ask("OffsetCommit", 9, NewestVersion::from(commits)),
         ask("OffsetDelete", 0, forgotten),
     ]
 }

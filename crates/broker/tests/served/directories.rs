@@ -8,7 +8,7 @@ use broker::log_dirs::{LogDirs, LogDirsError, OperatorConsent};
 use platform::sim::{Effect, Fault, OpKind, SimDisk, SimPlatform};
 use platform::{Clock, Disk, Platform};
 use storage::tier::{Capacity, Medium, PathOptions, Safety, TierOptions, TierTable};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::DescribeLogDirsRequest;
 use wire::types::{ErrorCode, TopicId, Uuid};
 
@@ -64,7 +64,7 @@ fn a_cordoned_directory_says_so_and_takes_nothing_new() {
     life(&disk, &setup, async |cluster| {
         cluster.create("t", 2).await;
         let request = DescribeLogDirsRequest::default().with_topics(None);
-        let answer = cluster.ask(5, &Newest::from(request)).await;
+        let answer = cluster.ask(5, &NewestVersion::from(request)).await;
         let dirs = answer.message.results.iter().zip(&answer.more);
         let told = dirs.map(|(dir, cordoned)| (dir.log_dir.as_str(), *cordoned, dir.topics.len()));
         assert_eq!(

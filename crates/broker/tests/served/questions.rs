@@ -4,7 +4,7 @@
 use broker::dispatch::Reply;
 use bytes::Bytes;
 use wire::StrBytes;
-use wire::kafka::{Api, Newest};
+use wire::kafka::{Api, NewestVersion};
 use wire::messages::{
     AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, AlterConfigsRequest, ApiVersionsRequest,
     ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, CreatePartitionsRequest,
@@ -194,7 +194,7 @@ fn partitions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
             request.topics[0]
                 .partitions
                 .push(more.with_partition_index(partition + 1));
-            ask(v, Newest::from(request))
+            ask(v, NewestVersion::from(request))
         }
         Api::DeleteRecords => {
             let partition = trim::DeleteRecordsPartition::default()
@@ -229,7 +229,7 @@ fn partitions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
                 .with_topic(topic_name(topic))
                 .with_partitions(vec![partition]);
             let request = DescribeLogDirsRequest::default().with_topics(Some(vec![topic]));
-            ask(v, Newest::from(request))
+            ask(v, NewestVersion::from(request))
         }
         _ => ask(
             v,
@@ -252,7 +252,7 @@ fn positions(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) -
             let request = OffsetCommitRequest::default()
                 .with_group_id(group("g"))
                 .with_generation_id_or_member_epoch(-1);
-            ask(v, Newest::from(request.with_topics(vec![topic])))
+            ask(v, NewestVersion::from(request.with_topics(vec![topic])))
         }
         Api::OffsetFetch if v >= 8 => {
             let topic = committed::OffsetFetchRequestTopics::default()
@@ -263,14 +263,17 @@ fn positions(api: Api, v: i16, cluster: &Cluster, topic: &str, partition: i32) -
                 .with_group_id(group("g"))
                 .with_topics(Some(vec![topic]));
             let request = OffsetFetchRequest::default().with_groups(vec![group]);
-            ask(v, Newest::from(request))
+            ask(v, NewestVersion::from(request))
         }
         Api::OffsetFetch => {
             let topic = committed::OffsetFetchRequestTopic::default()
                 .with_name(topic_name(topic))
                 .with_partition_indexes(vec![partition]);
             let request = OffsetFetchRequest::default().with_group_id(group("g"));
-            ask(v, Newest::from(request.with_topics(Some(vec![topic]))))
+            ask(
+                v,
+                NewestVersion::from(request.with_topics(Some(vec![topic]))),
+            )
         }
         _ => {
             let partition =
@@ -391,7 +394,7 @@ fn transactions(api: Api, v: i16, topic: &str, partition: i32) -> Question {
                 .with_producer_id(77.into())
                 .with_topics(vec![topic]);
             let request = WriteTxnMarkersRequest::default();
-            ask(v, Newest::from(request.with_markers(vec![marker])))
+            ask(v, NewestVersion::from(request.with_markers(vec![marker])))
         }
         Api::TxnOffsetCommit => {
             let partition = txn_commit::TxnOffsetCommitRequestPartition::default()

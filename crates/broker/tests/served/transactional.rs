@@ -2,7 +2,7 @@
 //! decision outlives a crash.
 
 use platform::sim::{Effect, Fault, SimDisk};
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::describe_transactions_response::TransactionState;
 use wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
@@ -252,7 +252,7 @@ async fn mark(cluster: &Cluster, producer: (i64, i16), protocol: i8) -> Option<E
         .with_producer_id(producer.0.into())
         .with_producer_epoch(producer.1)
         .with_topics(vec![topic]);
-    let request = Newest {
+    let request = NewestVersion {
         message: WriteTxnMarkersRequest::default().with_markers(vec![marker]),
         more: vec![protocol],
     };
@@ -292,7 +292,7 @@ fn a_partition_named_a_hundred_times_gets_one_marker() {
             .with_producer_id(id.into())
             .with_producer_epoch(epoch + 1)
             .with_topics(vec![topic; 3]);
-        let request = Newest {
+        let request = NewestVersion {
             message: WriteTxnMarkersRequest::default().with_markers(vec![marker]),
             more: vec![2],
         };

@@ -10,10 +10,10 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
-use super::codes::{Operation, PatternType, PermissionType, ResourceType, Stored};
+use super::codes::{Operation, PatternType, PermissionType, ResourceType, StoredCode};
 use super::host::Host;
 use super::principal::Principal;
-use super::quoted::Quoted;
+use super::quoted::QuotedText;
 
 /// The literal name that stands for every name.
 const EVERY_NAME: &str = "*";
@@ -68,9 +68,9 @@ pub struct AclBinding {
     /// From where.
     pub host: Host,
     /// What they do; nothing that is asked, if it is not known.
-    pub operation: Stored<Operation>,
+    pub operation: StoredCode<Operation>,
     /// Whether it permits or forbids.
-    pub permission: Stored<PermissionType>,
+    pub permission: StoredCode<PermissionType>,
 }
 
 impl AclBinding {
@@ -120,9 +120,9 @@ impl fmt::Display for AclBinding {
             "{} {} on {pattern_type} {resource_type} {} to {} from {}",
             self.permission,
             self.operation,
-            Quoted(name),
-            Quoted(self.principal.as_str()),
-            Quoted(self.host.as_str()),
+            QuotedText(name),
+            QuotedText(self.principal.as_str()),
+            QuotedText(self.host.as_str()),
         )
     }
 }
@@ -207,8 +207,8 @@ mod tests {
                 pattern: pattern(PatternType::Literal, "orders"),
                 principal: Principal::user("a"),
                 host: Host::new("*"),
-                operation: Stored::<Operation>::from_code(operation),
-                permission: Stored::<PermissionType>::from_code(permission),
+                operation: StoredCode::<Operation>::from_code(operation),
+                permission: StoredCode::<PermissionType>::from_code(permission),
             };
             let all = Operation::ALL.iter().copied();
             let covered: Vec<Operation> = all.filter(|asked| acl.covers(*asked)).collect();
@@ -247,7 +247,7 @@ mod tests {
         );
         assert_ne!(forged, acl("a", "b").to_string());
         let later = AclBinding {
-            operation: Stored::Unknown(99),
+            operation: StoredCode::Unknown(99),
             ..acl("a", "b")
         };
         assert_eq!(

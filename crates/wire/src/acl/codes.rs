@@ -3,7 +3,7 @@
 //! Each has Kafka's code and Kafka's name. Kafka numbers three more: UNKNOWN is 0, ANY is 1 and
 //! MATCH is 2 for patterns. Those are no values here, because no ACL should hold them: `acl/raw.rs`
 //! turns their codes into filters or errors. Stored ACLs of later releases may hold other codes
-//! ([`Stored`]).
+//! ([`StoredCode`]).
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ macro_rules! coded {
             }
         }
 
-        impl Stored<$name> {
+        impl StoredCode<$name> {
             /// Reads a stored code; every code is one.
             pub const fn from_code(code: i8) -> Self {
                 match $name::from_code(code) {
@@ -88,7 +88,7 @@ macro_rules! coded {
             }
         }
 
-        impl fmt::Display for Stored<$name> {
+        impl fmt::Display for StoredCode<$name> {
             fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     Self::Known(value) => value.fmt(to),
@@ -101,7 +101,7 @@ macro_rules! coded {
 
 /// What the code in a stored ACL stands for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Stored<T> {
+pub enum StoredCode<T> {
     /// This.
     Known(T),
     /// Nothing that this release knows: a value of a later release, or UNKNOWN or ANY, which no
@@ -109,7 +109,7 @@ pub enum Stored<T> {
     Unknown(i8),
 }
 
-impl<T: Copy + PartialEq> Stored<T> {
+impl<T: Copy + PartialEq> StoredCode<T> {
     /// Returns what the code stands for, if that is known.
     pub fn known(self) -> Option<T> {
         match self {
@@ -124,7 +124,7 @@ impl<T: Copy + PartialEq> Stored<T> {
     }
 }
 
-impl<T> From<T> for Stored<T> {
+impl<T> From<T> for StoredCode<T> {
     fn from(value: T) -> Self {
         Self::Known(value)
     }
@@ -256,14 +256,14 @@ mod tests {
     #[test]
     fn a_stored_code_stays_what_it_is() {
         for code in i8::MIN..=i8::MAX {
-            let operation = Stored::<Operation>::from_code(code);
+            let operation = StoredCode::<Operation>::from_code(code);
             assert_eq!(operation.code(), code);
             assert_eq!(operation.known(), Operation::from_code(code));
         }
-        let read = Stored::<Operation>::from_code(3);
+        let read = StoredCode::<Operation>::from_code(3);
         assert!(read.is(Operation::Read) && read == Operation::Read.into());
         assert_eq!(read.to_string(), "READ");
-        let later = Stored::<PermissionType>::from_code(9);
+        let later = StoredCode::<PermissionType>::from_code(9);
         assert_eq!(later.to_string(), "UNKNOWN(9)");
     }
 

@@ -148,12 +148,12 @@ impl Policy {
 
 /// The closest ACL that forbids, and the closest one that permits.
 #[derive(Default)]
-pub(super) struct Closest<'a> {
+pub(super) struct ClosestAcls<'a> {
     deny: Option<(Reach, &'a AclBinding)>,
     allow: Option<(Reach, &'a AclBinding)>,
 }
 
-impl<'a> Closest<'a> {
+impl<'a> ClosestAcls<'a> {
     /// Takes notice of an ACL that fits.
     pub(super) fn offer(&mut self, reach: Reach, acl: &'a AclBinding) {
         let closest = match acl.effect() {
@@ -182,7 +182,7 @@ pub fn decide<'a>(
     if let Some(decision) = policy.on_super_user(client) {
         return decision;
     }
-    let mut closest = Closest::default();
+    let mut closest = ClosestAcls::default();
     let mut otherwise = policy.on_no_acl();
     for acl in acls {
         let is_type = acl.pattern.resource_type == action.resource_type;
@@ -222,7 +222,7 @@ pub fn decide_any<'a>(
     });
     let (denied, allowed): (Vec<&AclBinding>, Vec<&AclBinding>) =
         meant.partition(|acl| acl.effect() == PermissionType::Deny);
-    let mut on_all = Closest::default();
+    let mut on_all = ClosestAcls::default();
     for acl in denied.iter().chain(&allowed).copied() {
         if acl.pattern.is_all() {
             on_all.offer(Reach::All, acl);

@@ -2,7 +2,7 @@
 
 use super::{
     AclBinding, Host, Operation, PatternType, PermissionType, Policy, Principal, ResourcePattern,
-    ResourceType, Stored, super_users,
+    ResourceType, StoredCode, super_users,
 };
 
 /// Returns the ACL of a text: permission, operation, type of pattern and of resource, name,
@@ -29,10 +29,14 @@ pub(super) fn acl(text: &str) -> AclBinding {
         },
         principal: Principal::stored(principal),
         host: Host::new(host),
-        operation: Operation::parse(operation)
-            .map_or_else(|| Stored::Unknown(operation.parse().unwrap()), Into::into),
-        permission: PermissionType::parse(permission)
-            .map_or_else(|| Stored::Unknown(permission.parse().unwrap()), Into::into),
+        operation: Operation::parse(operation).map_or_else(
+            || StoredCode::Unknown(operation.parse().unwrap()),
+            Into::into,
+        ),
+        permission: PermissionType::parse(permission).map_or_else(
+            || StoredCode::Unknown(permission.parse().unwrap()),
+            Into::into,
+        ),
     }
 }
 

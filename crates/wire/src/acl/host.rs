@@ -43,7 +43,7 @@ pub(super) enum Clients {
 
 /// How the clients to which an ACL permits something differ from those in Kafka.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unlike {
+pub enum KafkaDifference {
     /// Here it permits something to clients to which Kafka does not.
     Wider,
     /// Kafka permits something to clients to which it does not here.
@@ -115,17 +115,17 @@ impl Host {
     ///
     /// Kafka compares texts, so only the text that it makes of a client's address is for that
     /// client; and where the address is link-local, that text ends with an interface.
-    pub fn unlike_kafka(&self) -> Option<Unlike> {
+    pub fn unlike_kafka(&self) -> Option<KafkaDifference> {
         let is_kafkas = |address, text: &str| *text == kafkas_text(address);
         match self.meaning {
             Meaning::Address(own) => {
                 let is_same = is_kafkas(own, self.as_str()) && !is_link_local(own);
-                (!is_same).then_some(Unlike::Wider)
+                (!is_same).then_some(KafkaDifference::Wider)
             }
             Meaning::OnOneInterface(own) => {
                 let before = self.text.split('%').next();
                 let is_read = before.is_some_and(|text| is_kafkas(own, text));
-                (is_read && is_link_local(own)).then_some(Unlike::Narrower)
+                (is_read && is_link_local(own)).then_some(KafkaDifference::Narrower)
             }
             Meaning::Any | Meaning::NoAddress => None,
         }
@@ -239,7 +239,7 @@ mod tests {
                 ][..],
             ),
             (
-                Some(Unlike::Wider),
+                Some(KafkaDifference::Wider),
                 &[
                     "::1",
                     "0:0:0:0:0:0:0:01",
@@ -250,7 +250,10 @@ mod tests {
                     "fe80:0:0:0:0:0:0:1",
                 ],
             ),
-            (Some(Unlike::Narrower), &["fe80:0:0:0:0:0:0:1%eth0"]),
+            (
+                Some(KafkaDifference::Narrower),
+                &["fe80:0:0:0:0:0:0:1%eth0"],
+            ),
         ] {
             for host in hosts {
                 assert_eq!(Host::new(host).unlike_kafka(), unlike, "{host}");

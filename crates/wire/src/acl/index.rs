@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use super::binding::{AclBinding, Reach};
 use super::codes::{Operation, ResourceType};
-use super::decide::{Action, Client, Closest, Decision, Policy};
+use super::decide::{Action, Client, ClosestAcls, Decision, Policy};
 use super::patterns::{Patterns, Recount};
 use super::principal::Principal;
 use super::rules::{Count, Rules};
@@ -125,7 +125,7 @@ impl AclIndex {
         let Some(of_type) = self.types.get(&action.resource_type) else {
             return policy.on_no_acl();
         };
-        let mut closest = Closest::default();
+        let mut closest = ClosestAcls::default();
         for (reach, acl) in of_type.concerning(client, action.name) {
             if acl.covers(action.operation) {
                 closest.offer(reach, acl);
@@ -158,7 +158,7 @@ impl AclIndex {
             return Decision::NoMatch;
         };
         let applies = |acl: &AclBinding| acl.names(operation);
-        let mut on_all = Closest::default();
+        let mut on_all = ClosestAcls::default();
         for patterns in of_type.meant(client) {
             let acls = patterns.all().at(client.address());
             for acl in acls.filter(|acl| applies(acl)) {

@@ -25,7 +25,7 @@ pub(super) struct Recount<'a> {
 }
 
 /// What is kept for a pattern, made of the ACLs that have it.
-pub(super) trait Kept: Clone + Default {
+pub(super) trait PatternContent: Clone + Default {
     /// Takes ACLs in and out.
     fn recount(&mut self, changes: &[Recount<'_>]);
     /// Returns true when no ACL is left.
@@ -38,12 +38,12 @@ pub(super) struct Patterns<T> {
     /// For every name.
     all: T,
     /// In ascending order.
-    names: Vec<Known<T>>,
+    names: Vec<KnownName<T>>,
 }
 
 /// A name that patterns have.
 #[derive(Clone, Debug)]
-pub(super) struct Known<T> {
+pub(super) struct KnownName<T> {
     /// The name.
     pub(super) text: Arc<str>,
     /// For this name.
@@ -54,7 +54,7 @@ pub(super) struct Known<T> {
     above: Option<usize>,
 }
 
-impl<T: Kept> Patterns<T> {
+impl<T: PatternContent> Patterns<T> {
     /// Makes the changes, which are in the order of their ACLs; costs all names, however few
     /// change.
     pub(super) fn recount(&mut self, changes: &[Recount<'_>]) {
@@ -128,14 +128,14 @@ impl<T: Kept> Patterns<T> {
     }
 
     /// Returns the names of the other patterns, in ascending order.
-    pub(super) fn names(&self) -> &[Known<T>] {
+    pub(super) fn names(&self) -> &[KnownName<T>] {
         &self.names
     }
 }
 
 /// Returns the names with the places of their prefixes.
-fn linked<T: Kept>(names: BTreeMap<Arc<str>, (T, T)>) -> Vec<Known<T>> {
-    let mut linked: Vec<Known<T>> = Vec::with_capacity(names.len());
+fn linked<T: PatternContent>(names: BTreeMap<Arc<str>, (T, T)>) -> Vec<KnownName<T>> {
+    let mut linked: Vec<KnownName<T>> = Vec::with_capacity(names.len());
     // The names so far that later ones may begin with; each is a prefix of the next.
     let mut open: Vec<usize> = Vec::new();
     for (text, (literal, prefixed)) in names {
@@ -157,7 +157,7 @@ fn linked<T: Kept>(names: BTreeMap<Arc<str>, (T, T)>) -> Vec<Known<T>> {
         if !prefixed.is_empty() {
             open.push(at);
         }
-        linked.push(Known {
+        linked.push(KnownName {
             text,
             literal,
             prefixed,

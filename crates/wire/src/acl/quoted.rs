@@ -10,9 +10,9 @@ use crate::text::is_unseen;
 
 /// Displays a text in quotes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Quoted<'a>(pub(super) &'a str);
+pub(super) struct QuotedText<'a>(pub(super) &'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for QuotedText<'_> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_char('"')?;
         for letter in self.0.chars() {
@@ -43,7 +43,7 @@ mod tests {
             (r"a\u{1b}", r#""a\\u{1b}""#),
             ("\u{e4}", "\"\u{e4}\""),
         ] {
-            assert_eq!(Quoted(text).to_string(), shown);
+            assert_eq!(QuotedText(text).to_string(), shown);
         }
     }
 }

@@ -9,11 +9,11 @@
 //! at all (it closes the connection of a client that sends the code 0, which is UNKNOWN).
 
 use super::binding::{AclBinding, ResourcePattern};
-use super::codes::{ANY, Operation, PatternType, PermissionType, ResourceType, Stored};
+use super::codes::{ANY, Operation, PatternType, PermissionType, ResourceType, StoredCode};
 use super::filter::{AclFilter, PatternFilter};
 use super::host::Host;
 use super::principal::{Principal, PrincipalError};
-use super::quoted::Quoted;
+use super::quoted::QuotedText;
 use crate::messages::DescribeAclsRequest;
 use crate::messages::create_acls_request::AclCreation;
 use crate::messages::delete_acls_request::DeleteAclsFilter;
@@ -92,7 +92,7 @@ impl AclError {
 /// A broker that left it out could permit what it forbids, so a broker that enforces ACLs refuses
 /// to start with it, and does not replay it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("an ACL on {} has the {field} {code}, which is not known here", Quoted(.name))]
+#[error("an ACL on {} has the {field} {code}, which is not known here", QuotedText(.name))]
 pub struct UnplacedAcl {
     /// The field that says so, in Kafka's spelling.
     pub field: &'static str,
@@ -205,8 +205,8 @@ impl RawAcl<'_> {
             },
             principal: Principal::stored(self.principal),
             host: Host::new(self.host),
-            operation: Stored::<Operation>::from_code(self.operation),
-            permission: Stored::<PermissionType>::from_code(self.permission),
+            operation: StoredCode::<Operation>::from_code(self.operation),
+            permission: StoredCode::<PermissionType>::from_code(self.permission),
         })
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::binding::AclBinding;
 use super::host::Clients;
-use super::patterns::{Kept, Recount};
+use super::patterns::{PatternContent, Recount};
 
 /// The ACLs of one principal with one pattern.
 #[derive(Clone, Default, Debug)]
@@ -59,7 +59,7 @@ impl Rules {
     }
 }
 
-impl Kept for Rules {
+impl PatternContent for Rules {
     fn recount(&mut self, changes: &[Recount<'_>]) {
         let rules = mem::take(&mut self.0).into_iter();
         let mut rules: BTreeMap<(Clients, Arc<AclBinding>), usize> = rules
@@ -104,7 +104,7 @@ fn clients_of(acl: &AclBinding) -> Clients {
 #[derive(Clone, Default, Debug)]
 pub(super) struct Count(usize);
 
-impl Kept for Count {
+impl PatternContent for Count {
     fn recount(&mut self, changes: &[Recount<'_>]) {
         for Recount { before, after, .. } in changes {
             assert!(*before <= self.0, "every ACL of a pattern is counted");

@@ -5,12 +5,12 @@
 
 use super::binding::AclBinding;
 use super::codes::PermissionType;
-use super::host::Unlike;
+use super::host::KafkaDifference;
 
 /// Returns those of `acls` that permit something to more clients here than in Kafka, or to fewer.
 pub fn unlike_kafka<'a>(
     acls: impl IntoIterator<Item = &'a AclBinding>,
-) -> impl Iterator<Item = (&'a AclBinding, Unlike)> {
+) -> impl Iterator<Item = (&'a AclBinding, KafkaDifference)> {
     acls.into_iter().filter_map(|acl| {
         let permits = acl.effect() == PermissionType::Allow && acl.operation.known().is_some();
         let unlike = acl.host.unlike_kafka().filter(|_| permits)?;
@@ -35,7 +35,10 @@ mod tests {
             "ALLOW 99 LITERAL TOPIC orders User:a ::1",
         ]);
         let found: Vec<_> = unlike_kafka(&acls).collect();
-        let expected = [(&acls[0], Unlike::Wider), (&acls[2], Unlike::Narrower)];
+        let expected = [
+            (&acls[0], KafkaDifference::Wider),
+            (&acls[2], KafkaDifference::Narrower),
+        ];
         assert_eq!(found, expected);
     }
 }

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use super::binding::AclBinding;
 use super::codes::PermissionType;
-use super::patterns::{Known, Patterns};
+use super::patterns::{KnownName, Patterns};
 use super::rules::Rules;
 
 /// Returns the first ACL that permits something which no other forbids.
@@ -33,7 +33,7 @@ pub(super) fn first_worth<'a>(
         let known = known.into_iter().flatten();
         let prefixed = known.clone().flat_map(|known| known.prefixed.at(address));
         let prefixed = weighed(prefixed, &mut applies);
-        forbidden = (prefixed == Weighed::Forbidden).then_some(name);
+        forbidden = (prefixed == PatternVerdict::Forbidden).then_some(name);
         if forbidden.is_some() {
             continue;
         }
@@ -48,13 +48,13 @@ pub(super) fn first_worth<'a>(
 
 /// What the ACLs with one pattern come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Weighed<'a> {
+enum PatternVerdict<'a> {
     Nothing,
     Permitted(&'a AclBinding),
     Forbidden,
 }
 
-impl<'a> Weighed<'a> {
+impl<'a> PatternVerdict<'a> {
     const fn permitting(self) -> Option<&'a AclBinding> {
         match self {
             Self::Permitted(acl) => Some(acl),
@@ -66,15 +66,15 @@ impl<'a> Weighed<'a> {
 fn weighed<'a>(
     acls: impl Iterator<Item = &'a AclBinding>,
     mut applies: impl FnMut(&AclBinding) -> bool,
-) -> Weighed<'a> {
-    let mut weighed = Weighed::Nothing;
+) -> PatternVerdict<'a> {
+    let mut weighed = PatternVerdict::Nothing;
     for acl in acls.filter(|acl| applies(acl)) {
         weighed = match (acl.effect(), weighed) {
-            (PermissionType::Deny, _) => return Weighed::Forbidden,
-            (PermissionType::Allow, Weighed::Permitted(found)) => {
-                Weighed::Permitted(found.min(acl))
+            (PermissionType::Deny, _) => return PatternVerdict::Forbidden,
+            (PermissionType::Allow, PatternVerdict::Permitted(found)) => {
+                PatternVerdict::Permitted(found.min(acl))
             }
-            (PermissionType::Allow, _) => Weighed::Permitted(acl),
+            (PermissionType::Allow, _) => PatternVerdict::Permitted(acl),
         };
     }
     weighed
@@ -82,15 +82,15 @@ fn weighed<'a>(
 
 /// Returns all names of two lists in ascending order, each with what the lists know of it.
 fn merged<'a>(
-    one: &'a [Known<Rules>],
-    other: &'a [Known<Rules>],
-) -> impl Iterator<Item = (&'a str, [Option<&'a Known<Rules>>; 2])> {
+    one: &'a [KnownName<Rules>],
+    other: &'a [KnownName<Rules>],
+) -> impl Iterator<Item = (&'a str, [Option<&'a KnownName<Rules>>; 2])> {
     let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
     iter::from_fn(move || {
         let heads = [one.peek().copied(), other.peek().copied()];
         let texts = heads.into_iter().flatten().map(|known| &*known.text);
         let name: &'a str = texts.min()?;
-        let is_it = |known: &&Known<Rules>| *known.text == *name;
+        let is_it = |known: &&KnownName<Rules>| *known.text == *name;
         Some((name, [one.next_if(is_it), other.next_if(is_it)]))
     })
 }

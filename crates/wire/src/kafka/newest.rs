@@ -1,6 +1,6 @@
 //! Versions of Kafka 4.3 that the generated codecs lack: one more version for each message here.
 //!
-//! A [`Newest`] is a generated message plus the fields of its newest version for which the
+//! A [`NewestVersion`] is a generated message plus the fields of its newest version for which the
 //! generated structure has no room. Up to the previous version, its bytes are those of the
 //! generated codec. In the newest version they are rewritten to, and from, the previous version
 //! according to the message's shape ([`super::shape`]), and the new fields are passed to the
@@ -18,17 +18,17 @@ mod messages;
 
 /// A message with one version more than its generated codec.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Newest<T: Beyond> {
+pub struct NewestVersion<T: LacksNewest> {
     /// The generated message.
     pub message: T,
     /// The additional fields of the newest version.
-    pub more: T::More,
+    pub more: T::MoreFields,
 }
 
 /// A generated message whose newest version is not generated.
-pub trait Beyond: Message {
+pub trait LacksNewest: Message {
     /// The fields of the newest version for which the generated structure has no room.
-    type More: Clone + PartialEq + std::fmt::Debug + Default;
+    type MoreFields: Clone + PartialEq + std::fmt::Debug + Default;
 
     /// Returns the shape of the message in its two newest versions; `None` where both have the same
     /// bytes.
@@ -37,34 +37,34 @@ pub trait Beyond: Message {
     /// Takes the fields that only the newest version has, concatenated.
     ///
     /// Fails when their number differs from the number of places in the message.
-    fn tell(&mut self, row: &[u8]) -> Result<Self::More, DecodeError>;
+    fn tell(&mut self, row: &[u8]) -> Result<Self::MoreFields, DecodeError>;
 
     /// Returns the fields that only the newest version has, concatenated.
-    fn row(&self, more: &Self::More) -> Vec<u8>;
+    fn row(&self, more: &Self::MoreFields) -> Vec<u8>;
 }
 
 /// A request whose newest version is not generated.
-pub trait Asks: Request + Beyond {
+pub trait NewestRequest: Request + LacksNewest {
     /// The response type: the generated one where it has the newest version.
     type Answer: Message + Encodable + Decodable + HeaderVersion;
 }
 
-impl<T: Beyond> From<T> for Newest<T> {
+impl<T: LacksNewest> From<T> for NewestVersion<T> {
     fn from(message: T) -> Self {
         Self {
             message,
-            more: T::More::default(),
+            more: T::MoreFields::default(),
         }
     }
 }
 
-impl<T: Beyond> Newest<T> {
+impl<T: LacksNewest> NewestVersion<T> {
     fn is_newest(version: i16) -> bool {
         version == <Self as Message>::VERSIONS.max
     }
 }
 
-impl<T: Beyond> Message for Newest<T> {
+impl<T: LacksNewest> Message for NewestVersion<T> {
     const VERSIONS: VersionRange = VersionRange {
         min: T::VERSIONS.min,
         max: T::VERSIONS.max + 1,
@@ -72,7 +72,7 @@ impl<T: Beyond> Message for Newest<T> {
     const DEPRECATED_VERSIONS: Option<VersionRange> = T::DEPRECATED_VERSIONS;
 }
 
-impl<T: Beyond + Decodable> Decodable for Newest<T> {
+impl<T: LacksNewest + Decodable> Decodable for NewestVersion<T> {
     fn decode<B: ByteBuf>(buffer: &mut B, version: i16) -> anyhow::Result<Self> {
         if !Self::is_newest(version) {
             return Ok(T::decode(buffer, version)?.into());
@@ -90,7 +90,7 @@ impl<T: Beyond + Decodable> Decodable for Newest<T> {
     }
 }
 
-impl<T: Beyond + Encodable> Newest<T> {
+impl<T: LacksNewest + Encodable> NewestVersion<T> {
     fn bytes(&self, version: i16, shape: &Shape) -> anyhow::Result<BytesMut> {
         let mut before = BytesMut::new();
         self.message.encode(&mut before, version - 1)?;
@@ -99,7 +99,7 @@ impl<T: Beyond + Encodable> Newest<T> {
     }
 }
 
-impl<T: Beyond + Encodable> Encodable for Newest<T> {
+impl<T: LacksNewest + Encodable> Encodable for NewestVersion<T> {
     fn encode<B: ByteBufMut>(&self, buffer: &mut B, version: i16) -> anyhow::Result<()> {
         if !Self::is_newest(version) {
             return self.message.encode(buffer, version);
@@ -124,13 +124,13 @@ impl<T: Beyond + Encodable> Encodable for Newest<T> {
     }
 }
 
-impl<T: HeaderVersion + Beyond> HeaderVersion for Newest<T> {
+impl<T: HeaderVersion + LacksNewest> HeaderVersion for NewestVersion<T> {
     fn header_version(version: i16) -> i16 {
         T::header_version(version)
     }
 }
 
-impl<T: Asks> Request for Newest<T> {
+impl<T: NewestRequest> Request for NewestVersion<T> {
     const KEY: i16 = T::KEY;
     type Response = T::Answer;
 }

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::kafka::api::beyond;
     use crate::kafka::encode_response;
-    use crate::kafka::newest::Newest;
+    use crate::kafka::newest::NewestVersion;
 
     /// Checks that the patched bytes equal those of the same response with the field set.
     macro_rules! check {
@@ -180,13 +180,17 @@ mod tests {
         newest_is_held_back(Api::OffsetFetch, &plain, &late);
         let plain = messages::ListOffsetsResponse::default();
         let late = plain.clone().with_throttle_time_ms(77);
-        newest_is_held_back(Api::ListOffsets, &Newest::from(plain), &Newest::from(late));
+        newest_is_held_back(
+            Api::ListOffsets,
+            &NewestVersion::from(plain),
+            &NewestVersion::from(late),
+        );
         let plain = messages::DescribeLogDirsResponse::default();
         let late = plain.clone().with_throttle_time_ms(77);
         newest_is_held_back(
             Api::DescribeLogDirs,
-            &Newest::from(plain),
-            &Newest::from(late),
+            &NewestVersion::from(plain),
+            &NewestVersion::from(late),
         );
     }
 

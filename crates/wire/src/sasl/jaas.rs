@@ -21,7 +21,7 @@ mod tokens;
 use std::{fmt, mem};
 
 use super::{Refusal, Secret, plain};
-pub use tokens::Place;
+pub use tokens::TextPlace;
 use tokens::{Token, Tokens};
 
 /// Maximum bytes of a text, and so of what is made of it.
@@ -79,7 +79,7 @@ pub struct LockedOut {
 #[error("{at}: {reason}")]
 pub struct JaasError {
     /// Where the text stops making sense.
-    pub at: Place,
+    pub at: TextPlace,
     /// What is missing there.
     pub reason: Reason,
 }
@@ -121,7 +121,7 @@ impl Entry {
     /// Reads a text.
     pub fn parse(text: &str) -> Result<Self, JaasError> {
         if text.len() > TEXT_BYTES_MAX {
-            return Err(Reason::TooLong.at(Place::START));
+            return Err(Reason::TooLong.at(TextPlace::START));
         }
         let mut tokens = Tokens::new(text);
         let module = match tokens.token() {
@@ -237,7 +237,7 @@ impl Flag {
 }
 
 impl Reason {
-    fn at(self, at: Place) -> JaasError {
+    fn at(self, at: TextPlace) -> JaasError {
         JaasError { at, reason: self }
     }
 }

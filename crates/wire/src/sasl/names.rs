@@ -16,7 +16,7 @@ pub(super) const HEADER: &str = "n,,";
 
 /// A message that begins with the header.
 #[derive(Debug)]
-pub(super) struct Headed<'a> {
+pub(super) struct HeadedMessage<'a> {
     /// The header, with its last comma.
     pub(super) header: &'a str,
     /// Who the client wants to be, if it says so.
@@ -25,7 +25,7 @@ pub(super) struct Headed<'a> {
     pub(super) rest: &'a str,
 }
 
-impl<'a> Headed<'a> {
+impl<'a> HeadedMessage<'a> {
     pub(super) fn parse(message: &'static str, text: &'a str) -> Result<Self, Refusal> {
         let malformed = |rule| Refusal::Malformed { message, rule };
         let mut parts = text.splitn(3, ',');
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Option<(&str, Option<String>, &str)> {
-        let headed = Headed::parse("message", text).ok()?;
+        let headed = HeadedMessage::parse("message", text).ok()?;
         Some((headed.header, headed.authzid, headed.rest))
     }
 
@@ -127,11 +127,11 @@ mod tests {
         for text in [
             "", "n", "n,", "n,a,", "n,b=x,", "n,a=,", "N,,", "p,,", "x,,",
         ] {
-            let refusal = Headed::parse("message", text).unwrap_err();
+            let refusal = HeadedMessage::parse("message", text).unwrap_err();
             assert!(matches!(refusal, Refusal::Malformed { .. }), "{text}");
         }
         for text in ["y,,", "p=tls-unique,,", "p=,,"] {
-            let refusal = Headed::parse("message", text).unwrap_err();
+            let refusal = HeadedMessage::parse("message", text).unwrap_err();
             assert_eq!(refusal, Refusal::ChannelBinding, "{text}");
         }
     }

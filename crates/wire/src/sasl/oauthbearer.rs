@@ -3,10 +3,10 @@
 //!
 //! ```text
 //! client                                            server
-//!   -- n,, 01 auth=Bearer <token> 01 01 ----------->   Initial::parse
-//!   <-- nothing -----------------------------------   Initial::accept
-//!   <-- {"status":"invalid_token"} ----------------   Initial::reject
-//!   -- 01 ----------------------------------------->   Rejected::finish
+//!   -- n,, 01 auth=Bearer <token> 01 01 ----------->   InitialResponse::parse
+//!   <-- nothing -----------------------------------   InitialResponse::accept
+//!   <-- {"status":"invalid_token"} ----------------   InitialResponse::reject
+//!   -- 01 ----------------------------------------->   RejectedLogin::finish
 //! ```
 //!
 //! The messages are those of Kafka: of a key that is there twice the last counts. Unlike in Kafka,
@@ -17,7 +17,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::names::{HEADER, Headed, encoded};
+use super::names::{HEADER, HeadedMessage, encoded};
 use super::refusal::{INVALID_TOKEN, check_length, text};
 use super::{Refusal, Secret};
 
@@ -36,14 +36,14 @@ const SCHEME: &str = "Bearer ";
 
 /// The message of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Initial {
+pub struct InitialResponse {
     authzid: Option<String>,
     token: Secret<String>,
     // Bounded: `MESSAGE_BYTES_MAX`
     extensions: BTreeMap<String, String>,
 }
 
-impl Initial {
+impl InitialResponse {
     /// Makes the message of a client, which names no other identity.
     pub fn new(
         token: Secret<String>,
@@ -65,7 +65,7 @@ impl Initial {
     /// Reads the message.
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let text = text(MESSAGE, bytes, MESSAGE_BYTES_MAX)?;
-        let headed = Headed::parse(MESSAGE, text)?;
+        let headed = HeadedMessage::parse(MESSAGE, text)?;
         let pairs = headed.rest.strip_prefix(SEPARATOR);
         let pairs = pairs.and_then(|pairs| pairs.strip_suffix(SEPARATOR));
         let pairs = pairs.ok_or(malformed("it does not begin and end with a separator"))?;
@@ -145,16 +145,16 @@ impl Initial {
     }
 
     /// Answers a token that is not accepted.
-    pub fn reject(self) -> (Rejected, &'static [u8]) {
-        (Rejected(()), INVALID_TOKEN.as_bytes())
+    pub fn reject(self) -> (RejectedLogin, &'static [u8]) {
+        (RejectedLogin(()), INVALID_TOKEN.as_bytes())
     }
 }
 
 /// A server that waits until the client has confirmed the error.
 #[derive(Debug)]
-pub struct Rejected(());
+pub struct RejectedLogin(());
 
-impl Rejected {
+impl RejectedLogin {
     /// Ends the exchange, whatever the client says.
     pub fn finish(self, bytes: &[u8]) -> Refusal {
         match bytes {

@@ -33,14 +33,14 @@ mod nonce;
 mod salt;
 mod server;
 
-pub use client::{Client, Proven};
+pub use client::{Client, ProvenClient};
 pub use credential::{Credential, CredentialError};
 pub use decoy::Decoy;
 pub use keys::{Keys, ScramHash};
 pub use messages::ClientFirst;
 pub use nonce::Nonce;
 pub use salt::salt;
-pub use server::{Accepted, Server};
+pub use server::{AcceptedLogin, Server};
 
 use super::Secret;
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use wire::acl::ResourceType;
-use wire::kafka::Newest;
+use wire::kafka::NewestVersion;
 use wire::messages::alter_partition_reassignments_response::{
     ReassignablePartitionResponse, ReassignableTopicResponse,
 };
@@ -81,11 +81,11 @@ refused! {
     ListConfigResourcesRequest {} => |_, code, _| {
         ListConfigResourcesResponse::default().with_error_code(code.code())
     };
-    Newest<DescribeLogDirsRequest> {} => |_, code, _| {
+    NewestVersion<DescribeLogDirsRequest> {} => |_, code, _| {
         let refusal = DescribeLogDirsResponse::default();
         refusal.with_error_code(code.code()).into()
     };
-    Newest<AddRaftVoterRequest> {} => |_, code, _| {
+    NewestVersion<AddRaftVoterRequest> {} => |_, code, _| {
         AddRaftVoterResponse::default()
             .with_error_code(code.code())
             .with_error_message(Some(text(code)))

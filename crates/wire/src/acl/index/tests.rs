@@ -8,7 +8,7 @@ use proptest::sample::select;
 
 use super::super::given::{acl, closed};
 use super::super::{
-    Host, PatternType, PermissionType, ResourcePattern, Stored, decide, decide_any,
+    Host, PatternType, PermissionType, ResourcePattern, StoredCode, decide, decide_any,
 };
 use super::*;
 
@@ -48,9 +48,9 @@ fn operation() -> impl Strategy<Value = Operation> {
 /// Returns codes of stored ACLs, some of which are not known.
 fn stored<T: Copy + std::fmt::Debug + 'static>(
     known: impl Strategy<Value = T>,
-) -> impl Strategy<Value = Stored<T>> {
-    let unknown = select(vec![-1_i8, 0, 1, 16, 99]).prop_map(Stored::Unknown);
-    prop_oneof![9 => known.prop_map(Stored::Known), 1 => unknown]
+) -> impl Strategy<Value = StoredCode<T>> {
+    let unknown = select(vec![-1_i8, 0, 1, 16, 99]).prop_map(StoredCode::Unknown);
+    prop_oneof![9 => known.prop_map(StoredCode::Known), 1 => unknown]
 }
 
 fn resource_type() -> impl Strategy<Value = ResourceType> {

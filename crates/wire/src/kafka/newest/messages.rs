@@ -5,7 +5,7 @@
 //! `DescribeLogDirs` 5: which directories are cordoned. `AddRaftVoter` 1: whether the response
 //! waits for the change. Not here: the meaning of these fields (`broker`).
 
-use super::{Asks, Beyond, Newest};
+use super::{LacksNewest, NewestRequest, NewestVersion};
 use crate::error::DecodeError;
 use crate::kafka::api::{Api, beyond};
 use crate::kafka::shape::Shape;
@@ -30,8 +30,8 @@ fn places(said: usize, places: usize) -> Result<(), DecodeError> {
 /// Messages whose newest version has the same bytes as the one before.
 macro_rules! same {
     ($($message:ident),* $(,)?) => {$(
-        impl Beyond for $message {
-            type More = ();
+        impl LacksNewest for $message {
+            type MoreFields = ();
 
             fn shape() -> Option<Shape> {
                 None
@@ -58,8 +58,8 @@ same!(
 /// Messages that name topics by id in their newest version.
 macro_rules! by_id {
     ($message:ident, $shape:expr, |$it:ident| $topics:expr, $topics_mut:expr) => {
-        impl Beyond for $message {
-            type More = ();
+        impl LacksNewest for $message {
+            type MoreFields = ();
 
             fn shape() -> Option<Shape> {
                 $shape
@@ -102,9 +102,9 @@ by_id!(
         .iter_mut()
         .flat_map(|group| group.topics.iter_mut().flatten())
 );
-impl Beyond for DescribeLogDirsResponse {
+impl LacksNewest for DescribeLogDirsResponse {
     /// Whether each directory is cordoned, in the order of the results; missing entries mean false.
-    type More = Vec<bool>;
+    type MoreFields = Vec<bool>;
 
     fn shape() -> Option<Shape> {
         Shape::of_response(Api::DescribeLogDirs)
@@ -121,9 +121,9 @@ impl Beyond for DescribeLogDirsResponse {
     }
 }
 
-impl Beyond for WriteTxnMarkersRequest {
+impl LacksNewest for WriteTxnMarkersRequest {
     /// The transaction protocol version of each marker, in their order; missing entries mean 0.
-    type More = Vec<i8>;
+    type MoreFields = Vec<i8>;
 
     fn shape() -> Option<Shape> {
         Shape::of(Api::WriteTxnMarkers)
@@ -143,9 +143,9 @@ impl Beyond for WriteTxnMarkersRequest {
     }
 }
 
-impl Beyond for AddRaftVoterRequest {
+impl LacksNewest for AddRaftVoterRequest {
     /// Whether the response waits until the change is committed.
-    type More = bool;
+    type MoreFields = bool;
 
     fn shape() -> Option<Shape> {
         Shape::of(Api::AddRaftVoter)
@@ -164,7 +164,7 @@ impl Beyond for AddRaftVoterRequest {
 /// Requests and their responses.
 macro_rules! asks {
     ($($request:ident: $answer:ty),* $(,)?) => {$(
-        impl Asks for $request {
+        impl NewestRequest for $request {
             type Answer = $answer;
         }
 
@@ -174,7 +174,7 @@ macro_rules! asks {
             };
             assert!(beyond(api), "its newest version is beyond the codec");
             assert!(
-                <Newest<$request> as Message>::VERSIONS.max == *api.versions().end(),
+                <NewestVersion<$request> as Message>::VERSIONS.max == *api.versions().end(),
                 "its newest version is the newest that is served"
             );
             assert!(
@@ -185,10 +185,10 @@ macro_rules! asks {
     )*};
 }
 asks!(
-    AddRaftVoterRequest: Newest<AddRaftVoterResponse>,
-    ListOffsetsRequest: Newest<ListOffsetsResponse>,
+    AddRaftVoterRequest: NewestVersion<AddRaftVoterResponse>,
+    ListOffsetsRequest: NewestVersion<ListOffsetsResponse>,
     OffsetCommitRequest: OffsetCommitResponse,
     OffsetFetchRequest: OffsetFetchResponse,
-    WriteTxnMarkersRequest: Newest<WriteTxnMarkersResponse>,
-    DescribeLogDirsRequest: Newest<DescribeLogDirsResponse>,
+    WriteTxnMarkersRequest: NewestVersion<WriteTxnMarkersResponse>,
+    DescribeLogDirsRequest: NewestVersion<DescribeLogDirsResponse>,
 );

@@ -28,15 +28,18 @@ fn bytes_of<T: Encodable>(message: &T, version: i16) -> Bytes {
 }
 
 /// Checks a round trip, and that bytes after the message are left alone.
-fn check<T>(message: &Newest<T>)
+fn check<T>(message: &NewestVersion<T>)
 where
-    T: Beyond + Encodable + Decodable + PartialEq + std::fmt::Debug,
+    T: LacksNewest + Encodable + Decodable + PartialEq + std::fmt::Debug,
 {
-    let version = Newest::<T>::VERSIONS.max;
+    let version = NewestVersion::<T>::VERSIONS.max;
     let mut bytes = BytesMut::from(&bytes_of(message, version)[..]);
     bytes.extend_from_slice(b"more");
     let mut bytes = bytes.freeze();
-    assert_eq!(&Newest::decode(&mut bytes, version).unwrap(), message);
+    assert_eq!(
+        &NewestVersion::decode(&mut bytes, version).unwrap(),
+        message
+    );
     assert_eq!(&bytes[..], b"more");
 }
 
@@ -55,7 +58,7 @@ fn a_commit_by_id_is_these_bytes() {
         .with_generation_id_or_member_epoch(7)
         .with_member_id(StrBytes::from_static_str("me"))
         .with_topics(vec![topic]);
-    let request = Newest::from(request);
+    let request = NewestVersion::from(request);
     let expected = [
         &b"\x02g\0\0\0\x07\x03me\0"[..],
         b"\x02\0\0\0\0\0\0\0\0\0\0\0\0\x01\x02\x03\x04",
@@ -67,7 +70,7 @@ fn a_commit_by_id_is_these_bytes() {
     named.message.topics[0].name.0 = StrBytes::from_static_str("name");
     assert_eq!(bytes_of(&named, 10), expected.concat());
     let body = expected.concat().into();
-    let decoded: Newest<OffsetCommitRequest> = decode_request(10, &body, 4096).unwrap();
+    let decoded: NewestVersion<OffsetCommitRequest> = decode_request(10, &body, 4096).unwrap();
     assert_eq!(decoded, request);
 }
 
@@ -79,7 +82,7 @@ fn a_cordoned_directory_is_a_byte_behind_its_room() {
             .with_total_bytes(1)
             .with_usable_bytes(2)
     };
-    let response = Newest {
+    let response = NewestVersion {
         message: DescribeLogDirsResponse::default().with_results(vec![dir("/a"), dir("/b")]),
         more: vec![false, true],
     };
@@ -126,13 +129,14 @@ fn older_versions_are_the_generated_ones() {
     let topic = OffsetCommitRequestTopic::default().with_name(name("t"));
     let request = OffsetCommitRequest::default().with_topics(vec![topic]);
     for version in 2..=9 {
-        let bytes = bytes_of(&Newest::from(request.clone()), version);
+        let bytes = bytes_of(&NewestVersion::from(request.clone()), version);
         assert_eq!(bytes, bytes_of(&request, version));
-        let decoded = Newest::<OffsetCommitRequest>::decode(&mut bytes.clone(), version).unwrap();
+        let decoded =
+            NewestVersion::<OffsetCommitRequest>::decode(&mut bytes.clone(), version).unwrap();
         assert_eq!(decoded.message, request);
     }
-    let beyond = bytes_of(&Newest::from(request), 10);
-    assert!(Newest::<OffsetCommitRequest>::decode(&mut beyond.clone(), 11).is_err());
+    let beyond = bytes_of(&NewestVersion::from(request), 10);
+    assert!(NewestVersion::<OffsetCommitRequest>::decode(&mut beyond.clone(), 11).is_err());
 }
 
 fn name(text: &str) -> crate::messages::TopicName {
@@ -199,7 +203,7 @@ prop_compose! {
 prop_compose! {
     fn dirs()(
         dirs in vec((text(), any::<bool>(), vec((text(), vec(any::<i64>(), 0..3)), 0..3)), 0..4),
-    ) -> Newest<DescribeLogDirsResponse> {
+    ) -> NewestVersion<DescribeLogDirsResponse> {
         let more = dirs.iter().map(|(_, cordoned, _)| *cordoned).collect();
         let results = dirs.into_iter().map(|(path, _, topics)| {
             let topics = topics.into_iter().map(|(topic, sizes)| {
@@ -215,14 +219,14 @@ prop_compose! {
                 .with_topics(topics.collect())
         });
         let message = DescribeLogDirsResponse::default().with_results(results.collect());
-        Newest { message, more }
+        NewestVersion { message, more }
     }
 }
 
 prop_compose! {
     fn markers()(
         markers in vec((any::<i64>(), any::<i8>(), vec((text(), vec(any::<i32>(), 0..3)), 0..3)), 0..4),
-    ) -> Newest<WriteTxnMarkersRequest> {
+    ) -> NewestVersion<WriteTxnMarkersRequest> {
         let more = markers.iter().map(|(_, version, _)| *version).collect();
         let markers = markers.into_iter().map(|(producer, _, topics)| {
             let topics = topics.into_iter().map(|(topic, indexes)| {
@@ -235,13 +239,13 @@ prop_compose! {
                 .with_topics(topics.collect())
         });
         let message = WriteTxnMarkersRequest::default().with_markers(markers.collect());
-        Newest { message, more }
+        NewestVersion { message, more }
     }
 }
 
-fn again<T: Beyond + Encodable + Decodable>(mut bytes: Bytes) {
-    let version = Newest::<T>::VERSIONS.max;
-    if let Ok(message) = Newest::<T>::decode(&mut bytes, version) {
+fn again<T: LacksNewest + Encodable + Decodable>(mut bytes: Bytes) {
+    let version = NewestVersion::<T>::VERSIONS.max;
+    if let Ok(message) = NewestVersion::<T>::decode(&mut bytes, version) {
         let _ = message.encode(&mut BytesMut::new(), version);
     }
 }
@@ -251,8 +255,8 @@ proptest! {
     fn every_message_comes_back_as_it_went(
         commit in commit(), question in question(), dirs in dirs(), markers in markers(),
     ) {
-        check(&Newest::from(commit));
-        check(&Newest::from(question));
+        check(&NewestVersion::from(commit));
+        check(&NewestVersion::from(question));
         check(&dirs);
         check(&markers);
     }
@@ -271,8 +275,8 @@ proptest! {
             let end = bytes.len() - cut.index(bytes.len()) / 4;
             Bytes::from(bytes).slice(..end)
         };
-        again::<OffsetCommitRequest>(changed(bytes_of(&Newest::from(commit), 10)));
-        again::<OffsetFetchRequest>(changed(bytes_of(&Newest::from(question), 10)));
+        again::<OffsetCommitRequest>(changed(bytes_of(&NewestVersion::from(commit), 10)));
+        again::<OffsetFetchRequest>(changed(bytes_of(&NewestVersion::from(question), 10)));
         again::<DescribeLogDirsResponse>(changed(bytes_of(&dirs, 5)));
         again::<WriteTxnMarkersRequest>(changed(bytes_of(&markers, 2)));
     }
@@ -284,9 +288,9 @@ proptest! {
             let version = *api.versions().end();
             let _ = decoded_bytes(api, version, &body);
         }
-        let _ = Newest::<OffsetCommitRequest>::decode(&mut body.clone(), 10);
-        let _ = Newest::<WriteTxnMarkersRequest>::decode(&mut body.clone(), 2);
-        let _ = Newest::<OffsetFetchRequest>::decode(&mut body.clone(), 10);
-        let _ = Newest::<DescribeLogDirsResponse>::decode(&mut body.clone(), 5);
+        let _ = NewestVersion::<OffsetCommitRequest>::decode(&mut body.clone(), 10);
+        let _ = NewestVersion::<WriteTxnMarkersRequest>::decode(&mut body.clone(), 2);
+        let _ = NewestVersion::<OffsetFetchRequest>::decode(&mut body.clone(), 10);
+        let _ = NewestVersion::<DescribeLogDirsResponse>::decode(&mut body.clone(), 5);
     }
 }

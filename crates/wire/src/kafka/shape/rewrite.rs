@@ -15,7 +15,7 @@ use crate::error::DecodeError;
 use crate::kafka::reader::Reader;
 
 /// The direction of a rewrite.
-enum Way<'a> {
+enum RewriteDirection<'a> {
     /// To the version before; collects the fields that it lacks.
     Down(BytesMut),
     /// To the version after; inserts these additional fields.
@@ -23,7 +23,7 @@ enum Way<'a> {
 }
 
 /// A message rewritten to the version before its own.
-pub(in crate::kafka) struct Older {
+pub(in crate::kafka) struct OlderMessage {
     /// The rewritten message.
     pub(in crate::kafka) body: Bytes,
     /// The fields that it lacks, in their original order.
@@ -37,13 +37,13 @@ pub(in crate::kafka) fn older(
     shape: &Shape,
     version: i16,
     bytes: &Bytes,
-) -> Result<Older, DecodeError> {
-    let mut rewrite = Rewrite::new(bytes, version, Way::Down(BytesMut::new()));
+) -> Result<OlderMessage, DecodeError> {
+    let mut rewrite = Rewrite::new(bytes, version, RewriteDirection::Down(BytesMut::new()));
     rewrite.structure("message", shape.0)?;
-    let Way::Down(row) = rewrite.way else {
+    let RewriteDirection::Down(row) = rewrite.way else {
         unreachable!("a message goes one way");
     };
-    Ok(Older {
+    Ok(OlderMessage {
         read: rewrite.reader.position(),
         body: rewrite.out.freeze(),
         row: row.freeze(),
@@ -57,10 +57,10 @@ pub(in crate::kafka) fn newer(
     bytes: &Bytes,
     row: &[u8],
 ) -> Result<BytesMut, DecodeError> {
-    let mut rewrite = Rewrite::new(bytes, version, Way::Up(row));
+    let mut rewrite = Rewrite::new(bytes, version, RewriteDirection::Up(row));
     rewrite.structure("message", shape.0)?;
     match rewrite.way {
-        Way::Up(rest) if !rest.is_empty() => Err(DecodeError::Codec {
+        RewriteDirection::Up(rest) if !rest.is_empty() => Err(DecodeError::Codec {
             reason: format!("the message has no places for {} bytes more", rest.len()),
         }),
         _ => Ok(rewrite.out),
@@ -73,11 +73,11 @@ struct Rewrite<'a> {
     out: BytesMut,
     /// The newer of the two versions.
     version: i16,
-    way: Way<'a>,
+    way: RewriteDirection<'a>,
 }
 
 impl<'a> Rewrite<'a> {
-    fn new(bytes: &'a Bytes, version: i16, way: Way<'a>) -> Self {
+    fn new(bytes: &'a Bytes, version: i16, way: RewriteDirection<'a>) -> Self {
         Self {
             reader: Reader::new(bytes, true),
             bytes,
@@ -134,13 +134,13 @@ impl<'a> Rewrite<'a> {
     /// Drops a field that the newer version no longer has, or writes it empty.
     fn gone(&mut self, field: &'static Field) -> Result<(), DecodeError> {
         match (&self.way, field.kind) {
-            (Way::Up(_), kind) => self.pass(field.name, kind),
-            (Way::Down(_), FieldKind::Fixed(bytes)) => {
+            (RewriteDirection::Up(_), kind) => self.pass(field.name, kind),
+            (RewriteDirection::Down(_), FieldKind::Fixed(bytes)) => {
                 self.out.put_bytes(0, bytes);
                 Ok(())
             }
             // An empty string: length 0 in compact form.
-            (Way::Down(_), _) => {
+            (RewriteDirection::Down(_), _) => {
                 self.out.put_u8(1);
                 Ok(())
             }
@@ -154,11 +154,11 @@ impl<'a> Rewrite<'a> {
             return self.pass(field.name, field.kind);
         };
         match &mut self.way {
-            Way::Down(row) => {
+            RewriteDirection::Down(row) => {
                 self.reader.pass(bytes, field.name)?;
                 row.put_slice(&self.bytes.slice(start..self.reader.position()));
             }
-            Way::Up(row) => {
+            RewriteDirection::Up(row) => {
                 let (value, rest) =
                     row.split_at_checked(bytes)
                         .ok_or_else(|| DecodeError::Truncated {

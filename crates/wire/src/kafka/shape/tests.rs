@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestRng, TestRunner};
 
 use super::*;
-use crate::kafka::Newest;
+use crate::kafka::NewestVersion;
 use crate::kafka::fetch::FetchRequest;
 use crate::kafka::produce::ProduceRequest;
 use crate::kafka::writer::put_uvarint;
@@ -26,8 +26,8 @@ macro_rules! with_request {
 macro_rules! dispatch {
     ($api:expr, $function:ident $arguments:tt) => {
         with_request!($api, $function $arguments, [
-            ListOffsets: Newest<ListOffsetsRequest>, Metadata: MetadataRequest,
-            OffsetCommit: Newest<OffsetCommitRequest>, OffsetFetch: Newest<OffsetFetchRequest>,
+            ListOffsets: NewestVersion<ListOffsetsRequest>, Metadata: MetadataRequest,
+            OffsetCommit: NewestVersion<OffsetCommitRequest>, OffsetFetch: NewestVersion<OffsetFetchRequest>,
             FindCoordinator: FindCoordinatorRequest, JoinGroup: JoinGroupRequest,
             Heartbeat: HeartbeatRequest, LeaveGroup: LeaveGroupRequest,
             SyncGroup: SyncGroupRequest, DescribeGroups: DescribeGroupsRequest,
@@ -37,12 +37,12 @@ macro_rules! dispatch {
             OffsetForLeaderEpoch: OffsetForLeaderEpochRequest,
             AddPartitionsToTxn: AddPartitionsToTxnRequest,
             AddOffsetsToTxn: AddOffsetsToTxnRequest, EndTxn: EndTxnRequest,
-            WriteTxnMarkers: Newest<WriteTxnMarkersRequest>, TxnOffsetCommit: TxnOffsetCommitRequest,
+            WriteTxnMarkers: NewestVersion<WriteTxnMarkersRequest>, TxnOffsetCommit: TxnOffsetCommitRequest,
             DescribeTransactions: DescribeTransactionsRequest,
             ListTransactions: ListTransactionsRequest,
             DescribeConfigs: DescribeConfigsRequest, AlterConfigs: AlterConfigsRequest,
             AlterReplicaLogDirs: AlterReplicaLogDirsRequest,
-            DescribeLogDirs: Newest<DescribeLogDirsRequest>, CreatePartitions: CreatePartitionsRequest,
+            DescribeLogDirs: NewestVersion<DescribeLogDirsRequest>, CreatePartitions: CreatePartitionsRequest,
             DeleteGroups: DeleteGroupsRequest,
             IncrementalAlterConfigs: IncrementalAlterConfigsRequest,
             ElectLeaders: ElectLeadersRequest,
@@ -70,7 +70,7 @@ macro_rules! dispatch {
             ExpireDelegationToken: ExpireDelegationTokenRequest,
             DescribeDelegationToken: DescribeDelegationTokenRequest,
             UnregisterBroker: UnregisterBrokerRequest,
-            AddRaftVoter: Newest<AddRaftVoterRequest>, RemoveRaftVoter: RemoveRaftVoterRequest,
+            AddRaftVoter: NewestVersion<AddRaftVoterRequest>, RemoveRaftVoter: RemoveRaftVoterRequest,
         ])
     };
 }

@@ -27,7 +27,7 @@ fn check(text: &str, module: &str, options: &[(&str, &str)]) {
 #[track_caller]
 fn check_refused(text: &str, reason: Reason, line: usize, column: usize) {
     let error = Entry::parse(text).unwrap_err();
-    let at = Place { line, column };
+    let at = TextPlace { line, column };
     assert_eq!(error, JaasError { at, reason }, "{text}");
 }
 

@@ -18,18 +18,18 @@ use crate::sasl::Secret;
 
 /// A place in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct TextPlace {
     /// The line, from 1.
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
 }
 
-impl Place {
+impl TextPlace {
     pub(super) const START: Self = Self { line: 1, column: 1 };
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPlace {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(to, "line {}, column {}", self.line, self.column)
     }
@@ -76,19 +76,19 @@ impl Class {
 /// The tokens that are left of a text.
 pub(super) struct Tokens<'a> {
     rest: Chars<'a>,
-    place: Place,
+    place: TextPlace,
 }
 
 impl<'a> Tokens<'a> {
     pub(super) fn new(text: &'a str) -> Self {
         Self {
             rest: text.chars(),
-            place: Place::START,
+            place: TextPlace::START,
         }
     }
 
     /// Returns the next token and where it begins; at the end, again and again, [`Token::End`].
-    pub(super) fn token(&mut self) -> (Token, Place) {
+    pub(super) fn token(&mut self) -> (Token, TextPlace) {
         loop {
             let at = self.place;
             let Some(first) = self.take() else {

@@ -17,7 +17,7 @@ fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// Checks that `text` (with `|` for the separator) is read as this token and these extensions.
 #[track_caller]
 fn check(text: &str, token: &str, extensions: &[(&str, &str)]) {
-    let initial = Initial::parse(text.replace('|', "\u{1}").as_bytes()).unwrap();
+    let initial = InitialResponse::parse(text.replace('|', "\u{1}").as_bytes()).unwrap();
     assert_eq!(initial.token(), &secret(token));
     assert_eq!(initial.extensions(), &map(extensions));
 }
@@ -67,14 +67,14 @@ fn what_is_no_message_is_refused() {
         "n,a=,|auth=Bearer t||",
         "n,a=a=b,|auth=Bearer t||",
     ] {
-        let refusal = Initial::parse(text.replace('|', "\u{1}").as_bytes()).unwrap_err();
+        let refusal = InitialResponse::parse(text.replace('|', "\u{1}").as_bytes()).unwrap_err();
         assert!(matches!(refusal, Refusal::Malformed { .. }), "{text}");
     }
     for text in ["y,,|auth=Bearer t||", "p=tls-exporter,,|auth=Bearer t||"] {
-        let refusal = Initial::parse(text.replace('|', "\u{1}").as_bytes()).unwrap_err();
+        let refusal = InitialResponse::parse(text.replace('|', "\u{1}").as_bytes()).unwrap_err();
         assert_eq!(refusal, Refusal::ChannelBinding);
     }
-    let refusal = Initial::parse(b"n,,\x01auth=Bearer \xff\x01\x01").unwrap_err();
+    let refusal = InitialResponse::parse(b"n,,\x01auth=Bearer \xff\x01\x01").unwrap_err();
     assert!(matches!(refusal, Refusal::Malformed { .. }));
 }
 
@@ -84,7 +84,7 @@ fn what_is_no_message_is_refused() {
 fn messages_are_read_as_kafka_reads_them() {
     let golden = include_str!("../../../tests/golden/kafka-4.3/oauthbearer.txt");
     for (bytes, expected) in recorded::lines(golden) {
-        let found = Initial::parse(&bytes).map_or("refused".to_owned(), |initial| {
+        let found = InitialResponse::parse(&bytes).map_or("refused".to_owned(), |initial| {
             let authzid = initial.authzid.as_deref().map(encoded);
             let authzid = recorded::hex(&authzid.unwrap_or_default());
             let token = recorded::hex(initial.token().expose());
@@ -100,10 +100,13 @@ fn messages_are_read_as_kafka_reads_them() {
 fn lengths_are_bounded() {
     let of = |token: usize, value: usize| {
         let extensions = map(&[("host", &"h".repeat(value))]);
-        Initial::new(secret(&"t".repeat(token)), extensions)
+        InitialResponse::new(secret(&"t".repeat(token)), extensions)
     };
     let longest = of(TOKEN_BYTES_MAX, 1000).unwrap();
-    assert_eq!(Initial::parse(longest.encode().expose()).unwrap(), longest);
+    assert_eq!(
+        InitialResponse::parse(longest.encode().expose()).unwrap(),
+        longest
+    );
     for (token, value) in [(TOKEN_BYTES_MAX + 1, 1), (1, MESSAGE_BYTES_MAX)] {
         assert!(matches!(of(token, value), Err(Refusal::TooLong { .. })));
     }
@@ -111,7 +114,7 @@ fn lengths_are_bounded() {
         "n,,\x01auth=Bearer {}\x01\x01",
         "t".repeat(TOKEN_BYTES_MAX + 1)
     );
-    let refusal = Initial::parse(text.as_bytes()).unwrap_err();
+    let refusal = InitialResponse::parse(text.as_bytes()).unwrap_err();
     assert!(matches!(refusal, Refusal::TooLong { .. }));
 }
 
@@ -119,7 +122,7 @@ fn lengths_are_bounded() {
 fn a_token_of_another_identity_is_refused_and_a_bad_one_is_confirmed() {
     let initial = |header: &str| {
         let text = format!("{header}\x01auth=Bearer t\x01\x01");
-        Initial::parse(text.as_bytes()).unwrap()
+        InitialResponse::parse(text.as_bytes()).unwrap()
     };
     assert_eq!(initial("n,,").accept("ada"), Ok(()));
     assert_eq!(initial("n,a=ada,").accept("ada"), Ok(()));
@@ -141,10 +144,10 @@ fn a_token_of_another_identity_is_refused_and_a_bad_one_is_confirmed() {
 
 #[test]
 fn a_token_is_not_shown() {
-    let initial = Initial::parse(b"n,,\x01auth=Bearer canary\x01\x01").unwrap();
+    let initial = InitialResponse::parse(b"n,,\x01auth=Bearer canary\x01\x01").unwrap();
     let shown = format!("{initial:?} {:?}", initial.encode());
     assert!(!shown.contains("canary") && !shown.contains("97"));
-    let refusal = Initial::parse(b"n,,\x01auth=Bearer canary!\x01\x01").unwrap_err();
+    let refusal = InitialResponse::parse(b"n,,\x01auth=Bearer canary!\x01\x01").unwrap_err();
     assert!(!format!("{refusal} {refusal:?}").contains("canary"));
 }
 
@@ -152,8 +155,8 @@ proptest! {
     #[test]
     fn any_bytes_are_answered(bytes in any::<Vec<u8>>(), text in "n,(a=[a-z=23CD]{0,4})?,\u{1}([a-h]{0,2}=?[ -~]{0,3}\u{1}|auth=Bearer [a-z]\u{1}){0,4}\u{1}?") {
         for bytes in [&bytes[..], text.as_bytes()] {
-            if let Ok(initial) = Initial::parse(bytes) {
-                prop_assert_eq!(Initial::parse(initial.encode().expose()).unwrap(), initial);
+            if let Ok(initial) = InitialResponse::parse(bytes) {
+                prop_assert_eq!(InitialResponse::parse(initial.encode().expose()).unwrap(), initial);
             }
         }
     }
@@ -163,7 +166,7 @@ proptest! {
         token in "[a-zA-Z0-9._~+/-]{1,60}={0,2}",
         extensions in proptest::collection::btree_map("[A-Z][a-zA-Z]{0,9}", "[ -~\t\r\n]{1,20}", 0..4),
     ) {
-        let sent = Initial::new(secret(&token), extensions).unwrap();
-        prop_assert_eq!(Initial::parse(sent.encode().expose()).unwrap(), sent);
+        let sent = InitialResponse::new(secret(&token), extensions).unwrap();
+        prop_assert_eq!(InitialResponse::parse(sent.encode().expose()).unwrap(), sent);
     }
 }

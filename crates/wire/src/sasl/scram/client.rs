@@ -21,7 +21,7 @@ pub struct Client {
 
 /// A client that has sent its proof and waits for that of the server.
 #[derive(Debug)]
-pub struct Proven {
+pub struct ProvenClient {
     signature: Secret<Vec<u8>>,
 }
 
@@ -48,7 +48,7 @@ impl Client {
 
     /// Answers the first message of the server with a proof. It takes milliseconds, and up to
     /// [`CLIENT_ITERATIONS_MAX`] iterations where the server wants them.
-    pub fn answer(self, bytes: &[u8]) -> Result<(Proven, Vec<u8>), Refusal> {
+    pub fn answer(self, bytes: &[u8]) -> Result<(ProvenClient, Vec<u8>), Refusal> {
         let first = ServerFirst::parse(bytes)?;
         let added = first.nonce.strip_prefix(&self.nonce);
         if added.is_none_or(str::is_empty) {
@@ -75,11 +75,11 @@ impl Client {
         );
         let bytes = ClientFinal::written(&without_proof, proof.expose()).into_bytes();
         let signature = hash.hmac(keys.server.expose(), &[signed.as_bytes()]);
-        Ok((Proven { signature }, bytes))
+        Ok((ProvenClient { signature }, bytes))
     }
 }
 
-impl Proven {
+impl ProvenClient {
     /// Checks the last message of the server. Without it nobody knows who the server is.
     pub fn finish(self, bytes: &[u8]) -> Result<(), Refusal> {
         match ServerFinal::parse(bytes)? {

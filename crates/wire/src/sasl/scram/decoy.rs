@@ -32,8 +32,8 @@ const PARTS: u64 = 1 << 16;
 #[derive(Clone, Debug)]
 pub struct Decoy {
     secret: Secret<[u8; 32]>,
-    sha_256: Looks,
-    sha_512: Looks,
+    sha_256: DecoyLooks,
+    sha_512: DecoyLooks,
 }
 
 impl Decoy {
@@ -44,8 +44,8 @@ impl Decoy {
     pub fn new<'a>(secret: [u8; 32], stored: impl Iterator<Item = &'a Credential> + Clone) -> Self {
         Self {
             secret: Secret::new(secret),
-            sha_256: Looks::of(ScramHash::Sha256, stored.clone()),
-            sha_512: Looks::of(ScramHash::Sha512, stored),
+            sha_256: DecoyLooks::of(ScramHash::Sha256, stored.clone()),
+            sha_512: DecoyLooks::of(ScramHash::Sha512, stored),
         }
     }
 
@@ -76,12 +76,12 @@ impl Decoy {
 
 /// What a client sees of a credential, apart from which salt of its form it has.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Look {
+struct CredentialLook {
     iterations: u32,
     salt: SaltForm,
 }
 
-impl Look {
+impl CredentialLook {
     /// That of Kafka's tools, if nobody asks for another.
     const KAFKA: Self = Self {
         iterations: ITERATIONS_MIN,
@@ -98,26 +98,26 @@ impl Look {
 
 /// The looks of the decoys of a hash.
 #[derive(Clone, Debug)]
-struct Looks {
+struct DecoyLooks {
     /// Each look with the end of its share in [`PARTS`], in order: the last share ends there. At
     /// least one, at most [`LOOKS_MAX`].
-    ends: Vec<(u64, Look)>,
+    ends: Vec<(u64, CredentialLook)>,
     /// The random bytes that the longest salt takes.
     random_bytes: usize,
 }
 
-impl Looks {
+impl DecoyLooks {
     fn of<'a>(hash: ScramHash, stored: impl Iterator<Item = &'a Credential>) -> Self {
-        let mut counts: BTreeMap<Look, u64> = BTreeMap::new();
+        let mut counts: BTreeMap<CredentialLook, u64> = BTreeMap::new();
         for credential in stored.filter(|one| one.hash() == hash) {
-            let count = counts.entry(Look::of(credential)).or_default();
+            let count = counts.entry(CredentialLook::of(credential)).or_default();
             *count = count.saturating_add(1);
         }
-        let mut counted: Vec<(Look, u64)> = counts.into_iter().collect();
+        let mut counted: Vec<(CredentialLook, u64)> = counts.into_iter().collect();
         counted.sort_by_key(|(_, count)| Reverse(*count));
         counted.truncate(LOOKS_MAX);
         if counted.is_empty() {
-            counted.push((Look::KAFKA, 1));
+            counted.push((CredentialLook::KAFKA, 1));
         }
         // Not the most frequent first: where two are as frequent, one user more would swap them,
         // and with them the looks of all names that nobody has.
@@ -129,7 +129,7 @@ impl Looks {
             below = below.saturating_add(*count);
             (below.saturating_mul(PARTS) / all, *look)
         });
-        let ends: Vec<(u64, Look)> = ends.collect();
+        let ends: Vec<(u64, CredentialLook)> = ends.collect();
         assert!(
             ends.last().is_some_and(|(end, _)| *end == PARTS),
             "the shares are everything"
@@ -142,7 +142,7 @@ impl Looks {
     }
 
     /// Returns the look to whose share a part belongs.
-    fn at(&self, part: u16) -> Look {
+    fn at(&self, part: u16) -> CredentialLook {
         let mut ends = self.ends.iter();
         let found = ends.find(|(end, _)| u64::from(part) < *end);
         found.expect("the shares are everything").1

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use super::nonce::is_nonce;
 use super::{CLIENT_NONCE_BYTES_MAX, MESSAGE_BYTES_MAX, NONCE_BYTES_MAX, SALT_BYTES_MAX};
-use crate::sasl::names::{Headed, decoded};
+use crate::sasl::names::{HeadedMessage, decoded};
 use crate::sasl::refusal::{check_length, text};
 use crate::sasl::{Refusal, Secret};
 
@@ -32,7 +32,7 @@ impl ClientFirst {
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
         let message = CLIENT_FIRST;
         let text = text(message, bytes, MESSAGE_BYTES_MAX)?;
-        let headed = Headed::parse(message, text)?;
+        let headed = HeadedMessage::parse(message, text)?;
         let mut attributes = headed.rest.split(',');
         let name = decoded(message, attribute(message, attributes.next(), "n=")?)?;
         let nonce = nonce(message, attributes.next(), CLIENT_NONCE_BYTES_MAX)?;

@@ -26,7 +26,7 @@ pub struct Server {
 
 /// A client has proved who it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Accepted {
+pub struct AcceptedLogin {
     /// The name of the user.
     pub name: String,
     /// The last message, with which the server proves that it knows the user.
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// Checks the proof of the client.
-    pub fn finish(self, bytes: &[u8]) -> Result<Accepted, Refusal> {
+    pub fn finish(self, bytes: &[u8]) -> Result<AcceptedLogin, Refusal> {
         let last = ClientFinal::parse(bytes)?;
         // Some clients name themselves in the header, and leave the name out when they repeat it.
         // Both say the same: the name there could only be that of the user.
@@ -96,7 +96,7 @@ impl Server {
             return Err(Refusal::Credentials);
         }
         let proof = hash.hmac(keys.server.expose(), &[signed.as_bytes()]);
-        Ok(Accepted {
+        Ok(AcceptedLogin {
             name: self.first.name,
             reply: ServerFinal::written(proof.expose()).into_bytes(),
         })

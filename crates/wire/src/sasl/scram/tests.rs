@@ -52,10 +52,10 @@ struct Exchange<'a> {
 }
 
 /// The messages that arrived, and what became of both ends: the server first.
-type Outcome = (Vec<Vec<u8>>, Result<String, Refusal>, Result<(), Refusal>);
+type ExchangeOutcome = (Vec<Vec<u8>>, Result<String, Refusal>, Result<(), Refusal>);
 
 impl Exchange<'_> {
-    fn run(&self) -> Outcome {
+    fn run(&self) -> ExchangeOutcome {
         let mut sent = Vec::new();
         let mut arrives = |mut bytes: Vec<u8>| {
             if let Some((message, at, by)) = self.changed
@@ -92,7 +92,7 @@ impl Exchange<'_> {
 }
 
 /// An exchange that somebody else has recorded.
-struct Recorded<'a> {
+struct RecordedExchange<'a> {
     hash: ScramHash,
     name: &'a str,
     password: &'a str,
@@ -105,8 +105,8 @@ struct Recorded<'a> {
 
 /// Checks that both ends send what was recorded.
 #[track_caller]
-fn check(recorded: &Recorded<'_>) {
-    let Recorded { hash, name, .. } = *recorded;
+fn check(recorded: &RecordedExchange<'_>) {
+    let RecordedExchange { hash, name, .. } = *recorded;
     let password = secret(recorded.password);
     let known = Credential::derive(hash, &password, recorded.salt, recorded.iterations).unwrap();
     let nonce = Nonce::of_text(recorded.nonces.0);
@@ -135,7 +135,7 @@ const SALT: [u8; 16] = [
 
 #[test]
 fn the_exchange_of_rfc_7677() {
-    check(&Recorded {
+    check(&RecordedExchange {
         hash: ScramHash::Sha256,
         name: "user",
         password: "pencil",
@@ -154,7 +154,7 @@ fn the_exchange_of_rfc_7677() {
 
 #[test]
 fn the_same_exchange_with_sha_512_as_python_computes_it() {
-    check(&Recorded {
+    check(&RecordedExchange {
         hash: ScramHash::Sha512,
         name: "user",
         password: "pencil",
@@ -176,7 +176,7 @@ const PASSWORD: &str = "pencil \u{e4}\u{8eca}\u{1f697}";
 
 #[test]
 fn exchanges_between_a_client_and_a_server_of_kafka() {
-    check(&Recorded {
+    check(&RecordedExchange {
         hash: ScramHash::Sha256,
         name: "a,b=c",
         password: PASSWORD,
@@ -192,7 +192,7 @@ fn exchanges_between_a_client_and_a_server_of_kafka() {
             "v=5rwTYHZKLkKfFj43/xOpb8KPqrcE+oRXje43HBVQMJ8=",
         ],
     });
-    check(&Recorded {
+    check(&RecordedExchange {
         hash: ScramHash::Sha512,
         name: "a,b=c",
         password: PASSWORD,

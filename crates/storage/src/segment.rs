@@ -78,7 +78,7 @@ pub(crate) struct LoadedIndexes {
 
 /// The largest timestamp of a segment, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Largest {
+pub(crate) enum LargestTimestamp {
     /// Not read yet.
     Unknown,
     /// No record has a timestamp.
@@ -87,7 +87,7 @@ pub(crate) enum Largest {
     At(TimeEntry),
 }
 
-impl From<Option<TimeEntry>> for Largest {
+impl From<Option<TimeEntry>> for LargestTimestamp {
     fn from(entry: Option<TimeEntry>) -> Self {
         entry.map_or(Self::None, Self::At)
     }
@@ -122,7 +122,7 @@ pub(crate) struct Segment<P: Platform> {
     /// The timestamp of its first batch, from which rolling by time counts.
     first_timestamp: Cell<Option<i64>>,
     /// Its largest timestamp.
-    largest: Cell<Largest>,
+    largest: Cell<LargestTimestamp>,
     /// The end of the segment in memory.
     tail: RefCell<Tail>,
     /// The indexes; `None` only when sealed.

@@ -37,7 +37,7 @@ struct Ledger {
     opened: bool,
 }
 
-type Known = Rc<RefCell<Ledger>>;
+type SharedLedger = Rc<RefCell<Ledger>>;
 
 fn crash_options() -> LogOptions {
     LogOptions {
@@ -57,7 +57,7 @@ fn crash_store() -> StoreOptions {
     }
 }
 
-async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> Result<()> {
+async fn acknowledge(log: &SimLog, known: &SharedLedger, count: i64, bytes: usize) -> Result<()> {
     let first = log.log_end_offset().0;
     let appended = log.append(&batch(first, count, bytes), EPOCH, NOW_MS)?;
     known.borrow_mut().appended = appended.last_offset.0 + 1;
@@ -70,7 +70,7 @@ async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> R
 }
 
 /// The owner's part: remembers the points as the checkpoint files would.
-async fn checkpoint(world: &World, known: &Known) {
+async fn checkpoint(world: &World, known: &SharedLedger) {
     let points = world.store.points(Path::new(DIR));
     if let Some(points) = points.first() {
         let mut known = known.borrow_mut();
@@ -82,7 +82,7 @@ async fn checkpoint(world: &World, known: &Known) {
 
 /// The life of a log: appends with rolls, a save, retention, deleted records, truncation, a clean
 /// stop.
-async fn live(world: &World, known: &Known) -> Result<()> {
+async fn live(world: &World, known: &SharedLedger) -> Result<()> {
     let log = world.try_open(crash_options(), false, 0, 0).await?;
     known.borrow_mut().opened = true;
     for round in 0..14 {
@@ -140,7 +140,7 @@ async fn live(world: &World, known: &Known) -> Result<()> {
 }
 
 /// The same up to the `k`-th disk operation, where nobody goes on with it.
-async fn live_until(world: &World, known: &Known, k: u64) {
+async fn live_until(world: &World, known: &SharedLedger, k: u64) {
     let mut life = Box::pin(live(world, known));
     std::future::poll_fn(|context| {
         // Other tasks take their turns between two looks at the count.
@@ -155,7 +155,7 @@ async fn live_until(world: &World, known: &Known, k: u64) {
     .await;
 }
 
-fn checkpoint_closed(log: &SimLog, known: &Known) {
+fn checkpoint_closed(log: &SimLog, known: &SharedLedger) {
     let mut known = known.borrow_mut();
     known.recovery_point = log.log_end_offset().0;
     known.clean = true;
@@ -207,22 +207,22 @@ async fn check(world: &World, known: &Ledger) {
 
 /// How the segment files are kept: every test tries both.
 #[derive(Clone, Copy)]
-enum On {
+enum FileAccess {
     Calls,
     Mapped,
 }
 
-const MEDIA: [On; 2] = [On::Calls, On::Mapped];
+const MEDIA: [FileAccess; 2] = [FileAccess::Calls, FileAccess::Mapped];
 
-fn fresh(on: On) -> (World, Known) {
+fn fresh(on: FileAccess) -> (World, SharedLedger) {
     let platform = SimPlatform::new(11);
-    if matches!(on, On::Mapped) {
+    if matches!(on, FileAccess::Mapped) {
         platform.disk().use_dax(Path::new(DIR));
     }
-    (World::on(platform, crash_store()), Known::default())
+    (World::on(platform, crash_store()), SharedLedger::default())
 }
 
-fn operations_of_a_life(on: On) -> u64 {
+fn operations_of_a_life(on: FileAccess) -> u64 {
     simulate(async {
         let (world, known) = fresh(on);
         live(&world, &known).await.unwrap();
@@ -352,7 +352,7 @@ fn without_a_descriptor_at_any_operation_the_log_goes_on_when_there_is_one() {
 }
 
 /// A life in which the `k`-th operation of a kind finds no descriptor; false when there are fewer.
-async fn live_without_a_descriptor(on: On, kind: OpKind, k: u64) -> bool {
+async fn live_without_a_descriptor(on: FileAccess, kind: OpKind, k: u64) -> bool {
     let (world, known) = fresh(on);
     let errno = NO_DESCRIPTOR[usize::try_from(k % 2).unwrap()];
     let fault = Fault::at_kind(k, kind, Effect::Errno(errno));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use platform::os::System;
 use storage::Store;
 use storage::log::RetentionReason;
-use storage::tier::policy::{Levels, PolicySettings, Stay};
+use storage::tier::policy::{Levels, PolicySettings, StayReason};
 use storage::tier::{SegmentReport, TierTable, VerifyOutcome};
 use wire::types::TopicPartition;
 
@@ -113,7 +113,7 @@ fn status(tiers: &TierTable, levels: &[Levels], report: SegmentReport) -> Segmen
 /// Returns why a segment stays, with bytes where a percentage would mislead.
 fn why(tiers: &TierTable, levels: &[Levels], report: &SegmentReport) -> String {
     let mut why = report.stay.to_string();
-    if report.stay == Stay::NoRoomAbove {
+    if report.stay == StayReason::NoRoomAbove {
         let faster = tiers.tiers().iter().zip(levels).take(report.tier);
         for (at, (tier, levels)) in faster.enumerate() {
             let (name, low, held) = (&tier.name, levels.low_bytes, levels.settled_bytes);

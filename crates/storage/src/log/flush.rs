@@ -47,7 +47,7 @@ pub(crate) struct FlushState {
     /// Names of files that have changed since their folder was last synced.
     pub(crate) names: Names,
     /// Measures for how long nothing was appended.
-    idle: idle::Idle,
+    idle: idle::IdleLooks,
     /// True while a flush task runs; it looks for work again before it ends.
     running: Cell<bool>,
     /// True when a caller waits for a sync, whatever the log's durability.

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::log::views::{LogReader, Looking};
 use crate::segment::naming::Role;
 use crate::segment::scan::{MAGIC, NO_BATCH, Scan};
-use crate::segment::{Largest, Segment};
+use crate::segment::{LargestTimestamp, Segment};
 
 /// Why a segment that was just loaded has its indexes: later loads evict older ones first.
 const LOADED: &str = "a load leaves the indexes in memory";
@@ -121,13 +121,13 @@ impl<P: Platform> Looking<'_, P> {
         self,
         segment: &Rc<Segment<P>>,
     ) -> Result<Option<(TimestampMs, Offset)>> {
-        if segment.largest() == Largest::Unknown {
+        if segment.largest() == LargestTimestamp::Unknown {
             LogReader(self.0).load(segment).await?;
         }
         Ok(match segment.largest() {
-            Largest::At(entry) => Some((entry.timestamp, entry.offset)),
-            Largest::None => None,
-            Largest::Unknown => unreachable!("{LOADED}"),
+            LargestTimestamp::At(entry) => Some((entry.timestamp, entry.offset)),
+            LargestTimestamp::None => None,
+            LargestTimestamp::Unknown => unreachable!("{LOADED}"),
         })
     }
 

@@ -42,7 +42,7 @@ use wire::types::{Offset, ProducerId, TimestampMs};
 pub use batches::{AppendedBatch, BATCHES_KEPT_MAX};
 pub use entry::Producer;
 pub use error::ProducerError;
-use idle::Idle;
+use idle::IdleProducers;
 pub use marker::{EndMarker, TransactionOutcome};
 pub use snapshot::ProducerSnapshot;
 use transactions::Transactions;
@@ -89,7 +89,7 @@ pub struct ProducerStates {
     /// In order of the ids, so that snapshots are reproducible.
     // Bounded: `PRODUCERS_CEILING`, and those with open transactions.
     producers: BTreeMap<ProducerId, Producer>,
-    idle: Idle,
+    idle: IdleProducers,
     transactions: Transactions,
     /// Everything below this offset is accounted for.
     end: Offset,
@@ -100,7 +100,7 @@ impl ProducerStates {
     pub fn new(start: Offset) -> Self {
         Self {
             producers: BTreeMap::new(),
-            idle: Idle::default(),
+            idle: IdleProducers::default(),
             transactions: Transactions::default(),
             end: start,
         }
@@ -329,9 +329,9 @@ impl ProducerStates {
         );
     }
 
-    fn notes(&self) -> Idle {
+    fn notes(&self) -> IdleProducers {
         let notes = self.producers.iter();
-        Idle::of(notes.map(|(&id, producer)| (producer.seen(), id)))
+        IdleProducers::of(notes.map(|(&id, producer)| (producer.seen(), id)))
     }
 
     /// Returns what a snapshot file at [`ProducerStates::end`] holds.

@@ -11,7 +11,7 @@ use wire::types::Offset;
 use super::lengths::Lengths;
 use super::stage::{Names, Stage};
 use super::tail::Tail;
-use super::{Attempt, Largest, LoadedIndexes, Segment};
+use super::{Attempt, LargestTimestamp, LoadedIndexes, Segment};
 use crate::tier::table::Charge;
 
 impl<P: Platform> Segment<P> {
@@ -115,7 +115,7 @@ impl<P: Platform> Segment<P> {
     ) -> Self {
         let largest = match &loaded {
             Some(loaded) => loaded.indexes.largest_timestamp().into(),
-            None => Largest::Unknown,
+            None => LargestTimestamp::Unknown,
         };
         Self {
             base,

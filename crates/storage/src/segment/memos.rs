@@ -3,7 +3,7 @@
 use platform::Platform;
 use wire::types::Offset;
 
-use super::{Largest, Segment};
+use super::{LargestTimestamp, Segment};
 
 impl<P: Platform> Segment<P> {
     /// Returns the timestamp of its first batch, from which rolling by time counts.
@@ -24,7 +24,7 @@ impl<P: Platform> Segment<P> {
     }
 
     /// Returns the largest timestamp.
-    pub(crate) fn largest(&self) -> Largest {
+    pub(crate) fn largest(&self) -> LargestTimestamp {
         self.largest.get()
     }
 

@@ -23,7 +23,7 @@ use crate::segment::Segment;
 
 mod queue;
 
-use queue::{Look, Queue};
+use queue::{Eviction, Queue};
 
 /// Bytes of a chunk of a log that is seldom written to.
 const SMALL_CHUNK_BYTES: usize = 64 << 10;
@@ -207,14 +207,14 @@ impl<P: Platform> Memory<P> {
     fn evict_one(&self) -> bool {
         self.taken.borrow_mut().look(|oldest| {
             let Some(segment) = oldest.upgrade() else {
-                return Look::Gone;
+                return Eviction::Gone;
             };
             if segment.evict_front() {
-                Look::GivenUp
+                Eviction::GivenUp
             } else if segment.tail().is_warm() {
-                Look::Stays
+                Eviction::Stays
             } else {
-                Look::Gone
+                Eviction::Gone
             }
         })
     }

@@ -35,7 +35,7 @@ pub use place::{NewSegment, Placement, place};
 pub use reason::{MoveReason, PlaceReason};
 pub use settings::PolicySettings;
 pub use slope::Slope;
-pub use stay::{Stay, stays};
+pub use stay::{StayReason, stays};
 pub use view::{PathState, PathView, SegmentId, SegmentView, TierPlace, TierView, View};
 
 /// The actions that the policy decided on.

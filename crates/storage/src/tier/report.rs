@@ -10,7 +10,7 @@ use platform::buf::{BufPool, block_ceil};
 use platform::disk::DiskFile;
 use wire::types::{Offset, TopicPartition};
 
-use super::policy::{Levels, PolicySettings, Stay, stays};
+use super::policy::{Levels, PolicySettings, StayReason, stays};
 use super::table::{PathId, TierTable};
 use super::verify::Verifier;
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ pub struct SegmentReport {
     /// When this process last read it from its disk.
     pub read_ms: Option<i64>,
     /// The reason why it stays there.
-    pub stay: Stay,
+    pub stay: StayReason,
     /// The reason why retention keeps it, if known.
     pub kept: Option<RetentionReason>,
     /// The reason why it is not served, if so.

@@ -19,7 +19,7 @@ use crate::history::*;
 use crate::world::*;
 
 #[derive(Clone, Default)]
-struct Known {
+struct KnownHistory {
     history: History,
     /// Everything below is durable.
     durable: i64,
@@ -28,7 +28,7 @@ struct Known {
     clean: bool,
 }
 
-type Book = Rc<RefCell<Known>>;
+type Book = Rc<RefCell<KnownHistory>>;
 
 fn small_options() -> LogOptions {
     LogOptions {
@@ -147,7 +147,7 @@ async fn live_until(world: &World, book: &Book, k: u64) {
     .await;
 }
 
-async fn reopen(world: &World, known: &Known, options: LogOptions) -> SimLog {
+async fn reopen(world: &World, known: &KnownHistory, options: LogOptions) -> SimLog {
     let how = OpenAs {
         clean: known.clean,
         recovery_point: Offset(known.recovery_point),
@@ -160,7 +160,7 @@ async fn reopen(world: &World, known: &Known, options: LogOptions) -> SimLog {
     opened.await.unwrap()
 }
 
-async fn check(world: &World, mut known: Known, options: LogOptions) {
+async fn check(world: &World, mut known: KnownHistory, options: LogOptions) {
     let log = reopen(world, &known, options.clone()).await;
     let end = log.log_end_offset().0;
     assert!(end >= known.durable, "{end} of {}", known.durable);

@@ -46,7 +46,7 @@ pub(crate) enum Fate {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Appended {
+pub(crate) struct AppendedRecord {
     pub(crate) record: Record,
     pub(crate) fate: Fate,
     pub(crate) producer: i64,
@@ -66,7 +66,7 @@ pub(crate) struct Draft {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
-    pub(crate) records: Vec<Appended>,
+    pub(crate) records: Vec<AppendedRecord>,
     pub(crate) sequences: BTreeMap<i64, i32>,
     pub(crate) open: BTreeSet<i64>,
     /// When each offset was first compacted.
@@ -108,7 +108,7 @@ impl History {
             let mut record = record.unwrap();
             record.offset = record.offset.plus(base.0);
             let producer = draft.producer.unwrap_or(-1);
-            self.records.push(Appended {
+            self.records.push(AppendedRecord {
                 record,
                 fate,
                 producer,
@@ -151,7 +151,7 @@ impl History {
             .retain(|appended| appended.record.offset.0 < end);
     }
 
-    fn newest(&self, from: i64, below: i64) -> BTreeMap<Bytes, &Appended> {
+    fn newest(&self, from: i64, below: i64) -> BTreeMap<Bytes, &AppendedRecord> {
         let visible = self.records.iter().filter(|appended| {
             matches!(appended.fate, Fate::Plain | Fate::Committed)
                 && (from..below).contains(&appended.record.offset.0)
@@ -166,7 +166,7 @@ impl History {
     pub(crate) async fn check(&self, log: &SimLog, compacted: i64, now_ms: i64) {
         let (start, end) = (log.log_start_offset().0, log.log_end_offset().0);
         let found = read_all(log, start, end).await;
-        let by_offset: BTreeMap<i64, &Appended> = self
+        let by_offset: BTreeMap<i64, &AppendedRecord> = self
             .records
             .iter()
             .map(|appended| (appended.record.offset.0, appended))

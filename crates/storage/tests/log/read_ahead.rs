@@ -34,13 +34,13 @@ fn blocks_of_16_kib() -> StoreOptions {
 
 /// A process that was just started on a log of so many batches of one record, of which nothing is
 /// in memory.
-struct Cold {
+struct ColdStart {
     world: World,
     log: SimLog,
     metrics: Metrics,
 }
 
-impl Cold {
+impl ColdStart {
     async fn start(batches: i64, bytes: usize, log_options: LogOptions) -> Self {
         Self::start_with(batches, bytes, log_options, blocks_of_16_kib()).await
     }
@@ -104,7 +104,7 @@ impl Cold {
 #[test]
 fn a_sequential_reader_finds_its_bytes_in_memory() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
         let mut next = cold.read_on(0, 1, 10_000).await;
         while next < BATCHES {
             cold.settle().await;
@@ -130,7 +130,7 @@ fn a_sequential_reader_finds_its_bytes_in_memory() {
 #[test]
 fn mapped_files_are_read_where_they_lie() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
         cold.world.disk().use_dax(Path::new(DIR));
         cold.read_on(0, BATCHES, 10_000).await;
         cold.settle().await;
@@ -141,7 +141,7 @@ fn mapped_files_are_read_where_they_lie() {
 #[test]
 fn readers_of_the_same_bytes_share_what_was_read() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
         let mut next = [0; 3];
         while next[0] < BATCHES {
             for reader in &mut next {
@@ -161,7 +161,7 @@ fn readers_of_the_same_bytes_share_what_was_read() {
 #[test]
 fn readers_that_wait_for_the_same_block_wait_for_one_read() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
         let ms = std::time::Duration::from_millis;
         cold.world.disk().set_latency(ms(5), ms(5));
         let (one, two) = (cold.read(0, 10_000), cold.read(0, 10_000));
@@ -206,7 +206,7 @@ fn batches_of_any_size_come_whole_and_in_order() {
         // Blocks are of 16 KiB: many batches in one, one over two, one over several, and more than
         // blocks will hold.
         for (bytes, batches) in [(10, 3000), (5000, 100), (40_000, 40), (300_000, 6)] {
-            let cold = Cold::start(batches, bytes, one_segment()).await;
+            let cold = ColdStart::start(batches, bytes, one_segment()).await;
             for max in [1, 700, 20_000, 1 << 20] {
                 let below = if max == 1 { batches.min(50) } else { batches };
                 cold.read_on(0, below, max).await;
@@ -218,7 +218,7 @@ fn batches_of_any_size_come_whole_and_in_order() {
 #[test]
 fn limits_hold_for_what_was_read_ahead() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 1000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 1000, one_segment()).await;
         let size = batch(0, 1, 1000).len();
         cold.read_on(0, 1, size).await;
         cold.settle().await;
@@ -235,7 +235,7 @@ fn limits_hold_for_what_was_read_ahead() {
 #[test]
 fn the_end_of_a_segment_does_not_stop_the_reading_ahead() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, options()).await;
+        let cold = ColdStart::start(BATCHES, 5000, options()).await;
         assert!(cold.log.segment_count() > 3);
         let mut next = cold.read_on(0, 1, 10_000).await;
         let mut waits = 0;
@@ -257,7 +257,7 @@ fn segments_may_be_fewer_open_than_are_read_ahead() {
                 open_segments_max,
                 ..blocks_of_16_kib()
             };
-            let cold = Cold::start_with(BATCHES, 5000, options(), store).await;
+            let cold = ColdStart::start_with(BATCHES, 5000, options(), store).await;
             for from in (0..40).step_by(10) {
                 // To near the end of a segment, then into the one that is being read ahead.
                 cold.read_on(from, from + 10, 5500).await;
@@ -275,7 +275,7 @@ fn segments_may_be_fewer_open_than_are_read_ahead() {
 #[test]
 fn damage_in_what_was_read_ahead_is_told_to_who_reads_it_and_to_nobody_else() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
         let size = batch(0, 1, 5000).len() as u64;
         cold.world
             .disk()
@@ -302,7 +302,7 @@ fn damage_in_what_was_read_ahead_is_told_to_who_reads_it_and_to_nobody_else() {
 fn a_read_ahead_that_fails_is_no_error_of_the_reader() {
     simulate(async {
         for failing in 0..12 {
-            let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+            let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
             let next = cold.read_on(0, 2, 10_000).await;
             cold.settle().await;
             let effect = Effect::Fail(std::io::ErrorKind::Other);
@@ -326,7 +326,7 @@ fn a_read_ahead_that_fails_is_no_error_of_the_reader() {
 #[test]
 fn what_was_cut_off_is_not_served_from_memory() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 1000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 1000, one_segment()).await;
         cold.read_on(0, 10, 2000).await;
         cold.settle().await;
         cold.log.truncate_to(Offset(15)).await.unwrap();
@@ -352,7 +352,7 @@ fn what_was_cut_off_is_not_served_from_memory() {
 #[test]
 fn memory_of_readers_that_went_away_is_given_back() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 5000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 5000, one_segment()).await;
         cold.read_on(0, 10, 20_000).await;
         cold.settle().await;
         let before = cold.metrics.read_bytes.get();
@@ -367,7 +367,7 @@ fn memory_of_readers_that_went_away_is_given_back() {
 #[test]
 fn many_readers_at_once_all_get_on() {
     simulate(async {
-        let cold = Cold::start(300, 5000, one_segment()).await;
+        let cold = ColdStart::start(300, 5000, one_segment()).await;
         let mut readers: Vec<i64> = (0..30).map(|at| at * 9).collect();
         while readers.iter().any(|next| *next < 300) {
             for next in &mut readers {
@@ -382,7 +382,7 @@ fn many_readers_at_once_all_get_on() {
 #[test]
 fn the_estimate_of_a_cold_range_is_not_too_low() {
     simulate(async {
-        let cold = Cold::start(BATCHES, 1000, one_segment()).await;
+        let cold = ColdStart::start(BATCHES, 1000, one_segment()).await;
         let size = batch(0, 1, 1000).len();
         for from in 0..BATCHES {
             for below in from + 1..=BATCHES {

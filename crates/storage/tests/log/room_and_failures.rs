@@ -17,9 +17,9 @@ async fn pass(seconds: u64) {
 }
 
 #[derive(Default)]
-struct Told(Cell<u32>);
+struct ProgressCount(Cell<u32>);
 
-impl Observer for Told {
+impl Observer for ProgressCount {
     fn progressed(&self) {
         self.0.set(self.0.get() + 1);
     }
@@ -34,7 +34,7 @@ fn a_full_disk_refuses_appends_and_takes_them_again_when_there_is_room() {
             produce(&log, 1, 3000).await;
         }
         world.disk().set_capacity_bytes(Some(140_000));
-        let told = Rc::new(Told::default());
+        let told = Rc::new(ProgressCount::default());
         let observer: Rc<dyn Observer> = told.clone();
         log.observe(Rc::downgrade(&observer));
         let mut acknowledged = 30;

@@ -181,13 +181,13 @@ async fn small_files(disk: &SimDisk) -> Vec<String> {
 
 /// What readers and producers are told.
 #[derive(PartialEq, Debug)]
-struct Told {
+struct ReaderView {
     aborted: Vec<(i64, i64, i64)>,
     by_time: Vec<Option<i64>>,
     producers: Vec<ProducerSnapshot>,
 }
 
-async fn told(log: &SimLog) -> Told {
+async fn told(log: &SimLog) -> ReaderView {
     let end = log.log_end_offset();
     let found = log.aborted_transactions(Offset(0), end).await.unwrap();
     let aborted = found
@@ -200,7 +200,7 @@ async fn told(log: &SimLog) -> Told {
             .await;
         by_time.push(found.unwrap().map(|found| found.offset.0));
     }
-    Told {
+    ReaderView {
         aborted: aborted.collect(),
         by_time,
         producers: log.producers(),

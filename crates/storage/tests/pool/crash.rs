@@ -28,9 +28,9 @@ struct Ledger {
     clean: bool,
 }
 
-type Known = Rc<RefCell<Ledger>>;
+type SharedLedger = Rc<RefCell<Ledger>>;
 
-fn fresh() -> (Scene, Known) {
+fn fresh() -> (Scene, SharedLedger) {
     let scene = Scene::new(Setting {
         file_bytes: FILE_BYTES,
         capacity_files: 12,
@@ -43,7 +43,7 @@ fn fresh() -> (Scene, Known) {
         },
         ..Setting::default()
     });
-    (scene, Known::default())
+    (scene, SharedLedger::default())
 }
 
 fn crash_options() -> LogOptions {
@@ -54,7 +54,7 @@ fn crash_options() -> LogOptions {
 }
 
 /// A log that rolls some times, with pauses in which the pool fills; retention; a clean stop.
-async fn live(scene: &Scene, known: &Known) -> Result<()> {
+async fn live(scene: &Scene, known: &SharedLedger) -> Result<()> {
     scene.start_pool();
     let log = scene.try_open(crash_options(), false, 0, 0).await?;
     let clock = scene.world.platform.clock().clone();
@@ -87,7 +87,7 @@ async fn live(scene: &Scene, known: &Known) -> Result<()> {
 }
 
 /// The same up to the `k`-th disk operation, where nobody goes on with it.
-async fn live_until(scene: &Scene, known: &Known, k: u64) {
+async fn live_until(scene: &Scene, known: &SharedLedger, k: u64) {
     let mut life = Box::pin(live(scene, known));
     std::future::poll_fn(|context| {
         let over = life.as_mut().poll(context).is_ready();
@@ -119,7 +119,7 @@ async fn check(scene: &Scene, known: &Ledger) {
 
 /// Lives once for each of its operations, ended by `end`, which gives the disk that the next
 /// process finds.
-fn at_every_operation(end: &impl AsyncFn(&Scene, &Known, u64) -> Scene) {
+fn at_every_operation(end: &impl AsyncFn(&Scene, &SharedLedger, u64) -> Scene) {
     let operations = simulate(async {
         let (scene, known) = fresh();
         live(&scene, &known).await.unwrap();

@@ -30,7 +30,7 @@ struct Ledger {
     clean: bool,
 }
 
-type Known = Rc<RefCell<Ledger>>;
+type SharedLedger = Rc<RefCell<Ledger>>;
 
 fn crash_options() -> LogOptions {
     LogOptions {
@@ -52,17 +52,17 @@ fn crash_store() -> StoreOptions {
 
 /// How the first tier's segment files are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum On {
+enum FileAccess {
     Calls,
     Mapped,
 }
 
 /// Each, and how many operations lie between two that are tried.
-const MEDIA: [(On, usize); 2] = [(On::Calls, 1), (On::Mapped, 3)];
+const MEDIA: [(FileAccess, usize); 2] = [(FileAccess::Calls, 1), (FileAccess::Mapped, 3)];
 
-fn fresh(on: On) -> (Scene, Known) {
+fn fresh(on: FileAccess) -> (Scene, SharedLedger) {
     let platform = SimPlatform::new(11);
-    if on == On::Mapped {
+    if on == FileAccess::Mapped {
         platform::Platform::disk(&platform).use_dax(std::path::Path::new(DIR));
     }
     // Little room, so that some segments are spilled.
@@ -70,10 +70,10 @@ fn fresh(on: On) -> (Scene, Known) {
     // A path is there before any log is: a start of the broker makes it, and what says which it is.
     let identity = std::path::Path::new("/bulk/meta.properties");
     scene.disk().put(identity, b"version=1\n").unwrap();
-    (scene, Known::default())
+    (scene, SharedLedger::default())
 }
 
-fn checkpoint(scene: &Scene, known: &Known) {
+fn checkpoint(scene: &Scene, known: &SharedLedger) {
     let points = scene.world.store.points(std::path::Path::new(DIR));
     if let Some(points) = points.first() {
         let mut known = known.borrow_mut();
@@ -82,7 +82,7 @@ fn checkpoint(scene: &Scene, known: &Known) {
     }
 }
 
-async fn acknowledge(log: &SimLog, known: &Known, count: i64, bytes: usize) -> Result<()> {
+async fn acknowledge(log: &SimLog, known: &SharedLedger, count: i64, bytes: usize) -> Result<()> {
     let first = log.log_end_offset().0;
     let appended = log.append(&batch(first, count, bytes), EPOCH, NOW_MS)?;
     known.borrow_mut().appended = appended.last_offset.0 + 1;
@@ -113,7 +113,7 @@ async fn ask_up(scene: &Scene, log: &SimLog) {
 }
 
 /// The life of a log: appends with rolls, moves down and up, retention, truncation, a clean stop.
-async fn live(scene: &Scene, known: &Known) -> Result<()> {
+async fn live(scene: &Scene, known: &SharedLedger) -> Result<()> {
     let log = scene.try_open(crash_options(), false, 0, 0).await?;
     for round in 0..9 {
         acknowledge(&log, known, 1 + round % 3, 2000).await?;
@@ -157,7 +157,7 @@ async fn live(scene: &Scene, known: &Known) -> Result<()> {
 }
 
 /// The same up to the `k`-th disk operation, where nobody goes on with it.
-async fn live_until(scene: &Scene, known: &Known, k: u64) {
+async fn live_until(scene: &Scene, known: &SharedLedger, k: u64) {
     let mut life = Box::pin(live(scene, known));
     std::future::poll_fn(|context| {
         // Other tasks take their turns between two looks at the count.
@@ -207,7 +207,7 @@ async fn check(scene: &Scene, known: &Ledger) {
     assert_holds(&log, start, end + 6).await;
 }
 
-fn operations_of_a_life(on: On) -> u64 {
+fn operations_of_a_life(on: FileAccess) -> u64 {
     simulate(async {
         let (scene, known) = fresh(on);
         live(&scene, &known).await.unwrap();
@@ -250,7 +250,7 @@ fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
 
 /// A failure of the `k`-th operation, of a kind: what is there is served all along, and after a
 /// start.
-fn survives_failures(on: On, step: usize, effect: Effect) {
+fn survives_failures(on: FileAccess, step: usize, effect: Effect) {
     for k in (0..operations_of_a_life(on)).step_by(step) {
         simulate(async {
             let (scene, known) = fresh(on);
@@ -311,7 +311,7 @@ fn without_a_descriptor_for_the_sync_of_a_folder_no_log_and_no_path_fails() {
     let mut struck = true;
     while struck {
         struck = simulate(async {
-            let (scene, known) = fresh(On::Calls);
+            let (scene, known) = fresh(FileAccess::Calls);
             let fault = Fault::at_kind(syncs, OpKind::SyncDir, Effect::Errno(24));
             scene.disk().inject(fault);
             let _ = live(&scene, &known).await;
@@ -330,7 +330,7 @@ fn without_a_descriptor_for_the_sync_of_a_folder_no_log_and_no_path_fails() {
 
 #[test]
 fn a_second_loss_of_power_while_a_start_cleans_up_does_no_harm() {
-    for (k, on) in (1..operations_of_a_life(On::Calls))
+    for (k, on) in (1..operations_of_a_life(FileAccess::Calls))
         .step_by(23)
         .zip(MEDIA.map(|(on, _)| on).into_iter().cycle())
     {

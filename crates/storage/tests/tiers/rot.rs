@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use storage::tier::VerifyOutcome;
-use storage::tier::policy::Stay;
+use storage::tier::policy::StayReason;
 use storage::{Error, FailureKind, LogOptions};
 use wire::types::Offset;
 
@@ -93,7 +93,7 @@ fn a_verification_names_it_and_takes_only_it_offline() {
         let reports = scene.world.store.tier_segments(&eager(), |_| true).await;
         let offline = reports.iter().filter(|report| report.offline.is_some());
         let offline: Vec<_> = offline.map(|report| (report.base.0, report.stay)).collect();
-        assert_eq!(offline, [(bases[1], Stay::Quarantined)]);
+        assert_eq!(offline, [(bases[1], StayReason::Quarantined)]);
         assert_holds(&log, 0, bases[1]).await;
         assert_holds(&log, bases[2], end).await;
     });

@@ -27,7 +27,7 @@ pub(super) struct OffsetMap {
 
 /// The error when there is no room for another key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Full;
+pub(super) struct MapFull;
 
 impl OffsetMap {
     /// Makes a map of at most `bytes_max` bytes, no larger than `keys_wanted` need.
@@ -63,7 +63,7 @@ impl OffsetMap {
     }
 
     /// Notes that `key` has a record at `offset`, which is past all that were noted before.
-    pub(super) fn put(&mut self, key: &[u8], offset: Offset) -> Result<(), Full> {
+    pub(super) fn put(&mut self, key: &[u8], offset: Offset) -> Result<(), MapFull> {
         let hash = self.hash.of(key);
         let slot = self.slot_of(hash);
         let [first, second, at] = &mut self.words[slot..slot + SLOT_WORDS] else {
@@ -71,7 +71,7 @@ impl OffsetMap {
         };
         if *at == 0 {
             if self.keys >= self.keys_max {
-                return Err(Full);
+                return Err(MapFull);
             }
             self.keys += 1;
             assert!(self.keys <= self.keys_max, "one slot stays free");

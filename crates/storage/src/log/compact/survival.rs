@@ -17,7 +17,7 @@ use wire::batch::retain::emptied;
 use wire::batch::{BatchError, BatchHeader};
 use wire::types::{Offset, ProducerId, TimestampMs};
 
-use super::offset_map::{Full, OffsetMap};
+use super::offset_map::{MapFull, OffsetMap};
 use super::pace::Pace;
 use super::transactions::Transactions;
 use crate::error::Error;
@@ -224,7 +224,7 @@ impl Survival<'_> {
 /// Notes the records of a batch from `from` on in the map; returns the bytes examined since the
 /// last rest.
 ///
-/// Returns [`Full`] when the map is full; then it has everything up to some record of the batch.
+/// Returns [`MapFull`] when the map is full; then it has everything up to some record of the batch.
 pub(super) async fn note<P: Platform>(
     pace: &Pace<'_, P>,
     map: &mut OffsetMap,
@@ -232,7 +232,7 @@ pub(super) async fn note<P: Platform>(
     from: Offset,
     header: &BatchHeader,
     batch: &Bytes,
-) -> Result<Result<usize, Full>, SurvivalError> {
+) -> Result<Result<usize, MapFull>, SurvivalError> {
     let mut walked = 0;
     if header.is_control() {
         transactions.meet_control(header, marker_of(batch));

@@ -27,12 +27,12 @@ const SHORTAGE_LOOKS: u32 = 3;
 
 /// How long a log has been idle, in looks.
 #[derive(Debug)]
-pub(super) struct Idle {
+pub(super) struct IdleLooks {
     end: Cell<Offset>,
     looks: Cell<u32>,
 }
 
-impl Default for Idle {
+impl Default for IdleLooks {
     fn default() -> Self {
         Self {
             end: Cell::new(Offset(-1)),
@@ -41,7 +41,7 @@ impl Default for Idle {
     }
 }
 
-impl Idle {
+impl IdleLooks {
     /// Looks again; returns for how many looks nothing was appended.
     fn look(&self, end: Offset) -> u32 {
         let looks = if self.end.replace(end) == end {

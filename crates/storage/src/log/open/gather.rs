@@ -43,7 +43,7 @@ use copies::{after_base, sound_end_of};
 use listing::FolderListing;
 
 /// What is known so far.
-struct Gathering<'a, P: Platform> {
+struct GatherState<'a, P: Platform> {
     store: &'a Store<P>,
     home: Rc<Path>,
     /// Home first, then the paths that were read, the faster ones first.
@@ -85,7 +85,7 @@ pub(super) async fn gather<P: Platform>(
     let disk = store.disk();
     let entries = disk.list(&home).await.map_err(Error::io("list", &home))?;
     let part = Part::tidy(disk, Rc::clone(&home), None, entries).await?;
-    let mut gathering = Gathering {
+    let mut gathering = GatherState {
         store,
         home,
         parts: vec![part],
@@ -125,7 +125,7 @@ pub(super) async fn gather<P: Platform>(
     Ok(folder)
 }
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     fn tiers(&self) -> Option<&TierTable> {
         self.store.tiers().map(|tiers| &**tiers)
     }

@@ -13,12 +13,12 @@ use wire::types::{Offset, ProducerId};
 
 /// A note for each known producer, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Idle {
+pub(super) struct IdleProducers {
     // Bounded: one for each producer, `producer_state::PRODUCERS_MAX`.
     notes: BinaryHeap<Reverse<(Offset, ProducerId)>>,
 }
 
-impl Idle {
+impl IdleProducers {
     /// Returns notes of these producers and no others.
     pub(super) fn of(producers: impl Iterator<Item = (Offset, ProducerId)>) -> Self {
         let notes = producers.map(Reverse).collect();

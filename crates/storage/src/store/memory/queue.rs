@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// The result of trying to evict an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Look {
+pub(super) enum Eviction {
     /// The entry was evicted.
     GivenUp,
     /// The entry no longer exists.
@@ -46,7 +46,7 @@ impl<T> Queue<T> {
     }
 
     /// Tries the next entry; returns false when no try can succeed before something is written.
-    pub(super) fn look(&mut self, look: impl FnOnce(&T) -> Look) -> bool {
+    pub(super) fn look(&mut self, look: impl FnOnce(&T) -> Eviction) -> bool {
         if self.vain >= self.entries.len() {
             return false;
         }
@@ -54,9 +54,9 @@ impl<T> Queue<T> {
             return false;
         };
         match look(&entry) {
-            Look::GivenUp => self.vain = 0,
-            Look::Gone => {}
-            Look::Stays => {
+            Eviction::GivenUp => self.vain = 0,
+            Eviction::Gone => {}
+            Eviction::Stays => {
                 self.entries.push_back(entry);
                 self.vain = self.vain.saturating_add(1);
             }
@@ -77,14 +77,14 @@ mod tests {
             queue.extend(std::iter::once(taken));
             while queue.look(|_| {
                 looks += 1;
-                Look::Stays
+                Eviction::Stays
             }) {}
         }
         assert!(looks <= 20_000, "{looks} looks");
         queue.note_written();
         assert!(queue.look(|taken| {
             assert!(*taken < 10_000);
-            Look::GivenUp
+            Eviction::GivenUp
         }));
     }
 
@@ -94,19 +94,19 @@ mod tests {
         queue.extend(0..10);
         let mut given_up = Vec::new();
         while queue.look(|taken| match taken % 3 {
-            0 => Look::Gone,
+            0 => Eviction::Gone,
             1 => {
                 given_up.push(*taken);
-                Look::GivenUp
+                Eviction::GivenUp
             }
-            _ => Look::Stays,
+            _ => Eviction::Stays,
         }) {}
         assert_eq!(given_up, [1, 4, 7]);
         queue.note_written();
         let mut left = 0;
         while queue.look(|_| {
             left += 1;
-            Look::Gone
+            Eviction::Gone
         }) {}
         assert_eq!(left, 3);
     }

@@ -1,7 +1,7 @@
 //! Why a segment stays where it is: the answer of `forebay tier why`.
 //!
 //! It is the first rule that keeps the segment, in the order of `decide`. A segment that the next
-//! decision moves is [`Stay::Next`].
+//! decision moves is [`StayReason::Next`].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::view::{PathState, SegmentId, SegmentView, View};
 
 /// The reason why a segment stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stay {
+pub enum StayReason {
     /// It is the active segment.
     Active,
     /// It does not stay: a move is in progress.
@@ -43,7 +43,7 @@ pub enum Stay {
 }
 
 /// Returns why each segment of the view stays, in the order of the view.
-pub fn stays(view: &View, settings: &PolicySettings) -> Vec<Stay> {
+pub fn stays(view: &View, settings: &PolicySettings) -> Vec<StayReason> {
     // With unlimited slots, a segment that only waits for a slot is not kept by a rule.
     let unhurried = View {
         free_slots: usize::MAX,
@@ -62,43 +62,43 @@ fn of_segment(
     settings: &PolicySettings,
     next: &BTreeSet<SegmentId>,
     segment: &SegmentView,
-) -> Stay {
+) -> StayReason {
     if segment.moving {
-        return Stay::Moving;
+        return StayReason::Moving;
     }
     if segment.quarantined {
-        return Stay::Quarantined;
+        return StayReason::Quarantined;
     }
     if segment.sealed_ms.is_none() {
-        return Stay::Active;
+        return StayReason::Active;
     }
     if view
         .path(segment.place)
         .is_none_or(|path| path.state == PathState::Failed)
     {
-        return Stay::PathFailed;
+        return StayReason::PathFailed;
     }
     if next.contains(&segment.id) {
-        return Stay::Next;
+        return StayReason::Next;
     }
     let Some(tier) = view.tiers.get(segment.place.tier) else {
-        return Stay::PathFailed;
+        return StayReason::PathFailed;
     };
     if settings.threshold.is_none() {
-        return Stay::MovementOff;
+        return StayReason::MovementOff;
     }
     let levels = Levels::of(tier, settings);
     let is_last = segment.place.tier == view.last_tier();
     if segment.tier_min >= segment.place.tier && segment.tier_max <= segment.place.tier {
-        return Stay::Pinned;
+        return StayReason::Pinned;
     }
     if !is_last && levels.excess_bytes() > 0 {
         return why_not_down(view, settings, segment, &levels);
     }
     if is_last || segment.place.tier > segment.tier_min {
-        return Stay::NoRoomAbove;
+        return StayReason::NoRoomAbove;
     }
-    Stay::BelowThreshold
+    StayReason::BelowThreshold
 }
 
 fn why_not_down(
@@ -106,19 +106,19 @@ fn why_not_down(
     settings: &PolicySettings,
     segment: &SegmentView,
     levels: &Levels,
-) -> Stay {
+) -> StayReason {
     if segment.tier_max <= segment.place.tier {
-        return Stay::Pinned;
+        return StayReason::Pinned;
     }
     let resident_until_ms = segment.resident_until_ms(settings.residency_ms);
     if !levels.is_hard() && resident_until_ms > view.now_ms {
-        return Stay::Resident(resident_until_ms);
+        return StayReason::Resident(resident_until_ms);
     }
     let hot_until_ms = segment.hot_until_ms(settings.heat_ms);
     if let Some(until_ms) = hot_until_ms.filter(|until_ms| *until_ms > view.now_ms)
         && !levels.is_hard()
     {
-        return Stay::Hot(until_ms);
+        return StayReason::Hot(until_ms);
     }
     let slower = segment.place.tier + 1..view.tiers.len();
     let open = segment.open_to(&view.tiers);
@@ -127,13 +127,13 @@ fn why_not_down(
         super::paths::choose_for_sealed(tier, segment.bytes, settings).is_some()
     });
     if has_room {
-        Stay::OthersFirst
+        StayReason::OthersFirst
     } else {
-        Stay::NoRoomBelow
+        StayReason::NoRoomBelow
     }
 }
 
-impl Stay {
+impl StayReason {
     /// Returns one word, for JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -162,7 +162,7 @@ impl Stay {
     }
 }
 
-impl fmt::Display for Stay {
+impl fmt::Display for StayReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Active => "it is being written to",

@@ -75,11 +75,11 @@ fn moved_with(view: &View, settings: &PolicySettings) -> Vec<(u64, usize, &'stat
         .collect()
 }
 
-fn stays(view: &View, id: u64) -> Stay {
+fn stays(view: &View, id: u64) -> StayReason {
     stays_with(view, &SETTINGS, id)
 }
 
-fn stays_with(view: &View, settings: &PolicySettings, id: u64) -> Stay {
+fn stays_with(view: &View, settings: &PolicySettings, id: u64) -> StayReason {
     let at = view.segments.iter().position(|s| s.id.0 == id).unwrap();
     super::stays(view, settings)[at]
 }
@@ -88,8 +88,8 @@ fn stays_with(view: &View, settings: &PolicySettings, id: u64) -> Stay {
 fn above_the_threshold_the_oldest_go_down_until_it_is_reached() {
     let view = view((1..=7).rev().map(|id| sealed(id, 0)).collect());
     assert_eq!(moved(&view), [(1, 1, "threshold"), (2, 1, "threshold")]);
-    assert_eq!(stays(&view, 1), Stay::Next);
-    assert_eq!(stays(&view, 3), Stay::OthersFirst);
+    assert_eq!(stays(&view, 1), StayReason::Next);
+    assert_eq!(stays(&view, 3), StayReason::OthersFirst);
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn what_is_leaving_already_is_not_cleared_twice() {
     view.segments[0].moving = true;
     view.tiers[0].paths[0].leaving_bytes = 10 * MB;
     assert_eq!(moved(&view), [(2, 1, "threshold")]);
-    assert_eq!(stays(&view, 1), Stay::Moving);
+    assert_eq!(stays(&view, 1), StayReason::Moving);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn no_more_moves_begin_than_there_are_slots() {
     view.free_slots = 1;
     assert_eq!(moved(&view), [(1, 1, "threshold")]);
     // It waits for a slot; no rule keeps it.
-    assert_eq!(stays(&view, 2), Stay::Next);
+    assert_eq!(stays(&view, 2), StayReason::Next);
 }
 
 #[test]
@@ -116,11 +116,11 @@ fn the_active_segment_the_damaged_and_those_on_failed_paths_are_left_alone() {
     view.segments[0].sealed_ms = None;
     view.segments[1].quarantined = true;
     assert_eq!(moved(&view), [(3, 1, "threshold"), (4, 1, "threshold")]);
-    assert_eq!(stays(&view, 1), Stay::Active);
-    assert_eq!(stays(&view, 2), Stay::Quarantined);
+    assert_eq!(stays(&view, 1), StayReason::Active);
+    assert_eq!(stays(&view, 2), StayReason::Quarantined);
     view.tiers[0].paths[0].state = PathState::Failed;
     assert_eq!(moved(&view), []);
-    assert_eq!(stays(&view, 3), Stay::PathFailed);
+    assert_eq!(stays(&view, 3), StayReason::PathFailed);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn below_the_lower_level_the_newest_come_up_as_far_as_the_middle() {
     // The low level is 30 MB, the middle 40: one segment is promoted, then the tier is no longer
     // below the low level.
     assert_eq!(moved(&view), [(8, 0, "promoted")]);
-    assert_eq!(stays(&view, 7), Stay::NoRoomAbove);
+    assert_eq!(stays(&view, 7), StayReason::NoRoomAbove);
 }
 
 #[test]
@@ -147,8 +147,8 @@ fn a_segment_that_is_read_or_has_just_come_stays_unless_the_reserve_is_touched()
     view.segments[0].read_ms = Some(view.now_ms - 1000);
     view.segments[1].arrived_ms = view.now_ms - 1000;
     assert_eq!(moved(&view), [(3, 1, "threshold"), (4, 1, "threshold")]);
-    assert_eq!(stays(&view, 1), Stay::Hot(view.now_ms + 59_000));
-    assert_eq!(stays(&view, 2), Stay::Resident(view.now_ms + 59_000));
+    assert_eq!(stays(&view, 1), StayReason::Hot(view.now_ms + 59_000));
+    assert_eq!(stays(&view, 2), StayReason::Resident(view.now_ms + 59_000));
     // Calm segments go first; here there are none.
     view.tiers[0].paths[0].used_bytes = 96 * MB;
     for segment in &mut view.segments {
@@ -185,7 +185,7 @@ fn with_movement_off_only_what_is_asked_for_moves() {
     view.tiers[0].paths[0].used_bytes = 100 * MB;
     view.segments[8].tier_min = 1;
     assert_eq!(moved_with(&view, &off), []);
-    assert_eq!(stays_with(&view, &off, 1), Stay::MovementOff);
+    assert_eq!(stays_with(&view, &off, 1), StayReason::MovementOff);
     view.segments[4].asked = Some(1);
     assert_eq!(moved_with(&view, &off), [(5, 1, "asked")]);
     view.free_slots = 2;
@@ -218,7 +218,7 @@ fn a_cordoned_path_keeps_what_it_has_and_gets_nothing() {
     let mut view = view((1..=7).map(|id| sealed(id, 0)).collect());
     view.tiers[1].paths[0].state = PathState::Cordoned;
     assert_eq!(moved(&view), []);
-    assert_eq!(stays(&view, 1), Stay::NoRoomBelow);
+    assert_eq!(stays(&view, 1), StayReason::NoRoomBelow);
     view.tiers[1].paths[0].state = PathState::Open;
     view.tiers[0].paths[0].state = PathState::Cordoned;
     assert_eq!(moved(&view), []);
@@ -229,7 +229,7 @@ fn pinned_segments_stay_on_their_tiers_and_return_to_them() {
     let mut view = view((1..=7).map(|id| sealed(id, 0)).collect());
     view.segments[0].tier_max = 0;
     assert_eq!(moved(&view), [(2, 1, "threshold"), (3, 1, "threshold")]);
-    assert_eq!(stays(&view, 1), Stay::Pinned);
+    assert_eq!(stays(&view, 1), StayReason::Pinned);
     view.segments[6].tier_min = 1;
     assert_eq!(moved(&view), [(7, 1, "pinned"), (2, 1, "threshold")]);
 }
@@ -239,7 +239,7 @@ fn a_move_down_leaves_the_lower_tier_its_reserve() {
     let mut view = view((1..=7).map(|id| sealed(id, 0)).collect());
     view.tiers[1] = tier(vec![path(100, 90)]);
     assert_eq!(moved(&view), []);
-    assert_eq!(stays(&view, 1), Stay::NoRoomBelow);
+    assert_eq!(stays(&view, 1), StayReason::NoRoomBelow);
     view.tiers.push(tier(vec![path(1000, 0)]));
     assert_eq!(moved(&view), [(1, 2, "threshold"), (2, 2, "threshold")]);
 }

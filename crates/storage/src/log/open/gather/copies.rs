@@ -10,7 +10,7 @@ use platform::disk::{Disk, Open};
 use wire::types::{LeaderEpoch, Offset};
 
 use super::super::part::Part;
-use super::Gathering;
+use super::GatherState;
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::{ExpectedBatch, Scan};
@@ -18,7 +18,7 @@ use crate::segment::scan::{ExpectedBatch, Scan};
 /// Bytes of one read while a copy is read through.
 const VERIFY_BYTES: usize = 1 << 20;
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     /// Returns the copy with the most good batches, of several that no note names.
     ///
     /// Of equals it is one with nothing behind its batches, of those the younger, of those the
@@ -56,7 +56,7 @@ impl<P: Platform> Gathering<'_, P> {
     }
 }
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     /// Returns where the next segment begins that is noted or at home, except `but`: a segment ends
     /// there.
     pub(super) fn sure_next(&self, base: Offset, but: Option<Offset>) -> Offset {

@@ -9,10 +9,10 @@ use wire::types::Offset;
 
 use super::super::notes::{self, Debt, NotedPlace};
 use super::copies::{is_empty, sound_end};
-use super::{Gathering, NotedLocation};
+use super::{GatherState, NotedLocation};
 use crate::error::{Error, Result};
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     /// Removes from each directory that was read what it owes; what cannot be removed is not used.
     pub(super) async fn pay(&mut self) -> Result<()> {
         let disk = self.store.disk();

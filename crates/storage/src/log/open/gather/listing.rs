@@ -14,7 +14,7 @@ use std::time::Duration;
 use platform::disk::{Disk, Entry};
 use platform::{Platform, task};
 
-use super::Gathering;
+use super::GatherState;
 use crate::tier::TierPath;
 
 /// How long a new log waits for the listing of a path.
@@ -25,7 +25,7 @@ const LOOK_MAX: Duration = Duration::from_secs(1);
 /// A folder and its entries.
 pub(super) type FolderListing = (Rc<Path>, io::Result<Vec<Entry>>);
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     /// Lists the log's folder on a path; `None` where a new log does without.
     pub(super) async fn listed_on(&self, path: &TierPath, is_new: bool) -> Option<FolderListing> {
         let disk = self.store.disk();

@@ -11,10 +11,10 @@ use wire::types::Offset;
 
 use super::super::notes::NotedPlace;
 use super::super::part::Part;
-use super::{Gathering, swaps};
+use super::{GatherState, swaps};
 use crate::error::Result;
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     pub(super) async fn set_overlapping_aside(&mut self) -> Result<()> {
         for at in 1..self.parts.len() {
             let bases: Vec<_> = self.parts[at].logs.keys().copied().collect();

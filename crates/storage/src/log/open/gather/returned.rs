@@ -9,11 +9,11 @@ use platform::disk::Disk;
 use wire::types::Offset;
 
 use super::super::part::AsideFile;
-use super::{Gathering, NotedLocation, sound_end_of};
+use super::{GatherState, NotedLocation, sound_end_of};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     pub(super) async fn take_back(&mut self) -> Result<()> {
         for (base, place) in self.notes.away.clone() {
             let NotedLocation::In(at) = self.noted(&place) else {

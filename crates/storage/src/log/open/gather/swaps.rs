@@ -16,7 +16,7 @@ use wire::types::Offset;
 
 use super::super::super::files::{remove, set_aside};
 use super::super::part::Part;
-use super::{Gathering, NotedLocation, after_base, sound_end_of};
+use super::{GatherState, NotedLocation, after_base, sound_end_of};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path, swap_path};
 use crate::segment::scan::Scan;
@@ -34,7 +34,7 @@ struct Swap {
     next: Offset,
 }
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     pub(super) async fn finish_compaction(&mut self) -> Result<()> {
         for at in 0..self.parts.len() {
             while !self.parts[at].is_lost {

@@ -13,7 +13,7 @@ use wire::types::Offset;
 
 use super::super::notes::{Debt, NotedPlace};
 use super::copies::{good_end_of, sound_end};
-use super::{Gathering, NotedLocation};
+use super::{GatherState, NotedLocation};
 use crate::error::{Error, Result};
 use crate::segment::naming::{Role, file_path};
 use crate::segment::scan::Scan;
@@ -21,7 +21,7 @@ use crate::segment::scan::Scan;
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 20;
 
-impl<P: Platform> Gathering<'_, P> {
+impl<P: Platform> GatherState<'_, P> {
     /// Makes the whole one of two copies at the ends of a move count.
     ///
     /// It runs before the other end pays with that copy.

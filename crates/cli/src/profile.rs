@@ -53,7 +53,7 @@ enum ProfileCommand {
 }
 
 #[derive(Serialize)]
-struct Shown<'a> {
+struct ShownProfile<'a> {
     name: &'a str,
     in_use: bool,
     #[serde(flatten)]
@@ -93,7 +93,7 @@ impl ProfileArgs {
     }
 
     fn list(&self, profiles: &Profiles) -> anyhow::Result<()> {
-        let shown = profiles.profile.iter().map(|(name, profile)| Shown {
+        let shown = profiles.profile.iter().map(|(name, profile)| ShownProfile {
             name,
             in_use: profiles.current.as_ref() == Some(name),
             profile,
@@ -102,7 +102,7 @@ impl ProfileArgs {
         self.format.show(&shown, || {
             // New columns come last: scripts count them.
             let mut table = Table::headed(&["NAME", "BROKERS", "FORMAT", "ADMIN"]);
-            for Shown {
+            for ShownProfile {
                 name,
                 in_use,
                 profile,

@@ -15,10 +15,10 @@ const INTERRUPTED: i32 = 130;
 
 /// Set once a signal asks the command to end.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Stop(Arc<Told>);
+pub(crate) struct Stop(Arc<StopFlag>);
 
 #[derive(Default, Debug)]
-struct Told {
+struct StopFlag {
     is_set: Mutex<bool>,
     changed: Condvar,
 }

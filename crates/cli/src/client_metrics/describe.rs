@@ -22,7 +22,7 @@ pub(super) struct Describe {
 }
 
 #[derive(Serialize)]
-struct Described {
+struct DescribedSubscription {
     name: String,
     settings: Vec<Setting>,
 }
@@ -42,7 +42,7 @@ impl Describe {
             // A broker answers with defaults for a subscription that does not exist.
             ensure!(there.contains(&name), "subscription {name} does not exist");
             let settings = settings(controller, Resource::ClientMetrics, &name, None)?;
-            Ok(Described { name, settings })
+            Ok(DescribedSubscription { name, settings })
         });
         let (described, failed) = outcome::found(described);
         target.format.show(&described, || {

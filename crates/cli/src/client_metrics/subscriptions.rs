@@ -13,13 +13,13 @@ use crate::show::Table;
 use crate::target::Chosen;
 
 #[derive(Serialize)]
-struct Listed {
+struct ListedSubscription {
     name: String,
 }
 
 pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
     let names = all(target.cluster()?.controller()?)?.into_iter();
-    let listed: Vec<_> = names.map(|name| Listed { name }).collect();
+    let listed: Vec<_> = names.map(|name| ListedSubscription { name }).collect();
     target.format.show(&listed, || {
         let mut table = Table::headed(&["NAME"]);
         for one in &listed {

@@ -30,7 +30,7 @@ pub(super) struct Health {
 
 /// What the look found.
 #[derive(Debug, Serialize)]
-struct Found {
+struct HealthFindings {
     healthy: bool,
     controller: Option<i32>,
     brokers: Vec<i32>,
@@ -56,11 +56,11 @@ impl Problem {
 impl Health {
     pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
         self.watch
-            .run(target, look, Found::text, |found| found.healthy)
+            .run(target, look, HealthFindings::text, |found| found.healthy)
     }
 }
 
-fn look(cluster: &mut Cluster) -> anyhow::Result<Found> {
+fn look(cluster: &mut Cluster) -> anyhow::Result<HealthFindings> {
     let metadata = cluster.look(None, false)?;
     let mut brokers: Vec<_> = metadata.brokers.iter().map(|one| one.node_id.0).collect();
     brokers.sort_unstable();
@@ -84,7 +84,7 @@ fn look(cluster: &mut Cluster) -> anyhow::Result<Found> {
     });
     let topics = metadata.topics.iter();
     let partitions = topics.map(|topic| topic.partitions.len());
-    Ok(Found {
+    Ok(HealthFindings {
         healthy: problems.is_empty(),
         controller,
         brokers,
@@ -134,7 +134,7 @@ fn of_broker(cluster: &mut Cluster, id: i32) -> Vec<Problem> {
     }
 }
 
-impl Found {
+impl HealthFindings {
     fn text(&self) -> String {
         let mut head = Table::plain();
         let mut fact = |name: &str, value: String| head.row([name.to_owned(), value]);

@@ -17,13 +17,13 @@ pub(super) fn lag(position: i64, end: i64) -> i64 {
 
 /// Offsets of the partitions of some topics.
 #[derive(Default, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownOffsets {
     offsets: Offsets,
     /// The topics, and why some are not described: a deleted topic may still have positions.
     topics: BTreeMap<String, Result<(), Failure>>,
 }
 
-impl Known {
+impl KnownOffsets {
     /// Asks for the offset at each of these times in the topics of these partitions.
     pub(super) fn at<'a, const N: usize>(
         cluster: &mut Cluster,
@@ -66,7 +66,7 @@ impl Known {
 }
 
 #[cfg(test)]
-impl Known {
+impl KnownOffsets {
     /// Makes what is known of these partitions; the topics are deleted.
     pub(super) fn with_deleted(offsets: Offsets, deleted: &[&str]) -> Self {
         let error = || Err(ErrorCode::UnknownTopicOrPartition.into());
@@ -136,7 +136,7 @@ mod tests {
         };
         let places = ["cars", "gone", "trucks"].map(|name| (name.to_owned(), 0));
         let mut cluster = Peer::start(answer).cluster();
-        let ends = Known::ends(&mut cluster, places.iter()).unwrap();
+        let ends = KnownOffsets::ends(&mut cluster, places.iter()).unwrap();
         let unknown = || Err(ErrorCode::UnknownTopicOrPartition.into());
         let expected = [unknown(), unknown(), Err(Failure::LeftOut)];
         assert_eq!(places.each_ref().map(|place| ends.of(place)), expected);

@@ -13,8 +13,8 @@ use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
 
-use super::behind::{Known, Sum};
-use super::list::Silent;
+use super::behind::{KnownOffsets, Sum};
+use super::list::SilentBroker;
 use super::members::{self, Group};
 use super::{positions, selected};
 use crate::ask::{Cluster, EARLIEST, LATEST, Place};
@@ -33,7 +33,7 @@ pub(super) struct Describe {
 
 /// A group and how far it is behind.
 #[derive(Debug, Serialize)]
-struct Described {
+struct DescribedGroup {
     #[serde(flatten)]
     group: Group,
     /// The sum of the known lags.
@@ -47,12 +47,12 @@ struct Described {
 
 /// What the command found.
 #[derive(Debug)]
-struct Found {
-    groups: Vec<Described>,
+struct DescribedGroups {
+    groups: Vec<DescribedGroup>,
     /// Why other groups are not described.
     errors: Vec<String>,
     /// Brokers whose groups a pattern may have missed.
-    silent: Vec<Silent>,
+    silent: Vec<SilentBroker>,
 }
 
 impl Describe {
@@ -64,7 +64,7 @@ impl Describe {
             let texts: Vec<_> = groups.map(|one| text::text(one, &cluster)).collect();
             texts.join("\n")
         })?;
-        found.silent.iter().for_each(Silent::say);
+        found.silent.iter().for_each(SilentBroker::say);
         found.errors.iter().for_each(|error| say(error));
         Ok(if found.is_complete() {
             ExitCode::SUCCESS
@@ -73,7 +73,7 @@ impl Describe {
         })
     }
 
-    fn look(&self, cluster: &mut Cluster) -> anyhow::Result<Found> {
+    fn look(&self, cluster: &mut Cluster) -> anyhow::Result<DescribedGroups> {
         let (names, silent) = selected::known(cluster, &self.names)?;
         let (mut groups, mut errors) = (Vec::new(), Vec::new());
         for name in counted("groups", &names) {
@@ -86,7 +86,7 @@ impl Describe {
                 Err(error) => errors.push(format!("{error:#}")),
             }
         }
-        Ok(Found {
+        Ok(DescribedGroups {
             groups,
             errors,
             silent,
@@ -94,7 +94,7 @@ impl Describe {
     }
 }
 
-impl Found {
+impl DescribedGroups {
     /// Returns true if nothing that could be known is missing.
     fn is_complete(&self) -> bool {
         let mut partitions = self.groups.iter().flat_map(|one| &one.partitions);
@@ -104,14 +104,14 @@ impl Found {
 }
 
 /// Describes a group; returns `None` if it does not exist.
-fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Described>> {
+fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<DescribedGroup>> {
     let Some(group) = members::ask(cluster, name)? else {
         return Ok(None);
     };
     let positions = positions::read(cluster, name)?;
     let assigned = group.members.iter().flat_map(|member| &member.partitions);
     let places: BTreeSet<&Place> = positions.keys().chain(assigned).collect();
-    let offsets = Known::at(cluster, places.iter().copied(), [EARLIEST, LATEST]);
+    let offsets = KnownOffsets::at(cluster, places.iter().copied(), [EARLIEST, LATEST]);
     let [starts, ends] = offsets.with_context(|| format!("group {name}"))?;
     let partitions = places.into_iter().map(|place| {
         let position = positions.get(place).copied();
@@ -121,7 +121,7 @@ fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Describe
     let partitions: Vec<_> = partitions.collect();
     let with_position = partitions.iter().filter(|one| one.position.is_some());
     let sum = Sum::of(with_position.map(|partition| partition.lag));
-    Ok(Some(Described {
+    Ok(Some(DescribedGroup {
         group,
         lag: sum.lag(),
         unknown_partitions: sum.unknown,

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 
-use super::list::Silent;
+use super::list::SilentBroker;
 use crate::names::Name;
 use crate::show::{Format, Table, or_dash};
 use crate::target::Chosen;
 use crate::watch::Watch;
-use measure::{GroupLag, Measured};
+use measure::{GroupLag, MeasuredLag};
 
 #[derive(Debug, Args)]
 pub(super) struct Lag {
@@ -39,16 +39,16 @@ impl Lag {
                 let measured = measure::all(cluster, &self.names, &self.topics)?;
                 // A table has these errors in rows.
                 if target.format == Format::Json {
-                    measured.silent.iter().for_each(Silent::say);
+                    measured.silent.iter().for_each(SilentBroker::say);
                 }
                 Ok(measured)
             },
             |measured| self.text(measured),
-            Measured::is_complete,
+            MeasuredLag::is_complete,
         )
     }
 
-    fn text(&self, measured: &Measured) -> String {
+    fn text(&self, measured: &MeasuredLag) -> String {
         let groups = &measured.groups;
         let lags = if self.partitions {
             by_partition(groups)

@@ -28,7 +28,7 @@ pub(super) struct List {
 
 /// A group as its coordinator lists it.
 #[derive(Debug, Serialize)]
-pub(super) struct Listed {
+pub(super) struct ListedGroup {
     pub(super) name: String,
     #[serde(rename = "type")]
     kind: String,
@@ -52,7 +52,7 @@ impl List {
         });
         target.format.show(&listed, || {
             let mut table = Table::headed(&["GROUP", "TYPE", "PROTOCOL", "STATE", "COORDINATOR"]);
-            for Listed {
+            for ListedGroup {
                 name,
                 kind,
                 protocol,
@@ -72,7 +72,7 @@ impl List {
             }
             table.render()
         })?;
-        silent.iter().for_each(Silent::say);
+        silent.iter().for_each(SilentBroker::say);
         Ok(if silent.is_empty() {
             ExitCode::SUCCESS
         } else {
@@ -83,12 +83,12 @@ impl List {
 
 /// A broker that did not tell its groups, and why.
 #[derive(Debug)]
-pub(super) struct Silent {
+pub(super) struct SilentBroker {
     pub(super) broker: i32,
     pub(super) failure: Failure,
 }
 
-impl Silent {
+impl SilentBroker {
     /// Returns the failure as that of the command.
     pub(super) fn fail(self) -> anyhow::Result<()> {
         let error = anyhow::Error::from(self.failure);
@@ -105,7 +105,7 @@ impl Silent {
 /// Returns the groups of all brokers, sorted by name, and the brokers that did not tell theirs.
 ///
 /// Fails if no broker tells.
-pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<(Vec<Listed>, Vec<Silent>)> {
+pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<(Vec<ListedGroup>, Vec<SilentBroker>)> {
     let (mut listed, mut silent) = (Vec::new(), Vec::new());
     let brokers = cluster.brokers()?;
     for &broker in &brokers {
@@ -113,19 +113,19 @@ pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<(Vec<Listed>, Vec<Sil
             Ok(groups) => listed.extend(groups),
             Err(error) => {
                 let failure = Failure::from(error);
-                silent.push(Silent { broker, failure });
+                silent.push(SilentBroker { broker, failure });
             }
         }
     }
     if silent.len() == brokers.len() {
-        silent.pop().map_or(Ok(()), Silent::fail)?;
+        silent.pop().map_or(Ok(()), SilentBroker::fail)?;
     }
     listed.sort_by(|one, other| one.name.cmp(&other.name));
     Ok((listed, silent))
 }
 
 /// Returns the groups that a broker coordinates.
-fn of_broker(cluster: &mut Cluster, id: i32) -> anyhow::Result<Vec<Listed>> {
+fn of_broker(cluster: &mut Cluster, id: i32) -> anyhow::Result<Vec<ListedGroup>> {
     let within = cluster.within();
     let broker = cluster.broker(id)?;
     let answer = patiently(within, || {
@@ -133,7 +133,7 @@ fn of_broker(cluster: &mut Cluster, id: i32) -> anyhow::Result<Vec<Listed>> {
         check(answer.error_code, None)?;
         Ok(answer)
     })?;
-    let groups = answer.groups.into_iter().map(|group| Listed {
+    let groups = answer.groups.into_iter().map(|group| ListedGroup {
         name: group.group_id.0.to_string(),
         kind: group.group_type.to_string(),
         protocol: group.protocol_type.to_string(),

@@ -18,7 +18,7 @@ use crate::ask::{Cluster, Place};
 use crate::outcome;
 use crate::position::{Bounds, Position, bounds};
 use crate::target::Chosen;
-use moved::Moved;
+use moved::MovedPosition;
 
 #[derive(Debug, Args)]
 pub(super) struct Reset {
@@ -72,14 +72,14 @@ impl Reset {
         }
         let moved = wanted.into_iter().map(|(place, to)| {
             let (from, stored) = (current.get(&place).copied(), stored.remove(&place));
-            Moved::of(place, from, to, stored)
+            MovedPosition::of(place, from, to, stored)
         });
         let moved: Vec<_> = moved.collect();
         target.format.show(&moved, || moved::table(&moved))?;
         if !self.execute {
             outcome::say_planned();
         }
-        Ok(if moved.iter().any(Moved::is_failed) {
+        Ok(if moved.iter().any(MovedPosition::is_failed) {
             ExitCode::FAILURE
         } else {
             ExitCode::SUCCESS

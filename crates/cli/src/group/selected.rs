@@ -2,7 +2,7 @@
 //!
 //! A pattern looks at the groups of every broker.
 
-use super::list::{self, Listed, Silent};
+use super::list::{self, ListedGroup, SilentBroker};
 use crate::ask::Cluster;
 use crate::names::{Name, Selection};
 
@@ -13,7 +13,10 @@ use crate::names::{Name, Selection};
 pub(super) fn surely(cluster: &mut Cluster, arguments: &[Name]) -> anyhow::Result<Selection> {
     let selection = Selection::of(arguments, || {
         let (listed, silent) = list::all(cluster)?;
-        silent.into_iter().next().map_or(Ok(()), Silent::fail)?;
+        silent
+            .into_iter()
+            .next()
+            .map_or(Ok(()), SilentBroker::fail)?;
         Ok(names(listed))
     });
     selection?.complete("group")
@@ -25,7 +28,7 @@ pub(super) fn surely(cluster: &mut Cluster, arguments: &[Name]) -> anyhow::Resul
 pub(super) fn known(
     cluster: &mut Cluster,
     arguments: &[Name],
-) -> anyhow::Result<(Vec<String>, Vec<Silent>)> {
+) -> anyhow::Result<(Vec<String>, Vec<SilentBroker>)> {
     let mut silent = Vec::new();
     let mut selection = Selection::of(arguments, || {
         let listed;
@@ -39,12 +42,12 @@ pub(super) fn known(
 }
 
 /// Returns the names of all groups, and the brokers that did not tell theirs.
-pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<(Vec<String>, Vec<Silent>)> {
+pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<(Vec<String>, Vec<SilentBroker>)> {
     let (listed, silent) = list::all(cluster)?;
     Ok((names(listed), silent))
 }
 
-fn names(listed: Vec<Listed>) -> Vec<String> {
+fn names(listed: Vec<ListedGroup>) -> Vec<String> {
     listed.into_iter().map(|group| group.name).collect()
 }
 

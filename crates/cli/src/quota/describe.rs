@@ -35,7 +35,7 @@ pub(super) struct Describe {
 }
 
 #[derive(Debug, Serialize)]
-struct Described {
+struct DescribedQuota {
     entity: Vec<Part>,
     values: BTreeMap<String, f64>,
 }
@@ -48,7 +48,7 @@ impl Describe {
         let answer = target.cluster()?.entrance()?.ask_newest(&request)?;
         check(answer.error_code, answer.error_message.as_ref())?;
         let entries = answer.entries.unwrap_or_default().into_iter();
-        let mut described: Vec<_> = entries.map(Described::of).collect();
+        let mut described: Vec<_> = entries.map(DescribedQuota::of).collect();
         described.sort_by(|one, other| one.entity.cmp(&other.entity));
         target.format.show(&described, || table(&described))?;
         Ok(ExitCode::SUCCESS)
@@ -78,7 +78,7 @@ impl Describe {
     }
 }
 
-impl Described {
+impl DescribedQuota {
     fn of(entry: EntryData) -> Self {
         let entity = entry.entity.into_iter().map(|part| Part {
             kind: part.entity_type.to_string(),
@@ -95,7 +95,7 @@ impl Described {
     }
 }
 
-fn table(described: &[Described]) -> String {
+fn table(described: &[DescribedQuota]) -> String {
     let mut table = Table::headed(&["ENTITY", "KEY", "VALUE"]);
     for one in described {
         for (key, value) in &one.values {

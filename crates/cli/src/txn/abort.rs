@@ -45,7 +45,7 @@ pub(super) struct Abort {
 }
 
 /// The producer and the coordinator of the transaction.
-struct Whose {
+struct TransactionOwner {
     producer_id: i64,
     producer_epoch: i16,
     coordinator_epoch: i32,
@@ -75,13 +75,13 @@ impl Abort {
         outcome::show(target.format, "PARTITION", &[outcome])
     }
 
-    fn whose(&self, cluster: &mut Cluster, leader: i32) -> anyhow::Result<Whose> {
+    fn whose(&self, cluster: &mut Cluster, leader: i32) -> anyhow::Result<TransactionOwner> {
         if let (Some(producer_id), Some(producer_epoch), Some(coordinator_epoch)) = (
             self.producer_id,
             self.producer_epoch,
             self.coordinator_epoch,
         ) {
-            return Ok(Whose {
+            return Ok(TransactionOwner {
                 producer_id,
                 producer_epoch,
                 coordinator_epoch,
@@ -91,7 +91,7 @@ impl Abort {
         let start = self.start_offset.unwrap_or(-1);
         let mut all = producers.iter();
         match all.find(|producer| producer.transaction_start_offset == Some(start)) {
-            Some(found) => Ok(Whose {
+            Some(found) => Ok(TransactionOwner {
                 producer_id: found.id,
                 producer_epoch: found.epoch,
                 coordinator_epoch: found.coordinator_epoch,

@@ -26,7 +26,7 @@ pub(super) struct Describe {
 }
 
 #[derive(Serialize)]
-struct Described {
+struct DescribedTransaction {
     transactional_id: String,
     coordinator: i32,
     producer_id: i64,
@@ -51,14 +51,14 @@ impl Describe {
         let described = self.ids.iter().map(|id| describe(&mut cluster, id));
         let (described, failed) = outcome::found(described);
         target.format.show(&described, || {
-            let texts: Vec<_> = described.iter().map(Described::text).collect();
+            let texts: Vec<_> = described.iter().map(DescribedTransaction::text).collect();
             texts.join("\n")
         })?;
         Ok(outcome::exit_code(failed))
     }
 }
 
-fn describe(cluster: &mut Cluster, id: &str) -> anyhow::Result<Described> {
+fn describe(cluster: &mut Cluster, id: &str) -> anyhow::Result<DescribedTransaction> {
     let coordinator = cluster.coordinator(Coordinates::Transaction, id)?;
     let within = cluster.within();
     let broker = cluster.broker(coordinator)?;
@@ -76,7 +76,7 @@ fn describe(cluster: &mut Cluster, id: &str) -> anyhow::Result<Described> {
         topic: topic.topic.0.to_string(),
         partitions: topic.partitions,
     });
-    Ok(Described {
+    Ok(DescribedTransaction {
         transactional_id: id.to_owned(),
         coordinator,
         producer_id: state.producer_id.0,
@@ -98,7 +98,7 @@ fn answered(states: Vec<TransactionState>, id: &str) -> Result<TransactionState,
     Ok(state)
 }
 
-impl Described {
+impl DescribedTransaction {
     fn text(&self) -> String {
         let mut table = Table::plain();
         let mut fact = |name: &str, value: String| table.row([name.to_owned(), value]);

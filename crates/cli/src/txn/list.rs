@@ -27,7 +27,7 @@ pub(super) struct List {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct ListedTransaction {
     transactional_id: String,
     coordinator: i32,
     producer_id: i64,
@@ -59,12 +59,17 @@ impl List {
             if let Some(unknown) = answer.unknown_state_filters.first() {
                 bail!("{unknown:?} is no state of a transaction");
             }
-            listed.extend(answer.transaction_states.into_iter().map(|state| Listed {
-                transactional_id: state.transactional_id.0.to_string(),
-                coordinator: id,
-                producer_id: state.producer_id.0,
-                state: state.transaction_state.to_string(),
-            }));
+            listed.extend(
+                answer
+                    .transaction_states
+                    .into_iter()
+                    .map(|state| ListedTransaction {
+                        transactional_id: state.transactional_id.0.to_string(),
+                        coordinator: id,
+                        producer_id: state.producer_id.0,
+                        state: state.transaction_state.to_string(),
+                    }),
+            );
         }
         listed.sort_by(|one, other| one.transactional_id.cmp(&other.transactional_id));
         target.format.show(&listed, || {

@@ -22,7 +22,7 @@ pub(super) fn problems(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) 
         .iter()
         .filter(|topic| topic.partitions.iter().any(lacks_replicas));
     let lacks: Vec<_> = lacks.map(name).collect();
-    let mut needed = Needed::default();
+    let mut needed = NeededReplicas::default();
     for names in lacks.chunks(TOPICS_MAX) {
         let keys = [MIN_ISR.to_owned()];
         let broker = cluster.entrance();
@@ -37,12 +37,12 @@ pub(super) fn problems(cluster: &mut Cluster, topics: &[MetadataResponseTopic]) 
 
 /// How many replicas in sync topics need, and the topics that this is not known of.
 #[derive(Default, Debug)]
-struct Needed {
+struct NeededReplicas {
     replicas: BTreeMap<String, usize>,
     problems: Vec<Problem>,
 }
 
-impl Needed {
+impl NeededReplicas {
     /// Takes in what the broker answered for these topics.
     fn take(
         &mut self,
@@ -196,7 +196,7 @@ mod tests {
             ("e".to_owned(), Ok(vec![setting(MIN_ISR, None)])),
             ("f".to_owned(), Ok(vec![setting(MIN_ISR, Some("two"))])),
         ]);
-        let mut needed = Needed::default();
+        let mut needed = NeededReplicas::default();
         needed.take(&["a", "b", "c", "d", "e", "f"], Ok(answers));
         needed.take(&["g", "h"], Err(anyhow::anyhow!("no answer")));
         assert_eq!(needed.replicas, BTreeMap::from([("a".to_owned(), 2)]));

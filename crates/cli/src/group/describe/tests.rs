@@ -61,7 +61,7 @@ fn answer(asked: &Asked) -> Option<Bytes> {
         .or_else(|| asked.to(positions))
 }
 
-fn look(names: &[&str]) -> Found {
+fn look(names: &[&str]) -> DescribedGroups {
     let names = names.iter().map(|name| name.parse().unwrap());
     let describe = Describe {
         names: names.collect(),

@@ -2,7 +2,7 @@
 //!
 //! It leaves out nothing of the group that JSON has, save for instances of members.
 
-use super::Described;
+use super::DescribedGroup;
 use crate::ask::Cluster;
 use crate::show::{Table, or_dash};
 
@@ -18,7 +18,7 @@ const HEAD: [&str; 9] = [
     "HOST",
 ];
 
-pub(super) fn text(described: &Described, cluster: &Cluster) -> String {
+pub(super) fn text(described: &DescribedGroup, cluster: &Cluster) -> String {
     let group = &described.group;
     let mut head = Table::plain();
     let mut fact = |name: &str, value: String| head.row([name.to_owned(), value]);

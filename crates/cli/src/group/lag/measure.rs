@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::ask::{Cluster, Failure, Place};
-use crate::group::behind::{self, Known, Sum};
-use crate::group::list::Silent;
+use crate::group::behind::{self, KnownOffsets, Sum};
+use crate::group::list::SilentBroker;
 use crate::group::members::{self, Group};
 use crate::group::{positions, selected};
 use crate::names::{self, Name};
@@ -20,11 +20,11 @@ use crate::show::list;
 /// The groups and how far they are behind.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-pub(super) struct Measured {
+pub(super) struct MeasuredLag {
     pub(super) groups: Vec<GroupLag>,
     /// Brokers whose groups may be missing.
     #[serde(skip)]
-    pub(super) silent: Vec<Silent>,
+    pub(super) silent: Vec<SilentBroker>,
 }
 
 /// A group and how far it is behind.
@@ -76,7 +76,7 @@ pub(super) fn all(
     cluster: &mut Cluster,
     names: &[Name],
     topics: &[Name],
-) -> anyhow::Result<Measured> {
+) -> anyhow::Result<MeasuredLag> {
     // Without the first broker nothing can be asked: this error is not that of a group.
     cluster.brokers()?;
     let (wanted, silent) = if names.is_empty() {
@@ -103,11 +103,11 @@ pub(super) fn all(
         }
     }
     let places = found.iter().flat_map(|(_, positions)| positions.keys());
-    let ends = Known::ends(cluster, places)?;
+    let ends = KnownOffsets::ends(cluster, places)?;
     let measured = found.into_iter();
     groups.extend(measured.map(|(group, positions)| GroupLag::of(group, positions, &ends)));
     groups.sort_by_key(|group| (Reverse(group.lag), group.name.clone()));
-    Ok(Measured { groups, silent })
+    Ok(MeasuredLag { groups, silent })
 }
 
 /// Returns a group and its positions in these topics; `None` if the group does not exist.
@@ -124,7 +124,7 @@ fn of_group(
     Ok(Some((group, positions)))
 }
 
-impl Measured {
+impl MeasuredLag {
     /// Returns true if nothing that could be known is missing.
     pub(super) fn is_complete(&self) -> bool {
         self.silent.is_empty() && self.groups.iter().all(GroupLag::is_complete)
@@ -132,7 +132,7 @@ impl Measured {
 }
 
 impl GroupLag {
-    fn of(group: Group, positions: BTreeMap<Place, i64>, ends: &Known) -> Self {
+    fn of(group: Group, positions: BTreeMap<Place, i64>, ends: &KnownOffsets) -> Self {
         let partitions = positions.into_iter().map(|(place, position)| {
             let end = ends.of(&place);
             let known = end.as_ref().ok().copied();

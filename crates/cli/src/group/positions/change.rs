@@ -24,14 +24,14 @@ use crate::ask::{
 const COMMIT_BY_NAME: i16 = 9;
 
 /// What became of each position.
-type Became = BTreeMap<Place, Result<(), Failure>>;
+type PositionResults = BTreeMap<Place, Result<(), Failure>>;
 
 /// Stores positions of a group without members.
 pub(in crate::group) fn store(
     cluster: &mut Cluster,
     group: &str,
     positions: &BTreeMap<Place, i64>,
-) -> anyhow::Result<Became> {
+) -> anyhow::Result<PositionResults> {
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
     for ((topic, partition), &offset) in positions {
         let position = OffsetCommitRequestPartition::default()
@@ -65,7 +65,7 @@ pub(in crate::group) fn store(
     stored.with_context(|| format!("positions of group {group}"))
 }
 
-fn stored(positions: &BTreeMap<Place, i64>, answer: OffsetCommitResponse) -> Became {
+fn stored(positions: &BTreeMap<Place, i64>, answer: OffsetCommitResponse) -> PositionResults {
     let told = answer.topics.into_iter().flat_map(|topic| {
         let name = topic.name;
         topic.partitions.into_iter().map(move |one| {
@@ -77,7 +77,7 @@ fn stored(positions: &BTreeMap<Place, i64>, answer: OffsetCommitResponse) -> Bec
 }
 
 /// Returns a refusal if all are transient: nothing was stored, and can be tried again.
-fn passing(became: &Became) -> Option<&Refusal> {
+fn passing(became: &PositionResults) -> Option<&Refusal> {
     let mut all = became.values().map(|result| match result {
         Err(Failure::Refused(refusal)) if refusal.passes() => Some(refusal),
         _ => None,
@@ -91,7 +91,7 @@ pub(in crate::group) fn delete(
     cluster: &mut Cluster,
     group: &str,
     places: &BTreeSet<Place>,
-) -> anyhow::Result<Became> {
+) -> anyhow::Result<PositionResults> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, partition) in places {
         let partition = OffsetDeleteRequestPartition::default().with_partition_index(*partition);
@@ -117,7 +117,7 @@ pub(in crate::group) fn delete(
     Ok(deleted(places, answer))
 }
 
-fn deleted(places: &BTreeSet<Place>, answer: OffsetDeleteResponse) -> Became {
+fn deleted(places: &BTreeSet<Place>, answer: OffsetDeleteResponse) -> PositionResults {
     let told = answer.topics.into_iter().flat_map(|topic| {
         let name = topic.name;
         topic.partitions.into_iter().map(move |one| {
@@ -196,6 +196,6 @@ mod tests {
             moved(),
             refused(ErrorCode::TopicAuthorizationFailed)
         ]));
-        assert_eq!(passing(&Became::new()), None);
+        assert_eq!(passing(&PositionResults::new()), None);
     }
 }

@@ -9,7 +9,7 @@ use crate::show::{Table, or_dash};
 
 /// A partition, and the group's position in it.
 #[derive(Debug, Serialize)]
-pub(super) struct Moved {
+pub(super) struct MovedPosition {
     topic: String,
     partition: i32,
     from: Option<i64>,
@@ -20,7 +20,7 @@ pub(super) struct Moved {
     error: Option<String>,
 }
 
-impl Moved {
+impl MovedPosition {
     /// Makes a row, given what became of the position, if it was to be stored.
     pub(super) fn of(
         place: Place,
@@ -53,7 +53,7 @@ impl Moved {
     }
 }
 
-pub(super) fn table(moved: &[Moved]) -> String {
+pub(super) fn table(moved: &[MovedPosition]) -> String {
     let head = ["TOPIC", "PARTITION", "PRIOR-OFFSET", "NEW-OFFSET", "STATUS"];
     let mut table = Table::headed(&head);
     for one in moved {
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_position_that_was_not_stored_is_not_executed_and_has_a_reason() {
-        let row = |stored| Moved::of(("cars".to_owned(), 0), Some(6), 2, stored);
+        let row = |stored| MovedPosition::of(("cars".to_owned(), 0), Some(6), 2, stored);
         let planned = row(None);
         assert_eq!(
             (planned.status(), planned.is_failed()),

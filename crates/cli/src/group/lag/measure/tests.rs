@@ -46,7 +46,7 @@ fn lag_is_summed_over_the_partitions_that_have_an_end() {
         ),
     ]
     .into();
-    let ends = Known::with_deleted(ends, &["gone"]);
+    let ends = KnownOffsets::with_deleted(ends, &["gone"]);
     let measured = GroupLag::of(group(), positions.into(), &ends);
     assert_eq!((measured.lag, measured.unknown_partitions), (Some(5), 4));
     let lags: Vec<_> = measured.partitions.iter().map(|one| one.lag).collect();
@@ -87,14 +87,18 @@ fn a_group_that_does_not_exist_has_an_error_and_no_lag() {
 
 #[test]
 fn a_group_without_positions_has_no_lag_and_is_no_failure() {
-    let none = GroupLag::of(group(), BTreeMap::new(), &Known::default());
+    let none = GroupLag::of(group(), BTreeMap::new(), &KnownOffsets::default());
     assert_eq!((none.lag, none.unknown_partitions), (None, 0));
-    let measured = |silent| Measured {
-        groups: vec![GroupLag::of(group(), BTreeMap::new(), &Known::default())],
+    let measured = |silent| MeasuredLag {
+        groups: vec![GroupLag::of(
+            group(),
+            BTreeMap::new(),
+            &KnownOffsets::default(),
+        )],
         silent,
     };
     assert!(measured(Vec::new()).is_complete());
-    let silent = Silent {
+    let silent = SilentBroker {
         broker: 2,
         failure: Failure::NotAsked("no answer".into()),
     };
@@ -114,7 +118,7 @@ fn only_a_missing_leader_or_topic_is_no_failure() {
         (Failure::LeftOut, false),
     ] {
         let ends: Offsets = [(place("a", 0), Err(failure))].into();
-        let ends = Known::with_deleted(ends, &[]);
+        let ends = KnownOffsets::with_deleted(ends, &[]);
         let positions = [(place("a", 0), 3)].into();
         let measured = GroupLag::of(group(), positions, &ends);
         assert_eq!(measured.is_complete(), is_complete, "{ends:?}");

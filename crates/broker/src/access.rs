@@ -36,11 +36,11 @@ pub(crate) use words::{denied, words};
 
 /// What the client of one request may do.
 #[derive(Clone, Debug)]
-pub(crate) struct Access(Option<Arc<Limited>>);
+pub(crate) struct Access(Option<Arc<LimitedAccess>>);
 
 /// A client that may not do everything.
 #[derive(Debug)]
-struct Limited {
+struct LimitedAccess {
     acls: Arc<Acls>,
     authorizer: Arc<Authorizer>,
     principal: Principal,
@@ -63,7 +63,7 @@ impl Access {
         if authorizer.policy.super_users.contains(&principal) {
             return Self::unlimited();
         }
-        Self(Some(Arc::new(Limited {
+        Self(Some(Arc::new(LimitedAccess {
             acls,
             authorizer: Arc::clone(authorizer),
             principal,
@@ -81,7 +81,7 @@ impl Access {
         if Arc::ptr_eq(&limited.acls, image.acls()) {
             return None;
         }
-        Some(Self(Some(Arc::new(Limited {
+        Some(Self(Some(Arc::new(LimitedAccess {
             acls: Arc::clone(image.acls()),
             authorizer: Arc::clone(&limited.authorizer),
             principal: limited.principal.clone(),
@@ -186,7 +186,7 @@ impl Access {
     }
 }
 
-impl Limited {
+impl LimitedAccess {
     fn client(&self) -> Client<'_> {
         Client::new(&self.principal, self.address)
     }

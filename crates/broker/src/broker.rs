@@ -41,7 +41,7 @@ use crate::quota::Quotas;
 use crate::recovery::Recovery;
 use crate::relocation::Moves;
 use crate::rests::Rests;
-use crate::seldom::Seldom;
+use crate::seldom::SeldomLine;
 use crate::session::Users;
 use crate::shards::{Inbox, Seat, Shards};
 use crate::telemetry::Telemetry;
@@ -131,10 +131,10 @@ pub struct Broker<P: Platform> {
     /// Checkpoint files that could not be written, directories whose files do not cover a log yet,
     /// and when that was last logged.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
-    pub(crate) unwritten: RefCell<BTreeMap<PathBuf, Seldom>>,
+    pub(crate) unwritten: RefCell<BTreeMap<PathBuf, SeldomLine>>,
     /// When it was last logged that a client asked for the free space of a directory, and the disk
     /// did not report it.
-    pub(crate) roomless: Seldom,
+    pub(crate) roomless: SeldomLine,
     pub(crate) wall_clock: WallClock,
     /// Turns for opening and deleting logs, of each log directory.
     // Unbounded: the log directories of the settings.
@@ -212,7 +212,7 @@ impl<P: Platform> Broker<P> {
             many: Queues::new(many::AT_ONCE),
             checkpoint_turns: checkpoint_turns(&log_dirs),
             unwritten: RefCell::default(),
-            roomless: Seldom::default(),
+            roomless: SeldomLine::default(),
             wall_clock: WallClock::default(),
             log_turns: RefCell::default(),
             stopping_since: Cell::default(),

@@ -49,13 +49,13 @@ use crate::Broker;
 use crate::answers::FLOOR_BYTES;
 use crate::bulk::is_large;
 use crate::handler::{self, Context, delegation_tokens, raft_voters, sasl};
-use crate::quota::{Busy, timed};
+use crate::quota::{RequestTime, timed};
 use crate::session::{LoginOptions, Session};
-use call::{Call, Guarded, at_group, at_transaction, controlled, gated, here, with_place};
+use call::{Call, GuardedCall, at_group, at_transaction, controlled, gated, here, with_place};
 use reply::ReplyFuture;
 pub use reply::{CloseReason, LoginFailure, ParsedRequest, Reply, Service};
 use row::{Loss, Order, Quota, Row, Runs, Size};
-pub use row::{Operation, ResourceType, Right, Which};
+pub use row::{Operation, ResourceType, Right, RightScope};
 
 impl<P: Platform> Service for Rc<Broker<P>> {
     fn call(&self, context: Context, frame: Bytes) -> ParsedRequest<impl Future<Output = Reply>> {
@@ -132,11 +132,11 @@ fn request<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes)
     let broker = Rc::clone(broker);
     let reply: ReplyFuture = Box::pin(async move {
         if !broker.limits_time() {
-            let answered = answer(&broker, &context, &Busy::default(), row, request).await;
+            let answered = answer(&broker, &context, &RequestTime::default(), row, request).await;
             let reply = roomy(&broker, &context, (row, api), answered);
             return pace::told((row, api, version), reply);
         }
-        let busy = Busy::with(broker.platform.clock().clone());
+        let busy = RequestTime::with(broker.platform.clock().clone());
         // Boxed, so that this does not enlarge the futures of requests that are not timed.
         let answered = Box::pin(answer(&broker, &context, &busy, row, request));
         let reply = roomy(&broker, &context, (row, api), timed(&busy, answered).await);
@@ -185,7 +185,7 @@ fn roomy<P: Platform>(
 async fn answer<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
-    busy: &Busy,
+    busy: &RequestTime,
     row: &'static Row,
     request: Request,
 ) -> Result<Reply, CloseReason> {
@@ -207,7 +207,7 @@ macro_rules! right {
         Right {
             operation: Operation::$operation,
             resource_type: ResourceType::$kind,
-            which: Which::$which,
+            which: RightScope::$which,
         }
     };
 }
@@ -251,7 +251,7 @@ macro_rules! requests {
                 ($call.broker, $call.context, $call.header.version);
             match $call.header.api {
                 $(Api::$api => {
-                    let $call = &Guarded::<'_, P, guards::$step>::of($call);
+                    let $call = &GuardedCall::<'_, P, guards::$step>::of($call);
                     Box::pin($handle).await
                 })*
             }
@@ -280,7 +280,7 @@ requests! {
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create],
         Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::metadata(call, request).await);
-    OffsetCommit: [First Group Read, Topic Read], Group, Alone, Time, Something, Many
+    OffsetCommit: [StepThenHandler Group Read, Topic Read], Group, Alone, Time, Something, Many
         => groups::offset_commit(call);
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
         => here(call, async |request| groups::offset_fetch(call, request).await);
@@ -346,7 +346,7 @@ requests! {
     WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction],
         Partitions, Alone, Free, Something, Few
         => here(call, async |request| transactions::write_markers(call, request).await);
-    TxnOffsetCommit: [First TransactionalId Write, Group Read, Topic Read],
+    TxnOffsetCommit: [StepThenHandler TransactionalId Write, Group Read, Topic Read],
         Group, Alone, Time, Something, Many
         => groups::txn_offset_commit(call);
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
@@ -417,7 +417,7 @@ requests! {
         => here(call, async |request| {
             handler::list_partition_reassignments::handle(&broker.image(), &request).await
         });
-    OffsetDelete: [First Group Delete, Topic Read], Group, Alone, Time, Something, Many
+    OffsetDelete: [StepThenHandler Group Delete, Topic Read], Group, Alone, Time, Something, Many
         => groups::offset_delete(call);
     DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::client_quotas(call, &request));

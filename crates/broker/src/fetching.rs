@@ -76,7 +76,7 @@ pub(crate) struct FetchedPartition {
 }
 
 /// The answers of all partitions of a fetch, in order.
-pub(crate) struct Fetched {
+pub(crate) struct FetchedPartitions {
     pub(crate) partitions: Vec<Result<FetchedPartition, ErrorCode>>,
     /// Counts the bytes that might be read; whoever sends the answer counts it from then on.
     pub(crate) aside: Option<HeldBytes>,
@@ -103,7 +103,7 @@ pub(crate) async fn fetch_all<P: Platform>(
     items: Vec<Item>,
     limits: FetchLimits,
     place: &mut Option<RequestPlace>,
-) -> Fetched {
+) -> FetchedPartitions {
     let count = items.len();
     // A fetch with a place runs from here, because it gives up the place while it waits.
     if place.is_some() {
@@ -119,13 +119,15 @@ pub(crate) async fn fetch_all<P: Platform>(
                 .call_abandoned(there, move |broker| async move {
                     wait_and_read(&broker, items, limits, &mut None).await
                 });
-            fetched.await.unwrap_or_else(|| Fetched::none(count))
+            fetched
+                .await
+                .unwrap_or_else(|| FetchedPartitions::none(count))
         }
         None => wait_and_read(broker, items, limits, place).await,
     }
 }
 
-impl Fetched {
+impl FetchedPartitions {
     /// Returns the answers when the shard of `count` partitions is gone.
     fn none(count: usize) -> Self {
         Self {
@@ -140,7 +142,7 @@ async fn wait_and_read<P: Platform>(
     items: Vec<Item>,
     limits: FetchLimits,
     place: &mut Option<RequestPlace>,
-) -> Fetched {
+) -> FetchedPartitions {
     let may_wait = || {
         let waits = items.len().saturating_mul(WAITING_BYTES);
         broker.answers.wait(waits, limits.peer)
@@ -284,7 +286,7 @@ async fn read<P: Platform>(
     items: &[Item],
     estimates: &[Result<Estimate, ErrorCode>],
     limits: FetchLimits,
-) -> Fetched {
+) -> FetchedPartitions {
     assert_eq!(items.len(), estimates.len(), "each partition is estimated");
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -311,7 +313,7 @@ async fn read<P: Platform>(
             read_at(&partition, wanted, isolation, bytes, whole).await
         },
     );
-    Fetched {
+    FetchedPartitions {
         partitions: partitions.await,
         aside,
     }

@@ -57,7 +57,7 @@ pub(crate) use seen::SeenCluster;
 
 /// Both clocks, read once per decision.
 #[derive(Clone, Copy, Debug)]
-pub struct Now {
+pub struct ClockReading {
     /// The monotonic clock, for deadlines.
     pub at: Instant,
     /// The wall clock in milliseconds, for records.
@@ -66,7 +66,7 @@ pub struct Now {
     pub step_ms: i64,
 }
 
-impl Now {
+impl ClockReading {
     /// Returns the reading of the wall clock by which ages are judged.
     fn reading(self) -> Reading {
         Reading {
@@ -81,16 +81,16 @@ impl Now {
 /// Later jumps of the wall clock do not change the age. A date in the future (the clock was set
 /// back) counts as now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Since {
+pub(crate) struct EventAge {
     /// When this broker learned of the event.
     known: Instant,
     /// The age of the event at that time.
     age_ms: i64,
 }
 
-impl Since {
+impl EventAge {
     /// Returns the age of an event dated `wall_ms`, which is learned of now.
-    pub(crate) fn of(wall_ms: i64, now: Now) -> Self {
+    pub(crate) fn of(wall_ms: i64, now: ClockReading) -> Self {
         Self {
             known: now.at,
             age_ms: now.reading().age_ms(wall_ms).max(0),
@@ -98,7 +98,7 @@ impl Since {
     }
 
     /// Returns the age of the event in milliseconds.
-    pub(crate) fn age_ms(self, now: Now) -> i64 {
+    pub(crate) fn age_ms(self, now: ClockReading) -> i64 {
         let known = now.at.saturating_duration_since(self.known);
         let known = i64::try_from(known.as_millis()).unwrap_or(i64::MAX);
         self.age_ms.saturating_add(known)

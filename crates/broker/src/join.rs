@@ -168,12 +168,12 @@ mod tests {
     use super::*;
 
     /// A task that polls, and knows whether it was woken since it was last asked.
-    struct Task(Arc<Woken>);
+    struct Task(Arc<WakeFlag>);
 
     #[derive(Default)]
-    struct Woken(AtomicBool);
+    struct WakeFlag(AtomicBool);
 
-    impl Wake for Woken {
+    impl Wake for WakeFlag {
         fn wake(self: Arc<Self>) {
             self.0.store(true, Ordering::Relaxed);
         }

@@ -18,24 +18,24 @@ use platform::sync::oneshot::{self, error::TryRecvError};
 
 /// The lines of a shard: of connections, by their remote addresses, or of groups, by their ids and
 /// committers.
-pub(crate) struct Lines<K = SocketAddr>(Rc<RefCell<All<K>>>);
+pub(crate) struct Lines<K = SocketAddr>(Rc<RefCell<AllLines<K>>>);
 
-struct All<K> {
+struct AllLines<K> {
     // Bounded: admitted connections, `max.connections`; or requests in flight,
     // `queued.max.request.bytes`.
-    by_key: BTreeMap<K, Ahead>,
+    by_key: BTreeMap<K, PlaceAhead>,
     /// Number of places given out so far.
     places: u64,
 }
 
 /// The place before another one; at first the end of a line.
-struct Ahead {
+struct PlaceAhead {
     place: u64,
     /// Completes when that place is given up, with the place before it if it never had its turn.
     gone: oneshot::Receiver<Self>,
 }
 
-impl Ahead {
+impl PlaceAhead {
     /// Follows the places that were given up to the one that is still held.
     fn present(mut self) -> Option<Self> {
         loop {
@@ -50,18 +50,18 @@ impl Ahead {
 
 /// A place in a line.
 pub(crate) struct LinePlace<K: Ord + Clone = SocketAddr> {
-    lines: Rc<RefCell<All<K>>>,
+    lines: Rc<RefCell<AllLines<K>>>,
     line: K,
     number: u64,
-    before: Option<Ahead>,
+    before: Option<PlaceAhead>,
     /// Signals to the place behind that this one is gone: by being dropped or, if it never had its
     /// turn, by sending the place before.
-    gone: Option<oneshot::Sender<Ahead>>,
+    gone: Option<oneshot::Sender<PlaceAhead>>,
 }
 
 impl<K> Default for Lines<K> {
     fn default() -> Self {
-        Self(Rc::new(RefCell::new(All {
+        Self(Rc::new(RefCell::new(AllLines {
             by_key: BTreeMap::new(),
             places: 0,
         })))
@@ -85,7 +85,7 @@ impl<K: Ord + Clone> Lines<K> {
         lines.places = lines.places.wrapping_add(1);
         let number = lines.places;
         let (sender, gone) = oneshot::channel();
-        let last = Ahead {
+        let last = PlaceAhead {
             place: number,
             gone,
         };
@@ -117,7 +117,7 @@ impl<K: Ord + Clone> LinePlace<K> {
 impl<K: Ord + Clone> Drop for LinePlace<K> {
     fn drop(&mut self) {
         let lines = &mut self.lines.borrow_mut().by_key;
-        let before = self.before.take().and_then(Ahead::present);
+        let before = self.before.take().and_then(PlaceAhead::present);
         if let Some(before) = &before {
             assert!(before.place < self.number, "who is before came earlier");
         }

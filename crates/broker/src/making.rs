@@ -16,7 +16,7 @@ use wire::types::ErrorCode;
 
 use crate::network::network;
 use crate::queues::{Queues, Turn};
-use crate::seldom::Seldom;
+use crate::seldom::SeldomLine;
 
 /// How long an answer waits for the topics that its request names.
 pub(crate) const SOON: Duration = Duration::from_millis(500);
@@ -28,16 +28,16 @@ const AT_ONCE: usize = 4;
 /// The requests that create topics, and when failures were last logged.
 pub(crate) struct TopicCreations {
     places: Queues<IpAddr>,
-    failed: Seldom,
-    too_many: Seldom,
+    failed: SeldomLine,
+    too_many: SeldomLine,
 }
 
 impl Default for TopicCreations {
     fn default() -> Self {
         Self {
             places: Queues::new(AT_ONCE),
-            failed: Seldom::default(),
-            too_many: Seldom::default(),
+            failed: SeldomLine::default(),
+            too_many: SeldomLine::default(),
         }
     }
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 
-pub(crate) use busy::{Busy, timed};
+pub(crate) use busy::{RequestTime, timed};
 pub(crate) use limits::{Bucket, Limits, QuotaKind};
 pub(crate) use meters::Charge;
 use meters::Meters;

@@ -45,11 +45,11 @@ const _: () = assert!(
 /// The room of one answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
-    inner: Arc<Inner>,
+    inner: Arc<RoomState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RoomState {
     account: Account,
     used: AtomicUsize,
     /// An item is being answered piece by piece.
@@ -89,7 +89,7 @@ impl Room {
             answers.free_or_fair_bytes(ip) / 4
         };
         let bytes_now = bytes_max.min(free.max(FLOOR_BYTES));
-        let inner = Inner {
+        let inner = RoomState {
             account,
             used: AtomicUsize::new(0),
             begun: AtomicBool::new(false),
@@ -154,7 +154,7 @@ impl Room {
 
 /// An item that is answered piece by piece.
 pub(crate) struct Pieces<'a> {
-    inner: &'a Inner,
+    inner: &'a RoomState,
     is_first: bool,
 }
 
@@ -170,7 +170,7 @@ impl Pieces<'_> {
     }
 }
 
-impl Inner {
+impl RoomState {
     fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
@@ -206,7 +206,7 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for RoomState {
     fn drop(&mut self) {
         self.account.release(self.aside.load(Ordering::Relaxed));
     }

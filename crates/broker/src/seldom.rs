@@ -14,12 +14,12 @@ const EVERY: Duration = Duration::from_mins(1);
 
 /// One line of the log.
 #[derive(Default, Debug)]
-pub(crate) struct Seldom {
+pub(crate) struct SeldomLine {
     said: Cell<Option<Instant>>,
     unsaid: Cell<u64>,
 }
 
-impl Seldom {
+impl SeldomLine {
     /// Returns how many lines were left out since the last one; `None` if this one is left out,
     /// too.
     pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_client_that_asks_every_second_makes_a_line_a_minute() {
-        let seldom = Seldom::default();
+        let seldom = SeldomLine::default();
         let began = Instant::now();
         let second = Duration::from_secs(1);
         let said: Vec<_> = (0..180).map(|n| seldom.turn(began + n * second)).collect();

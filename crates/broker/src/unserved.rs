@@ -22,7 +22,7 @@ const EXAMPLE_BYTES_MAX: usize = 100;
 
 /// One thing that is kept, and neither served nor enforced.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unserved {
+pub struct UnservedItem {
     /// Its name for programs.
     pub kind: &'static str,
     /// What clients notice.
@@ -38,7 +38,7 @@ pub struct Unserved {
 }
 
 /// Returns what the metadata hold and node `node` neither serves nor enforces.
-pub fn unserved(image: &Image, node: NodeId, heeded: Heeded) -> Vec<Unserved> {
+pub fn unserved(image: &Image, node: NodeId, heeded: Heeded) -> Vec<UnservedItem> {
     let all = [
         acls(image).filter(|_| !heeded.acls),
         unknown_acls(image).filter(|_| heeded.acls),
@@ -72,7 +72,7 @@ enum SomeAcl<'a> {
     Unplaced(UnplacedAcl),
 }
 
-fn acls(image: &Image) -> Option<Unserved> {
+fn acls(image: &Image) -> Option<UnservedItem> {
     let acls = image.acls();
     let placed = acls.iter().map(|(_, acl)| SomeAcl::Placed(acl));
     let unplaced = acls.unplaced().map(|(_, acl)| SomeAcl::Unplaced(acl));
@@ -95,7 +95,7 @@ fn acls(image: &Image) -> Option<Unserved> {
     )
 }
 
-fn unknown_acls(image: &Image) -> Option<Unserved> {
+fn unknown_acls(image: &Image) -> Option<UnservedItem> {
     let acls = image.acls().iter().map(|(_, acl)| acl);
     found(
         "acls-not-understood",
@@ -108,7 +108,7 @@ fn unknown_acls(image: &Image) -> Option<Unserved> {
     )
 }
 
-fn other_hosts(image: &Image) -> Option<Unserved> {
+fn other_hosts(image: &Image) -> Option<UnservedItem> {
     let acls = image.acls().iter().map(|(_, acl)| &**acl);
     found(
         "acls-unlike-kafka",
@@ -120,7 +120,7 @@ fn other_hosts(image: &Image) -> Option<Unserved> {
     )
 }
 
-fn users(image: &Image) -> Option<Unserved> {
+fn users(image: &Image) -> Option<UnservedItem> {
     let mut names: Vec<&str> = image
         .scram()
         .keys()
@@ -137,7 +137,7 @@ fn users(image: &Image) -> Option<Unserved> {
 }
 
 /// Settings by which a Kafka would log clients in, whatever its file says.
-fn logins(image: &Image, node: NodeId) -> Option<Unserved> {
+fn logins(image: &Image, node: NodeId) -> Option<UnservedItem> {
     let node = node.0.to_string();
     let of = |resource: &str| image.settings(ResourceType::BROKER, resource);
     let set = of(&node).into_iter().chain(of("")).flatten();
@@ -151,7 +151,7 @@ fn logins(image: &Image, node: NodeId) -> Option<Unserved> {
     )
 }
 
-fn share_groups(image: &Image) -> Option<Unserved> {
+fn share_groups(image: &Image) -> Option<UnservedItem> {
     let is_share = |group: &&str| {
         let settings = image.settings(ResourceType::GROUP, group);
         settings.is_some_and(|settings| settings.keys().any(|key| key.starts_with("share.")))
@@ -171,7 +171,7 @@ pub fn groups<T>(
     kind: UnservedKind,
     signs: impl Iterator<Item = T>,
     words: impl FnOnce(T) -> String,
-) -> Option<Unserved> {
+) -> Option<UnservedItem> {
     match kind {
         UnservedKind::Share => found(
             "share-groups",
@@ -190,7 +190,7 @@ pub fn groups<T>(
     }
 }
 
-fn remote_topics(image: &Image) -> Option<Unserved> {
+fn remote_topics(image: &Image) -> Option<UnservedItem> {
     let is_remote = |topic: &&str| {
         let value = image.setting(ResourceType::TOPIC, topic, "remote.storage.enable");
         value.is_some_and(|value| value.trim().eq_ignore_ascii_case("true"))
@@ -204,7 +204,7 @@ fn remote_topics(image: &Image) -> Option<Unserved> {
     )
 }
 
-fn replicas_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
+fn replicas_elsewhere(image: &Image, node: NodeId) -> Option<UnservedItem> {
     let has_others = |partition: &PartitionImage| {
         partition.replicas.contains(&node.0) && partition.replicas.len() > 1
     };
@@ -217,7 +217,7 @@ fn replicas_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
     )
 }
 
-fn partitions_elsewhere(image: &Image, node: NodeId) -> Option<Unserved> {
+fn partitions_elsewhere(image: &Image, node: NodeId) -> Option<UnservedItem> {
     let is_elsewhere = |partition: &PartitionImage| !partition.replicas.contains(&node.0);
     found(
         "not-here",
@@ -251,10 +251,10 @@ fn found<T>(
     advice: &'static str,
     mut all: impl Iterator<Item = T>,
     words: impl FnOnce(T) -> String,
-) -> Option<Unserved> {
+) -> Option<UnservedItem> {
     let example = words(all.next()?);
     let begins = cut(&example, EXAMPLE_BYTES_MAX);
-    Some(Unserved {
+    Some(UnservedItem {
         kind,
         what,
         advice,

@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use wire::acl::{Action, Decision, Operation, Principal, ResourceType};
 use wire::text::cut;
 
-use crate::seldom::Seldom;
+use crate::seldom::SeldomLine;
 
 /// How much of a name a line of the log repeats, in bytes.
 const NAME_BYTES_MAX: usize = 200;
@@ -34,14 +34,14 @@ struct Labels {
 
 /// Counters of denials; clones share them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Denials(Arc<Shared>);
+pub(crate) struct Denials(Arc<DenialCounts>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct DenialCounts {
     denied: Family<Labels, Counter>,
     would_deny: Family<Labels, Counter>,
     // Unbounded: the types of resources, times their operations, times two.
-    lines: Mutex<BTreeMap<(ResourceType, Operation, bool), Seldom>>,
+    lines: Mutex<BTreeMap<(ResourceType, Operation, bool), SeldomLine>>,
 }
 
 impl Denials {

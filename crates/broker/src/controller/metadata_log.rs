@@ -23,7 +23,7 @@ use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
 use crate::image::{Image, ImagePosition, ReplayError, Replayer};
-use crate::metrics::lately::{Durations, Lately};
+use crate::metrics::lately::{Durations, RecentDurations};
 use crate::names::METADATA_TOPIC;
 
 use super::batches::{BadBatch, QuorumRecords, UnfitRecords, encode, encode_control, replay};
@@ -180,7 +180,7 @@ pub(crate) struct MetadataLog<P: Platform> {
     /// True while an append may or may not be durable.
     unknown: Cell<bool>,
     /// How long batches took to be committed, lately.
-    commits: RefCell<Lately>,
+    commits: RefCell<RecentDurations>,
 }
 
 /// Records that are encoded and ready to be appended.
@@ -224,7 +224,7 @@ impl<P: Platform> MetadataLog<P> {
         let start = log.log_start_offset();
         let (image, quorum) = newest_snapshot(&platform, &folder, start, &mut unfit).await?;
         let from = SnapshotId::of(&image);
-        let commits = RefCell::new(Lately::since(platform.clock().now()));
+        let commits = RefCell::new(RecentDurations::since(platform.clock().now()));
         let mut this = Self {
             platform,
             log,

@@ -32,7 +32,7 @@ use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 use crate::image::{Image, Replayer};
 use crate::metrics::lately::Durations;
 use crate::options::BrokerOptions;
-use crate::seldom::Seldom;
+use crate::seldom::SeldomLine;
 
 use super::answers::ControllerResponse;
 use super::metadata_log::{Home, MetadataLog, MetadataLogError};
@@ -77,7 +77,7 @@ pub struct Controller<P: Platform> {
     stopping: Cell<bool>,
     publish: Publish,
     /// Limits the log line about requested topics that cannot be created.
-    not_made: Seldom,
+    not_made: SeldomLine,
     me: Weak<Self>,
 }
 
@@ -110,7 +110,7 @@ impl<P: Platform> Controller<P> {
             turn: Arc::new(Semaphore::new(1)),
             stopping: Cell::default(),
             publish,
-            not_made: Seldom::default(),
+            not_made: SeldomLine::default(),
             me: me.clone(),
         });
         let applied = controller.begin_epoch().await?;

@@ -33,7 +33,7 @@ use crate::controller::{Caller, Controller};
 use crate::handler::Context;
 use crate::many::{LARGE_BYTES, RequestPlace};
 use crate::names::CONTROLLER_SHARD;
-use crate::quota::{Busy, QuotaKind};
+use crate::quota::{QuotaKind, RequestTime};
 use crate::transaction;
 
 /// A request in progress.
@@ -44,7 +44,7 @@ pub(super) struct Call<'a, P: Platform> {
     /// What that client may do.
     pub(super) access: Access,
     /// Measures the time that it takes, if that is charged.
-    pub(super) busy: &'a Busy,
+    pub(super) busy: &'a RequestTime,
     pub(super) header: RequestHeader,
     pub(super) row: &'static Row,
     body_bytes: usize,
@@ -55,7 +55,7 @@ impl<'a, P: Platform> Call<'a, P> {
     pub(super) fn new(
         broker: &'a Rc<Broker<P>>,
         context: &'a Context,
-        busy: &'a Busy,
+        busy: &'a RequestTime,
         row: &'static Row,
         Request { header, body }: Request,
     ) -> Self {
@@ -103,19 +103,19 @@ impl<'a, P: Platform> Call<'a, P> {
 }
 
 /// A call, with the step of its row that checks the rights.
-pub(super) struct Guarded<'a, P: Platform, G> {
+pub(super) struct GuardedCall<'a, P: Platform, G> {
     call: &'a Call<'a, P>,
     step: PhantomData<G>,
 }
 
-impl<'a, P: Platform, G> Guarded<'a, P, G> {
+impl<'a, P: Platform, G> GuardedCall<'a, P, G> {
     pub(super) const fn of(call: &'a Call<'a, P>) -> Self {
         let step = PhantomData;
         Self { call, step }
     }
 }
 
-impl<'a, P: Platform, G> Deref for Guarded<'a, P, G> {
+impl<'a, P: Platform, G> Deref for GuardedCall<'a, P, G> {
     type Target = Call<'a, P>;
 
     fn deref(&self) -> &Call<'a, P> {
@@ -140,7 +140,7 @@ impl Access {
 
 /// Handles a request on the shard of its connection.
 pub(super) async fn here<P, G, T, R>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: impl AsyncFnOnce(T) -> R,
 ) -> Result<Reply, CloseReason>
 where
@@ -158,7 +158,7 @@ where
 ///
 /// The handler gives the place up before it waits for disks.
 pub(super) async fn with_place<P, G, T, R>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: impl AsyncFnOnce(T, Option<RequestPlace>) -> R,
 ) -> Result<Reply, CloseReason>
 where
@@ -174,7 +174,7 @@ where
 
 /// Handles a request on the shard of the controller, subject to the controller mutation quota.
 pub(super) async fn gated<P, G, T, R, F>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: F,
 ) -> Result<Reply, CloseReason>
 where
@@ -208,7 +208,7 @@ where
 
 /// Handles a request on the shard of the controller, without that quota.
 pub(super) async fn controlled<P, G, T, R, F>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: F,
 ) -> Result<Reply, CloseReason>
 where
@@ -225,14 +225,14 @@ where
 }
 
 /// The broker and the groups of the shard on which a group lives.
-pub(super) struct At<P: Platform> {
+pub(super) struct GroupHome<P: Platform> {
     pub(super) broker: Rc<Broker<P>>,
     pub(super) groups: Rc<Groups<P>>,
 }
 
 /// Handles a request about one group on the group's shard.
 pub(super) async fn at_group<P, G, T, R, F>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: F,
 ) -> Result<Reply, CloseReason>
 where
@@ -240,7 +240,7 @@ where
     G: Checks<T>,
     T: OfGroup<Response = R>,
     R: Encodable + Errors + Send + 'static,
-    F: AsyncFnOnce(At<P>, T) -> R + Send + 'static,
+    F: AsyncFnOnce(GroupHome<P>, T) -> R + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Group]);
     let broker = call.broker;
@@ -248,7 +248,7 @@ where
         let home = homes::home_of(broker, asked.group());
         let answered = broker.shards.call(home, |broker| async move {
             let groups = Rc::clone(&broker.groups);
-            work(At { broker, groups }, asked).await
+            work(GroupHome { broker, groups }, asked).await
         });
         Ok((answered.await.ok_or(CloseReason::Stopping)?, Duration::ZERO))
     };
@@ -257,7 +257,7 @@ where
 
 /// Handles a request about one transactional id on the id's shard.
 pub(super) async fn at_transaction<P, G, T, R, F>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: F,
 ) -> Result<Reply, CloseReason>
 where
@@ -285,7 +285,7 @@ where
 ///
 /// `work` returns the response, and for how long the connection is throttled.
 async fn carried_out<P, G, T, R>(
-    call: &Guarded<'_, P, G>,
+    call: &GuardedCall<'_, P, G>,
     work: impl AsyncFnOnce(T, Option<RequestPlace>) -> Result<(R, Duration), CloseReason>,
 ) -> Result<Reply, CloseReason>
 where
@@ -322,7 +322,7 @@ where
 /// Returns the response of a request that the step before its handler refuses.
 ///
 /// It is boxed, as the work on it is, so that neither enlarges the futures of other requests.
-async fn refusal<P, G, T>(call: &Guarded<'_, P, G>, asked: &T) -> Option<Box<T::Response>>
+async fn refusal<P, G, T>(call: &GuardedCall<'_, P, G>, asked: &T) -> Option<Box<T::Response>>
 where
     P: Platform,
     G: Checks<T>,

@@ -20,8 +20,8 @@ use wire::messages::{
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::call::{Call, Guarded, at_group};
-use super::guards::{First, Handler, Step};
+use super::call::{Call, GuardedCall, at_group};
+use super::guards::{Handler, Step, StepThenHandler};
 use super::homes::home_of;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
@@ -35,7 +35,7 @@ use crate::route::at_homes;
 use crate::shards::ShardIndex;
 
 pub(super) async fn join_group<P: Platform>(
-    call: &Guarded<'_, P, Step>,
+    call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, CloseReason> {
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access.clone();
@@ -46,7 +46,7 @@ pub(super) async fn join_group<P: Platform>(
 }
 
 pub(super) async fn consumer_group_heartbeat<P: Platform>(
-    call: &Guarded<'_, P, Handler>,
+    call: &GuardedCall<'_, P, Handler>,
 ) -> Result<Reply, CloseReason> {
     use handler::consumer_group_heartbeat::handle;
     let (version, client) = (call.header.version, client_of(call.context));
@@ -60,7 +60,7 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
 
 /// Commits offsets; the client that sends them is charged for a group that they create.
 pub(super) async fn offset_commit<P: Platform>(
-    call: &Guarded<'_, P, First>,
+    call: &GuardedCall<'_, P, StepThenHandler>,
 ) -> Result<Reply, CloseReason> {
     use handler::offset_commit;
     let (version, host) = (call.header.version, client_of(call.context).host);
@@ -82,7 +82,7 @@ pub(super) async fn offset_commit<P: Platform>(
 
 /// Deletes offsets.
 pub(super) async fn offset_delete<P: Platform>(
-    call: &Guarded<'_, P, First>,
+    call: &GuardedCall<'_, P, StepThenHandler>,
 ) -> Result<Reply, CloseReason> {
     let access = call.access.clone();
     at_group(call, async move |at, request| {
@@ -94,7 +94,7 @@ pub(super) async fn offset_delete<P: Platform>(
 
 /// Commits offsets of a transaction.
 pub(super) async fn txn_offset_commit<P: Platform>(
-    call: &Guarded<'_, P, First>,
+    call: &GuardedCall<'_, P, StepThenHandler>,
 ) -> Result<Reply, CloseReason> {
     let (version, host) = (call.header.version, client_of(call.context).host);
     let access = call.access.clone();

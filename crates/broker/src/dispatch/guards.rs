@@ -4,10 +4,10 @@
 //! A row names one of four steps, each a type here; the functions of `call.rs` take a call together
 //! with its step.
 //! Invariants: a row does not compile if its step refuses whole requests and the type of its
-//! request says neither what it names nor what its refusal looks like ([`Refused`]). What a request
-//! does not name, nobody may do with it. A refusal is a response like any other, and the connection
-//! stays. Not here: what a client may do (`access.rs`), the refusals (`refusals.rs`), and rights on
-//! what a request names many times, which its handler checks.
+//! request says neither what it names nor what its refusal looks like ([`RefusableRequest`]). What
+//! a request does not name, nobody may do with it. A refusal is a response like any other, and the
+//! connection stays. Not here: what a client may do (`access.rs`), the refusals (`refusals.rs`),
+//! and rights on what a request names many times, which its handler checks.
 
 use wire::acl::{CLUSTER_NAME, ResourceType};
 use wire::protocol::Request;
@@ -26,7 +26,7 @@ pub(super) struct Handler;
 pub(super) struct Step;
 
 /// The step checks the rights on what the request names once, and the handler those on topics.
-pub(super) struct First;
+pub(super) struct StepThenHandler;
 
 /// What a step looks at besides the request.
 pub(super) struct Asker<'a> {
@@ -56,14 +56,14 @@ impl<T: Request> Checks<T> for Handler {
     }
 }
 
-impl<T: Refused> Checks<T> for Step {
+impl<T: RefusableRequest> Checks<T> for Step {
     async fn refusal(by: &Asker<'_>, asked: &T) -> Option<T::Response> {
         assert!(!by.rights.is_empty(), "a step checks something");
         by.refusal(asked, by.rights.iter()).await
     }
 }
 
-impl<T: Refused> Checks<T> for First {
+impl<T: RefusableRequest> Checks<T> for StepThenHandler {
     async fn refusal(by: &Asker<'_>, asked: &T) -> Option<T::Response> {
         let rights = by.rights.iter();
         let once = rights.filter(|right| right.resource_type != ResourceType::Topic);
@@ -72,7 +72,7 @@ impl<T: Refused> Checks<T> for First {
 }
 
 /// A request that can be refused whole.
-pub(super) trait Refused: Request {
+pub(super) trait RefusableRequest: Request {
     /// Returns the name of the resource of a type that the request names once.
     fn named(&self, resource_type: ResourceType) -> Option<&str>;
 
@@ -83,7 +83,7 @@ pub(super) trait Refused: Request {
 
 impl Asker<'_> {
     /// Returns the response of a request whose client lacks one of these rights.
-    async fn refusal<T: Refused>(
+    async fn refusal<T: RefusableRequest>(
         &self,
         asked: &T,
         mut rights: impl Iterator<Item = &'static Right>,
@@ -93,7 +93,7 @@ impl Asker<'_> {
         Some(asked.refused(code, self.version).await)
     }
 
-    fn has(&self, right: Right, asked: &impl Refused) -> bool {
+    fn has(&self, right: Right, asked: &impl RefusableRequest) -> bool {
         let name = match right.resource_type {
             ResourceType::Cluster => Some(CLUSTER_NAME),
             other => asked.named(other),

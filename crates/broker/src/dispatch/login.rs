@@ -32,7 +32,7 @@ use super::row::Row;
 use crate::Broker;
 use crate::bulk::is_large;
 use crate::handler::Context;
-use crate::quota::Busy;
+use crate::quota::RequestTime;
 use crate::session::{Admission, Exchange, Stage, Turn};
 
 /// Most memory of a decoded request beyond its frame. Those of a login are small: 512 KiB of tagged
@@ -87,7 +87,7 @@ pub(super) async fn answer<P: Platform>(
     };
     match outcome {
         Ok(reply) => reply,
-        Err(Failed { response, reason }) => {
+        Err(FailedLogin { response, reason }) => {
             let delay = context
                 .session
                 .login()
@@ -102,12 +102,12 @@ pub(super) async fn answer<P: Platform>(
 }
 
 /// A login that has failed, with the response that says so, if there is one.
-struct Failed {
+struct FailedLogin {
     response: Option<Response>,
     reason: CloseReason,
 }
 
-impl<T: Into<CloseReason>> From<T> for Failed {
+impl<T: Into<CloseReason>> From<T> for FailedLogin {
     fn from(reason: T) -> Self {
         Self {
             response: None,
@@ -124,7 +124,7 @@ struct Step<'a, P: Platform> {
 
 impl<P: Platform> Step<'_, P> {
     /// Takes what is due. Nobody is logged in yet.
-    async fn go_on(&self, frame: &Bytes) -> Result<Reply, Failed> {
+    async fn go_on(&self, frame: &Bytes) -> Result<Reply, FailedLogin> {
         match self.context.session.take_stage() {
             stage @ (Stage::Greeting | Stage::Handshake) => self.greeting(&stage, frame).await,
             Stage::Tokens { exchange, framed } if framed => self.framed(exchange, frame),
@@ -136,7 +136,7 @@ impl<P: Platform> Step<'_, P> {
     }
 
     /// Takes ApiVersions or `SaslHandshake`.
-    async fn greeting(&self, stage: &Stage, frame: &Bytes) -> Result<Reply, Failed> {
+    async fn greeting(&self, stage: &Stage, frame: &Bytes) -> Result<Reply, FailedLogin> {
         let asked = Request::parse(frame).map_err(CloseReason::from)?;
         match (asked.header.api, stage) {
             (Api::SaslHandshake, _) => self.handshake(asked),
@@ -147,7 +147,7 @@ impl<P: Platform> Step<'_, P> {
                 }
                 let says_software = asked.header.version >= 3;
                 let (broker, row) = (self.broker, Row::of(Api::ApiVersions));
-                let busy = Busy::default();
+                let busy = RequestTime::default();
                 let answer = super::answer(broker, self.context, &busy, row, asked);
                 let reply = Box::pin(answer).await?;
                 // Refused: the client may ask again.
@@ -165,7 +165,7 @@ impl<P: Platform> Step<'_, P> {
         }
     }
 
-    fn handshake(&self, Request { header, body }: Request) -> Result<Reply, Failed> {
+    fn handshake(&self, Request { header, body }: Request) -> Result<Reply, FailedLogin> {
         let asked: SaslHandshakeRequest = decoded(&header, &body)?;
         let session = &self.context.session;
         let login = session.login().ok_or(LoginFailure::After)?;
@@ -178,7 +178,7 @@ impl<P: Platform> Step<'_, P> {
         else {
             let code = ErrorCode::UnsupportedSaslMechanism.code();
             let response = self.encoded(&header, &response.with_error_code(code))?;
-            return Err(Failed {
+            return Err(FailedLogin {
                 response: Some(response),
                 reason: LoginFailure::Mechanism.into(),
             });
@@ -197,7 +197,7 @@ impl<P: Platform> Step<'_, P> {
     }
 
     /// Takes bytes of a mechanism in a `SaslAuthenticate`.
-    fn framed(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, Failed> {
+    fn framed(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, FailedLogin> {
         let Request { header, body } = Request::parse(frame).map_err(CloseReason::from)?;
         if header.api != Api::SaslAuthenticate {
             return Err(LoginFailure::Unexpected(header.api).into());
@@ -205,7 +205,7 @@ impl<P: Platform> Step<'_, P> {
         let asked: SaslAuthenticateRequest = decoded(&header, &body)?;
         let response = SaslAuthenticateResponse::default();
         match self.step(exchange, true, &asked.auth_bytes) {
-            Ok(Told { bytes, lifetime }) => {
+            Ok(ExchangeAnswer { bytes, lifetime }) => {
                 let mut response = response.with_auth_bytes(bytes.into());
                 if header.version >= 1 {
                     // The setting has milliseconds of 63 bits: longer ones are for ever.
@@ -214,11 +214,11 @@ impl<P: Platform> Step<'_, P> {
                 }
                 Ok(Reply::Send(self.encoded(&header, &response)?))
             }
-            Err(Refused { told, failure }) => {
+            Err(RefusedExchange { told, failure }) => {
                 let response = response
                     .with_error_code(ErrorCode::SaslAuthenticationFailed.code())
                     .with_error_message(Some(StrBytes::from_string(told)));
-                Err(Failed {
+                Err(FailedLogin {
                     response: Some(self.encoded(&header, &response)?),
                     reason: failure.into(),
                 })
@@ -227,9 +227,9 @@ impl<P: Platform> Step<'_, P> {
     }
 
     /// Takes bytes of a mechanism that are a frame by themselves.
-    fn bare(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, Failed> {
+    fn bare(&self, exchange: Exchange, frame: &Bytes) -> Result<Reply, FailedLogin> {
         match self.step(exchange, false, frame) {
-            Ok(Told { bytes, .. }) => {
+            Ok(ExchangeAnswer { bytes, .. }) => {
                 let Ok(length) = i32::try_from(bytes.len()) else {
                     unreachable!("a mechanism says at most `MESSAGE_BYTES_MAX`")
                 };
@@ -238,43 +238,48 @@ impl<P: Platform> Step<'_, P> {
                 let segments = segments.into_iter().filter(|segment| !segment.is_empty());
                 Ok(Reply::Send(Response::new(segments.collect())))
             }
-            Err(Refused { failure, .. }) => Err(failure.into()),
+            Err(RefusedExchange { failure, .. }) => Err(failure.into()),
         }
     }
 
     /// Takes bytes of a mechanism.
-    fn step(&self, exchange: Exchange, framed: bool, bytes: &[u8]) -> Result<Told, Refused> {
+    fn step(
+        &self,
+        exchange: Exchange,
+        framed: bool,
+        bytes: &[u8],
+    ) -> Result<ExchangeAnswer, RefusedExchange> {
         let (session, mechanism) = (&self.context.session, exchange.mechanism());
         let random = || self.broker.platform.random_u64();
         let users = (&self.broker.users, &*self.context.listener);
         let turn = exchange.step(bytes, users, &self.broker.image(), random);
-        let refused = |refusal: Refusal| Refused {
+        let refused = |refusal: Refusal| RefusedExchange {
             told: refusal.told(mechanism, session.is_again()).into_owned(),
             failure: LoginFailure::Refused(mechanism, refusal),
         };
         match turn.map_err(refused)? {
             Turn::Next(exchange, bytes) => {
                 session.put(Stage::Tokens { exchange, framed });
-                Ok(Told {
+                Ok(ExchangeAnswer {
                     bytes,
                     lifetime: Duration::ZERO,
                 })
             }
             Turn::Done(name, bytes) => {
                 let lifetime = self.logged_in(mechanism, &name)?;
-                Ok(Told { bytes, lifetime })
+                Ok(ExchangeAnswer { bytes, lifetime })
             }
         }
     }
 
     /// Completes a login; returns how long the session lasts, or zero.
-    fn logged_in(&self, mechanism: Mechanism, name: &str) -> Result<Duration, Refused> {
+    fn logged_in(&self, mechanism: Mechanism, name: &str) -> Result<Duration, RefusedExchange> {
         let session = &self.context.session;
         let (before, principal) = (session.principal(), Principal::user(name));
         if session.is_again() && before != principal {
             let shown = |one: &Principal| format!("{}.{}", one.kind(), one.name());
             let (before, now) = (shown(&before), shown(&principal));
-            return Err(Refused {
+            return Err(RefusedExchange {
                 told: format!(
                     "Cannot change principals during re-authentication from {before}: {now}"
                 ),
@@ -300,13 +305,13 @@ impl<P: Platform> Step<'_, P> {
 }
 
 /// What a client is told when its bytes are right.
-struct Told {
+struct ExchangeAnswer {
     bytes: Vec<u8>,
     lifetime: Duration,
 }
 
 /// What a client is told when they are not, and what the log is told.
-struct Refused {
+struct RefusedExchange {
     told: String,
     failure: LoginFailure,
 }

@@ -12,13 +12,13 @@ use super::reply::Reply;
 use super::row::{Quota, Row};
 use crate::Broker;
 use crate::handler::Context;
-use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
+use crate::quota::{Charge, QuotaKind, RequestTime, wire_ms};
 
 /// Charges the request, and returns the reply with the resulting throttle time.
 pub(super) async fn paced<P: Platform>(
     broker: &Rc<Broker<P>>,
     context: &Context,
-    busy: &Busy,
+    busy: &RequestTime,
     (row, api, version): (&Row, Api, i16),
     reply: Reply,
 ) -> Reply {

@@ -14,7 +14,7 @@ use wire::messages::{
 use wire::protocol::Request;
 use wire::types::ErrorCode;
 
-use super::guards::Refused;
+use super::guards::RefusableRequest;
 use crate::group::classic::sync_refused;
 use crate::handler;
 
@@ -22,7 +22,7 @@ use crate::handler;
 /// the version.
 macro_rules! refused {
     ($($request:ty { $($kind:ident: $name:ident),* } => $refusal:expr;)*) => {$(
-        impl Refused for $request {
+        impl RefusableRequest for $request {
             #[allow(clippy::match_single_binding, reason = "some requests name nothing")]
             fn named(&self, resource_type: ResourceType) -> Option<&str> {
                 match resource_type {
@@ -67,7 +67,7 @@ refused! {
     };
 }
 
-impl Refused for TxnOffsetCommitRequest {
+impl RefusableRequest for TxnOffsetCommitRequest {
     fn named(&self, resource_type: ResourceType) -> Option<&str> {
         match resource_type {
             ResourceType::TransactionalId => Some(self.transactional_id.as_str()),
@@ -81,7 +81,7 @@ impl Refused for TxnOffsetCommitRequest {
     }
 }
 
-impl Refused for NewestVersion<OffsetCommitRequest> {
+impl RefusableRequest for NewestVersion<OffsetCommitRequest> {
     fn named(&self, resource_type: ResourceType) -> Option<&str> {
         (resource_type == ResourceType::Group).then(|| self.message.group_id.as_str())
     }

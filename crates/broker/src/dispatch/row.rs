@@ -31,12 +31,12 @@ pub struct Right {
     /// The type of the resource with which it does it.
     pub resource_type: ResourceType,
     /// Which of that type.
-    pub which: Which,
+    pub which: RightScope,
 }
 
 /// The resources with which a client must be allowed to do something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Which {
+pub enum RightScope {
     /// Those that the request names; the cluster has one name.
     Named,
     /// At least one of the type, which the request does not name.

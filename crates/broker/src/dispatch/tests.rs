@@ -86,8 +86,8 @@ fn each_api_asks_for_the_rights_that_kafka_asks_for() {
             other => panic!("no request names a {other}"),
         };
         let any = match right.which {
-            Which::Named => "",
-            Which::Any => "*",
+            RightScope::Named => "",
+            RightScope::Any => "*",
         };
         format!("{any}{kind} {}", right.operation)
     };
@@ -119,7 +119,7 @@ fn a_step_checks_rights_on_what_a_request_names_once() {
          UpdateFeatures UnregisterBroker ListConfigResources AddRaftVoter RemoveRaftVoter"
     );
     assert_eq!(
-        stepped("First"),
+        stepped("StepThenHandler"),
         "OffsetCommit TxnOffsetCommit OffsetDelete"
     );
     let types = |row: Row| -> Vec<_> {
@@ -134,13 +134,13 @@ fn a_step_checks_rights_on_what_a_request_names_once() {
         match Row::step(*api) {
             "Open" => assert_eq!(all, 0, "{api:?}"),
             "Step" => assert!(all > 0 && !topics && types.len() == all, "{api:?}"),
-            "First" => assert!(all > 1 && topics && types.len() == all, "{api:?}"),
+            "StepThenHandler" => assert!(all > 1 && topics && types.len() == all, "{api:?}"),
             _ => assert!(all > 0, "{api:?}"),
         }
     }
     let any = |row: Row| {
         let mut rights = row.rights.iter();
-        rights.any(|right| right.which == Which::Any)
+        rights.any(|right| right.which == RightScope::Any)
     };
     assert_eq!(names(any), "InitProducerId");
 }

@@ -18,7 +18,7 @@ use wire::messages::{
 };
 use wire::types::{ErrorCode, ProducerId};
 
-use super::call::{Call, Guarded, at_transaction};
+use super::call::{Call, GuardedCall, at_transaction};
 use super::guards::Handler;
 use super::homes::OfTransaction as _;
 use super::reply::{CloseReason, Reply};
@@ -31,7 +31,7 @@ use crate::route::at_homes;
 use crate::transaction::home_of;
 
 pub(super) async fn init_producer_id<P: Platform>(
-    call: &Guarded<'_, P, Handler>,
+    call: &GuardedCall<'_, P, Handler>,
 ) -> Result<Reply, CloseReason> {
     use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
     let (version, access) = (call.header.version, call.access.clone());

@@ -107,7 +107,7 @@ async fn resolve_many(
         session.next_epoch = epoch_after(claim.epoch);
         (claim.id, session.serial)
     };
-    let mut out = Out::of(sessions, place).ok_or(ErrorCode::FetchSessionIdNotFound)?;
+    let mut out = TakenSession::of(sessions, place).ok_or(ErrorCode::FetchSessionIdNotFound)?;
     for (key, wanted) in named {
         out.content.name(key, wanted);
         rests.item().await;
@@ -146,7 +146,7 @@ async fn fill(
     place: Option<(i32, u64)>,
     named: &[(Key, PartitionFetch)],
 ) -> Option<(i32, u64)> {
-    let mut out = Out::of(sessions, place?)?;
+    let mut out = TakenSession::of(sessions, place?)?;
     let mut rests = Rests::new();
     for (key, wanted) in named {
         out.content.name(key.clone(), *wanted);
@@ -161,7 +161,7 @@ async fn answer_many(
     told: &[AnswerState],
 ) -> Vec<bool> {
     let place = (resolved.id, resolved.serial);
-    let Some(mut out) = Out::of(sessions, place) else {
+    let Some(mut out) = TakenSession::of(sessions, place) else {
         // As for few partitions: the session is gone, or another request has the content out.
         return sessions.borrow_mut().answer(resolved, told);
     };
@@ -206,7 +206,7 @@ fn pieces(order: &mut Vec<Key>) -> impl Iterator<Item = Vec<Key>> + use<> {
 }
 
 /// The content of a session, taken out of it.
-struct Out<'a> {
+struct TakenSession<'a> {
     sessions: &'a Sessions,
     /// The session's id and serial number.
     place: (i32, u64),
@@ -214,7 +214,7 @@ struct Out<'a> {
     is_back: bool,
 }
 
-impl<'a> Out<'a> {
+impl<'a> TakenSession<'a> {
     /// Takes the content out; `None` if there is no such session, or another request has the
     /// content out.
     fn of(sessions: &'a Sessions, place: (i32, u64)) -> Option<Self> {
@@ -248,7 +248,7 @@ impl<'a> Out<'a> {
     }
 }
 
-impl Drop for Out<'_> {
+impl Drop for TakenSession<'_> {
     fn drop(&mut self) {
         if !self.is_back {
             self.sessions.borrow_mut().remove_same(self.place);

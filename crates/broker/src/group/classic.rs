@@ -35,7 +35,7 @@ pub use member::{Member, Protocols};
 pub use session::{LeaveResult, Leaver};
 pub use sync::{Sync, sync_refused};
 
-use super::{Now, Since};
+use super::{ClockReading, EventAge};
 use rebalance::JoinTimer;
 pub use record::ConvertedMember;
 pub use replace::Replacement;
@@ -122,12 +122,12 @@ pub struct Store {
     /// The record's value.
     pub metadata: GroupMetadataValue,
     /// What waits for the append.
-    pub then: Then,
+    pub then: AfterAppend,
 }
 
 /// What waits for an append.
 #[derive(Debug)]
-pub enum Then {
+pub enum AfterAppend {
     /// A group that has just been created.
     Created,
     /// Nothing waits: the last member left.
@@ -162,7 +162,7 @@ pub struct ClassicGroup {
     /// Wall time of the last change of state, in milliseconds; `None` before the first.
     state_since_ms: Option<i64>,
     /// Age of the last change of state.
-    state_since: Option<Since>,
+    state_since: Option<EventAge>,
     generation: i32,
     protocol_type: Option<StrBytes>,
     protocol: Option<StrBytes>,
@@ -253,13 +253,13 @@ impl ClassicGroup {
     }
 
     /// Returns the age of the last change of state.
-    pub(super) fn state_since(&self) -> Option<Since> {
+    pub(super) fn state_since(&self) -> Option<EventAge> {
         self.state_since
     }
 
-    fn note_state_since(&mut self, wall_ms: Option<i64>, now: Now) {
+    fn note_state_since(&mut self, wall_ms: Option<i64>, now: ClockReading) {
         self.state_since_ms = wall_ms;
-        self.state_since = wall_ms.map(|wall_ms| Since::of(wall_ms, now));
+        self.state_since = wall_ms.map(|wall_ms| EventAge::of(wall_ms, now));
     }
 
     /// Returns the members.
@@ -376,7 +376,7 @@ impl ClassicGroup {
         }
     }
 
-    fn enter(&mut self, state: ClassicGroupState, now: Now) {
+    fn enter(&mut self, state: ClassicGroupState, now: ClockReading) {
         self.previous = self.state;
         self.state = state;
         self.note_state_since(Some(now.wall_ms), now);
@@ -387,7 +387,7 @@ impl ClassicGroup {
 ///
 /// Clients and records may name zero or negative times, and a deadline that is already due when it
 /// is set would never leave the timer.
-fn after(now: Now, ms: i32) -> Instant {
+fn after(now: ClockReading, ms: i32) -> Instant {
     now.at + Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))
 }
 

@@ -39,8 +39,8 @@ use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
 use super::assignor::Partitions;
-use super::versioned::{Sequence, Versioned};
-use ahead::Ahead;
+use super::versioned::{Sequence, VersionedValue};
+use ahead::AheadState;
 pub use ahead::{Job, JobResult};
 pub use classic_side::ClassicJoin;
 pub use convert::upgrade;
@@ -82,15 +82,15 @@ impl ConsumerGroupState {
 /// A consumer group.
 #[derive(Debug, Default)]
 pub struct ConsumerGroup {
-    epoch: Versioned<Epoch>,
-    target_epoch: Versioned<TargetEpoch>,
+    epoch: VersionedValue<Epoch>,
+    target_epoch: VersionedValue<TargetEpoch>,
     /// Set while the log has topics in the format of old releases.
-    old_topics: Versioned<()>,
+    old_topics: VersionedValue<()>,
     // Bounded: `groups::weight::GROUP_BYTES_MAX`, and `group.consumer.max.size`.
     seats: BTreeMap<StrBytes, Seat>,
     // Bounded: `groups::consumers::PATTERNS_MAX` expressions, and
     // `groups::weight::GROUP_BYTES_MAX`.
-    matched: BTreeMap<StrBytes, Versioned<ResolvedRegex>>,
+    matched: BTreeMap<StrBytes, VersionedValue<ResolvedRegex>>,
     index: Index,
     timers: Timers,
     /// The cluster version that the group's topics were last compared with, and the group epoch
@@ -101,15 +101,15 @@ pub struct ConsumerGroup {
     /// The cluster version in which expressions were last looked up, and the wall time then.
     looked: Option<(i64, i64)>,
     /// Long computations and their results.
-    ahead: Ahead,
+    ahead: AheadState,
 }
 
 /// All records of one member id.
 #[derive(Debug, Default)]
 struct Seat {
-    member: Versioned<Member>,
-    target: Versioned<Partitions>,
-    progress: Versioned<Progress>,
+    member: VersionedValue<Member>,
+    target: VersionedValue<Partitions>,
+    progress: VersionedValue<Progress>,
 }
 
 impl Seat {

@@ -42,12 +42,12 @@ use super::metrics::Metrics;
 use super::offsets::GoneTopics;
 pub use super::open::{LoggedRecord, OpenTransactions};
 use super::records::GroupRecord;
-use super::{Now, SeenCluster, partition_for};
+use super::{ClockReading, SeenCluster, partition_for};
 use crate::access::Access;
 use crate::lines::Lines;
 use crate::options::GroupOptions;
 use crate::queues::Queues;
-use crate::seldom::Seldom;
+use crate::seldom::SeldomLine;
 use append::{AppendReceiver, Queue};
 use positions::Committer;
 pub(crate) use positions::InLine;
@@ -119,7 +119,7 @@ pub struct GroupCoordinator<P: Platform, L: OffsetsLog> {
     elsewhere: Queues<StrBytes>,
     /// Limits the log lines about refused records: clients repeat requests that are too large for
     /// the log.
-    unwritten: Seldom,
+    unwritten: SeldomLine,
     /// Commits that are checked in pieces, and the commits behind them, by group and network.
     lines: Lines<Committer>,
 }
@@ -169,7 +169,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
             shares: Rc::default(),
             failures: RefCell::default(),
             elsewhere: Queues::new(1),
-            unwritten: Seldom::default(),
+            unwritten: SeldomLine::default(),
             lines: Lines::default(),
         })
     }
@@ -268,7 +268,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     pub async fn decide_and_write<R>(
         &self,
         group: &StrBytes,
-        decide: impl FnOnce(&mut Groups, (Now, &dyn Cluster)) -> Result<GroupDecision<R>, GroupRefusal>,
+        decide: impl FnOnce(
+            &mut Groups,
+            (ClockReading, &dyn Cluster),
+        ) -> Result<GroupDecision<R>, GroupRefusal>,
     ) -> Result<R, GroupRefusal> {
         let cluster = self.log.cluster();
         let decided = self.moving(group, |groups, now| decide(groups, (now, &cluster)));
@@ -305,7 +308,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     pub async fn write<R>(
         &self,
         group: &str,
-        decide: impl FnOnce(&mut Groups, Now) -> (Vec<GroupRecord>, R),
+        decide: impl FnOnce(&mut Groups, ClockReading) -> (Vec<GroupRecord>, R),
     ) -> Result<R, ErrorCode> {
         let (partition, (records, answer)) = self.moving(group, decide)?;
         if !records.is_empty() {
@@ -318,7 +321,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     pub fn decide<R>(
         &self,
         group: &str,
-        decide: impl FnOnce(&mut Groups, Now) -> R,
+        decide: impl FnOnce(&mut Groups, ClockReading) -> R,
     ) -> Result<R, ErrorCode> {
         Ok(self.moving(group, decide)?.1)
     }
@@ -406,10 +409,10 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         after
     }
 
-    fn now(&self) -> Now {
+    fn now(&self) -> ClockReading {
         let clock = self.platform.clock();
         let reading = clock.reading();
-        Now {
+        ClockReading {
             at: clock.now(),
             wall_ms: reading.wall_ms,
             step_ms: reading.step_ms(),
@@ -420,7 +423,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     fn active<R>(
         &self,
         group: &str,
-        decide: impl FnOnce(&mut Groups, Now) -> R,
+        decide: impl FnOnce(&mut Groups, ClockReading) -> R,
     ) -> Result<(i32, R), ErrorCode> {
         let partition = self.partition_of(group)?;
         Ok((partition, self.active_in(partition, decide)?))
@@ -429,7 +432,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     fn active_in<R>(
         &self,
         partition: i32,
-        decide: impl FnOnce(&mut Groups, Now) -> R,
+        decide: impl FnOnce(&mut Groups, ClockReading) -> R,
     ) -> Result<R, ErrorCode> {
         let now = self.now();
         let mut slots = self.slots.borrow_mut();
@@ -446,7 +449,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     fn moving<R>(
         &self,
         group: &str,
-        decide: impl FnOnce(&mut Groups, Now) -> R,
+        decide: impl FnOnce(&mut Groups, ClockReading) -> R,
     ) -> Result<(i32, R), ErrorCode> {
         let partition = self.partition_of(group)?;
         let slots = self.slots.borrow();
@@ -468,7 +471,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
     async fn wait_for(
         &self,
         group: &StrBytes,
-        decide: impl FnOnce(&mut Groups, Token, Now) -> GroupOutcome,
+        decide: impl FnOnce(&mut Groups, Token, ClockReading) -> GroupOutcome,
     ) -> Result<Reply, ErrorCode> {
         let token = Token(self.next_token.get());
         self.next_token.set(token.0 + 1);

@@ -21,15 +21,15 @@ use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::ErrorCode;
 
 use super::classic::{
-    ClassicGroup, Effects, Join, LeaveResult, Leaver, Limits, Reply, Sync, Then, Token,
+    AfterAppend, ClassicGroup, Effects, Join, LeaveResult, Leaver, Limits, Reply, Sync, Token,
     join_refused, sync_refused,
 };
 use super::cluster::Cluster;
 use super::consumer::{ConsumerGroup, ConsumerOptions, Job};
 use super::open::OpenTransactions;
 use super::records::GroupRecord;
-use super::versioned::{Sequence, Versioned};
-use super::{Now, Since};
+use super::versioned::{Sequence, VersionedValue};
+use super::{ClockReading, EventAge};
 pub use consumers::GroupDecision;
 pub(super) use consumers::of_group;
 use weight::offset_bytes;
@@ -90,7 +90,7 @@ pub struct Append {
     /// The records.
     pub records: Vec<GroupRecord>,
     /// The group whose machine continues after the append, and the continuation.
-    pub then: Option<(StrBytes, Then)>,
+    pub then: Option<(StrBytes, AfterAppend)>,
     /// Answers to send when the records are in the log; if the append fails they become refusals.
     pub answers: Vec<(Token, Reply)>,
 }
@@ -116,19 +116,19 @@ pub enum GroupRef<'a> {
 }
 
 /// Offsets of one group by topic and partition.
-pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, Versioned<Position>>>;
+pub(super) type Offsets = BTreeMap<StrBytes, BTreeMap<i32, VersionedValue<Position>>>;
 
 /// A committed offset.
 #[derive(Clone, Debug)]
 pub(super) struct Position {
     pub(super) value: OffsetCommitValue,
     /// Its age since the commit.
-    pub(super) since: Since,
+    pub(super) since: EventAge,
 }
 
 impl Position {
-    fn new(value: OffsetCommitValue, now: Now) -> Self {
-        let since = Since::of(value.commit_timestamp, now);
+    fn new(value: OffsetCommitValue, now: ClockReading) -> Self {
+        let since = EventAge::of(value.commit_timestamp, now);
         Self { value, since }
     }
 }
@@ -139,7 +139,7 @@ pub(super) struct Group {
     /// Invariant: idle while this is a consumer group.
     pub(super) machine: ClassicGroup,
     consumer: Option<Box<ConsumerGroup>>,
-    metadata: Versioned<GroupMetadataValue>,
+    metadata: VersionedValue<GroupMetadataValue>,
     pub(super) offsets: Offsets,
     /// Its entry in `Groups::deadlines`.
     armed: Option<Instant>,
@@ -158,7 +158,7 @@ impl Group {
         Self {
             machine: ClassicGroup::new(limits),
             consumer: None,
-            metadata: Versioned::default(),
+            metadata: VersionedValue::default(),
             offsets: Offsets::new(),
             armed: None,
             offsets_bytes: 0,
@@ -328,7 +328,7 @@ impl Groups {
         id: &StrBytes,
         join: Join,
         token: Token,
-        now: Now,
+        now: ClockReading,
         cluster: &dyn Cluster,
     ) -> GroupOutcome {
         self.asked_by(&join.client_host);
@@ -381,7 +381,7 @@ impl Groups {
         id: &StrBytes,
         sync: Sync,
         token: Token,
-        now: Now,
+        now: ClockReading,
         cluster: &dyn Cluster,
     ) -> GroupOutcome {
         if self.is_consumer(id) {
@@ -406,7 +406,7 @@ impl Groups {
         member: &StrBytes,
         instance: Option<&StrBytes>,
         generation: i32,
-        (now, cluster): (Now, &dyn Cluster),
+        (now, cluster): (ClockReading, &dyn Cluster),
     ) -> Result<(), ErrorCode> {
         if self.is_consumer(id) {
             let beat = (member, instance, generation);
@@ -421,7 +421,7 @@ impl Groups {
         &mut self,
         id: &StrBytes,
         leavers: &[Leaver],
-        now: Now,
+        now: ClockReading,
         cluster: &dyn Cluster,
     ) -> (Vec<LeaveResult>, GroupOutcome) {
         if self.is_consumer(id) {
@@ -448,7 +448,7 @@ impl Groups {
     ///
     /// A group that was handled is due later than `now`, so this ends whatever deadlines the
     /// machines set.
-    pub fn expire(&mut self, now: Now, cluster: &dyn Cluster) -> GroupOutcome {
+    pub fn expire(&mut self, now: ClockReading, cluster: &dyn Cluster) -> GroupOutcome {
         let mut outcome = GroupOutcome::default();
         self.not_before = Some(now.at + MOMENT);
         for _ in 0..EXPIRED_AT_ONCE_MAX {
@@ -471,7 +471,7 @@ impl Groups {
     }
 
     /// Takes in records that are about to be appended.
-    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord], now: Now) {
+    pub fn stage(&mut self, sequence: Sequence, records: &[GroupRecord], now: ClockReading) {
         let limits = self.options.classic;
         for record in records {
             let group = self.by_id.entry(record.group().clone());
@@ -507,7 +507,7 @@ impl Groups {
         &mut self,
         append: &mut Append,
         error: ErrorCode,
-        now: Now,
+        now: ClockReading,
     ) -> GroupOutcome {
         let told = append.then.take().and_then(|(id, then)| {
             let machine = &mut self.by_id.get_mut(&id)?.machine;
@@ -523,7 +523,7 @@ impl Groups {
 
     /// Gives every member a whole session and every rebalance its whole timeout, after a time
     /// without heartbeats.
-    pub fn resume(&mut self, now: Now) {
+    pub fn resume(&mut self, now: ClockReading) {
         let session = self.options.consumer.session_timeout_ms.value;
         for group in self.by_id.values_mut() {
             group.machine.resume(now);
@@ -541,7 +541,7 @@ impl Groups {
         append: Append,
         appended: bool,
         outcome: Result<(), ErrorCode>,
-        now: Now,
+        now: ClockReading,
     ) -> GroupOutcome {
         if !appended {
             self.refusals = self.refusals.saturating_add(1);
@@ -595,7 +595,7 @@ impl Groups {
         sequence: Sequence,
         record: &GroupRecord,
         appended: bool,
-        now: Now,
+        now: ClockReading,
     ) {
         let limits = self.options.classic;
         let refusals = self.refusals;
@@ -651,7 +651,7 @@ impl Groups {
 
     /// Takes in an offset of a committed transaction; [`OpenTransactions`] has skipped all other
     /// records.
-    pub fn commit_record(&mut self, record: &GroupRecord, now: Now) {
+    pub fn commit_record(&mut self, record: &GroupRecord, now: ClockReading) {
         let GroupRecord::Offset {
             group,
             topic,
@@ -676,7 +676,7 @@ impl Groups {
     }
 
     /// Takes in a record from the log; [`Groups::finish_load`] then builds the machines.
-    pub fn load(&mut self, record: &GroupRecord, now: Now) {
+    pub fn load(&mut self, record: &GroupRecord, now: ClockReading) {
         self.stage(LOADED, std::slice::from_ref(record), now);
         self.settle_record(LOADED, record, true, now);
         self.sweep(record.group());

@@ -21,9 +21,9 @@ pub(crate) use fetch::OffsetFetchAnswer;
 use super::classic::ClassicGroupState;
 use super::consumer::ConsumerGroup;
 use super::groups::{Group, Groups, Position};
-use super::open::Unstable;
+use super::open::UnstablePartitions;
 use super::records::GroupRecord;
-use super::{Now, Since, owned};
+use super::{ClockReading, EventAge, owned};
 
 impl Groups {
     /// Handles a deletion of a group.
@@ -68,7 +68,7 @@ impl Groups {
         &self,
         after: Option<&StrBytes>,
         count: usize,
-        now: Now,
+        now: ClockReading,
     ) -> (Vec<Vec<GroupRecord>>, Option<StrBytes>) {
         let mut last = None;
         let mut expired = Vec::new();
@@ -88,8 +88,8 @@ impl Groups {
         &self,
         id: &StrBytes,
         group: &Group,
-        unstable: &Unstable,
-        now: Now,
+        unstable: &UnstablePartitions,
+        now: ClockReading,
     ) -> Vec<GroupRecord> {
         if let Some(consumer) = group.consumer() {
             return self.expire_consumer_group(id, (group, consumer), unstable, now);
@@ -126,8 +126,8 @@ impl Groups {
         &self,
         id: &StrBytes,
         (group, consumer): (&Group, &ConsumerGroup),
-        unstable: &Unstable,
-        now: Now,
+        unstable: &UnstablePartitions,
+        now: ClockReading,
     ) -> Vec<GroupRecord> {
         let retention = self.options.offsets_retention_ms;
         let read = consumer.topics();
@@ -213,7 +213,7 @@ impl GoneTopics {
 ///
 /// An old client sends the time when its offset expires, which is converted to a time after the
 /// commit.
-fn is_expired(position: &Position, since: Since, retention: i64, now: Now) -> bool {
+fn is_expired(position: &Position, since: EventAge, retention: i64, now: ClockReading) -> bool {
     let value = &position.value;
     if value.expire_timestamp == -1 {
         return since.age_ms(now) >= retention;

@@ -18,7 +18,7 @@ use wire::types::{Offset, ProducerId, TimestampMs, Uuid};
 use super::records::GroupRecord;
 
 /// Partitions by topic name and index, with the topic's id.
-pub(crate) type Unstable = BTreeMap<(StrBytes, i32), Uuid>;
+pub(crate) type UnstablePartitions = BTreeMap<(StrBytes, i32), Uuid>;
 
 /// A record in the log.
 #[derive(Clone, Debug)]
@@ -40,14 +40,14 @@ pub struct LoggedRecord {
 #[derive(Default, Debug)]
 pub struct OpenTransactions {
     // Bounded: `groups::weight::check_growth`, which counts its bytes.
-    by_producer: BTreeMap<i64, BTreeMap<Serial, LoggedRecord>>,
+    by_producer: BTreeMap<i64, BTreeMap<RecordSerial, LoggedRecord>>,
     /// Invariant: every entry is an offset record in `by_producer` or `closed`.
     // Bounded: `groups::weight::check_growth`, as the records.
     by_group: BTreeMap<StrBytes, OfGroup>,
     /// Records of committed transactions that are about to take effect, by transaction.
     // Bounded: `groups::weight::check_growth`, which counts its bytes.
-    closed: BTreeMap<ClosedTransaction, BTreeMap<Serial, LoggedRecord>>,
-    next: Serial,
+    closed: BTreeMap<ClosedTransaction, BTreeMap<RecordSerial, LoggedRecord>>,
+    next: RecordSerial,
     /// Bytes of keys and values.
     bytes: usize,
     /// Records of committed transactions that took no effect, since they were last asked for.
@@ -55,13 +55,13 @@ pub struct OpenTransactions {
 }
 
 /// Open records of one group, by topic and partition.
-pub(super) type OfGroup = BTreeMap<(StrBytes, i32), BTreeMap<Serial, Source>>;
+pub(super) type OfGroup = BTreeMap<(StrBytes, i32), BTreeMap<RecordSerial, Source>>;
 
 /// Numbers records in the order in which they were added.
-pub(super) type Serial = u64;
+pub(super) type RecordSerial = u64;
 
 /// A transaction that ended: its producer, and the next serial at that time.
-pub(super) type ClosedTransaction = (i64, Serial);
+pub(super) type ClosedTransaction = (i64, RecordSerial);
 
 /// The origin of an open offset.
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ pub(super) struct Source {
 }
 
 /// The subject of a record: the group, the partition, and the topic's id.
-type About = (StrBytes, (StrBytes, i32), Uuid);
+type RecordSubject = (StrBytes, (StrBytes, i32), Uuid);
 
 impl OpenTransactions {
     /// Keeps a record until its transaction ends.
@@ -99,7 +99,7 @@ impl OpenTransactions {
         }
     }
 
-    fn ended(&mut self, records: BTreeMap<Serial, LoggedRecord>) -> Vec<LoggedRecord> {
+    fn ended(&mut self, records: BTreeMap<RecordSerial, LoggedRecord>) -> Vec<LoggedRecord> {
         for (serial, record) in &records {
             self.forget(*serial, record);
         }
@@ -156,12 +156,12 @@ impl OpenTransactions {
     }
 
     /// Returns a mark: records added later are not before it.
-    pub(super) fn mark(&self) -> Serial {
+    pub(super) fn mark(&self) -> RecordSerial {
         self.next
     }
 
     /// Drops the records of a key from before the mark, because a newer one stands.
-    pub(super) fn supersede(&mut self, key: &[u8], mark: Serial) {
+    pub(super) fn supersede(&mut self, key: &[u8], mark: RecordSerial) {
         let Some((group, partition, _)) = about(key, None) else {
             return;
         };
@@ -170,7 +170,7 @@ impl OpenTransactions {
             return;
         };
         let older = written.range(..mark);
-        let older: Vec<(i64, Serial)> = older
+        let older: Vec<(i64, RecordSerial)> = older
             .map(|(serial, source)| (source.producer, *serial))
             .collect();
         for one in older {
@@ -179,7 +179,7 @@ impl OpenTransactions {
     }
 
     /// Removes one record from an open or a closed transaction.
-    fn remove(&mut self, (producer, serial): (i64, Serial)) {
+    fn remove(&mut self, (producer, serial): (i64, RecordSerial)) {
         let open = self.by_producer.get_mut(&producer);
         let mut record = open.and_then(|records| records.remove(&serial));
         if self
@@ -206,7 +206,7 @@ impl OpenTransactions {
     }
 
     /// Updates the index and the bytes for a record that was removed.
-    fn forget(&mut self, serial: Serial, record: &LoggedRecord) {
+    fn forget(&mut self, serial: RecordSerial, record: &LoggedRecord) {
         assert!(self.bytes >= size(record), "it was weighed as it came");
         self.bytes = self.bytes.saturating_sub(size(record));
         let Some((group, partition, _)) = about(&record.key, None) else {
@@ -237,7 +237,7 @@ impl OpenTransactions {
             let older = records.iter().filter(|(_, record)| is_older(record));
             older.map(|(serial, _)| (*producer, *serial))
         });
-        let older: Vec<(i64, Serial)> = all.collect();
+        let older: Vec<(i64, RecordSerial)> = all.collect();
         for one in older {
             self.remove(one);
         }
@@ -245,13 +245,13 @@ impl OpenTransactions {
     }
 
     /// Returns the groups with open offsets, and these offsets.
-    pub(super) fn by_group(&self) -> impl Iterator<Item = (&StrBytes, Unstable)> {
+    pub(super) fn by_group(&self) -> impl Iterator<Item = (&StrBytes, UnstablePartitions)> {
         let all = self.by_group.iter();
         all.map(|(group, mine)| (group, unstable(mine)))
     }
 
     /// Returns a copy of the open offsets of one group.
-    pub(super) fn of_group(&self, group: &StrBytes) -> Unstable {
+    pub(super) fn of_group(&self, group: &StrBytes) -> UnstablePartitions {
         self.by_group.get(group).map(unstable).unwrap_or_default()
     }
 
@@ -285,7 +285,7 @@ fn is_no_offset(key: &[u8]) -> bool {
     )
 }
 
-fn unstable(mine: &OfGroup) -> Unstable {
+fn unstable(mine: &OfGroup) -> UnstablePartitions {
     let last = mine.iter().filter_map(|(partition, written)| {
         let (_, source) = written.last_key_value()?;
         Some((partition.clone(), source.topic_id))
@@ -293,7 +293,7 @@ fn unstable(mine: &OfGroup) -> Unstable {
     last.collect()
 }
 
-fn about(key: &[u8], value: Option<&[u8]>) -> Option<About> {
+fn about(key: &[u8], value: Option<&[u8]>) -> Option<RecordSubject> {
     match GroupRecord::decode(key, value) {
         Ok(Some(GroupRecord::Offset {
             group,

@@ -21,13 +21,13 @@ const NAMES_BYTES_MAX: usize = 4 << 20;
 /// The groups that were found and not deleted since.
 #[derive(Default, Debug)]
 pub struct UnservedGroups {
-    share: Kept,
-    streams: Kept,
+    share: UnservedNames,
+    streams: UnservedNames,
 }
 
 /// Groups of one kind.
 #[derive(Default, Debug)]
-struct Kept {
+struct UnservedNames {
     // Bounded: `GROUPS_MAX`, `NAMES_BYTES_MAX`.
     names: BTreeSet<String>,
     bytes: usize,
@@ -54,14 +54,14 @@ impl UnservedGroups {
         }
     }
 
-    fn of_kind(&mut self, kind: UnservedKind) -> &mut Kept {
+    fn of_kind(&mut self, kind: UnservedKind) -> &mut UnservedNames {
         match kind {
             UnservedKind::Share => &mut self.share,
             UnservedKind::Streams => &mut self.streams,
         }
     }
 
-    fn kept(&self, kind: UnservedKind) -> &Kept {
+    fn kept(&self, kind: UnservedKind) -> &UnservedNames {
         match kind {
             UnservedKind::Share => &self.share,
             UnservedKind::Streams => &self.streams,
@@ -79,7 +79,7 @@ impl UnservedGroups {
     }
 }
 
-impl Kept {
+impl UnservedNames {
     fn note(&mut self, name: String, exists: bool) {
         if !exists {
             if self.names.remove(&name) {

@@ -10,13 +10,13 @@ pub(super) type Sequence = u64;
 
 /// A committed value (or none) and the staged versions after it.
 #[derive(Clone, Debug)]
-pub(super) struct Versioned<T> {
+pub(super) struct VersionedValue<T> {
     committed: Option<T>,
     // Bounded: versions of requests in flight, `queued.max.request.bytes`.
     staged: VecDeque<(Sequence, Option<T>)>,
 }
 
-impl<T> Default for Versioned<T> {
+impl<T> Default for VersionedValue<T> {
     fn default() -> Self {
         Self {
             committed: None,
@@ -25,7 +25,7 @@ impl<T> Default for Versioned<T> {
     }
 }
 
-impl<T> Versioned<T> {
+impl<T> VersionedValue<T> {
     /// Returns the value that is known to be in the log.
     pub(super) fn committed(&self) -> Option<&T> {
         self.committed.as_ref()
@@ -81,11 +81,11 @@ impl<T> Versioned<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Versioned;
+    use super::VersionedValue;
 
     #[test]
     fn decisions_see_the_latest_and_readers_the_committed_version() {
-        let mut value = Versioned::default();
+        let mut value = VersionedValue::default();
         value.stage(1, Some("a"));
         value.stage(2, Some("b"));
         value.stage(3, None);

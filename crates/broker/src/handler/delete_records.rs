@@ -78,13 +78,16 @@ pub(crate) async fn handle<P: Platform>(
 
 /// The offset before which to delete, of each partition of each topic.
 // Bounded: lives with one request, `wire::kafka::shape::DECODED_BYTES_MAX`.
-type Asked<'a> = BTreeMap<&'a TopicName, BTreeMap<i32, Offset>>;
+type RequestedOffsets<'a> = BTreeMap<&'a TopicName, BTreeMap<i32, Offset>>;
 
 /// Returns what a request asks of each partition that it names.
 ///
 /// Each partition costs a task and a wait: a request could name one 245,760 times.
-async fn by_partition<'a>(request: &'a DeleteRecordsRequest, rests: &mut Rests) -> Asked<'a> {
-    let mut asked = Asked::new();
+async fn by_partition<'a>(
+    request: &'a DeleteRecordsRequest,
+    rests: &mut Rests,
+) -> RequestedOffsets<'a> {
+    let mut asked = RequestedOffsets::new();
     for topic in &request.topics {
         let partitions = asked.entry(&topic.name).or_default();
         for partition in &topic.partitions {

@@ -39,12 +39,12 @@ use crate::dispatch::{CloseReason, Reply};
 use crate::fetch_session::{
     self, AnswerState, Key, PartitionFetch, ResolvedFetch, SessionClaim, SessionRequest, TopicKey,
 };
-use crate::fetching::{FetchLimits, Fetched, FetchedPartition, fetch_all, slices_bytes};
+use crate::fetching::{FetchLimits, FetchedPartition, FetchedPartitions, fetch_all, slices_bytes};
 use crate::handler::Context;
 use crate::many::RequestPlace;
 use crate::metrics::ErrorTally;
 use crate::partition::Isolation;
-use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
+use crate::quota::{Charge, QuotaKind, RequestTime, wire_ms};
 use crate::rests::{PIECE, Rests, each};
 use crate::topic_rights::TopicRight;
 
@@ -58,7 +58,7 @@ const FEW: usize = 16;
 pub(crate) async fn respond<P: Platform>(
     b: &Rc<Broker<P>>,
     (c, access): (&Context, &Access),
-    busy: &Busy,
+    busy: &RequestTime,
     header: &RequestHeader,
     body: Bytes,
 ) -> Result<Reply, CloseReason> {
@@ -152,7 +152,7 @@ async fn handle<P: Platform>(
     };
     let items = each(&resolved.partitions, target).await;
     let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
-    let Fetched {
+    let FetchedPartitions {
         partitions: mut fetched,
         aside,
     } = fetched;

@@ -41,7 +41,7 @@ use crate::handler::Context;
 use crate::metrics::ErrorTally;
 use crate::network::network;
 use crate::partition::{AcceptedAppend, Acks, JudgingError, Partition, TransactionProof};
-use crate::quota::{Busy, Charge, QuotaKind, wire_ms};
+use crate::quota::{Charge, QuotaKind, RequestTime, wire_ms};
 use crate::route::{ItemStart, at_partitions_in_line};
 use crate::topic_rights::TopicRight;
 use crate::transaction::admit;
@@ -78,7 +78,7 @@ enum ProduceReply {
 pub(crate) async fn respond<P: Platform>(
     b: &Rc<Broker<P>>,
     (c, access): (&Context, &Access),
-    busy: &Busy,
+    busy: &RequestTime,
     header: &RequestHeader,
     body: Bytes,
 ) -> Result<Reply, CloseReason> {

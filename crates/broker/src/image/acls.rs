@@ -31,12 +31,12 @@ pub struct Acls {
     unplaced: BTreeMap<Uuid, AccessControlEntryRecord>,
     /// Sum of [`acl_bytes`] of the placed ones.
     bytes: usize,
-    index: Following,
+    index: LaggingIndex,
 }
 
 /// An index, and what it lacks.
 #[derive(Clone, Default, Debug)]
-struct Following {
+struct LaggingIndex {
     /// The index of an earlier state.
     before: AclIndex,
     /// What has changed since; `None` if the index is made of all ACLs, which takes no longer.
@@ -46,7 +46,7 @@ struct Following {
     now: OnceLock<AclIndex>,
 }
 
-impl Following {
+impl LaggingIndex {
     fn note(&mut self, change: Change) {
         if let Some(index) = self.now.take() {
             self.before = index;
@@ -143,7 +143,7 @@ impl Acls {
     fn settle(&mut self) {
         let index = self.index().clone();
         assert!(index.count() == self.by_id.len(), "the index has each ACL");
-        self.index = Following {
+        self.index = LaggingIndex {
             before: AclIndex::default(),
             since: Some(Vec::new()),
             now: OnceLock::from(index),

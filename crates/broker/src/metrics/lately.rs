@@ -54,14 +54,14 @@ impl Durations {
 
 /// Durations noted lately.
 #[derive(Debug)]
-pub(crate) struct Lately {
+pub(crate) struct RecentDurations {
     /// When the present window began.
     began: Instant,
     present: Durations,
     previous: Durations,
 }
 
-impl Lately {
+impl RecentDurations {
     /// Begins the first window.
     pub(crate) fn since(now: Instant) -> Self {
         Self {
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn mean_and_longest_are_of_the_last_half_minute_to_minute() {
         let start = Instant::now();
-        let mut lately = Lately::since(start);
+        let mut lately = RecentDurations::since(start);
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut check = |seconds: u64, noted_ms: Option<u64>, mean: &str, longest: &str| {
             if let Some(ms) = noted_ms {
@@ -136,7 +136,7 @@ mod tests {
     fn the_mean_of_several_shards_is_that_of_all_durations() {
         let now = Instant::now();
         let noted = |each: &[u64]| {
-            let mut lately = Lately::since(now);
+            let mut lately = RecentDurations::since(now);
             for ms in each {
                 lately.note(Duration::from_millis(*ms), now);
             }

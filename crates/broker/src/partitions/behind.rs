@@ -22,7 +22,7 @@ const RAISE_AGAIN: Duration = Duration::from_secs(5);
 
 /// By what a log is ahead of the metadata.
 #[derive(Debug)]
-struct Behind {
+struct AheadOfMetadata {
     epoch: Option<(TopicPartition, i32)>,
     producer_id: Option<ProducerId>,
 }
@@ -67,7 +67,7 @@ impl<P: Platform> Broker<P> {
             .latest_epoch()
             .map(|logged| logged.0.saturating_sub(epoch.0));
         let by = by.filter(|by| *by > 0);
-        let behind = Behind {
+        let behind = AheadOfMetadata {
             epoch: by.map(|by| (name.clone(), by.saturating_add(1))),
             producer_id: known.filter(|known| known.0 >= next),
         };

@@ -13,7 +13,7 @@ use platform::clock::{Clock, Instant};
 
 /// The time that one request has taken; `None` when it is not measured.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Busy(Option<Rc<BusyTime>>);
+pub(crate) struct RequestTime(Option<Rc<BusyTime>>);
 
 #[derive(Debug)]
 struct BusyTime {
@@ -22,7 +22,7 @@ struct BusyTime {
     since: Cell<Option<Instant>>,
 }
 
-impl Busy {
+impl RequestTime {
     /// Measures the time from now on.
     pub(crate) fn with(clock: Clock) -> Self {
         Self(Some(Rc::new(BusyTime {
@@ -45,7 +45,7 @@ impl Busy {
 }
 
 /// Runs the future and measures its time.
-pub(crate) async fn timed<F: Future + Unpin>(busy: &Busy, mut future: F) -> F::Output {
+pub(crate) async fn timed<F: Future + Unpin>(busy: &RequestTime, mut future: F) -> F::Output {
     let Some(taken) = &busy.0 else {
         return future.await;
     };

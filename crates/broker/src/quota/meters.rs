@@ -15,7 +15,7 @@ use super::limits::Bucket;
 use super::places::Places;
 use super::rate::{Rate, Windows};
 use super::usage::{BucketUsage, ShardUsage};
-use crate::metrics::lately::{Durations, Lately};
+use crate::metrics::lately::{Durations, RecentDurations};
 
 /// Number of entries below which no sweep runs.
 const SWEEP_MIN: usize = 1024;
@@ -49,7 +49,7 @@ struct Meter {
     /// When it was last charged.
     charged: Instant,
     /// How long its clients were held back; `None` if they never were.
-    pauses: Option<Box<Lately>>,
+    pauses: Option<Box<RecentDurations>>,
     is_shown: bool,
 }
 
@@ -64,7 +64,7 @@ impl Meter {
     }
 
     fn note_pause(&mut self, pause: Duration, now: Instant) {
-        let begin = || Box::new(Lately::since(now));
+        let begin = || Box::new(RecentDurations::since(now));
         self.pauses.get_or_insert_with(begin).note(pause, now);
     }
 

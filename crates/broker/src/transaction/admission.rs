@@ -70,7 +70,7 @@ pub(crate) async fn admit<P: Platform>(
     if !adds && !verifies(broker) {
         return;
     }
-    let batches: Vec<Option<First>> = items.iter().map(first_of).collect();
+    let batches: Vec<Option<FirstBatch>> = items.iter().map(first_of).collect();
     let questions = items.iter().zip(&batches).map(|((target, _), first)| {
         let asked = first.ok_or(ErrorCode::InvalidRecord);
         (asked.and(*target), *first)
@@ -99,7 +99,7 @@ pub(crate) async fn admit<P: Platform>(
 
 /// The first batch for a partition in a request.
 #[derive(Clone, Copy)]
-struct First {
+struct FirstBatch {
     producer: Identity,
     sequence: i32,
 }
@@ -114,7 +114,7 @@ enum ProducerKnowledge {
     Asks { is_new: bool, guard: Guard },
 }
 
-impl First {
+impl FirstBatch {
     fn known_to<P: Platform>(self, partition: &Partition<P>) -> ProducerKnowledge {
         let (id, epoch) = self.producer;
         if partition.is_in_transaction(id, epoch) {
@@ -234,9 +234,9 @@ pub(crate) fn told_of_admission(code: ErrorCode, version: i16) -> ErrorCode {
 }
 
 /// Returns the first batch, if it is one for which the right on the transactional id was asked.
-fn first_of((_, (records, _)): &Item) -> Option<First> {
+fn first_of((_, (records, _)): &Item) -> Option<FirstBatch> {
     let header = BatchHeader::parse(records)?;
-    header.claims_transaction().then_some(First {
+    header.claims_transaction().then_some(FirstBatch {
         producer: (header.producer_id, header.producer_epoch),
         sequence: header.base_sequence,
     })

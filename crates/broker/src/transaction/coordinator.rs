@@ -26,7 +26,7 @@ use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
 use crate::group::partition_for;
 use crate::join::join_all;
-use crate::metrics::lately::Lately;
+use crate::metrics::lately::RecentDurations;
 use crate::names::{TRANSACTION_VERSION, TRANSACTIONS_TOPIC};
 use crate::partition::Partition;
 use crate::producer_ids;
@@ -54,9 +54,9 @@ pub(crate) struct TransactionCoordinator<P: Platform> {
     /// The bytes that each address pays for, over all partitions of the shard.
     payers: Rc<Payers>,
     /// How long partitions took to load, lately.
-    loads: RefCell<Lately>,
+    loads: RefCell<RecentDurations>,
     /// How long commits took from the decision in the log to their completion there, lately.
-    commits: RefCell<Lately>,
+    commits: RefCell<RecentDurations>,
     /// When the coordinator was created: transaction timeouts count uptime from here.
     born: Instant,
 }
@@ -108,8 +108,8 @@ impl<P: Platform> TransactionCoordinator<P> {
             counted_failed: Cell::new(0),
             counted_bytes: Cell::new(0),
             payers: Rc::default(),
-            loads: RefCell::new(Lately::since(now)),
-            commits: RefCell::new(Lately::since(now)),
+            loads: RefCell::new(RecentDurations::since(now)),
+            commits: RefCell::new(RecentDurations::since(now)),
             born: now,
         })
     }

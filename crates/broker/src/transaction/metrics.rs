@@ -245,7 +245,7 @@ mod tests {
     use wire::types::ProducerId;
 
     use super::*;
-    use crate::metrics::lately::Lately;
+    use crate::metrics::lately::RecentDurations;
     use crate::transaction::state::Entry;
 
     fn check(registry: &Registry, lines: &[&str]) {
@@ -288,7 +288,7 @@ mod tests {
                 start_ms,
                 ..unused
             });
-            let mut loads = Lately::since(now);
+            let mut loads = RecentDurations::since(now);
             loads.note(Duration::from_millis(load_ms), now);
             let mut shown = ShardTransactions::after(loads.noted(now), Durations::default());
             shown.add(&tally, reading);

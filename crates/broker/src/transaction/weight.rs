@@ -23,7 +23,7 @@ const ID_BYTES: usize = 512;
 const PARTITION_BYTES: usize = 64;
 
 /// An id, and who pays for it, if that is known.
-struct Known {
+struct WeighedTransaction {
     transaction: Transaction,
     paid: Option<PaidBytes>,
 }
@@ -32,7 +32,7 @@ struct Known {
 #[derive(Default)]
 pub(super) struct Ids {
     // Bounded: `IDS_MAX`, and `check_growth` in bytes.
-    by_id: BTreeMap<String, Known>,
+    by_id: BTreeMap<String, WeighedTransaction>,
     bytes: usize,
     tally: Tally,
 }
@@ -107,7 +107,10 @@ impl Ids {
         self.bytes = self.bytes.saturating_add(bytes);
         self.tally.add(transaction.entry());
         let text = id.len();
-        if let Some(before) = self.by_id.insert(id, Known { transaction, paid }) {
+        if let Some(before) = self
+            .by_id
+            .insert(id, WeighedTransaction { transaction, paid })
+        {
             let before = before.transaction;
             self.tally.remove(before.entry());
             let before = bytes_of_entry(before.entry()).saturating_add(text);
@@ -128,7 +131,7 @@ impl Ids {
 
     /// Ends a change of an id: `stored` is the entry if it is in the log.
     pub(super) fn settle(&mut self, id: &str, stored: Option<Entry>) {
-        if let Some(Known {
+        if let Some(WeighedTransaction {
             transaction: known,
             paid,
         }) = self.by_id.get_mut(id)

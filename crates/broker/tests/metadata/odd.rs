@@ -516,8 +516,8 @@ fn damage_amid_the_metadata_is_refused_and_mended_and_nothing_behind_it_vanishes
 
 #[test]
 fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_goes_on() {
-    type Torn = fn(&mut Vec<u8>, usize);
-    let torn: [Torn; 3] = [
+    type TearFn = fn(&mut Vec<u8>, usize);
+    let torn: [TearFn; 3] = [
         |log, end| log.truncate(end - 10),
         // Longer than the zeros in which its last record ends.
         |log, end| log[end - 30..].fill(0),

@@ -11,7 +11,7 @@ use platform::sim::Rng;
 use crate::harness::Cluster;
 
 /// The book; clones share it.
-pub(crate) type Shared = Rc<RefCell<Book>>;
+pub(crate) type SharedBook = Rc<RefCell<Book>>;
 
 /// How often things happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -127,7 +127,7 @@ impl Book {
 #[derive(Clone)]
 pub(crate) struct Life {
     pub(crate) cluster: Rc<Cluster>,
-    pub(crate) book: Shared,
+    pub(crate) book: SharedBook,
     pub(crate) began: Instant,
 }
 

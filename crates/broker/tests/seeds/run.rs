@@ -10,7 +10,7 @@ use platform::sim::{Effect, Fault, OpKind, Rng, SimDisk};
 use platform::task;
 use platform::{Disk, Platform};
 
-use crate::book::{Book, Counts, Life, Shared};
+use crate::book::{Book, Counts, Life, SharedBook};
 use crate::harness::{Cluster, Setup};
 use crate::members::Member;
 use crate::{chain, classic, members};
@@ -26,13 +26,13 @@ const PARTS: u64 = 4;
 
 /// What a run without a violation was.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Ended {
+pub(crate) struct RunResult {
     pub(crate) counts: Counts,
     trace: u64,
 }
 
 /// Runs what `seed` describes; with `careless`, on logs that answer before they sync.
-pub(crate) fn run(seed: u64, careless: bool) -> Result<Ended, String> {
+pub(crate) fn run(seed: u64, careless: bool) -> Result<RunResult, String> {
     let mut rng = Rng::new(seed);
     let mut setup = Setup::shards(1 + usize::try_from(rng.below(2)).unwrap());
     setup.seed = rng.next_u64();
@@ -40,7 +40,7 @@ pub(crate) fn run(seed: u64, careless: bool) -> Result<Ended, String> {
         setup = setup.with("durability", "replicated");
     }
     setup.store.save_interval_bytes = [8 << 10, 1 << 30][usize::from(rng.chance(50))];
-    let book = Shared::default();
+    let book = SharedBook::default();
     let members: Vec<_> = (0..MEMBERS)
         .map(|number| Rc::new(RefCell::new(Member::fresh(number))))
         .collect();
@@ -62,7 +62,7 @@ pub(crate) fn run(seed: u64, careless: bool) -> Result<Ended, String> {
     let book = book.borrow();
     match book.violation() {
         Some(violation) => Err(format!("in the end: {violation}")),
-        None => Ok(Ended {
+        None => Ok(RunResult {
             counts: book.counts,
             trace: book.trace(),
         }),
@@ -169,7 +169,7 @@ impl Plan {
         &self,
         disk: &SimDisk,
         setup: &mut Setup,
-        book: &Shared,
+        book: &SharedBook,
         members: &[Rc<RefCell<Member>>],
         rng: &mut Rng,
     ) -> SimDisk {

@@ -353,7 +353,7 @@ fn compaction_goes_on_through_wrong_starts_and_no_deleted_key_comes_back() {
 /// How a path goes while it is used: it answers nothing any more, or something else is mounted in
 /// its place.
 #[derive(Clone, Copy, Debug)]
-enum Goes {
+enum PathLoss {
     Breaks,
     Unmounted,
 }
@@ -361,10 +361,10 @@ enum Goes {
 #[test]
 fn a_path_that_goes_under_way_and_returns_has_lost_nothing_and_nothing_deleted_is_back() {
     for (clean, goes) in [
-        (true, Goes::Breaks),
-        (false, Goes::Breaks),
-        (true, Goes::Unmounted),
-        (false, Goes::Unmounted),
+        (true, PathLoss::Breaks),
+        (false, PathLoss::Breaks),
+        (true, PathLoss::Unmounted),
+        (false, PathLoss::Unmounted),
     ] {
         run(async {
             let what = format!("{goes:?}, clean: {clean}");
@@ -378,8 +378,8 @@ fn a_path_that_goes_under_way_and_returns_has_lost_nothing_and_nothing_deleted_i
             log.set_high_watermark(log.durable_offset());
             put_all(&log, &mut model, 20).await;
             match goes {
-                Goes::Breaks => disk.set_broken(Path::new("/c"), Some(ErrorKind::Other)),
-                Goes::Unmounted => {
+                PathLoss::Breaks => disk.set_broken(Path::new("/c"), Some(ErrorKind::Other)),
+                PathLoss::Unmounted => {
                     rename_all(&disk, &[("/c", "/x")]).await;
                     disk.create_dir(Path::new("/c")).await.unwrap();
                 }
@@ -393,8 +393,8 @@ fn a_path_that_goes_under_way_and_returns_has_lost_nothing_and_nothing_deleted_i
                 assert!(log.failed().is_none(), "{what}");
             }
             match goes {
-                Goes::Breaks => disk.set_broken(Path::new("/c"), None),
-                Goes::Unmounted => rename_all(&disk, &[("/c", "/y"), ("/x", "/c")]).await,
+                PathLoss::Breaks => disk.set_broken(Path::new("/c"), None),
+                PathLoss::Unmounted => rename_all(&disk, &[("/c", "/y"), ("/x", "/c")]).await,
             }
             // It is back: nothing has to be done for what is elsewhere.
             put_all(&log, &mut model, 24).await;

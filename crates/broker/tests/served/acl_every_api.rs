@@ -2,7 +2,7 @@
 //! right, in that version's encoding and on a connection that stays; granted to one with the rights
 //! of its row, and with no other.
 
-use broker::dispatch::{Right, Which, rights};
+use broker::dispatch::{Right, RightScope, rights};
 use platform::sim::SimDisk;
 use wire::acl::{CLUSTER_NAME, Operation, ResourceType};
 use wire::kafka::Api;
@@ -191,7 +191,7 @@ fn the_rights_of_a_row_are_enough_and_where_each_is_needed_no_fewer_are() {
 fn a_right_on_any_resource_is_asked_for_by_idempotent_producers_only() {
     let any = Api::ALL.iter().filter(|api| {
         let mut rights = rights(**api).iter();
-        rights.any(|right| right.which == Which::Any)
+        rights.any(|right| right.which == RightScope::Any)
     });
     assert_eq!(any.collect::<Vec<_>>(), [&Api::InitProducerId]);
     with_topics(1, async |cluster| {

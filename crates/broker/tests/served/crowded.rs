@@ -82,17 +82,17 @@ impl Crowd {
     }
 }
 
-type Asked = (&'static str, Bytes);
+type AskedRequest = (&'static str, Bytes);
 
 #[allow(
     clippy::needless_pass_by_value,
     reason = "every caller makes one for it"
 )]
-fn ask<R: Request>(name: &'static str, version: i16, request: R) -> Asked {
+fn ask<R: Request>(name: &'static str, version: i16, request: R) -> AskedRequest {
     (name, frame(version, &request))
 }
 
-fn records(crowd: Crowd) -> Vec<Asked> {
+fn records(crowd: Crowd) -> Vec<AskedRequest> {
     let one = batch(&["a"]);
     let batches: Vec<_> = crowd.numbers().map(|index| (index, one.clone())).collect();
     let mut read = fetch("t", &[]).with_max_wait_ms(0);
@@ -142,7 +142,7 @@ fn records(crowd: Crowd) -> Vec<Asked> {
     ]
 }
 
-fn topics(crowd: Crowd) -> Vec<Asked> {
+fn topics(crowd: Crowd) -> Vec<AskedRequest> {
     let named = crowd.each("t", |name| {
         metadata::MetadataRequestTopic::default().with_name(Some(name.into()))
     });
@@ -208,7 +208,7 @@ fn topics(crowd: Crowd) -> Vec<Asked> {
     ]
 }
 
-fn settings(crowd: Crowd) -> Vec<Asked> {
+fn settings(crowd: Crowd) -> Vec<AskedRequest> {
     const TOPIC: i8 = 2;
     const GROUP: i8 = 32;
     let config = |name: StrBytes, code: i8, value: String| {
@@ -295,7 +295,7 @@ fn settings(crowd: Crowd) -> Vec<Asked> {
     ]
 }
 
-fn users(crowd: Crowd) -> Vec<Asked> {
+fn users(crowd: Crowd) -> Vec<AskedRequest> {
     let limited = crowd.each("u", |name| {
         let entity = quotas::EntityData::default()
             .with_entity_type(text("user"))
@@ -360,7 +360,7 @@ fn users(crowd: Crowd) -> Vec<Asked> {
     ]
 }
 
-fn places(crowd: Crowd) -> Vec<Asked> {
+fn places(crowd: Crowd) -> Vec<AskedRequest> {
     let reassignments = crowd.each("t", |name| {
         let partition = reassign::ReassignablePartition::default().with_replicas(None);
         reassign::ReassignableTopic::default()
@@ -425,7 +425,7 @@ fn places(crowd: Crowd) -> Vec<Asked> {
     ]
 }
 
-fn groups(crowd: Crowd) -> Vec<Asked> {
+fn groups(crowd: Crowd) -> Vec<AskedRequest> {
     let ids = || crowd.each("g", GroupId);
     let positions = crowd.each("g", |name| {
         committed::OffsetFetchRequestGroup::default()
@@ -495,7 +495,7 @@ fn groups(crowd: Crowd) -> Vec<Asked> {
     ]
 }
 
-fn transactions(crowd: Crowd) -> Vec<Asked> {
+fn transactions(crowd: Crowd) -> Vec<AskedRequest> {
     let ids = || crowd.each("x", TransactionalId);
     let added = crowd.each("x", |name| {
         add::AddPartitionsToTxnTransaction::default().with_transactional_id(TransactionalId(name))
@@ -539,7 +539,7 @@ fn computed() -> Duration {
     Duration::from_nanos(nanos.parse().unwrap())
 }
 
-async fn is_answered_in_time(cluster: &Cluster, (name, frame): Asked) {
+async fn is_answered_in_time(cluster: &Cluster, (name, frame): AskedRequest) {
     let begun = computed();
     let reply = cluster.reply(0, &frame).await;
     let took = computed().saturating_sub(begun);
@@ -553,7 +553,7 @@ async fn is_answered_in_time(cluster: &Cluster, (name, frame): Asked) {
     assert!(goes_on, "{name}");
 }
 
-fn all_are_answered(counts: &[i32], of_one_kind: impl Fn(Crowd) -> Vec<Asked>) {
+fn all_are_answered(counts: &[i32], of_one_kind: impl Fn(Crowd) -> Vec<AskedRequest>) {
     let crowds = counts.iter().flat_map(|count| {
         let count = *count;
         [false, true].map(|differ| Crowd { count, differ })

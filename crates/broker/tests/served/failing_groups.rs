@@ -35,7 +35,7 @@ fn setup() -> Setup {
 
 /// What the clients know.
 #[derive(Clone, Debug)]
-struct Known {
+struct ClientKnowledge {
     /// The only member of the classic group, and its generation, once it is told of it.
     member: Option<(StrBytes, i32)>,
     /// The epoch of the only member of the other group.
@@ -45,7 +45,7 @@ struct Known {
     asked: i64,
 }
 
-impl Known {
+impl ClientKnowledge {
     fn nothing() -> Self {
         Self {
             member: None,
@@ -219,7 +219,7 @@ pub(crate) fn is_named(cluster: &Cluster) -> bool {
 /// Two lives, in the first of which one operation fails; false when it did not come to that.
 fn lives(fault: Fault, passes: bool) -> bool {
     let (disk, effect) = (SimDisk::new(1), fault.effect);
-    let mut known = Known::nothing();
+    let mut known = ClientKnowledge::nothing();
     life(&disk, &setup(), async |cluster| {
         cluster.create("t", 1).await;
         disk.inject(fault);
@@ -271,7 +271,7 @@ fn whatever_a_disk_refuses_groups_what_was_acknowledged_is_there_and_they_are_se
 
 #[test]
 fn whatever_a_disk_refuses_a_start_groups_are_whole_at_the_next_one() {
-    let (disk, mut first) = (SimDisk::new(1), Known::nothing());
+    let (disk, mut first) = (SimDisk::new(1), ClientKnowledge::nothing());
     life(&disk, &setup(), async |cluster| {
         cluster.create("t", 1).await;
         first.live(cluster).await.unwrap();

@@ -31,7 +31,7 @@ fn setup() -> Setup {
 
 /// What the producer knows.
 #[derive(Clone, Debug)]
-struct Known {
+struct ProducerView {
     newer: bool,
     /// Its ids and epochs, in their order.
     producers: Vec<(i64, i16)>,
@@ -46,7 +46,7 @@ struct Known {
     perhaps_at: Vec<i64>,
 }
 
-impl Known {
+impl ProducerView {
     fn nothing(newer: bool) -> Self {
         Self {
             newer,
@@ -106,7 +106,7 @@ impl Known {
         Ok(())
     }
 
-    /// As [`Known::transact`], again and again until it is done.
+    /// As [`ProducerView::transact`], again and again until it is done.
     async fn insist(&mut self, cluster: &Cluster, commit: bool) -> Result<(), ErrorCode> {
         let mut last = Ok(());
         for at in 0..TRIES {
@@ -212,7 +212,7 @@ fn whatever_a_disk_refuses_transactions_what_was_committed_is_there_and_ids_are_
         (offsets, true, Effects::InTurn),
     ] {
         each(effects, 15, |at, effect| {
-            let mut known = Known::nothing(newer);
+            let mut known = ProducerView::nothing(newer);
             let disk = SimDisk::new(1);
             life(&disk, &setup(), async |cluster| {
                 cluster.create("t", 1).await;
@@ -232,7 +232,7 @@ fn whatever_a_disk_refuses_transactions_what_was_committed_is_there_and_ids_are_
 #[test]
 fn whatever_a_disk_refuses_a_start_transactions_are_whole_at_the_next_one() {
     for newer in [false, true] {
-        let (disk, mut first) = (SimDisk::new(1), Known::nothing(newer));
+        let (disk, mut first) = (SimDisk::new(1), ProducerView::nothing(newer));
         life(&disk, &setup(), async |cluster| {
             cluster.create("t", 1).await;
             first.live(cluster).await.unwrap();

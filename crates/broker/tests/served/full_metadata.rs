@@ -14,9 +14,9 @@ const LOG: &str = "__cluster_metadata-0";
 const TOO_MANY_OPEN_FILES: i32 = 24;
 
 /// What clients see of the metadata.
-type Seen = BTreeMap<String, (TopicId, usize, BTreeMap<String, String>)>;
+type SeenTopics = BTreeMap<String, (TopicId, usize, BTreeMap<String, String>)>;
 
-fn seen(image: &Image) -> Seen {
+fn seen(image: &Image) -> SeenTopics {
     let topics = image.topics().map(|topic| {
         let settings = image.settings(ResourceType::TOPIC, &topic.name);
         let settings = settings.cloned().unwrap_or_default();

@@ -31,13 +31,13 @@ fn value(number: usize) -> String {
 
 /// What a producer knows of its records.
 #[derive(Default, Clone, Debug)]
-struct Sent {
+struct SentValues {
     acknowledged: Vec<String>,
     /// Those that were refused, too: they may be there.
     all: Vec<String>,
 }
 
-impl Sent {
+impl SentValues {
     async fn produce(&mut self, cluster: &Cluster, text: &str) -> Result<(), ErrorCode> {
         self.all.push(text.to_owned());
         cluster.try_produce("t", PARTITION, batch(&[text])).await?;
@@ -70,10 +70,10 @@ impl Sent {
 }
 
 /// Three records of which the first is deleted, in two segments.
-async fn begin(cluster: &Cluster) -> Sent {
+async fn begin(cluster: &Cluster) -> SentValues {
     let small = [("internal.segment.bytes", "20000")];
     cluster.create_with("t", 1, &small).await;
-    let mut sent = Sent::default();
+    let mut sent = SentValues::default();
     for number in 0..3 {
         sent.produce(cluster, &value(number)).await.unwrap();
     }
@@ -83,7 +83,7 @@ async fn begin(cluster: &Cluster) -> Sent {
 }
 
 /// Records that are sent while it moves and after that, until one is taken; false when none is.
-async fn go_on(cluster: &Cluster, sent: &mut Sent) -> bool {
+async fn go_on(cluster: &Cluster, sent: &mut SentValues) -> bool {
     for at in 0..12 {
         cluster.pass_ms(500 * at).await;
         if sent.produce(cluster, &format!("then {at}")).await.is_ok() {

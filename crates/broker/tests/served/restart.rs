@@ -200,7 +200,7 @@ fn the_leader_epoch_grows_and_clients_of_the_last_one_are_told() {
 
 /// What a workload that may be cut short was promised.
 #[derive(Default)]
-struct Promised {
+struct PromisedData {
     created: bool,
     /// By partition.
     values: [Vec<String>; 2],
@@ -208,7 +208,7 @@ struct Promised {
 }
 
 /// Some of everything, until something fails.
-async fn until_it_fails(cluster: &Cluster, promised: &mut Promised) -> Option<()> {
+async fn until_it_fails(cluster: &Cluster, promised: &mut PromisedData) -> Option<()> {
     let granted = |code: Option<_>| code.is_none().then_some(());
     granted(cluster.try_create("doomed", 1, &[]).await)?;
     cluster.try_produce("doomed", 0, batch(&["x"])).await.ok()?;
@@ -231,7 +231,7 @@ async fn until_it_fails(cluster: &Cluster, promised: &mut Promised) -> Option<()
 }
 
 /// Everything that was promised is there; at most one thing that was not, is there too.
-async fn holds(cluster: &Cluster, promised: &Promised) {
+async fn holds(cluster: &Cluster, promised: &PromisedData) {
     let image = cluster.brokers[0].image();
     assert!(image.topic_by_name("t").is_some() || !promised.created);
     assert!(image.topic_by_name("doomed").is_none() || !promised.deleted);
@@ -269,7 +269,7 @@ fn crash_at(k: u64, shards: usize) -> bool {
     // A broker that has served before, so that the crash is not that of the very first start.
     life(&disk, &setup, async |cluster| cluster.stop().await);
     disk.inject(Fault::at(k, Effect::PowerOff));
-    let mut promised = Promised::default();
+    let mut promised = PromisedData::default();
     let started = try_life(&disk, &setup.next(), async |cluster| {
         until_it_fails(cluster, &mut promised).await
     });

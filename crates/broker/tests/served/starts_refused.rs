@@ -46,13 +46,13 @@ fn left() -> SimDisk {
 /// What was promised of the first partition: its start, and whether a fourth record was taken, or
 /// may have been.
 #[derive(Clone, Copy, Debug)]
-struct Promised {
+struct PromisedOffsets {
     start: i64,
     asked_start: i64,
     taken: bool,
 }
 
-async fn passed(cluster: &Cluster, promised: &mut Promised) -> Result<(), ErrorCode> {
+async fn passed(cluster: &Cluster, promised: &mut PromisedOffsets) -> Result<(), ErrorCode> {
     let mut last = Ok(());
     for at in 0..8 {
         cluster.pass_ms(1000 * at).await;
@@ -74,7 +74,7 @@ async fn passed(cluster: &Cluster, promised: &mut Promised) -> Result<(), ErrorC
     last
 }
 
-async fn use_it(cluster: &Cluster, promised: &mut Promised) -> Result<(), ErrorCode> {
+async fn use_it(cluster: &Cluster, promised: &mut PromisedOffsets) -> Result<(), ErrorCode> {
     cluster.brokers[0].checkpoint().await;
     passed(cluster, promised).await?;
     cluster.brokers[0].checkpoint().await;
@@ -94,7 +94,7 @@ pub(crate) fn is_final(disk: &SimDisk, effect: Effect) -> bool {
 #[test]
 fn whatever_a_disk_refuses_between_start_and_stop_the_next_start_finds_what_was_promised() {
     let template = left();
-    let first = Promised {
+    let first = PromisedOffsets {
         start: 1,
         asked_start: 1,
         taken: false,

@@ -395,14 +395,14 @@ fn an_open_transaction_survives_a_restart_and_goes_on() {
 
 /// What was answered before the power went.
 #[derive(Default)]
-struct Told {
+struct AnsweredResults {
     committed: Vec<String>,
     aborted: Vec<String>,
     /// The position that the last committed transaction has.
     position: i64,
 }
 
-async fn transact(cluster: &Cluster, told: &mut Told) -> Option<()> {
+async fn transact(cluster: &Cluster, told: &mut AnsweredResults) -> Option<()> {
     let mut writer = Transactor::try_begin_patiently(cluster, "id", true).await?;
     for round in 0..4 {
         let value = format!("value {round}");
@@ -430,9 +430,9 @@ fn a_decision_that_was_answered_stands_wherever_the_power_goes() {
     let mut k = 0;
     loop {
         let disk = SimDisk::new(k);
-        let mut told = Told {
+        let mut told = AnsweredResults {
             position: -1,
-            ..Told::default()
+            ..AnsweredResults::default()
         };
         life(&disk, &setup, async |cluster| {
             cluster.create("t", 2).await;

@@ -155,7 +155,7 @@ pub(crate) async fn everything(log: &SimLog) -> Vec<(i64, u32)> {
 
 /// What is wrong with a start: moves of directories before it, the settings of it, and moves after
 /// it.
-pub(crate) struct Wrong {
+pub(crate) struct WrongStart {
     pub(crate) name: &'static str,
     pub(crate) before: &'static [(&'static str, &'static str)],
     pub(crate) tiers: Tiers,
@@ -163,7 +163,7 @@ pub(crate) struct Wrong {
     pub(crate) then: Tiers,
 }
 
-pub(crate) fn wrong_starts() -> Vec<Wrong> {
+pub(crate) fn wrong_starts() -> Vec<WrongStart> {
     let bulk = |paths: &[&'static str]| {
         vec![
             ("fast", vec!["/a"]),
@@ -171,7 +171,7 @@ pub(crate) fn wrong_starts() -> Vec<Wrong> {
             ("cold", vec!["/d"]),
         ]
     };
-    let wrong = |name, before, tiers, after, then| Wrong {
+    let wrong = |name, before, tiers, after, then| WrongStart {
         name,
         before,
         tiers,

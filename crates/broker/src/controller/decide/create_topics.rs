@@ -146,7 +146,7 @@ fn denied() -> Refusal {
 
 /// Why the settings of a new topic are not returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Hidden {
+enum HiddenSettings {
     /// The client may not describe them, nor learn how many partitions the topic has.
     Denied,
     /// There are so many topics before it.
@@ -154,20 +154,20 @@ enum Hidden {
 }
 
 /// Returns why the settings of a topic with so many before it are not returned, if they are not.
-fn hidden(access: &Access, name: &str, before: usize) -> Option<Hidden> {
+fn hidden(access: &Access, name: &str, before: usize) -> Option<HiddenSettings> {
     // The client asked for a topic and not for its settings, so this is no denial that counts.
     if !access.lets(Operation::DescribeConfigs, ResourceType::Topic, name) {
         assert!(access.is_limited(), "others have every right");
-        return Some(Hidden::Denied);
+        return Some(HiddenSettings::Denied);
     }
-    (before >= DESCRIBED_MAX).then_some(Hidden::Beyond)
+    (before >= DESCRIBED_MAX).then_some(HiddenSettings::Beyond)
 }
 
 fn result(
     rules: Rules<'_>,
     name: &str,
     created: &Result<CheckedTopic, Refusal>,
-    hidden: Option<Hidden>,
+    hidden: Option<HiddenSettings>,
 ) -> CreatableTopicResult {
     let named =
         CreatableTopicResult::default().with_name(StrBytes::from_string(name.to_owned()).into());
@@ -180,12 +180,12 @@ fn result(
             };
             match hidden {
                 None => counted(made).with_configs(Some(settings(rules, &created.settings))),
-                Some(Hidden::Beyond) => {
+                Some(HiddenSettings::Beyond) => {
                     let code = ErrorCode::PolicyViolation.code();
                     let made = counted(made).with_configs(None);
                     made.with_topic_config_error_code(code)
                 }
-                Some(Hidden::Denied) => {
+                Some(HiddenSettings::Denied) => {
                     let code = ErrorCode::TopicAuthorizationFailed.code();
                     made.with_topic_config_error_code(code)
                 }

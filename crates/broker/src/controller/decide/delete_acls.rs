@@ -28,7 +28,7 @@ const LOOKS_MAX: usize = 10_000_000;
 const TOLD_BYTES_MAX: usize = 32 << 20;
 
 type Filters = [Result<AclFilter, AclError>];
-type Named<'a> = BTreeMap<&'a str, Vec<(Uuid, &'a AclBinding)>>;
+type AclsByName<'a> = BTreeMap<&'a str, Vec<(Uuid, &'a AclBinding)>>;
 
 /// Answers as a broker without an authorizer does.
 pub(crate) async fn disabled(request: &DeleteAclsRequest) -> DeleteAclsResponse {
@@ -114,9 +114,9 @@ async fn matching(
 }
 
 /// Returns the ACLs of each name that a filter asks for.
-async fn by_name<'a>(acls: &'a Acls, filters: &'a Filters) -> Named<'a> {
+async fn by_name<'a>(acls: &'a Acls, filters: &'a Filters) -> AclsByName<'a> {
     let mut rests = Rests::new();
-    let mut named = Named::new();
+    let mut named = AclsByName::new();
     for name in filters.iter().flatten().filter_map(only_name) {
         named.entry(name).or_default();
         rests.item().await;

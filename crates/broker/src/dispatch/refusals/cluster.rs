@@ -40,7 +40,7 @@ use wire::protocol::{Request, StrBytes};
 use wire::types::ErrorCode;
 
 use crate::access::words;
-use crate::dispatch::guards::Refused;
+use crate::dispatch::guards::RefusableRequest;
 use crate::rests::{Rests, each};
 
 /// Returns the words of a code.
@@ -101,7 +101,7 @@ refused! {
 /// Requests about the cluster whose refusal is as long as they are.
 macro_rules! refused_each {
     ($($request:ty => $refusal:expr;)*) => {$(
-        impl Refused for $request {
+        impl RefusableRequest for $request {
             fn named(&self, _: ResourceType) -> Option<&str> {
                 None
             }

@@ -10,10 +10,10 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{
-    ClassicGroup, ClassicGroupState, Effects, Member, NEW_MEMBER_TIMEOUT, PENDING_MEMBERS_MAX,
-    Protocols, Reply, Store, Then, Token, after,
+    AfterAppend, ClassicGroup, ClassicGroupState, Effects, Member, NEW_MEMBER_TIMEOUT,
+    PENDING_MEMBERS_MAX, Protocols, Reply, Store, Token, after,
 };
-use crate::group::Now;
+use crate::group::ClockReading;
 
 /// A request to join.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ pub struct Join {
 
 impl ClassicGroup {
     /// Handles a join; `is_new` means that the group is not in the log yet.
-    pub fn join(&mut self, join: Join, is_new: bool, token: Token, now: Now) -> Effects {
+    pub fn join(&mut self, join: Join, is_new: bool, token: Token, now: ClockReading) -> Effects {
         let mut effects = Effects::default();
         let id = join.member_id.clone();
         if !self.has_room_for(&id) {
@@ -69,14 +69,14 @@ impl ClassicGroup {
         if is_new && effects.stores.is_empty() {
             effects.stores.push(Store {
                 metadata: self.empty_metadata(now),
-                then: Then::Created,
+                then: AfterAppend::Created,
             });
         }
         self.check();
         effects
     }
 
-    fn join_static(&mut self, join: Join, token: Token, now: Now, effects: &mut Effects) {
+    fn join_static(&mut self, join: Join, token: Token, now: ClockReading, effects: &mut Effects) {
         let holder = join
             .instance_id
             .as_ref()
@@ -88,7 +88,7 @@ impl ClassicGroup {
         self.add(&id, join, token, now, effects);
     }
 
-    fn join_known(&mut self, join: Join, token: Token, now: Now, effects: &mut Effects) {
+    fn join_known(&mut self, join: Join, token: Token, now: ClockReading, effects: &mut Effects) {
         let id = join.member_id.clone();
         if self.pending_joins.contains_key(&id) && join.instance_id.is_none() {
             return self.add(&id, join, token, now, effects);
@@ -118,7 +118,14 @@ impl ClassicGroup {
         }
     }
 
-    fn add(&mut self, id: &StrBytes, join: Join, token: Token, now: Now, effects: &mut Effects) {
+    fn add(
+        &mut self,
+        id: &StrBytes,
+        join: Join,
+        token: Token,
+        now: ClockReading,
+        effects: &mut Effects,
+    ) {
         if self.state == ClassicGroupState::PreparingRebalance
             && self.previous == ClassicGroupState::Empty
         {

@@ -14,9 +14,10 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{
-    ABSENCE_MIN, CONSUMER, ClassicGroup, ClassicGroupState, Effects, Reply, Store, Then, after,
+    ABSENCE_MIN, AfterAppend, CONSUMER, ClassicGroup, ClassicGroupState, Effects, Reply, Store,
+    after,
 };
-use crate::group::{Now, subscription};
+use crate::group::{ClockReading, subscription};
 
 /// When the join phase is checked next.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +38,7 @@ pub(super) enum JoinPhase {
 }
 
 impl ClassicGroup {
-    pub(super) fn rebalance_or_complete(&mut self, now: Now, effects: &mut Effects) {
+    pub(super) fn rebalance_or_complete(&mut self, now: ClockReading, effects: &mut Effects) {
         if self.state == ClassicGroupState::PreparingRebalance {
             self.complete_if_joined(now, effects);
         } else {
@@ -48,14 +49,14 @@ impl ClassicGroup {
     /// Ends a join phase that waits for no member.
     ///
     /// Only the timer ends an initial join phase.
-    pub(super) fn complete_if_joined(&mut self, now: Now, effects: &mut Effects) {
+    pub(super) fn complete_if_joined(&mut self, now: ClockReading, effects: &mut Effects) {
         let preparing = self.state == ClassicGroupState::PreparingRebalance;
         if preparing && self.previous != ClassicGroupState::Empty && self.has_all_joined() {
             self.complete_join(now, effects);
         }
     }
 
-    pub(super) fn prepare_rebalance(&mut self, now: Now, effects: &mut Effects) {
+    pub(super) fn prepare_rebalance(&mut self, now: ClockReading, effects: &mut Effects) {
         if self.state == ClassicGroupState::CompletingRebalance {
             self.end_syncs(Err(ErrorCode::RebalanceInProgress), now, effects);
         }
@@ -82,7 +83,12 @@ impl ClassicGroup {
     }
 
     /// Handles the join timer: extends an initial join phase or ends the join phase.
-    pub(super) fn end_join_phase(&mut self, timer: JoinTimer, now: Now, effects: &mut Effects) {
+    pub(super) fn end_join_phase(
+        &mut self,
+        timer: JoinTimer,
+        now: ClockReading,
+        effects: &mut Effects,
+    ) {
         match timer.phase {
             JoinPhase::Initial { delay, remaining }
                 if self.joined_meanwhile && !self.initial_delay(remaining).is_zero() =>
@@ -102,7 +108,7 @@ impl ClassicGroup {
         }
     }
 
-    pub(super) fn complete_join(&mut self, now: Now, effects: &mut Effects) {
+    pub(super) fn complete_join(&mut self, now: ClockReading, effects: &mut Effects) {
         self.join_timer = None;
         let late = self
             .members
@@ -127,7 +133,7 @@ impl ClassicGroup {
             let metadata = self.metadata(&BTreeMap::new());
             effects.stores.push(Store {
                 metadata,
-                then: Then::Emptied,
+                then: AfterAppend::Emptied,
             });
         } else {
             self.enter(ClassicGroupState::CompletingRebalance, now);
@@ -135,7 +141,7 @@ impl ClassicGroup {
         }
     }
 
-    fn begin_generation(&mut self, now: Now, effects: &mut Effects) {
+    fn begin_generation(&mut self, now: ClockReading, effects: &mut Effects) {
         let ids: Vec<StrBytes> = self.members.keys().cloned().collect();
         for id in ids {
             let answer = self.joined(&id);
@@ -162,7 +168,7 @@ impl ClassicGroup {
     pub(super) fn end_syncs(
         &mut self,
         outcome: Result<&BTreeMap<StrBytes, Bytes>, ErrorCode>,
-        now: Now,
+        now: ClockReading,
         effects: &mut Effects,
     ) {
         for (id, member) in &mut self.members {

@@ -10,7 +10,7 @@ use wire::protocol::StrBytes;
 use wire::records::offsets::{GroupMetadataValue, MemberMetadata};
 
 use super::{CONSUMER, ClassicGroup, ClassicGroupState, Effects, Limits, Member, Protocols, after};
-use crate::group::Now;
+use crate::group::ClockReading;
 
 impl ClassicGroup {
     pub(super) fn metadata(&self, assignments: &BTreeMap<StrBytes, Bytes>) -> GroupMetadataValue {
@@ -39,7 +39,7 @@ impl ClassicGroup {
     }
 
     /// Returns the record's value for a group that was just created.
-    pub(super) fn empty_metadata(&self, now: Now) -> GroupMetadataValue {
+    pub(super) fn empty_metadata(&self, now: ClockReading) -> GroupMetadataValue {
         GroupMetadataValue {
             generation: 0,
             current_state_timestamp: self.state_since_ms.unwrap_or(now.wall_ms),
@@ -48,7 +48,7 @@ impl ClassicGroup {
     }
 
     /// Builds a group from its record.
-    pub fn load(limits: Limits, value: &GroupMetadataValue, now: Now) -> Self {
+    pub fn load(limits: Limits, value: &GroupMetadataValue, now: ClockReading) -> Self {
         let mut group = Self::new(limits);
         let text = |text: &String| StrBytes::from_string(text.clone());
         group.generation = value.generation;
@@ -106,7 +106,7 @@ impl ClassicGroup {
     }
 
     /// Begins a rebalance if the loaded group has more members than the limit.
-    pub fn check_size(&mut self, now: Now) -> Effects {
+    pub fn check_size(&mut self, now: ClockReading) -> Effects {
         let mut effects = Effects::default();
         if self.state == ClassicGroupState::Stable && self.members.len() > self.limits.members_max {
             self.prepare_rebalance(now, &mut effects);
@@ -143,7 +143,7 @@ impl ClassicGroup {
         generation: i32,
         members: impl Iterator<Item = ConvertedMember>,
         assign: impl Fn(&StrBytes, &[u8]) -> Bytes,
-        now: Now,
+        now: ClockReading,
     ) -> Self {
         let mut group = Self::new(limits);
         group.generation = generation;
@@ -191,7 +191,7 @@ impl ClassicGroup {
     }
 
     /// Begins a rebalance: every member has to join again.
-    pub fn rebalance(&mut self, now: Now) -> Effects {
+    pub fn rebalance(&mut self, now: ClockReading) -> Effects {
         let mut effects = Effects::default();
         self.prepare_rebalance(now, &mut effects);
         effects

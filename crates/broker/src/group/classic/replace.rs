@@ -10,9 +10,9 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{
-    ClassicGroup, ClassicGroupState, Effects, Join, Member, Reply, Store, Then, Token, after,
+    AfterAppend, ClassicGroup, ClassicGroupState, Effects, Join, Member, Reply, Store, Token, after,
 };
-use crate::group::Now;
+use crate::group::ClockReading;
 
 /// What is needed to complete a replacement, or to undo it if the append fails.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ impl ClassicGroup {
         old_id: &StrBytes,
         join: &Join,
         token: Token,
-        now: Now,
+        now: ClockReading,
         effects: &mut Effects,
     ) {
         let leader = self.leader.clone();
@@ -58,7 +58,7 @@ impl ClassicGroup {
                 };
                 effects.stores.push(Store {
                     metadata,
-                    then: Then::Replaced(Box::new(then)),
+                    then: AfterAppend::Replaced(Box::new(then)),
                 });
             }
             ClassicGroupState::Stable | ClassicGroupState::CompletingRebalance => {
@@ -77,7 +77,7 @@ impl ClassicGroup {
         &mut self,
         old_id: &StrBytes,
         new_id: &StrBytes,
-        now: Now,
+        now: ClockReading,
         effects: &mut Effects,
     ) -> Option<Member> {
         let mut member = self.strike(old_id)?;
@@ -109,7 +109,7 @@ impl ClassicGroup {
         &mut self,
         replacement: Replacement,
         outcome: Result<(), ErrorCode>,
-        now: Now,
+        now: ClockReading,
         effects: &mut Effects,
     ) {
         let Replacement {
@@ -162,7 +162,7 @@ impl ClassicGroup {
         old_id: &StrBytes,
         new_id: &StrBytes,
         old: Member,
-        now: Now,
+        now: ClockReading,
         effects: &mut Effects,
     ) {
         if self.rename(new_id, old_id, now, effects).is_none() {

@@ -5,7 +5,7 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{ClassicGroup, ClassicGroupState, Effects, after};
-use crate::group::Now;
+use crate::group::ClockReading;
 
 /// A member that wants to leave.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ impl ClassicGroup {
         id: &StrBytes,
         instance: Option<&StrBytes>,
         generation: i32,
-        now: Now,
+        now: ClockReading,
     ) -> Result<(), ErrorCode> {
         self.check_member(id, instance)?;
         if generation != self.generation {
@@ -49,7 +49,7 @@ impl ClassicGroup {
     }
 
     /// Renews a member's session.
-    pub fn touch(&mut self, id: &StrBytes, now: Now) {
+    pub fn touch(&mut self, id: &StrBytes, now: ClockReading) {
         if let Some(member) = self.members.get_mut(id) {
             member.session_deadline = after(now, member.session_timeout_ms);
         }
@@ -58,7 +58,7 @@ impl ClassicGroup {
     /// Gives every member a whole session timeout, and a rebalance its whole timeout.
     ///
     /// Called after a time in which the broker could not receive heartbeats.
-    pub fn resume(&mut self, now: Now) {
+    pub fn resume(&mut self, now: ClockReading) {
         for member in self.members.values_mut() {
             let whole = after(now, member.session_timeout_ms);
             member.session_deadline = member.session_deadline.max(whole);
@@ -73,7 +73,7 @@ impl ClassicGroup {
     }
 
     /// Handles departures.
-    pub fn leave(&mut self, leavers: &[Leaver], now: Now) -> (Vec<LeaveResult>, Effects) {
+    pub fn leave(&mut self, leavers: &[Leaver], now: ClockReading) -> (Vec<LeaveResult>, Effects) {
         let mut effects = Effects::default();
         let mut departed = Vec::with_capacity(leavers.len());
         for leaver in leavers {
@@ -115,7 +115,7 @@ impl ClassicGroup {
     }
 
     /// Handles everything that is due.
-    pub fn expire(&mut self, now: Now) -> Effects {
+    pub fn expire(&mut self, now: ClockReading) -> Effects {
         let mut effects = Effects::default();
         self.expire_sessions(now, &mut effects);
         if let Some(timer) = self.join_timer.filter(|timer| timer.at <= now.at) {
@@ -135,7 +135,7 @@ impl ClassicGroup {
         effects
     }
 
-    fn expire_sessions(&mut self, now: Now, effects: &mut Effects) {
+    fn expire_sessions(&mut self, now: ClockReading, effects: &mut Effects) {
         let lapsed = self
             .pending_joins
             .iter()
@@ -173,7 +173,7 @@ impl ClassicGroup {
         }
     }
 
-    fn expire_syncs(&mut self, now: Now, effects: &mut Effects) {
+    fn expire_syncs(&mut self, now: ClockReading, effects: &mut Effects) {
         let begun = matches!(
             self.state,
             ClassicGroupState::CompletingRebalance | ClassicGroupState::Stable

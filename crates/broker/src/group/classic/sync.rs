@@ -9,8 +9,8 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::join::join_refused;
-use super::{ClassicGroup, ClassicGroupState, Effects, Reply, Store, Then, Token};
-use crate::group::Now;
+use super::{AfterAppend, ClassicGroup, ClassicGroupState, Effects, Reply, Store, Token};
+use crate::group::ClockReading;
 
 /// A request for an assignment.
 #[derive(Clone, Debug)]
@@ -32,7 +32,7 @@ pub struct Sync {
 
 impl ClassicGroup {
     /// Handles a sync.
-    pub fn sync(&mut self, sync: Sync, token: Token, _now: Now) -> Effects {
+    pub fn sync(&mut self, sync: Sync, token: Token, _now: ClockReading) -> Effects {
         let mut effects = Effects::default();
         if let Err(error) = self.check_sync(&sync) {
             effects
@@ -66,7 +66,7 @@ impl ClassicGroup {
         if leads && self.storing.is_none() {
             self.storing = Some(self.generation);
             let metadata = self.metadata(&sync.assignments);
-            let then = Then::Assigned {
+            let then = AfterAppend::Assigned {
                 generation: self.generation,
                 assignments: sync.assignments,
             };
@@ -98,11 +98,16 @@ impl ClassicGroup {
     }
 
     /// Continues after an append; an error in `outcome` is already the one for clients.
-    pub fn stored(&mut self, then: Then, outcome: Result<(), ErrorCode>, now: Now) -> Effects {
+    pub fn stored(
+        &mut self,
+        then: AfterAppend,
+        outcome: Result<(), ErrorCode>,
+        now: ClockReading,
+    ) -> Effects {
         let mut effects = Effects::default();
         match (then, outcome) {
             (
-                Then::Assigned {
+                AfterAppend::Assigned {
                     generation,
                     assignments,
                 },
@@ -126,13 +131,15 @@ impl ClassicGroup {
                     }
                 }
             }
-            (Then::Replaced(replacement), outcome) => {
+            (AfterAppend::Replaced(replacement), outcome) => {
                 self.replaced(*replacement, outcome, now, &mut effects);
             }
             // A group that has moved on has written, or will write, a later record than that of its
             // creation.
-            (Then::Created, Err(error)) if self.generation == 0 => return self.abandon(error),
-            (Then::Created | Then::Emptied, _) => {}
+            (AfterAppend::Created, Err(error)) if self.generation == 0 => {
+                return self.abandon(error);
+            }
+            (AfterAppend::Created | AfterAppend::Emptied, _) => {}
         }
         self.check();
         effects

@@ -12,12 +12,12 @@ use wire::types::ErrorCode;
 use super::{
     ClassicGroup, ClassicGroupState, Effects, Join, Leaver, Limits, Reply, Store, Sync, Token,
 };
-use crate::group::Now;
+use crate::group::ClockReading;
 
 /// One group, its clock, and the answers so far. Appends succeed at once unless held.
 pub(super) struct Bench {
     pub(super) group: ClassicGroup,
-    pub(super) now: Now,
+    pub(super) now: ClockReading,
     pub(super) replies: BTreeMap<u64, Reply>,
     pub(super) held: Option<Vec<Store>>,
     tokens: u64,
@@ -35,7 +35,7 @@ impl Bench {
                 initial_rebalance_delay,
                 members_max,
             }),
-            now: Now {
+            now: ClockReading {
                 at: Clock::system().now(),
                 wall_ms: 1_000,
                 step_ms: 0,

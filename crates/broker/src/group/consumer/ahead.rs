@@ -61,10 +61,10 @@ pub(super) type RegexMatch = (BTreeSet<StrBytes>, i64);
 /// A computation for another thread.
 pub struct Job {
     ticket: u64,
-    what: What,
+    what: AheadTask,
 }
 
-pub(super) enum What {
+pub(super) enum AheadTask {
     /// Compute a target assignment for a group epoch.
     Assign(i32, Assignor, Question),
     /// Find the topics that expressions match.
@@ -99,13 +99,13 @@ struct RegexLookup {
 /// The result of a job.
 pub struct JobResult {
     ticket: u64,
-    // Bounded: `groups::consumers::PATTERNS_MAX` expressions, or as [`Ahead::assigned`].
+    // Bounded: `groups::consumers::PATTERNS_MAX` expressions, or as [`AheadState::assigned`].
     found: Result<TargetAssignments, BTreeMap<StrBytes, RegexMatch>>,
 }
 
 /// The state of a group's job, and its results.
 #[derive(Debug, Default)]
-pub(super) struct Ahead {
+pub(super) struct AheadState {
     /// Ticket of the job that was begun last: results of other jobs are dropped.
     ticket: Option<u64>,
     is_busy: bool,
@@ -136,12 +136,12 @@ impl Job {
     pub fn go_on(self, is_over: &dyn Fn() -> bool) -> Result<JobResult, Self> {
         let ticket = self.ticket;
         let found = match self.what {
-            What::Assign(epoch, assignor, question) => {
+            AheadTask::Assign(epoch, assignor, question) => {
                 Ok(TargetAssignments::of(epoch, assignor, &question))
             }
-            What::Match(mut matching) => {
+            AheadTask::Match(mut matching) => {
                 if !matching.go_on(is_over) {
-                    let what = What::Match(matching);
+                    let what = AheadTask::Match(matching);
                     return Err(Self { ticket, what });
                 }
                 Err(matching.found)
@@ -268,12 +268,12 @@ impl ConsumerGroup {
     }
 }
 
-impl Ahead {
+impl AheadState {
     pub(super) fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    pub(super) fn job(what: What) -> Job {
+    pub(super) fn job(what: AheadTask) -> Job {
         let ticket = new_ticket();
         Job { ticket, what }
     }

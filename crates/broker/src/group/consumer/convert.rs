@@ -19,7 +19,7 @@ use super::record::{ConsumerRecord, Epoch, TargetEpoch};
 use super::successor::{Successor, assigned_bytes};
 use super::timer_change::TimerChange;
 use super::{Ask, ConsumerGroup, ConsumerOptions, GroupRefusal};
-use crate::group::Now;
+use crate::group::ClockReading;
 use crate::group::assignor::Partitions;
 use crate::group::classic::{self, ClassicGroup, ConvertedMember, Limits};
 use crate::group::cluster::Cluster;
@@ -172,7 +172,7 @@ impl ConsumerGroup {
         gone: &BTreeSet<StrBytes>,
         successor: Option<&Successor<'_>>,
         limits: Limits,
-        (now, cluster): (Now, &dyn Cluster),
+        (now, cluster): (ClockReading, &dyn Cluster),
     ) -> ClassicGroup {
         let stay = self
             .members()

@@ -8,7 +8,7 @@ use wire::types::ErrorCode;
 use super::ahead::Job;
 use super::record::ConsumerRecord;
 use super::timer_change::TimerChange;
-use crate::group::Now;
+use crate::group::ClockReading;
 use crate::group::assignor::Assignor;
 use crate::group::cluster::Cluster;
 
@@ -161,7 +161,7 @@ pub struct Ask<'a> {
     /// The settings that apply to the group.
     pub settings: Settings,
     /// The current time.
-    pub now: Now,
+    pub now: ClockReading,
 }
 
 /// The output of a decision.

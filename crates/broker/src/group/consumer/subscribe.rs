@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
-use super::ahead::{Ahead, RegexResolution, What, are_little};
+use super::ahead::{AheadState, AheadTask, RegexResolution, are_little};
 use super::draft::Draft;
 use super::pattern::Pattern;
 use super::record::{ConsumerRecord, Epoch, ResolvedRegex};
@@ -121,8 +121,8 @@ impl Draft<'_> {
         }
         if !ahead.is_busy() && self.decision.job.is_none() {
             let patterns = unknown.into_iter().collect();
-            let what = What::Match(RegexResolution::of(patterns, self.ask.cluster.snapshot()));
-            self.decision.job = Some(Ahead::job(what));
+            let what = AheadTask::Match(RegexResolution::of(patterns, self.ask.cluster.snapshot()));
+            self.decision.job = Some(AheadState::job(what));
         }
         false
     }

@@ -8,7 +8,7 @@ use wire::protocol::StrBytes;
 use wire::types::Uuid;
 
 use super::NOTHING;
-use super::ahead::{Ahead, TargetAssignments, What};
+use super::ahead::{AheadState, AheadTask, TargetAssignments};
 use super::draft::Draft;
 use super::member::Member;
 use super::record::{ConsumerRecord, TargetEpoch};
@@ -67,8 +67,8 @@ impl<'a> Draft<'a> {
         if let Some(made) = TargetAssignments::at_once(self.epoch, assignor, &question) {
             return Some(Cow::Owned(made));
         }
-        let what = What::Assign(self.epoch, assignor, question);
-        self.decision.job = Some(Ahead::job(what));
+        let what = AheadTask::Assign(self.epoch, assignor, question);
+        self.decision.job = Some(AheadState::job(what));
         None
     }
 

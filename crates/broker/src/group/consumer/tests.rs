@@ -16,7 +16,7 @@ use super::{
 };
 use crate::group::assignor::Partitions;
 use crate::group::cluster::fake::{FakeCluster, id_of};
-use crate::group::{Client, Now};
+use crate::group::{Client, ClockReading};
 
 fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
@@ -34,7 +34,7 @@ struct Bench {
     group: ConsumerGroup,
     cluster: FakeCluster,
     options: ConsumerOptions,
-    now: Now,
+    now: ClockReading,
     sequence: u64,
 }
 
@@ -80,7 +80,7 @@ impl Bench {
             group: ConsumerGroup::default(),
             cluster: FakeCluster::of(topics),
             options,
-            now: Now {
+            now: ClockReading {
                 at: Clock::system().now(),
                 wall_ms: 50_000,
                 step_ms: 0,

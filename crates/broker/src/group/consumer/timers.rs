@@ -11,7 +11,7 @@ use super::decision::millis;
 use super::member::MemberState;
 use super::timer_change::TimerChange;
 use super::{ConsumerGroup, Decision};
-use crate::group::Now;
+use crate::group::ClockReading;
 
 /// Least session after a load, and after a failed append of the records that remove a member.
 ///
@@ -89,7 +89,7 @@ impl ConsumerGroup {
     }
 
     /// Gives every member without timers a session from `now` on.
-    pub fn resume(&mut self, now: Now, session_timeout: Duration) {
+    pub fn resume(&mut self, now: ClockReading, session_timeout: Duration) {
         let mut changes = Vec::new();
         for (id, member) in self.members() {
             if self.timers.contains_key(id) {
@@ -111,7 +111,7 @@ impl ConsumerGroup {
     /// Postpones every timeout to at least one session from `now` on.
     ///
     /// Called after a time in which the broker could not receive heartbeats.
-    pub fn put_off(&mut self, now: Now, session_timeout_ms: i32) {
+    pub fn put_off(&mut self, now: ClockReading, session_timeout_ms: i32) {
         let whole = now.at + millis(session_timeout_ms).max(RESUMED_MIN);
         for timers in self.timers.values_mut() {
             let MemberTimers {

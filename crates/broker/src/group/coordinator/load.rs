@@ -12,7 +12,7 @@ use platform::{Platform, task};
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs};
 
 use super::open::say_if_skipped;
-use super::{Cluster, Now, VISITED_AT_ONCE};
+use super::{ClockReading, Cluster, VISITED_AT_ONCE};
 use super::{
     GroupCoordinator, GroupOutcome, GroupSlot, GroupSlotPhase, OffsetsLog, OpenTransactions, Queue,
 };
@@ -25,7 +25,7 @@ const POSITIONS_AT_ONCE: usize = 4096;
 
 impl GroupSlot {
     /// Builds at most `count` more groups from their records.
-    fn make(&mut self, count: usize, now: (Now, &dyn Cluster)) {
+    fn make(&mut self, count: usize, now: (ClockReading, &dyn Cluster)) {
         let (outcome, after) = self.groups.finish_load(self.made.0.as_ref(), count, now);
         self.made.0 = after;
         self.made.1.extend(outcome);

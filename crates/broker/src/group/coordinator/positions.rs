@@ -11,7 +11,7 @@ use wire::types::ErrorCode;
 use super::{GroupCoordinator, OffsetsLog, VISITED_AT_ONCE};
 use crate::group::groups::Groups;
 use crate::group::records::GroupRecord;
-use crate::group::{Now, OffsetFetchAnswer};
+use crate::group::{ClockReading, OffsetFetchAnswer};
 use crate::lines::LinePlace;
 use crate::network::network_of_host;
 use crate::room::Room;
@@ -65,7 +65,7 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         &self,
         group: &str,
         place: InLine,
-        decide: impl FnOnce(&mut Groups, Now) -> (Vec<GroupRecord>, R),
+        decide: impl FnOnce(&mut Groups, ClockReading) -> (Vec<GroupRecord>, R),
     ) -> Result<R, ErrorCode> {
         let (partition, (records, answer)) = self.moving(group, decide)?;
         let written = (!records.is_empty()).then(|| self.begin_append(partition, records));

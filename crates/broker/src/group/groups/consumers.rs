@@ -10,7 +10,7 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{Append, GROUPS_MAX, Group, GroupOutcome, Groups, Work};
-use crate::group::Now;
+use crate::group::ClockReading;
 use crate::group::classic::{
     ClassicGroup, ClassicGroupState, Join, LeaveResult, Leaver, Reply, Sync, Token, join_refused,
     sync_refused,
@@ -32,7 +32,7 @@ const PATTERNS_MAX: usize = 100;
 pub type GroupDecision<A> = (Vec<GroupRecord>, A, GroupOutcome);
 
 /// Both clocks and the cluster.
-type Around<'a> = (Now, &'a dyn Cluster);
+type Surroundings<'a> = (ClockReading, &'a dyn Cluster);
 
 impl Groups {
     pub(super) fn is_consumer(&self, id: &StrBytes) -> bool {
@@ -40,7 +40,7 @@ impl Groups {
             .is_some_and(|group| group.consumer().is_some())
     }
 
-    fn ask<'a>(&self, id: &StrBytes, (now, cluster): Around<'a>) -> Ask<'a> {
+    fn ask<'a>(&self, id: &StrBytes, (now, cluster): Surroundings<'a>) -> Ask<'a> {
         let options = self.options.consumer;
         Ask {
             cluster,
@@ -58,7 +58,7 @@ impl Groups {
         &mut self,
         id: &StrBytes,
         beat: &Heartbeat,
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> Result<GroupDecision<HeartbeatAnswer>, GroupRefusal> {
         let ask = self.ask(id, around);
         self.asked_by(&beat.client.host);
@@ -136,7 +136,7 @@ impl Groups {
         &mut self,
         id: &StrBytes,
         leave: &Leave<'_>,
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> Result<GroupDecision<HeartbeatAnswer>, GroupRefusal> {
         let (mut decision, gone) = self.consumer_group(id)?.leave(leave)?;
         if gone.is_empty() {
@@ -161,7 +161,7 @@ impl Groups {
         id: &StrBytes,
         join: &Join,
         token: Token,
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> GroupOutcome {
         let joined = self.joined(id, join, token, around);
         joined.unwrap_or_else(|(member, error)| {
@@ -178,7 +178,7 @@ impl Groups {
         id: &StrBytes,
         join: &Join,
         token: Token,
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> Result<GroupOutcome, (StrBytes, ErrorCode)> {
         let refused = |refused: GroupRefusal| (join.member_id.clone(), refused.code);
         let limits = self.options.classic;
@@ -225,7 +225,7 @@ impl Groups {
         id: &StrBytes,
         sync: &Sync,
         token: Token,
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> GroupOutcome {
         let ask = self.ask(id, around);
         let group = self.consumer_group(id).map_err(|refused| refused.code);
@@ -254,7 +254,7 @@ impl Groups {
         &mut self,
         id: &StrBytes,
         (member, instance, generation): (&StrBytes, Option<&StrBytes>, i32),
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> Result<(), ErrorCode> {
         let ask = self.ask(id, around);
         let group = self.consumer_group(id).map_err(|refused| refused.code)?;
@@ -267,7 +267,7 @@ impl Groups {
         &mut self,
         id: &StrBytes,
         leavers: &[Leaver],
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> (Vec<LeaveResult>, GroupOutcome) {
         let Ok(group) = self.consumer_group(id) else {
             return (Vec::new(), GroupOutcome::default());
@@ -284,7 +284,7 @@ impl Groups {
     pub(super) fn expire_consumers(
         &mut self,
         id: &StrBytes,
-        now: Now,
+        now: ClockReading,
         cluster: &dyn Cluster,
     ) -> GroupOutcome {
         let group = self.by_id.get_mut(id);
@@ -308,7 +308,7 @@ impl Groups {
         &mut self,
         id: &StrBytes,
         gone: &BTreeSet<StrBytes>,
-        around: Around<'_>,
+        around: Surroundings<'_>,
     ) -> (Vec<GroupRecord>, GroupOutcome) {
         let ask = self.ask(id, around);
         let limits = self.options.classic;
@@ -329,7 +329,7 @@ impl Groups {
         id: &StrBytes,
         machine: ClassicGroup,
         rebalances: bool,
-        now: Now,
+        now: ClockReading,
     ) -> (Vec<GroupRecord>, GroupOutcome) {
         let Some(group) = self.by_id.get_mut(id) else {
             return (Vec::new(), GroupOutcome::default());
@@ -399,7 +399,12 @@ impl Groups {
     }
 
     /// Gives the members of a loaded group a session from `now` on.
-    pub(super) fn resume_consumers(&mut self, id: &StrBytes, now: Now, cluster: &dyn Cluster) {
+    pub(super) fn resume_consumers(
+        &mut self,
+        id: &StrBytes,
+        now: ClockReading,
+        cluster: &dyn Cluster,
+    ) {
         let settings = self.options.consumer.for_group(id, cluster);
         let group = self.by_id.get_mut(id);
         if let Some(consumer) = group.and_then(|group| group.consumer.as_mut()) {
@@ -417,7 +422,7 @@ impl Groups {
         &mut self,
         records: &[GroupRecord],
         error: ErrorCode,
-        now: Now,
+        now: ClockReading,
     ) -> GroupOutcome {
         let timeout = self.options.consumer.session_timeout_ms.value;
         let timeout = std::time::Duration::from_millis(u64::try_from(timeout).unwrap_or(0));

@@ -7,7 +7,7 @@
 use wire::protocol::StrBytes;
 
 use super::{GroupOutcome, GroupRef, Groups};
-use crate::group::Now;
+use crate::group::ClockReading;
 use crate::group::classic::ClassicGroup;
 use crate::group::cluster::Cluster;
 use crate::group::survey::Survey;
@@ -59,7 +59,7 @@ impl Groups {
         &mut self,
         after: Option<&StrBytes>,
         count: usize,
-        (now, cluster): (Now, &dyn Cluster),
+        (now, cluster): (ClockReading, &dyn Cluster),
     ) -> (GroupOutcome, Option<StrBytes>) {
         let mut outcome = GroupOutcome::default();
         let limits = self.options.classic;

@@ -26,7 +26,7 @@ use crate::group::consumer::record::{ConsumerRecord, Epoch};
 use crate::group::records::{GroupRecord, RawRecord};
 use crate::group::survey::Survey;
 use crate::group::{
-    CheckedCommit, Commit, GoneTopics, Now, OffsetDeletion, OffsetFetchAnswer, Topics,
+    CheckedCommit, ClockReading, Commit, GoneTopics, OffsetDeletion, OffsetFetchAnswer, Topics,
 };
 use crate::rests::tests::now;
 
@@ -55,7 +55,7 @@ fn text(text: &str) -> StrBytes {
 /// Groups over a log in memory, with appends that the test ends.
 struct Bench {
     groups: Groups,
-    now: Now,
+    now: ClockReading,
     log: Vec<RawRecord>,
     queue: Vec<(u64, Append)>,
     replies: BTreeMap<u64, Reply>,
@@ -101,7 +101,7 @@ impl Bench {
     fn new() -> Self {
         Self {
             groups: Groups::new(options()),
-            now: Now {
+            now: ClockReading {
                 at: Clock::system().now(),
                 wall_ms: 50_000,
                 step_ms: 0,

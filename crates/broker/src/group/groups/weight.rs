@@ -21,7 +21,7 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::{Group, Groups, Position};
-use crate::group::versioned::Versioned;
+use crate::group::versioned::VersionedValue;
 use crate::network::network_of_host;
 
 /// Most bytes of the members of a group, with all their data.
@@ -261,7 +261,7 @@ impl Groups {
 }
 
 /// Returns the approximate bytes of a committed offset.
-pub(super) fn offset_bytes(topic: &StrBytes, offset: &Versioned<Position>) -> usize {
+pub(super) fn offset_bytes(topic: &StrBytes, offset: &VersionedValue<Position>) -> usize {
     offset.committed().map_or(0, |position| {
         let texts = topic.len().saturating_add(position.value.metadata.len());
         texts.saturating_add(OFFSET_BYTES)

@@ -25,7 +25,7 @@ use crate::group::cluster::Topics;
 use crate::group::consumer::ConsumerGroup;
 use crate::group::groups::{GROUP_BYTES, Groups, OFFSET_BYTES};
 use crate::group::records::GroupRecord;
-use crate::group::{Now, owned};
+use crate::group::{ClockReading, owned};
 use crate::rests::{PIECE, Rests};
 
 /// Returns true when a request, given the metadata of its partitions by topic, is so long that it
@@ -293,7 +293,7 @@ impl Groups {
         &mut self,
         request: &OffsetCommitRequest,
         readied: &CheckedCommit,
-        now: Now,
+        now: ClockReading,
     ) -> Verdict {
         if !readied.knows_some {
             return Verdict::Taken;
@@ -340,7 +340,7 @@ impl Groups {
         request: &OffsetCommitRequest,
         how: Commit,
         records: &[GroupRecord],
-        now: Now,
+        now: ClockReading,
     ) -> Result<(), ErrorCode> {
         if let Ok(group) = self.consumer_group(&request.group_id) {
             return check_consumer_commit(group, request, how, records);

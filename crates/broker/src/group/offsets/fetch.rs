@@ -20,7 +20,7 @@ use wire::types::{ErrorCode, Uuid};
 use crate::group::consumer::ConsumerGroup;
 use crate::group::groups::{Group, Groups, Position};
 use crate::group::open::OfGroup;
-use crate::group::versioned::Versioned;
+use crate::group::versioned::VersionedValue;
 
 /// Most bytes of metadata in an answer beyond the metadata of the group, counted once.
 const REPEATED_BYTES_MAX: usize = 16 << 20;
@@ -64,10 +64,10 @@ impl OffsetFetchAnswer {
     fn note(
         &mut self,
         finding: OffsetLookup<'_>,
-        offset: Option<&Versioned<Position>>,
+        offset: Option<&VersionedValue<Position>>,
         told: usize,
     ) {
-        self.tells_staged |= finding.latest && offset.is_some_and(Versioned::is_staged);
+        self.tells_staged |= finding.latest && offset.is_some_and(VersionedValue::is_staged);
         self.note_bytes = self.note_bytes.saturating_add(told);
         let bytes = told.saturating_add(FIELDS_BYTES);
         self.piece_bytes = self.piece_bytes.saturating_add(bytes);
@@ -94,7 +94,7 @@ struct OffsetLookup<'a> {
 }
 
 impl OffsetLookup<'_> {
-    fn position<'a>(&self, offset: &'a Versioned<Position>) -> Option<&'a OffsetCommitValue> {
+    fn position<'a>(&self, offset: &'a VersionedValue<Position>) -> Option<&'a OffsetCommitValue> {
         let position = if self.latest {
             offset.latest()
         } else {

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use broker::controller::offline::Reading;
 use broker::image::{Image, ResourceType};
 use broker::log_dirs::{ExaminedDirs, LogDirs, LogDirsError};
-use broker::unserved::{Unserved, groups, unknown_features, unserved};
+use broker::unserved::{UnservedItem, groups, unknown_features, unserved};
 use platform::Platform as _;
 use platform::lock;
 use platform::os::{EngineChoice, System};
@@ -141,7 +141,7 @@ impl DirectorySurvey {
         looked: &ExaminedDirs,
         reading: &Reading,
         is_running: bool,
-    ) -> Vec<Unserved> {
+    ) -> Vec<UnservedItem> {
         let dir = looked.metadata_dir.as_deref().unwrap_or(Path::new(""));
         let dir = dir.display().to_string();
         if is_running {
@@ -174,7 +174,11 @@ impl DirectorySurvey {
     }
 
     /// Puts what the groups themselves say in the place of what the metadata tell of them.
-    fn with_groups(&mut self, folders: &[PathBuf], mut all: Vec<Unserved>) -> Vec<Unserved> {
+    fn with_groups(
+        &mut self,
+        folders: &[PathBuf],
+        mut all: Vec<UnservedItem>,
+    ) -> Vec<UnservedItem> {
         let found = groups_of(folders);
         for kind in [UnservedKind::Share, UnservedKind::Streams] {
             if let Some(mut one) = groups(kind, found.groups.of(kind), str::to_owned) {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use broker::unserved::Unserved;
+use broker::unserved::UnservedItem;
 use wire::text::EscapedText;
 
 use crate::config::{Effect, Origin, Problem, Warning, impact};
@@ -89,7 +89,7 @@ impl Finding {
     }
 
     /// A finding about the directory `dir`.
-    pub(super) fn of_unserved(dir: &str, unserved: &Unserved) -> Self {
+    pub(super) fn of_unserved(dir: &str, unserved: &UnservedItem) -> Self {
         let (what, count) = (unserved.what, unserved.count);
         let least = if unserved.is_cut { "at least " } else { "" };
         Self {
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn what_was_not_counted_to_its_end_is_said_to_be_more() {
-        let mut unserved = Unserved {
+        let mut unserved = UnservedItem {
             kind: "share-groups",
             what: "not served",
             advice: "",
@@ -158,7 +158,7 @@ mod tests {
             is_cut: false,
             example: "g".into(),
         };
-        let said = |unserved: &Unserved| Finding::of_unserved("/d", unserved).what;
+        let said = |unserved: &UnservedItem| Finding::of_unserved("/d", unserved).what;
         assert_eq!(said(&unserved), "not served (10, such as g)");
         unserved.is_cut = true;
         assert_eq!(said(&unserved), "not served (at least 10, such as g)");

@@ -28,10 +28,10 @@ fn filter(name: Option<&str>, pattern_type: i8) -> DeleteAclsFilter {
 }
 
 /// The answer to a filter: the code, the message, and the names of the ACLs in order.
-type Told = (i16, Option<String>, Vec<String>);
+type FilterAnswer = (i16, Option<String>, Vec<String>);
 
 /// Deletes, applies what comes of it, and returns the answers and the number of records.
-fn asked(image: &mut Image, filters: Vec<DeleteAclsFilter>) -> (Vec<Told>, usize) {
+fn asked(image: &mut Image, filters: Vec<DeleteAclsFilter>) -> (Vec<FilterAnswer>, usize) {
     let request = DeleteAclsRequest::default().with_filters(filters);
     let decided = rested(handle(image, &request)).1;
     let count = decided.records.len();
@@ -51,7 +51,7 @@ fn asked(image: &mut Image, filters: Vec<DeleteAclsFilter>) -> (Vec<Told>, usize
     (told.collect(), count)
 }
 
-fn names(of: &[&str]) -> Told {
+fn names(of: &[&str]) -> FilterAnswer {
     let names = of.iter().map(|name| (*name).to_owned());
     (0, None, names.collect())
 }

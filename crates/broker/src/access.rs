@@ -5,15 +5,15 @@
 //!
 //! There are three questions, because not every "no" is worth telling the operator:
 //! - [`Access::may`]: a right that the client needs. A denial is counted, and logged now and then;
-//! - [`Access::has`]: a right instead of which another is enough, for which the caller asks next;
+//! - [`Access::has`]: a right that another can replace; the caller asks for that one next;
 //! - [`Access::sees`]: whether something stands in a list. What does not is left out silently.
 //!   [`Access::lets`] is the same question about any right.
 //!
 //! Invariants: without an authorizer, and for a super user, every answer is yes, and costs one
 //! comparison. With `authorizer.mode=log` clients may do and see everything, and what ACLs deny is
 //! counted as what would be denied; only [`Access::has`] tells what ACLs say, so that the question
-//! after it is asked. Not here: which right a request needs (its row, and its handler), and what
-//! its client is told.
+//! after it is asked. Not here: which right a request needs (its row, and its handler), and the
+//! answer to its client.
 
 mod denials;
 #[cfg(test)]
@@ -131,8 +131,8 @@ impl Access {
         limited.is_none_or(|limited| limited.may_any(operation, resource_type))
     }
 
-    /// Returns whether ACLs permit this, in every mode; nothing is counted. For a right instead of
-    /// which another is enough: the caller asks [`Self::may`] for that one next.
+    /// Returns whether ACLs permit this, in every mode; nothing is counted. For a right that
+    /// another can replace: the caller asks [`Self::may`] for that one next.
     #[inline]
     pub(crate) fn has(
         &self,

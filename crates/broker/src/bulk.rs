@@ -33,7 +33,7 @@ use crate::queues::Queues;
 const LARGE_BYTES: usize = 16 << 10;
 /// How much longer than a large request the others have the thread.
 const OTHERS: u32 = 3;
-/// A piece that took less than this delays nobody.
+/// A piece that took less than this delays no other request.
 const PIECE_MIN: Duration = Duration::from_micros(250);
 /// A process that was stopped in a piece worked for no longer than this.
 const PIECE_MAX: Duration = Duration::from_millis(50);

@@ -71,7 +71,7 @@ impl<P: Platform> Broker<P> {
         self.checkpoint_all().await.is_empty()
     }
 
-    /// Writes the checkpoint files of all log directories; returns the directories of which one
+    /// Writes the checkpoint files of all log directories; returns the directories with a file that
     /// could not be written.
     pub(crate) async fn checkpoint_all(&self) -> Vec<PathBuf> {
         let write = |broker: Rc<Self>| async move { broker.write_checkpoints().await };

@@ -69,7 +69,7 @@ impl<P: Platform> Service for Rc<Broker<P>> {
             return Session::default();
         }
         let login = self.options.logins.get(listener).cloned();
-        // A listener of which nothing is known lets nobody in.
+        // A listener without settings admits no client.
         Session::with_login(login.unwrap_or_else(|| Arc::new(LoginOptions::refused())))
     }
 }
@@ -98,7 +98,7 @@ pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes
     }
 }
 
-/// Parses a request and prepares its handler, whoever the client is.
+/// Parses a request and prepares its handler, for any client.
 fn request<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> ParsedRequest {
     let request = match Request::parse(frame) {
         Ok(request) => request,

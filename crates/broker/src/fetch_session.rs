@@ -142,7 +142,7 @@ struct CachedPartition {
 struct Session {
     /// Serial number, which is never reused.
     serial: u64,
-    /// Who created it; `None` if nobody is denied anything.
+    /// The principal that created it; `None` if no right is denied to any client.
     owner: Option<Principal>,
     /// The epoch that the next request must carry.
     next_epoch: i32,

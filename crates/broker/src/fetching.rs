@@ -78,7 +78,7 @@ pub(crate) struct FetchedPartition {
 /// The answers of all partitions of a fetch, in order.
 pub(crate) struct FetchedPartitions {
     pub(crate) partitions: Vec<Result<FetchedPartition, ErrorCode>>,
-    /// Counts the bytes that might be read; whoever sends the answer counts it from then on.
+    /// Counts the bytes that might be read; from the sending on, the connection counts the answer.
     pub(crate) aside: Option<HeldBytes>,
 }
 

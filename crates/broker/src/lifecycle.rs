@@ -326,7 +326,8 @@ impl<P: Platform> Broker<P> {
         }
     }
 
-    /// Logs, once in the life of the process, what the metadata hold and nobody serves or enforces.
+    /// Logs, once in the life of the process, what the metadata hold and this broker neither serves
+    /// nor enforces.
     fn warn_of_unserved(&self, image: &Image) {
         let (node, heeded) = (self.options.node_id, self.options.heeded());
         for one in unserved(image, node, heeded) {

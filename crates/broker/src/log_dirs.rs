@@ -174,7 +174,7 @@ impl LogDirs {
         Ok(dirs)
     }
 
-    /// Returns the directories of which only the identities are known yet; `fresh` makes the id of
+    /// Returns the directories with their identities only; `fresh` makes the id of
     /// a new cluster.
     fn of(
         identities: &[Option<MetaProperties>],

@@ -1,5 +1,5 @@
-//! Queues for work of which only a few jobs may run at a time, above all the work that a shard runs
-//! on another thread.
+//! Queues for jobs, few of which run at a time: above all the work that a shard runs on another
+//! thread.
 //!
 //! Invariants: at most as many jobs of a kind run at a time as there are turns. One job of each key
 //! (a network) has a turn or waits for one, and the others of the key wait behind it, so that many

@@ -44,7 +44,7 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    /// Creates quotas without limits and usage, for one of so many shards.
+    /// Creates quotas without limits and usage, for one of `shards` shards.
     pub(crate) fn new(shards: usize) -> Self {
         let limits = (Arc::default(), Rc::new(Limits::default()));
         Self {

@@ -248,7 +248,7 @@ impl<P: Platform> Broker<P> {
         Ok(())
     }
 
-    /// Removes the note of a move while nobody else can put one there.
+    /// Removes the note of a move while no other task can put one there.
     async fn settle(
         &self,
         partition: &Partition<P>,

@@ -2,7 +2,7 @@
 //!
 //! ACLs are about names, so an id is looked up first; one that no topic has is not denied but
 //! unknown, as in Kafka, where ids are no secret. Without limits nothing is looked up and nothing
-//! allocated. Not here: which right a request needs, and what its client is told.
+//! allocated. Not here: which right a request needs, and the answer to its client.
 
 use platform::Platform;
 use wire::acl::{Operation, ResourceType};

@@ -17,7 +17,7 @@ use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
 use crate::options::Heeded;
 use crate::topic_config::is_of_logins;
 
-/// Longest example, in bytes: whoever made it may have given it a long name.
+/// Longest example, in bytes: its name may be long.
 const EXAMPLE_BYTES_MAX: usize = 100;
 
 /// One thing that is kept, and neither served nor enforced.
@@ -33,7 +33,7 @@ pub struct UnservedItem {
     pub count: usize,
     /// True if there are more than were counted.
     pub is_cut: bool,
-    /// One of them, in the words of whoever made it; the beginning, if it is long.
+    /// One of them, by its name as stored; the beginning, if it is long.
     pub example: String,
 }
 

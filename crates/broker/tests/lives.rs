@@ -1,7 +1,7 @@
 //! Random stories of requests, kills and shortages: a short run of what
 //! `fuzz/fuzz_targets/broker_lives.rs` does at length.
 //!
-//! `FOREBAY_STORIES=n` runs so many. A story that fails is repeated by its seed:
+//! `FOREBAY_STORIES=n` runs `n` stories. A story that fails is repeated by its seed:
 //! `FOREBAY_STORY=seed`.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -30,7 +30,7 @@ use platform::sim::Rng;
 const STORIES: u64 = 60;
 const BYTES_MAX: u64 = 1500;
 
-/// Somebody panicked, on whatever task: executors swallow that.
+/// A task panicked: executors swallow that.
 static PANICKED: AtomicBool = AtomicBool::new(false);
 
 fn number(name: &str) -> Option<u64> {

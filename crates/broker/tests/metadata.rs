@@ -125,7 +125,7 @@ async fn try_start(
     Some(controller)
 }
 
-/// A log of which no checkpoint is left.
+/// A log without checkpoints.
 const NOT_SAVED: OpenAs = OpenAs {
     clean: false,
     recovery_point: Offset(0),

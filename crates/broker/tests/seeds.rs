@@ -9,8 +9,8 @@
 //! * members of a classic or a consumer group never hold a partition twice, and positions never go
 //!   back.
 //!
-//! `FOREBAY_SIM_SEED=n` runs one seed, `FOREBAY_SIM_SEEDS=n` so many. Not here: the network,
-//! several brokers.
+//! `FOREBAY_SIM_SEED=n` runs one seed, `FOREBAY_SIM_SEEDS=n` runs `n` of them. Not here: the
+//! network, several brokers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 

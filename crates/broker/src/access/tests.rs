@@ -1,4 +1,4 @@
-//! What a client is told that it may do, and what is counted.
+//! The rights that a client has, and the denials that are counted.
 
 use wire::acl::{Operation, RawAcl, ResourceType};
 use wire::types::Uuid;
@@ -97,7 +97,7 @@ fn a_client_without_limits_may_do_everything() {
 fn a_request_that_has_waited_asks_the_acls_of_today() {
     let before = acls(&[(Topic, "t", Operation::Read)]);
     let access = Access::given(before, AuthorizerMode::Enforce, "User:ada");
-    // Nobody has a right by the ACLs of an empty image.
+    // The ACLs of an empty image give no right.
     let image = Image::empty();
     let renewed = access.renewed(&image).expect("other ACLs");
     assert!(access.may(Operation::Read, Topic, "t"));

@@ -1,4 +1,4 @@
-//! What a client is told in words when it lacks a right: Kafka's sentences, which its tools print.
+//! The error messages for a client that lacks a right: Kafka's sentences, which its tools print.
 
 use wire::acl::ResourceType;
 use wire::types::ErrorCode;

@@ -97,8 +97,7 @@ pub enum MetadataLogError {
     /// The controller's own records could not be replayed, so they were not written.
     #[error("a change of the metadata was refused, for it does not fit them: {0}")]
     Unfit(ReplayError),
-    /// An ACL of which nobody knows what it protects, and an authorizer that would have to enforce
-    /// it.
+    /// An ACL for an unknown type of resource, and an authorizer that would have to enforce it.
     #[error(
         "{path}: {source}. Delete it with the release that made it, or start without \
          authorizer.class.name: no ACL is enforced then"
@@ -475,8 +474,8 @@ impl<P: Platform> MetadataLog<P> {
         self.log.failed().is_some_and(|error| error.is_passing())
     }
 
-    /// Returns true if an append did not come to its end: until the next start nobody knows whether
-    /// its records are there. Asked during a turn, when no append is under way.
+    /// Returns true if an append did not come to its end: until the next start the broker does not
+    /// know whether its records are there. Asked during a turn, when no append is under way.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.unknown.get()
     }

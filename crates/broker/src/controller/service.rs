@@ -382,7 +382,7 @@ impl<P: Platform> Controller<P> {
 
     /// Takes back what a decision grants while the log may hold more than the image.
     ///
-    /// Who is told that there is nothing left to delete must not find otherwise after the next
+    /// A client that got the answer "nothing left to delete" must not find otherwise after the next
     /// start.
     fn in_no_doubt<R: ControllerResponse>(
         &self,

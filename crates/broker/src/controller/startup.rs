@@ -91,7 +91,7 @@ pub(crate) fn register(
     .into()
 }
 
-/// Makes this broker the leader of every partition of which it has a replica.
+/// Makes this broker the leader of every partition that has a replica here.
 pub(crate) fn lead_all(image: &Image, node: NodeId) -> Vec<MetadataRecord> {
     let mut records = Vec::new();
     for topic in image.topics() {

@@ -4,10 +4,10 @@
 //! A row names one of four steps, each a type here; the functions of `call.rs` take a call together
 //! with its step.
 //! Invariants: a row does not compile if its step refuses whole requests and the type of its
-//! request says neither what it names nor what its refusal looks like ([`RefusableRequest`]). What
-//! a request does not name, nobody may do with it. A refusal is a response like any other, and the
-//! connection stays. Not here: what a client may do (`access.rs`), the refusals (`refusals.rs`),
-//! and rights on what a request names many times, which its handler checks.
+//! request says neither what it names nor what its refusal looks like ([`RefusableRequest`]). A
+//! request needs the rights on what it names, and on nothing else. A refusal is a response like any
+//! other, and the connection stays. Not here: what a client may do (`access.rs`), the refusals
+//! (`refusals.rs`), and rights on what a request names many times, which its handler checks.
 
 use wire::acl::{CLUSTER_NAME, ResourceType};
 use wire::protocol::Request;

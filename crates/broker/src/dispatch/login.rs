@@ -5,9 +5,9 @@
 //! Invariants: what a client sends is judged in the first poll of its reply, because the request
 //! before it may end or begin a login. Any other request before the login is complete closes the
 //! connection, unparsed. After a failure the response and the end of the connection wait, and the
-//! client is told no more than Kafka tells it. Nobody is charged for a login: who is not logged in
-//! could use up what others have. Not here: the stages of a login (`session.rs`), its deadline and
-//! the bound on its frames (the connection).
+//! client learns no more than from Kafka. A login charges no quota: a client that is not logged in
+//! could use up another's. Not here: the stages of a login (`session.rs`), its deadline and the
+//! bound on its frames (the connection).
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ use crate::quota::RequestTime;
 use crate::session::{Admission, Exchange, Stage, Turn};
 
 /// Most memory of a decoded request beyond its frame. Those of a login are small: 512 KiB of tagged
-/// fields, which nobody needs, would keep a shard for 30 ms.
+/// fields, which no login needs, would keep a shard for 30 ms.
 const DECODED_BYTES_MAX: usize = 64 << 10;
 
 /// Runs a request of a client that was logged in when it was read.
@@ -123,7 +123,7 @@ struct Step<'a, P: Platform> {
 }
 
 impl<P: Platform> Step<'_, P> {
-    /// Takes what is due. Nobody is logged in yet.
+    /// Takes what is due. The client is not logged in yet.
     async fn go_on(&self, frame: &Bytes) -> Result<Reply, FailedLogin> {
         match self.context.session.take_stage() {
             stage @ (Stage::Greeting | Stage::Handshake) => self.greeting(&stage, frame).await,
@@ -304,13 +304,13 @@ impl<P: Platform> Step<'_, P> {
     }
 }
 
-/// What a client is told when its bytes are right.
+/// The answer to right bytes of a client.
 struct ExchangeAnswer {
     bytes: Vec<u8>,
     lifetime: Duration,
 }
 
-/// What a client is told when they are not, and what the log is told.
+/// The answer to wrong bytes, and the reason for the log.
 struct RefusedExchange {
     told: String,
     failure: LoginFailure,

@@ -118,7 +118,7 @@ pub enum LoginFailure {
     /// A login again by another mechanism.
     #[error("login again by another mechanism")]
     OtherMechanism,
-    /// A login again as somebody else.
+    /// A new login as another principal.
     #[error("login again as another principal")]
     OtherPrincipal,
     /// The session has ended, and the client has not logged in again.

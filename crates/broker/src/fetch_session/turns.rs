@@ -1,9 +1,9 @@
 //! Processes sessions of very many partitions in pieces, yielding in between.
 //!
-//! A request of fifty bytes may continue a session of a hundred thousand partitions, each of which
-//! is looked up, listed and answered. Meanwhile the session's content is taken out of it; other
-//! requests of the same session, which a client never sends before it has the response, are refused
-//! as if their epoch were wrong. The results are those of [`FetchSessions`].
+//! A request of fifty bytes may continue a session of a hundred thousand partitions; each is looked
+//! up, listed and answered. Meanwhile the session's content is taken out of it; other requests of
+//! the same session, which a client never sends before it has the response, are refused as if their
+//! epoch were wrong. The results are those of [`FetchSessions`].
 //!
 //! Invariants: if the request is dropped in the middle, the session ends; content that was taken
 //! out returns to the same session or to none: the session may be gone by then, and its id reused.

@@ -125,7 +125,7 @@ impl Survey {
         self.work >= most
     }
 
-    /// Begins to count work anew, after a pause.
+    /// Counts work from zero again, after a pause.
     pub(super) fn rested(&mut self) {
         self.work = 0;
     }

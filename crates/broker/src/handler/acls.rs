@@ -1,9 +1,9 @@
 //! `DescribeAcls` (key 29), versions 1-3: the ACLs that a filter means, by the resources that they
 //! protect. Version 1 added patterns, 3 users as a resource.
 //!
-//! Resources and their ACLs are in the order of people's lists; Kafka's are in none. An ACL that is
-//! there under several ids is told once. A code that is not known is told as it was stored, where
-//! Kafka fails. Not here: changes (`controller/decide/create_acls.rs`, `delete_acls.rs`).
+//! Resources and their ACLs are in the order of people's lists; Kafka's are in none. An ACL with
+//! several ids is listed once. An unknown code is listed as it was stored; Kafka fails. Not here:
+//! changes (`controller/decide/create_acls.rs`, `delete_acls.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -103,7 +103,7 @@ fn why_not(image: &Image, name: &PartitionName) -> ErrorCode {
 /// Checks that the client may write with the transactional id, and to each of the topics; if not,
 /// returns the answer.
 ///
-/// As in Kafka, nobody adds partitions of internal topics by this request.
+/// As in Kafka, no client adds partitions of internal topics by this request.
 pub(crate) async fn check_rights<P: Platform>(
     broker: &Broker<P>,
     asked: &TxnPartitions,

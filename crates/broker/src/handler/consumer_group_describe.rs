@@ -60,8 +60,7 @@ pub(crate) fn refused(
         .with_error_message(message.map(StrBytes::from_string))
 }
 
-/// Refuses the groups of which a member has, or is to get, a topic that the client may not
-/// describe.
+/// Refuses a group if a member has, or is to get, a topic that the client may not describe.
 pub(crate) async fn hide(groups: &mut [DescribedGroup], access: &Access) {
     if !access.is_limited() {
         return;

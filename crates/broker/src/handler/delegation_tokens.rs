@@ -2,9 +2,9 @@
 //! `DescribeDelegationToken` (41): refused, as by a Kafka without `delegation.token.secret.key`.
 //!
 //! A token represents the user that created it. A client that has not logged in has no user, and
-//! one that has is told that there are no tokens. From version 3 of the first one, the response
-//! names the token's owner and its requester. Unlike Kafka, nobody is asked for `CREATE_TOKENS` on
-//! another owner: the answer is the same for everybody.
+//! one that has gets the answer that there are no tokens. From version 3 of the first one, the
+//! response names the token's owner and its requester. Unlike Kafka, the broker checks no
+//! `CREATE_TOKENS` on another owner: the answer is the same for every client.
 
 use wire::StrBytes;
 use wire::messages::{

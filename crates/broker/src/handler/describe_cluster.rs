@@ -1,7 +1,8 @@
 //! `DescribeCluster` (key 60), versions 0-2: the nodes that serve clients of the listener.
 //!
 //! Version 1 added the endpoint type (brokers are 1, controllers 2), version 2 fenced brokers on
-//! demand. Every client may ask; the operations that it may do on the cluster are told on demand.
+//! demand. Every client may ask; the response lists the operations that it may do on the cluster on
+//! demand.
 
 use wire::StrBytes;
 use wire::acl;

@@ -167,7 +167,7 @@ fn unknown(access: &Access, name: &str) -> DescribeTopicPartitionsResponseTopic 
         .with_topic_authorized_operations(operations(access, name))
 }
 
-/// Returns the entry of a topic of which the client learns nothing but this error.
+/// Returns the entry of a topic for which the client gets this error only.
 fn refused(name: &str, code: ErrorCode) -> DescribeTopicPartitionsResponseTopic {
     DescribeTopicPartitionsResponseTopic::default()
         .with_error_code(code.code())

@@ -1,8 +1,8 @@
 //! `ElectLeaders` (key 43), versions 0-2: makes the preferred replica the leader, or any replica of
 //! a partition without a leader.
 //!
-//! Version 1 added the second kind. Since its start, a standalone node leads every partition of
-//! which it has a replica, so there is no election to hold, and no other candidate.
+//! Version 1 added the second kind. Since its start, a standalone node leads every partition that
+//! has a replica here, so there is no election to hold, and no other candidate.
 
 use wire::messages::elect_leaders_response::{PartitionResult, ReplicaElectionResult};
 use wire::messages::{ElectLeadersRequest, ElectLeadersResponse, TopicName};

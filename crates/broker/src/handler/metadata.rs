@@ -92,8 +92,8 @@ pub(crate) async fn missing(
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// Returns true if the client wants missing topics to be created: before version 4 nobody could
-/// say no.
+/// Returns true if the client wants missing topics to be created: before version 4 a client could
+/// not say no.
 fn wants_creation(request: &MetadataRequest, version: i16) -> bool {
     version < 4 || request.allow_auto_topic_creation
 }
@@ -255,7 +255,7 @@ fn missing_topic(
     told(code).with_topic_authorized_operations(operations(asked, request, name))
 }
 
-/// Returns the entry of a topic of which the client learns nothing but this error.
+/// Returns the entry of a topic for which the client gets this error only.
 fn refused(name: Option<&str>, id: TopicId, code: ErrorCode) -> MetadataResponseTopic {
     MetadataResponseTopic::default()
         .with_error_code(code.code())

@@ -90,7 +90,7 @@ async fn delete<P: Platform, L: OffsetsLog, T: Topics>(
     Ok(answer(&request.topics, told, &read).await)
 }
 
-/// Answers a request about topics none of which the client may read.
+/// Answers a request if the client may read none of its topics.
 async fn denied(request: &OffsetDeleteRequest) -> OffsetDeleteResponse {
     let code = ErrorCode::TopicAuthorizationFailed.code();
     let told = request.topics.iter().flat_map(|topic| {

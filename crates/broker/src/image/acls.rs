@@ -3,12 +3,12 @@
 //! The index follows the ACLs without being made for each of them. While a log is loaded there is
 //! none, and the first question makes it of all ACLs; later changes are noted, and
 //! [`Image::settle`] makes them once for each batch that is committed, before a shard sees it.
-//! An ACL whose type of resource or of pattern is not known has no place in the index, because
-//! nobody knows what it protects: its record is kept as it was, and a broker with an authorizer
-//! does not start with it (`controller/service.rs`).
-//! Invariants: an id is that of one ACL, placed or not; the index is that of the placed ones; a
-//! snapshot has the records that were replayed. Not here: which ACLs may be made
-//! (`controller/decide/create_acls.rs`), and decisions (`wire::acl`).
+//! An ACL whose type of resource or of pattern is not known has no place in the index, because the
+//! broker does not know what it protects: its record is kept as it was, and a broker with an
+//! authorizer does not start with it (`controller/service.rs`). Invariants: an id is that of one
+//! ACL, placed or not; the index is that of the placed ones; a snapshot has the records that were
+//! replayed. Not here: which ACLs may be made (`controller/decide/create_acls.rs`), and decisions
+//! (`wire::acl`).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};

@@ -24,7 +24,7 @@ impl Replayer {
         }
     }
 
-    /// Applies the records of one batch, of which `applied` is the last. Publish only
+    /// Applies the records of one batch; `applied` is the last of them. Publish only
     /// [`Self::image`].
     ///
     /// Records that do not fit are skipped, at run time as at a start; `unfit` gets the index in

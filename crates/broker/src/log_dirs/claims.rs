@@ -18,7 +18,7 @@ use wire::types::TopicPartition;
 
 /// The names in use; clones share them.
 #[derive(Clone, Default, Debug)]
-// Unbounded: logs that are being opened or deleted, each of which has a folder.
+// Unbounded: logs that are being opened or deleted; each has a folder.
 pub(crate) struct Claims(Arc<Mutex<BTreeMap<TopicPartition, usize>>>);
 
 /// Keeps a name in use until it is dropped.

@@ -91,7 +91,7 @@ pub(crate) struct Meters {
 }
 
 impl Meters {
-    /// Creates the meters of one of so many shards.
+    /// Creates the meters of one of `shards` shards.
     pub(crate) fn new(shards: usize) -> Self {
         Self {
             of: HashMap::new(),

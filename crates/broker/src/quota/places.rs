@@ -37,7 +37,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Creates the places of one of so many shards.
+    /// Creates the places of one of `shards` shards.
     pub(super) fn new(shards: usize) -> Self {
         Self {
             taken: BTreeSet::new(),

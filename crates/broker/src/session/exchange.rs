@@ -2,7 +2,7 @@
 //! that this broker knows.
 //!
 //! Invariant: a step consumes the exchange, so nothing goes on after a failure. Unknown users take
-//! the steps of known ones. Not here: frames, delays, what a client is told of a failure.
+//! the steps of known ones. Not here: frames, delays, the answer to a failure.
 
 use wire::sasl::scram::{self, ClientFirst, ScramHash};
 use wire::sasl::{Mechanism, Refusal, plain};

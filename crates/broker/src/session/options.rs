@@ -46,7 +46,7 @@ impl SecurityProtocol {
 /// How clients of a listener log in.
 #[derive(Clone, Debug)]
 pub struct LoginOptions {
-    /// The mechanisms, in the order in which clients are told of them. Without any, nobody gets in.
+    /// The mechanisms, in the order of the response to clients. Without any, no client logs in.
     pub mechanisms: Vec<MechanismOptions>,
     /// How long the response to a failed login, and the end of its connection, wait.
     pub failure_delay: Duration,
@@ -79,7 +79,7 @@ impl fmt::Debug for MechanismOptions {
 }
 
 impl LoginOptions {
-    /// A login that nobody passes, for a listener of which nothing is known.
+    /// A login that no client passes, for a listener without settings.
     pub fn refused() -> Self {
         Self {
             mechanisms: Vec::new(),

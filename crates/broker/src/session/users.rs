@@ -100,7 +100,7 @@ pub(super) fn nonce(mut random: impl FnMut() -> u64) -> Nonce {
     Nonce::of_random(bytes)
 }
 
-/// Returns a stored credential, if somebody can log in with it.
+/// Returns a stored credential, if a client can log in with it.
 fn credential(record: &UserScramCredentialRecord) -> Option<Credential> {
     let hash = ScramHash::from_code(record.mechanism)?;
     let keys = Keys {

@@ -1,4 +1,4 @@
-//! Which series of which clients are stored: at most a number of series and bytes, for each client
+//! The series that are stored, by client: at most a number of series and bytes, for each client
 //! and for all clients of a shard.
 //!
 //! Pure. At the bound of the shard, an address that holds more than others gives way to them,

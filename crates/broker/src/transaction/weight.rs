@@ -89,7 +89,7 @@ impl Ids {
         (0..count).all(|_| self.by_id.pop_first().is_some())
     }
 
-    /// Adds an id for which nobody is known to pay.
+    /// Adds an id without a known payer.
     pub(super) fn insert(&mut self, id: String, transaction: Transaction) {
         self.insert_for(None, id, transaction);
     }

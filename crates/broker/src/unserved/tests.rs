@@ -16,7 +16,7 @@ fn image(records: Vec<MetadataRecord>) -> Image {
     image
 }
 
-/// Checks what node 1 is told of these records: kinds, counts and examples.
+/// Checks what node 1 finds in these records: kinds, counts and examples.
 #[track_caller]
 fn check(records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
     check_heeding(Heeded::default(), records, expect);
@@ -204,7 +204,7 @@ fn an_example_of_a_long_name_is_its_beginning() {
     };
     let begins = format!("{}...", &name[..EXAMPLE_BYTES_MAX]);
     check(vec![user.into()], &[("users", 1, &begins)]);
-    // Nobody describes more than the first.
+    // Only the first is described.
     let words = |one: u64| {
         assert_eq!(one, 0);
         one.to_string()

@@ -59,7 +59,7 @@ pub(crate) fn keyed(key: &[u8], value: Option<&[u8]>) -> Bytes {
     builder.finish().unwrap()
 }
 
-/// A batch of one record of so many bytes.
+/// A batch of one record of this size.
 pub(crate) fn large(bytes: usize) -> Bytes {
     batch(&["x".repeat(bytes).as_str()])
 }

@@ -14,8 +14,7 @@ use super::asks::{error, text, topic_name};
 const ATTEMPTS: usize = 100;
 
 impl Cluster {
-    /// Where a group stands in partition 0 of `topic`, which it is told only when no transaction
-    /// may still move it.
+    /// The position of a group in partition 0 of `topic`, once no transaction can move it any more.
     pub(crate) async fn stable_position(&self, group: &str, topic: &str) -> Result<i64, ErrorCode> {
         let topic = OffsetFetchRequestTopics::default()
             .with_name(topic_name(topic))

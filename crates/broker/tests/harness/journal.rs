@@ -56,7 +56,7 @@ impl Subscriber for Journal {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        // Not of a thread that is ending, nor of one whose lines nobody wants.
+        // Not of a thread that is ending, nor of one whose lines no test reads.
         let _ = LINES.try_with(|lines| {
             if let Some(lines) = lines.borrow_mut().as_mut() {
                 lines.push(line.0);

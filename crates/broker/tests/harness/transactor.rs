@@ -15,7 +15,7 @@ use super::Cluster;
 use super::asks::{error, fetch, outcome, partitions, produce, text, topic_name};
 use super::batches::{read, transactional_in};
 
-/// How often it comes back when it is told to.
+/// How often it tries again on a retriable error.
 const ATTEMPTS: usize = 200;
 
 /// A producer with a transactional id.
@@ -68,8 +68,8 @@ impl<'a> Transactor<'a> {
         self.producer
     }
 
-    /// A producer that was there before the broker's restart, and has sent so many records to
-    /// partition 0.
+    /// A producer that was there before the broker's restart, and had sent this number of records
+    /// to partition 0.
     pub(crate) fn resumed(
         cluster: &'a Cluster,
         id: &str,

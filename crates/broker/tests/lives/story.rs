@@ -176,7 +176,7 @@ async fn produce(cluster: &Cluster, input: &mut Input<'_>, book: &mut Book) {
     }
 }
 
-/// Another client speaks: names of its own, and what it is told from here on.
+/// Another client speaks: names of its own, and the answers that it gets from here on.
 fn introduce(input: &mut Input<'_>, words: &mut Words) {
     *words = Words::stranger(u64::from(input.byte()));
     let own = input.below(3);

@@ -196,7 +196,7 @@ fn an_odd_quorum_state_is_set_aside() {
     });
 }
 
-/// Damages a file in one of the ways in which files are damaged, or written by somebody else.
+/// Damages a file as disks do, or as another program that writes to it.
 fn damage(bytes: &mut Vec<u8>, rng: &mut Rng) {
     let len = u64::try_from(bytes.len()).unwrap();
     let at = usize::try_from(rng.below(len + 1)).unwrap();
@@ -530,7 +530,7 @@ fn metadata_that_was_being_written_when_the_power_went_is_cut_off_and_the_start_
                 controller.create_topics(&topics(&[name]), &caller()).await;
             }
             controller.stop().await.unwrap();
-            // A batch that nobody was told of.
+            // A batch that no client got an answer for.
             add(&platform, &misfits(Uuid::from_u128(7)));
             let mut log = platform.disk().contents(Path::new(LOG)).unwrap();
             let end = log.len();

@@ -94,7 +94,7 @@ pub(crate) struct Book {
     pub(crate) generations: BTreeMap<(i32, i32), usize>,
     /// By partition: positions of the classic group.
     pub(crate) positions: BTreeMap<i32, Positions>,
-    /// The next position that somebody commits.
+    /// The next position to commit.
     pub(crate) next_position: i64,
     trace: u64,
 }

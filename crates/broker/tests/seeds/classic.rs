@@ -207,8 +207,7 @@ async fn commit(
     refused
 }
 
-/// On a healthy disk: positions are where they were told to be, or where somebody had tried to move
-/// them since.
+/// On a healthy disk: positions are the acknowledged ones, or those of a later attempt.
 pub(crate) async fn inspect(life: &Life) {
     for partition in 0..PARTITIONS {
         let found = life.cluster.committed(GROUP, "t", partition).await;

@@ -79,7 +79,7 @@ enum End {
 /// What the machine is short of, in some parts of a life.
 #[derive(Clone, Copy)]
 enum Spell {
-    /// Room: so many bytes are left.
+    /// The bytes that are left on the disk.
     Room(u64),
     /// Descriptors: the operating system gives this number.
     Descriptors(i32),

@@ -523,7 +523,7 @@ fn one_folder_that_is_missing_on_a_path_is_not_the_path() {
 }
 
 /// A log whose last records are on a path that is not there for two starts. `is_named`: the segment
-/// behind them has its file, to which nobody has written.
+/// behind them has its file, and it is empty.
 fn miss_the_last_records(is_named: bool) {
     run(async {
         let disk = SimDisk::new(5);

@@ -24,8 +24,8 @@ const NOTHING: [(Api, &str); 4] = [
     (Api::ElectLeaders, "replica_election_results: []"),
 ];
 
-/// Requests of which each right is needed. In others, one of the rights may be enough, or is that
-/// of another version or another kind of resource.
+/// Requests that need each right of their row. In others, one of the rights may be enough, or is
+/// that of another version or another kind of resource.
 const ALL_NEEDED: &[Api] = &[
     Api::OffsetCommit,
     Api::OffsetFetch,

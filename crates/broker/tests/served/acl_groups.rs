@@ -1,4 +1,4 @@
-//! What a client may do with groups, and what it is told of the topics in them.
+//! What a client may do with groups, and what it sees of the topics in them.
 
 use broker::authorizer::AuthorizerMode;
 use platform::sim::SimDisk;
@@ -365,7 +365,7 @@ fn beat(member: &str) -> ConsumerGroupHeartbeatRequest {
         .with_topic_partitions(Some(Vec::new()))
 }
 
-/// The topics that a member is assigned, by its heartbeats until it is told.
+/// The topics that a member gets assigned, by its heartbeats.
 async fn assigned(
     cluster: &Cluster,
     user: &User<'_>,
@@ -424,7 +424,7 @@ fn an_expression_matches_topics_that_the_member_may_describe() {
         let first = beat("m").with_subscribed_topic_regex(Some(text("orders-.*")));
         let found = assigned(cluster, &ada, first).await;
         assert_eq!(found, [cluster.topic_id("orders-eu").0]);
-        // Somebody who may describe all topics sees what the group has, others are told nothing.
+        // A client that may describe all topics sees what the group has, others see nothing.
         let describe = ConsumerGroupDescribeRequest::default()
             .with_group_ids(vec![id("cg"), id("g")])
             .with_include_authorized_operations(true);

@@ -1,5 +1,5 @@
-//! Topics and settings that ACLs protect: what a client sees, creates, changes and deletes, and
-//! what it is told of the rest.
+//! Topics and settings that ACLs protect: what a client sees, creates, changes and deletes, and the
+//! errors for the rest.
 
 use broker::authorizer::AuthorizerMode;
 use platform::sim::SimDisk;

@@ -64,7 +64,7 @@ fn a_transactional_id_is_its_writers() {
             let told = ada.ask(version, &end).await;
             assert_eq!((told.error_code, told.producer_id.0), (ID_DENIED, -1));
         }
-        // It has fenced nobody.
+        // It has fenced no producer.
         cluster
             .allow("ada", Operation::Write, transaction("x"))
             .await;
@@ -143,7 +143,7 @@ fn a_producer_adds_partitions_of_topics_to_which_it_may_write() {
         let told = codes(&all).await;
         assert_eq!(told, [NOT_ATTEMPTED, TOPIC_DENIED, UNKNOWN_TOPIC]);
         assert_eq!(codes(&["t"]).await, [0]);
-        // Nobody adds internal topics by this request, whatever their rights.
+        // No client adds internal topics by this request, whatever its rights.
         let internal = "__transaction_state";
         cluster
             .allow("ada", Operation::Write, topic(internal))

@@ -118,7 +118,7 @@ pub(crate) fn question(api: Api, v: i16, granted: bool) -> Option<Question> {
             ask(v, request.with_upsertions(vec![user]))
         }
         Api::GetTelemetrySubscriptions => ask(v, GetTelemetrySubscriptionsRequest::default()),
-        // Nobody has been told of a subscription.
+        // No client has got a subscription.
         Api::PushTelemetry => ask(v, PushTelemetryRequest::default()),
         Api::SaslHandshake => ask(v, SaslHandshakeRequest::default()),
         Api::SaslAuthenticate => ask(v, SaslAuthenticateRequest::default()),

@@ -1,5 +1,5 @@
-//! Topics that are made because a client asks for them: whoever asks is answered soon, whatever the
-//! disk does, and nobody's many questions come before another's.
+//! Topics that are created because a client asks for them: the client is answered soon, whatever
+//! the disk does, and no client's many questions come before another's.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -66,7 +66,7 @@ fn however_many_ask_for_topics_that_cannot_be_made_each_is_soon_told_of_those_th
         }
         disk.set_hanging(&log, false);
         cluster.pass_ms(60_000).await;
-        // Whoever was not in time for a place asks again, as clients do.
+        // A client that was not in time for a place asks again, as clients do.
         let all: Vec<_> = (0..12).map(|number| format!("missing{number}")).collect();
         let answer = soon(cluster.asking_from(MINE, 9, &naming(all))).await;
         assert!(codes(&answer).iter().all(|(_, code)| code.is_none()));

@@ -179,7 +179,7 @@ fn a_start_with_a_clock_years_off_deletes_nothing_and_a_restart_changes_nothing_
         });
         setup.wall_ms += by_ms;
         for start in 0..3 {
-            // An hour of which the next start knows nothing.
+            // An hour that the next start does not notice.
             setup.wall_ms += 2 * HOUR_MS;
             setup = setup.next();
             disk = life(&disk, &setup, async |cluster| {

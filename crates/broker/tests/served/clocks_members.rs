@@ -1,5 +1,5 @@
 //! The wall clock is set while clients are in sessions: of groups of both kinds, and of fetches.
-//! All of them count the time that passes, so nobody goes early and nobody stays.
+//! All of them count the time that passes, so no member goes early and none stays.
 
 use bytes::Bytes;
 use platform::sim::SimDisk;

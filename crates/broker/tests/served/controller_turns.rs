@@ -119,7 +119,7 @@ fn a_change_that_is_longer_than_a_batch_of_metadata_may_be_is_refused_as_a_whole
     });
 }
 
-/// Somebody else has the turn, and keeps it while the disk hangs.
+/// Another request has the turn, and keeps it while the disk hangs.
 async fn while_a_turn_hangs(cluster: &Cluster, meanwhile: impl AsyncFnOnce()) {
     let disk = cluster.disk();
     disk.set_hanging(Path::new(DIR), true);
@@ -163,7 +163,7 @@ fn what_waits_for_its_turn_goes_with_its_client_on_every_shard() {
             .await;
             assert_eq!(topics(cluster), BTreeSet::from(["first0".to_owned()]));
             assert!(cluster.brokers[0].image().quotas().is_empty());
-            // Nobody holds the turn.
+            // No request holds the turn.
             cluster.create("next", 2).await;
             assert_eq!(cluster.produce("next", 1, &["a"]).await, 0);
         });

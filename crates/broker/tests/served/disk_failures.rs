@@ -1,4 +1,5 @@
-//! A disk that fails, fills up or rots under a running broker: who is told what, and what goes on.
+//! A disk that fails, fills up or rots under a running broker: the errors that clients get, and
+//! what goes on.
 
 use std::path::Path;
 

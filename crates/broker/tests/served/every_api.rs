@@ -12,8 +12,8 @@ use crate::harness::client::{decode, header};
 use crate::harness::{Cluster, Setup, life};
 use crate::questions::{MISSING, TOPIC, granted, refused};
 
-/// Requests about members, transactions and brokers that do not exist, or about users, whom nobody
-/// asks who they are: even the sensible ones are answered with a code.
+/// Requests about members, transactions and brokers that do not exist, or about users on a listener
+/// without login: even the sensible ones are answered with a code.
 const ALWAYS_REFUSED: &[Api] = &[
     Api::JoinGroup,
     Api::Heartbeat,
@@ -168,7 +168,7 @@ fn clients_of_the_future_are_told_what_is_served() {
         let code = error(answer.error_code);
         assert_eq!(code, Some(wire::types::ErrorCode::UnsupportedVersion));
         let row = |key: i16| answer.api_keys.iter().find(|row| row.api_key == key);
-        // Telemetry is named only while somebody asks for metrics (ADR 0026).
+        // Telemetry is named only while an operator asks for metrics (ADR 0026).
         let of_telemetry = [Api::GetTelemetrySubscriptions, Api::PushTelemetry];
         for api in Api::ALL {
             if of_telemetry.contains(api) {

@@ -20,7 +20,7 @@ fn batches_behind_one_that_a_failed_log_refused_are_not_called_out_of_order() {
         fault.path_contains = Some("/t-0/".into());
         cluster.disk().inject(fault);
         // The first one is in the log and not safe, the second is not in the log: the third has a
-        // gap before it. A producer that is told so gives up its epoch and sends everything again.
+        // gap before it. With that error a producer gives up its epoch and sends everything again.
         for sequence in 1..4 {
             assert_eq!(send(sequence).await, Err(ErrorCode::KafkaStorageError));
         }

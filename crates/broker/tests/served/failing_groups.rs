@@ -1,7 +1,7 @@
 //! Any one disk operation of `__consumer_offsets` fails, for want of room or of a descriptor, or
 //! because the disk is broken or read-only: while groups of both kinds form, beat and commit, or at
 //! a start. What passes is tried again and done in the same life; what is final is named until the
-//! restart. What was acknowledged is there afterwards, and nothing that nobody asked for.
+//! restart. What was acknowledged is there afterwards, and nothing else.
 
 use bytes::Bytes;
 use platform::sim::{Effect, Fault, OpKind, SimDisk};
@@ -36,7 +36,7 @@ fn setup() -> Setup {
 /// What the clients know.
 #[derive(Clone, Debug)]
 struct ClientKnowledge {
-    /// The only member of the classic group, and its generation, once it is told of it.
+    /// The only member of the classic group, and its generation, once it knows it.
     member: Option<(StrBytes, i32)>,
     /// The epoch of the only member of the other group.
     epoch: Option<i32>,
@@ -216,7 +216,7 @@ pub(crate) fn is_named(cluster: &Cluster) -> bool {
     failed + metrics.offline_partitions.get() > 0
 }
 
-/// Two lives, in the first of which one operation fails; false when it did not come to that.
+/// Two lives; in the first one operation fails; false when it did not come to that.
 fn lives(fault: Fault, passes: bool) -> bool {
     let (disk, effect) = (SimDisk::new(1), fault.effect);
     let mut known = ClientKnowledge::nothing();

@@ -37,11 +37,11 @@ struct ProducerView {
     producers: Vec<(i64, i16)>,
     /// Transactions that were begun; the value and the position of each is its number.
     begun: i64,
-    /// Values that are committed, and those of which it was not told.
+    /// Values that are committed, and those whose commit was not answered.
     certain: Vec<String>,
     perhaps: Vec<String>,
-    /// The position that was committed last, -1 for none, and those after it of which it was not
-    /// told.
+    /// The position that was committed last, -1 for none, and those after it whose commit was not
+    /// answered.
     position: i64,
     perhaps_at: Vec<i64>,
 }

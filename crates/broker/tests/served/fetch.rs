@@ -1,4 +1,5 @@
-//! Fetch: what is due, when it is worth waiting, and what a reader is told instead of records.
+//! Fetch: what is due, when it is worth waiting, and the errors that a reader gets instead of
+//! records.
 
 use bytes::Bytes;
 use platform::Platform;

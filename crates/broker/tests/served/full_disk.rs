@@ -20,7 +20,7 @@ const DISK_BYTES: u64 = 32 << 20;
 /// Until the files of what was deleted are gone.
 const GONE_MS: u64 = 62_000;
 
-/// Topics `big` and `small`, the first of which has what fits on the disk.
+/// Topics `big` and `small`; `big` has what fits on the disk.
 async fn fill(cluster: &Cluster, config: &[(&str, &str)]) {
     cluster.disk().set_capacity_bytes(Some(DISK_BYTES));
     cluster.create_with("big", 1, config).await;
@@ -33,7 +33,7 @@ async fn fill(cluster: &Cluster, config: &[(&str, &str)]) {
         assert!(produced < 1000, "the disk is never full");
     }
     assert!(produced > 50, "{produced}");
-    // What is left is taken by somebody else.
+    // Another program takes what is left.
     let space = cluster.disk().space(Path::new("/logs")).await.unwrap();
     let used_bytes = space.total - space.free;
     cluster.disk().set_capacity_bytes(Some(used_bytes));

@@ -91,8 +91,7 @@ fn lives(faults: Vec<Fault>, what: &str) -> bool {
     if done {
         assert_eq!(after, before, "{what}");
     } else {
-        // The log failed under one change, of which the client has heard nothing good: all others
-        // stand.
+        // The log failed under one change, and its client got an error: all others stand.
         let names = before.keys().chain(after.keys());
         let differ = names.filter(|name| before.get(*name) != after.get(*name));
         let differ: std::collections::BTreeSet<_> = differ.collect();

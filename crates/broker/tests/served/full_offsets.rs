@@ -1,5 +1,5 @@
-//! The disk of `__consumer_offsets` refuses, fills up or fails at any moment: what groups are told
-//! is what a restart finds, and groups are served again without one.
+//! The disk of `__consumer_offsets` refuses, fills up or fails at any moment: a restart finds what
+//! groups were answered, and groups are served again without one.
 
 use std::io::ErrorKind;
 
@@ -73,7 +73,7 @@ fn without_room_at_any_write_of_the_offsets_groups_wait_and_are_served_again() {
     }
 }
 
-/// Longer than any client waits: positions can be read, nobody acts on what is not safe, and all
+/// Longer than any client waits: positions can be read, no group acts on what is not safe, and all
 /// goes on when there is room; or the power fails meanwhile.
 #[test]
 fn a_disk_that_is_full_for_long_loses_no_position_and_makes_none_up() {

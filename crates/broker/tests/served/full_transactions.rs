@@ -29,8 +29,8 @@ async fn begun<'a>(cluster: &'a Cluster, id: &str, newer: bool, what: &str) -> T
     panic!("{what}: {id} is not served any more");
 }
 
-/// Three producers, one of which leaves a transaction open; gives what was committed for certain,
-/// and what perhaps.
+/// Three producers; one leaves a transaction open. Returns what was committed for certain, and what
+/// perhaps.
 async fn write(cluster: &Cluster, newer: bool, what: &str) -> (Vec<String>, Vec<String>) {
     let (mut certain, mut perhaps) = (Vec::new(), Vec::new());
     for round in 0..3 {
@@ -112,7 +112,7 @@ fn transactions_on_a_full_disk_end_when_there_is_room() {
             cluster.pass_ms(5000).await;
             cluster.disk().set_capacity_bytes(None);
             cluster.pass_ms(100_000).await;
-            // Those of which nobody has heard any more were ended by their timeout.
+            // Those whose producer did not come back were ended by their timeout.
             let settled = cluster.settled_values(0).await;
             assert!(settled.len() <= 1, "{settled:?}");
             for id in ["a", "b", "c", "d", "other-0"] {
@@ -176,7 +176,7 @@ fn a_transaction_that_nobody_ends_is_counted() {
         writer.write(0, &["x"]).await;
         writer.end(true).await.unwrap();
         assert_eq!(cluster.settled_values(0).await, ["x"]);
-        // Late, and nobody asks the coordinator: it opens a transaction that none will end.
+        // Late, and unknown to the coordinator: it opens a transaction without an end.
         writer.send(0, &["late"]).await.unwrap();
         cluster.pass_ms(19 * 60_000).await;
         assert_eq!(cluster.metrics.late_transactions.get(), 0, "not yet");

@@ -1,5 +1,5 @@
 //! A transaction that ends while its first batch in a partition is on its way: the batch is not
-//! appended behind the marker, where it would open a transaction that nobody ends.
+//! appended behind the marker, where it would open a transaction without an end.
 
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -51,7 +51,7 @@ async fn abort_meanwhile(cluster: &Cluster, newer: bool, polls: usize) -> bool {
     let taken = all.iter().filter(|it| outcome(it).is_ok()).count();
     cluster.pass_ms(1000).await;
     for partition in 0..4 {
-        // Panics where a transaction is open that nobody ends.
+        // Panics where a transaction stays open.
         let found = cluster.settled_values(partition).await;
         assert!(found.is_empty(), "aborted: {found:?}, {taken} were taken");
     }
@@ -96,9 +96,9 @@ fn a_transaction_right_after_another_is_not_refused_for_the_marker_of_that_one()
     }
 }
 
-/// Commits, and sends the next transaction's batches so many milliseconds behind: before its
-/// markers are in the partitions. A producer learns its next epoch from the answer; that it comes
-/// sooner here stands for a slow marker.
+/// Commits, and sends the next transaction's batches some milliseconds later: before its markers
+/// are in the partitions. A producer learns its next epoch from the answer; that it comes sooner
+/// here stands for a slow marker.
 async fn write_behind(cluster: &Cluster, millis: usize) -> bool {
     cluster.create("t", 4).await;
     let mut writer = Transactor::begin(cluster, "id", true).await;

@@ -309,7 +309,7 @@ fn compaction_goes_on_beside_a_lower_tier_that_hangs() {
     });
 }
 
-/// Has a directory hang, which somebody waits for.
+/// Makes a directory hang while a task waits for it.
 fn hang(cluster: &Cluster, dir: &'static str) {
     cluster.disk().set_hanging(Path::new(dir), true);
     let waits = cluster.disk().clone();
@@ -569,8 +569,8 @@ fn a_log_is_not_moved_to_a_disk_that_hangs_and_others_move_elsewhere() {
     });
 }
 
-/// A topic with a record, whose log is on its way from one directory to the other; the one of which
-/// it is begins to hang in the switch.
+/// A topic with a record, whose log is on its way from one directory to the other; its first
+/// directory begins to hang in the switch.
 async fn hung_in_its_switch(cluster: &Cluster, disk: &SimDisk, from: &str, hangs: &str) -> String {
     let to = if from == "/a" { "/b" } else { "/a" };
     let mut topic = String::new();

@@ -1,5 +1,5 @@
-//! Fetches that nobody sends who means well: a partition named without end, waits that cannot end,
-//! clients that are gone.
+//! Fetches of hostile clients: a partition named without end, waits that cannot end, clients that
+//! are gone.
 
 use std::cell::Cell;
 use std::future::Future;

@@ -102,7 +102,7 @@ fn a_change_of_many_topics_is_decided_on_as_one_while_others_have_their_turn() {
         assert_eq!(told.topics.len(), TOPICS);
         assert!(told.topics.iter().all(|topic| topic.error_code == 0));
         assert_eq!(one, Some(wire::types::ErrorCode::TopicAlreadyExists));
-        // Each is worth sixteen of those of which five hundred are done at once.
+        // Each counts as sixteen; five hundred are done at once.
         let least = u64::try_from(TOPICS * 16 / 512).unwrap();
         assert!(polls.get() > least, "{} turns, not {least}", polls.get());
     });
@@ -160,7 +160,7 @@ fn of_long_commits_to_a_group_only_some_are_looked_through_at_a_time() {
     });
 }
 
-/// Fifty bytes continue one of thousands of partitions, each of which is listed.
+/// Fifty bytes continue a session of thousands of partitions; each is listed.
 #[test]
 fn of_large_sessions_only_some_are_listed_at_a_time() {
     life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {

@@ -116,7 +116,7 @@ impl<'a> Connection<'a> {
         self.ask(2, &authenticate(bytes)).await
     }
 
-    /// Sends bytes that fail, and returns what the client is told and what the log is told.
+    /// Sends bytes that fail, and returns the answer to the client and the reason in the log.
     async fn fails(&self, bytes: &[u8]) -> (String, CloseReason) {
         let clock = self.cluster.brokers[0].platform.clock().clone();
         let began = clock.now();
@@ -444,7 +444,7 @@ fn large_frames_of_a_login_take_turns_and_are_taken_like_small_ones() {
 
 #[test]
 fn many_tagged_fields_in_a_login_are_refused_before_they_are_decoded() {
-    /// A request of ten thousand fields that nobody knows.
+    /// A request of ten thousand unknown fields.
     fn tagged(frame: &Bytes) -> Bytes {
         let varint = |number: u16| {
             let low = u8::try_from(number & 127).unwrap() | 128;

@@ -296,7 +296,7 @@ fn a_copy_that_fails_leaves_the_log_where_it_was() {
     });
 }
 
-/// What one life does before the power goes: three records of which the first is deleted, then a
+/// What one life does before the power goes: three records, the deletion of the first one, then a
 /// move. Two of them are in a sealed segment.
 async fn until_the_power_goes(cluster: &Cluster, disk: &SimDisk, at: Option<u64>) -> u64 {
     cluster.create("t", 1).await;

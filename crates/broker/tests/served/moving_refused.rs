@@ -45,7 +45,7 @@ impl SentValues {
         Ok(())
     }
 
-    /// What is acknowledged is there, in its order, and nothing that nobody sent.
+    /// What is acknowledged is there, in its order, and nothing that was not sent.
     async fn check(&self, cluster: &Cluster, what: &str) {
         let values = cluster.values("t", PARTITION).await;
         let short = |values: &[String]| -> Vec<String> {
@@ -69,7 +69,7 @@ impl SentValues {
     }
 }
 
-/// Three records of which the first is deleted, in two segments.
+/// Three records in two segments; the first is deleted.
 async fn begin(cluster: &Cluster) -> SentValues {
     let small = [("internal.segment.bytes", "20000")];
     cluster.create_with("t", 1, &small).await;

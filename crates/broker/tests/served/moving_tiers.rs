@@ -192,7 +192,7 @@ fn is_without_a_path(cluster: &Cluster) -> bool {
     tiers.is_some_and(|tiers| tiers.paths().iter().any(|path| path.failed().is_some()))
 }
 
-/// A failed sync is final, whatever the reason: nobody knows what of it is on the disk.
+/// A failed sync is final, whatever the reason: the broker cannot know what of it is on the disk.
 fn is_unsynced(cluster: &Cluster) -> bool {
     let led = cluster.brokers[0].led_partitions();
     let mut failures = led.iter().filter_map(|partition| partition.log.failed());

@@ -77,7 +77,7 @@ fn requests_behind_one_that_begins_in_pieces_keep_their_order() {
                 assert!(call.reply.as_mut().poll(&mut waiting).is_pending());
                 calls.push(call.reply);
             }
-            // The last first: nobody may rest on the others being asked.
+            // The last first: no request may rely on the others being polled.
             for reply in calls.into_iter().map(spawn).rev().collect::<Vec<_>>() {
                 let answer = decode::<ProduceRequest>(9, reply.await.unwrap());
                 for partition in &answer.responses[0].partition_responses {
@@ -130,7 +130,7 @@ fn requests_behind_a_batch_that_takes_long_to_judge_keep_their_order() {
     }
 }
 
-/// How often another task has its turn until an answer that nobody waits for is there.
+/// How often another task has its turn until the answer is there.
 async fn turns_of_others(cluster: &Cluster, entries: &[(i32, Bytes)]) -> usize {
     let turns = Rc::new(Cell::new(0));
     let counter = Rc::clone(&turns);

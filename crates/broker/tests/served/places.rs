@@ -1,6 +1,6 @@
-//! Directories that are not what the settings take them for: copies, exchanged ones, ones of which
-//! a part is gone. Such a start is refused and leaves no trace, so that the right one after it
-//! finds everything.
+//! Directories that are not what the settings take them for: copies, exchanged ones, incomplete
+//! ones. Such a start is refused and leaves no trace, so that the right one after it finds
+//! everything.
 
 use std::path::Path;
 
@@ -92,7 +92,7 @@ fn a_log_directory_that_is_named_as_a_lower_tier_refuses_the_start() {
     let refused = try_life(&disk, &exchanged, async |_| ()).unwrap_err();
     assert!(refused.contains("/logs is a log directory"), "{refused}");
     on(&disk, async |platform| {
-        // With the metadata log in it nobody can mean it.
+        // With the metadata log in it, no operator can mean it.
         let (homes, lower) = (["/bulk".into()], ["/logs".into()]);
         let meant = LogDirs::check_places(platform, &homes, &lower, FORGET).await;
         assert!(meant.is_err());

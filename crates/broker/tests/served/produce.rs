@@ -83,7 +83,7 @@ fn topics_of_the_coordinators_are_closed_to_clients() {
     });
 }
 
-/// What a tool is told that writes this where coordinators do.
+/// The answer to a tool that writes this where coordinators do.
 async fn as_tool(cluster: &Cluster, topic: &str, records: Bytes) -> Result<i64, ErrorCode> {
     let request = produce(topic, -1, &[(0, records)]);
     let frame = frame_of("__admin_client", 9, &request);

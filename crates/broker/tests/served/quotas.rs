@@ -1,5 +1,5 @@
-//! Quotas: who uses more than its share is told how long to wait, and its connection is left alone
-//! for so long.
+//! Quotas: a client that uses more than its share gets a throttle time, and its connection is not
+//! read for that time.
 
 use std::time::Duration;
 

@@ -122,7 +122,7 @@ fn under_load_the_recovery_points_are_written_before_their_time() {
         let file = Path::new("/logs/recovery-point-offset-checkpoint");
         let rows = offsets::parse(file, &cluster.disk().contents(file).unwrap()).unwrap();
         let saved = rows.iter().find(|(name, _)| &*name.topic == "t").unwrap().1;
-        // The last saves may not be in it: those of which too few were made, and one under way.
+        // It may lack what was written since the last save, and a save that is under way.
         let unsaved_max = 7 * SAVE_BYTES / 1000;
         assert!(saved.0 > 200 - unsaved_max, "{saved}");
         // Of the snapshots of saves, only those remain that a recovery may begin with.

@@ -122,7 +122,7 @@ pub(crate) async fn cordon(cluster: &Cluster, dir: &str) {
     assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
 }
 
-/// Has a log move and its old folder stay, for want of room there, which is found so many times.
+/// Moves a log and leaves its old folder there: `times` renames of it find no room.
 pub(crate) async fn moved_without_room_behind(
     cluster: &Cluster,
     disk: &SimDisk,

@@ -27,7 +27,7 @@ fn setup() -> Setup {
     setup
 }
 
-/// A stop that left two partitions of three records, the first of which begins at 1.
+/// A stop that left two partitions of three records; the first begins at 1.
 fn left() -> SimDisk {
     let disk = SimDisk::new(1);
     life(&disk, &setup(), async |cluster| {

@@ -40,7 +40,7 @@ fn with_answers_of(bytes: usize, story: impl AsyncFnOnce(&Cluster)) {
     life(&SimDisk::new(1), &setup, story);
 }
 
-/// Somebody elsewhere who takes no answers.
+/// A client at another address that reads no answers.
 fn slow_reader() -> IpAddr {
     [10, 9, 8, 7].into()
 }

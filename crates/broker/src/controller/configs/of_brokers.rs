@@ -3,8 +3,8 @@
 //!
 //! The messages are those of Kafka's broker, which checks before the controller does. Kafka accepts
 //! unknown keys (they may belong to a plugin), and so does this broker. Unlike Kafka, it refuses
-//! settings of a listener's logins, which are read at a start only: whoever takes a user out, or
-//! changes a password, must not believe that it is done.
+//! settings of a listener's logins, which are read at a start only: an operator who removes a user,
+//! or changes a password, must not believe that it is done.
 
 use super::Change;
 use crate::controller::{Refusal, Rules};

@@ -5,7 +5,7 @@
 //! broker derives the two keys that a server needs (RFC 5802), and stores only these. Sessions that
 //! have begun go on.
 //!
-//! Unlike Kafka, the broker refuses a credential with which nobody could ever log in, or everybody:
+//! Unlike Kafka, the broker refuses a credential that admits no client, or every client:
 //! a name with a NUL, and a salted password that is not as long as the hash.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -149,11 +149,12 @@ fn denied() -> Refusal {
 enum HiddenSettings {
     /// The client may not describe them, nor learn how many partitions the topic has.
     Denied,
-    /// There are so many topics before it.
+    /// Too many topics are before it in the request.
     Beyond,
 }
 
-/// Returns why the settings of a topic with so many before it are not returned, if they are not.
+/// Returns why the settings of a topic are not returned, if they are not; `before` is the number of
+/// topics before it.
 fn hidden(access: &Access, name: &str, before: usize) -> Option<HiddenSettings> {
     // The client asked for a topic and not for its settings, so this is no denial that counts.
     if !access.lets(Operation::DescribeConfigs, ResourceType::Topic, name) {

@@ -1,9 +1,10 @@
 //! `DeleteAcls` (key 31), versions 1-3: removes the ACLs that filters mean, all in one batch, and
 //! tells for each filter which it means.
 //!
-//! An ACL that several filters mean is told for each of them, and removed once. A filter that
-//! cannot be refuses nothing but itself; more than [`CHANGES_MAX`] ACLs refuse the request, as in
-//! Kafka. What is not as in Kafka: the work and the answer are bounded, whatever the filters say.
+//! An ACL that several filters match is in the result of each of them, and removed once. A filter
+//! that cannot be refuses nothing but itself; more than [`CHANGES_MAX`] ACLs refuse the request, as
+//! in Kafka. What is not as in Kafka: the work and the answer are bounded, whatever the filters
+//! say.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -7,8 +7,8 @@
 //!
 //! Each gift makes the counts more equal, so step 3 ends; if all members subscribe to the same
 //! topics, their counts differ by at most one. Topics in the same lists have the same subscribers
-//! and form one class, within which partitions are interchangeable. If lists overlap in so many
-//! ways that step 3 takes too long, it stops early: the assignment is then valid but less balanced.
+//! and form one class, within which partitions are interchangeable. If lists overlap in too many
+//! ways for step 3, it stops early: the assignment is then valid but less balanced.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! The walk over all groups of a shard for metrics, with pauses for other work: after so many
-//! groups, members and offsets, whichever partitions they are of.
+//! The walk over all groups of a shard for metrics, with pauses for other work: after a number of
+//! groups, members and offsets, of any partitions.
 //!
 //! Groups of a partition that is loading or failed are not visited: metrics count those
 //! partitions. Groups that are added or removed meanwhile may or may not be visited. Not here: what

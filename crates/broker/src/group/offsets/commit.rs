@@ -240,7 +240,7 @@ impl CheckedCommit {
     }
 }
 
-/// Returns true for a topic that the client may not read; an unknown id is nobody's.
+/// Returns true for a topic that the client may not read; an unknown id denies nothing.
 fn is_denied(version: i16, topic: &OffsetCommitRequestTopic, access: &Access) -> bool {
     let is_unknown_id = version >= COMMIT_BY_ID && topic.name.is_empty();
     !is_unknown_id && !access.may(Operation::Read, ResourceType::Topic, &topic.name)

@@ -1,4 +1,4 @@
-//! What is told of ACLs.
+//! The ACLs that a client gets.
 
 use wire::messages::create_acls_request::AclCreation;
 
@@ -22,7 +22,7 @@ fn asking(name: Option<&str>, pattern_type: i8) -> DescribeAclsRequest {
         .with_permission_type(ANY)
 }
 
-/// Returns what is told: type, name and pattern of each resource, with the principals and
+/// Returns the answer: type, name and pattern of each resource, with the principals and
 /// operations of its ACLs.
 fn told(image: &Image, request: &DescribeAclsRequest) -> Vec<String> {
     let response = rested(describe(image, request, &Room::some())).1;

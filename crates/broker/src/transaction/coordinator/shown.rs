@@ -1,7 +1,7 @@
 //! What the metrics show of a shard's transactional ids.
 //!
 //! A load and a commit are noted when they end; everything else is a sum that the ids keep anyway.
-//! Invariant: nothing here visits the ids, of which there may be a million.
+//! Invariant: nothing here visits the ids: there may be a million.
 
 use platform::Platform;
 use platform::clock::Instant;

@@ -333,7 +333,8 @@ fn too_many_topics_are_refused_in_hardly_more_turns_than_it_takes_to_name_them()
     assert!(told.iter().all(|topic| topic.error_code == policy));
 }
 
-/// A topic's code, and what is told of its settings: their code, their number, the partitions.
+/// A topic's error code, and what the response says of its settings: their error code, their
+/// number, the partitions.
 fn told(result: &CreatableTopicResult) -> (i16, i16, bool, i32) {
     let configs = result.configs.as_ref().map_or(0, Vec::len);
     let code = result.topic_config_error_code;

@@ -1,4 +1,4 @@
-//! What is deleted, and what is told of it.
+//! The ACLs that are deleted, and the results of the filters.
 
 use wire::messages::delete_acls_request::DeleteAclsFilter;
 

@@ -182,7 +182,7 @@ fn who_may_not_describe_a_topic_does_not_learn_whether_it_exists() {
         told(&outcome),
         [(None, 29, true), (Some("a".to_owned()), 29, false)]
     );
-    // An id that nobody has is no secret.
+    // An id of no topic is no secret.
     let other = vec![state(None, TopicId(Uuid::from_u128(5)))];
     let outcome = decide_for(&access, &image, other);
     assert_eq!(told(&outcome)[0].1, ErrorCode::UnknownTopicId.code());

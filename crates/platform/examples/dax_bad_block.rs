@@ -1,6 +1,6 @@
 //! Marks a block of a mapped file bad and sees who notices: `dax_bad_block DIR BAD_BLOCKS`, as
 //! `tests/dax` runs it in a machine in software. DIR is on a DAX mount; `BAD_BLOCKS` is the
-//! kernel's list of its device, all of which the file system has (`/sys/block/pmem0/badblocks`).
+//! kernel's list of its device; the file system has all of it (`/sys/block/pmem0/badblocks`).
 //! The block stays bad for as long as the machine runs.
 
 #![allow(clippy::print_stdout, reason = "a tool prints")]
@@ -37,7 +37,7 @@ async fn run(path: PathBuf, bad_blocks: PathBuf) {
     drop(file);
     let sector = block_on_device(&path, 10) * (BLOCK / 512);
     std::fs::write(bad_blocks, format!("{sector} 8\n")).unwrap();
-    // Mapped anew, as by a process that starts.
+    // Mapped again, as by a process that starts.
     let file = disk.open(&path, Open::Write).await.unwrap();
     for (from, count) in [(10, 1), (0, 64), (10, 54)] {
         let read = file.read_at(from * BLOCK, count * BLOCK_BYTES).await;

@@ -116,7 +116,7 @@ pub trait Disk: Clone + 'static {
     fn remove_file(&self, path: &Path) -> impl Future<Output = io::Result<()>>;
     /// Removes a directory with all its contents.
     fn remove_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
-    /// Removes a file that nobody waits for, so that syncs do not wait for it. It may take long.
+    /// Removes a file piece by piece, so that syncs do not wait for it. It may take long.
     fn remove_file_in_pieces(&self, path: &Path) -> impl Future<Output = io::Result<()>> {
         self.remove_file(path)
     }

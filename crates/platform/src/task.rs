@@ -33,7 +33,7 @@ impl Span {
 /// ending.
 pub async fn elsewhere<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (answer, answered) = oneshot::channel();
-    // Nobody may wait for it any more.
+    // The caller may not wait for it any more.
     let job = Box::new(move || drop(answer.send(work())));
     if let Err(job) = workers::run(job) {
         // The clock of a simulation stands still meanwhile.

@@ -53,7 +53,7 @@ async fn create(system: &System, dir: &Path) -> SystemFile {
     system.disk().open(&log(dir), Open::Create).await.unwrap()
 }
 
-/// As somebody else would who does not know of us.
+/// As another program would that does not know of us.
 fn cut_from_outside(dir: &Path, len: u64) {
     let file = std::fs::File::options().write(true).open(log(dir));
     file.unwrap().set_len(len).unwrap();

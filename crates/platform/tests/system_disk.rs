@@ -266,7 +266,7 @@ fn a_future_that_is_dropped_leaves_its_memory_to_the_kernel() {
             drop(chunk);
             poll_once(write.as_mut()).await;
             poll_once(read.as_mut()).await;
-            // One turn hands the requests to the kernel, then nobody waits for them.
+            // One turn hands the requests to the kernel, then their futures are dropped.
             if round % 2 == 0 {
                 task::yield_now().await;
             }
@@ -275,7 +275,7 @@ fn a_future_that_is_dropped_leaves_its_memory_to_the_kernel() {
         while pool.used_bytes() > 0 {
             pool.freed().await;
         }
-        // Nobody waited, and the writes have happened all the same.
+        // Their futures are gone, and the writes have happened all the same.
         let read = file.read_at(0, 4 << 20).await.unwrap();
         assert!(read.len() == 4 << 20 && read.iter().all(|byte| *byte == 9));
         file.sync().await.unwrap();

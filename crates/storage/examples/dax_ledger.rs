@@ -27,7 +27,7 @@ use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition, Uui
 
 const LOGS: i32 = 3;
 const SEGMENT_BYTES: u32 = 1 << 20;
-/// Of which segments and pool take half.
+/// Segments and pool take half of it.
 const CAPACITY_BYTES: u64 = 512 << 20;
 /// Files that wait before the logs go on: rolls take them faster than a machine in software makes
 /// them.

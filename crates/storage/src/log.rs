@@ -1,5 +1,5 @@
-//! One partition's log: a sequence of segments of which the last is active, with its leader epochs
-//! and producers.
+//! One partition's log: a sequence of segments, the last of them active, with its leader epochs and
+//! producers.
 //!
 //! Appending writes to memory only and never waits. A flush starts by itself, one at a time for
 //! each log; what is appended during a flush goes with the next one. Offsets, in order:

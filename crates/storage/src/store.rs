@@ -246,8 +246,7 @@ impl<P: Platform> Store<P> {
             .collect()
     }
 
-    /// Waits until the logs have saved so many bytes that the checkpoint files should be written
-    /// early.
+    /// Waits until the logs have saved enough bytes to write the checkpoint files early.
     ///
     /// Without that, a start after a crash would read those bytes again.
     pub async fn checkpoint_due(&self) {

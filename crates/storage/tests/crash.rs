@@ -139,7 +139,7 @@ async fn live(world: &World, known: &SharedLedger) -> Result<()> {
     Ok(())
 }
 
-/// The same up to the `k`-th disk operation, where nobody goes on with it.
+/// The same up to the `k`-th disk operation, where it is dropped.
 async fn live_until(world: &World, known: &SharedLedger, k: u64) {
     let mut life = Box::pin(live(world, known));
     std::future::poll_fn(|context| {

@@ -202,7 +202,7 @@ async fn run(ops: Vec<Op>, small_segments: bool, cache: usize) {
             }
             Op::Crash { seed } => {
                 log.flush().await.unwrap();
-                // The owner's part: the checkpoints are written, and the log is told.
+                // The owner's part: it writes the checkpoints, and tells the log.
                 let points = world.store.points(std::path::Path::new(DIR));
                 world.store.checkpointed(&points, true).await;
                 let point = points[0].recovery_point.0;

@@ -1,4 +1,4 @@
-//! Segment files made in advance: taken by the logs that roll, made anew, never more than their
+//! Segment files made in advance: taken by the logs that roll, replaced, never more than their
 //! share, never taken for data, and given up before anything is refused.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

@@ -237,7 +237,7 @@ pub(crate) async fn names_between(
     found
 }
 
-/// The records in a run of batches, each of which is verified.
+/// The records in a run of batches; each is verified.
 pub(crate) fn decode(bytes: &Bytes) -> Vec<(i64, i64)> {
     let mut found = Vec::new();
     let mut rest = bytes.clone();

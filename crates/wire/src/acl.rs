@@ -11,7 +11,8 @@
 //!
 //! Semantics are those of Kafka 4.3's `StandardAuthorizer`, with these differences:
 //! - addresses are compared as addresses, not as text (`host`);
-//! - an ACL for a principal without colon is for nobody; Kafka fails each request that reaches it;
+//! - an ACL for a principal without colon applies to no client; Kafka fails each request that
+//!   reaches it;
 //! - where any resource of a type is asked for, an ACL that forbids on the empty prefix, or whose
 //!   permission is not known, forbids as elsewhere; Kafka passes over it.
 //!

@@ -8,7 +8,7 @@
 //! Invariants:
 //! - Every byte string is answered or refused, and every length has a bound.
 //! - Randomness comes from the caller (nonces, salts, the secrets of a process), and so do users:
-//!   this module looks nobody up.
+//!   this module looks up no user.
 //! - Secrets are in no `Debug` output and in no error, and are overwritten when they are dropped.
 //! - What a client does not know is compared in constant time. An unknown user takes the same steps
 //!   as a known one with a wrong password, and fails at the same one.
@@ -39,7 +39,7 @@ pub enum Mechanism {
     Plain,
     /// Proof of knowing the password.
     Scram(ScramHash),
-    /// A token that somebody else has signed.
+    /// A token that an identity provider has signed.
     Oauthbearer,
 }
 

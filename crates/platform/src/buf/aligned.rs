@@ -243,7 +243,7 @@ impl Memory {
         Self::new(start, layout)
     }
 
-    /// Frees it, on another thread if the system takes long to take so many pages back.
+    /// Frees it, on another thread if it has enough pages to keep the system busy.
     fn free(self) {
         if self.layout.size() >= FREED_ELSEWHERE_MIN {
             // Where there are no other threads, it is freed here.

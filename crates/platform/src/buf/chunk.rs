@@ -158,7 +158,7 @@ impl Lease {
         self.region().len()
     }
 
-    /// Returns the bytes of `range`, all of which must have been appended.
+    /// Returns the bytes of `range`; all must have been appended.
     fn bytes(&self, range: Range<usize>) -> &[u8] {
         // SAFETY: the callers pass ranges below the chunk's `len`, thus within the region,
         // initialised, and never written again while the lease lives; the reference cannot outlive

@@ -2,15 +2,15 @@
 //!
 //! A file system frees the blocks of a file in one step of its journal, and on many systems tells
 //! the device of them before the step ends (`discard`): a fifth of a second for each gigabyte, in
-//! which nobody's sync ends. So a large file loses its name first and then its blocks, piece by
-//! piece, and after each piece the others have the file system for several times as long.
+//! which no sync ends. So a large file loses its name first and then its blocks, piece by piece,
+//! and after each piece the others have the file system for several times as long.
 //!
-//! Invariants: only a file without a name that nobody else has open is cut, so no reader and no
-//! mapping meets its end; a large file that somebody has open is removed in one step, as are small
-//! ones. What is left when this fails or is interrupted is freed by the kernel, when the descriptor
-//! is closed or the file system is mounted. A file system that frees nothing at a sync of such a
-//! file (btrfs) frees all of it in one step, as ever. These functions block. Not here: threads and
-//! turns (`os/disk.rs`).
+//! Invariants: only a file without a name that no other process has open is cut, so no reader and
+//! no mapping meets its end; a large file that another process has open is removed in one step, as
+//! are small ones. What is left when this fails or is interrupted is freed by the kernel, when the
+//! descriptor is closed or the file system is mounted. A file system that frees nothing at a sync
+//! of such a file (btrfs) frees all of it in one step, as ever. These functions block. Not here:
+//! threads and turns (`os/disk.rs`).
 #![allow(unsafe_code, reason = "leases have no safe wrapper")]
 
 use std::fs;
@@ -46,7 +46,7 @@ pub(super) struct UnnamedFile {
 pub(super) fn unname(path: &Path) -> io::Result<Option<UnnamedFile>> {
     let file = opened(path);
     fs::remove_file(path)?;
-    // From here on nobody else can open it.
+    // From here on no other process can open it.
     Ok(file.filter(|unnamed| unnamed.has_no_name() && is_open_once(&unnamed.file)))
 }
 
@@ -108,7 +108,7 @@ fn is_open_once(file: &OwnedFd) -> bool {
         // SAFETY: passes numbers only, about a descriptor that is open.
         unsafe { libc::fcntl(file.as_raw_fd(), what, how) != -1 }
     };
-    // Whoever breaks a lease ends its holder with the default signal.
+    // A process that breaks a lease ends its holder with the default signal.
     call(F_SETSIG, libc::SIGURG)
         && call(libc::F_SETLEASE, libc::F_WRLCK)
         && call(libc::F_SETLEASE, libc::F_UNLCK)

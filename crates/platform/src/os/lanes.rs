@@ -130,7 +130,8 @@ pub(super) struct FreeingTurn<'a> {
 }
 
 impl FreeingTurn<'_> {
-    /// Returns true if so many wait that files might come faster than they are freed.
+    /// Returns true if more than [`TO_FREE_MAX`] files wait: they may come faster than they are
+    /// freed.
     pub(super) fn is_waited_for(&self) -> bool {
         self.to_free.0.load(Ordering::Relaxed) > TO_FREE_MAX
     }

@@ -14,7 +14,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// Returns the fields, of which there must be exactly `N`.
+    /// Returns the fields; there must be exactly `N`.
     pub(super) fn fields<const N: usize>(
         &self,
         expected: &'static str,

@@ -4,8 +4,8 @@
 //! The transactions follow from the batches: from the producers as of a snapshot before the segment
 //! (or of the log's first segment, where no snapshot can be read), and all batches replayed from
 //! there. Without them, readers at `read_committed` would get the records of aborted transactions
-//! without being told. The log's folder has a note of which segments have such an index, because a
-//! missing file proves nothing: a segment without aborted transactions has none.
+//! without notice. The log's folder has a note that lists the segments with such an index, because
+//! a missing file proves nothing: a segment without aborted transactions has none.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;

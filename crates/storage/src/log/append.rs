@@ -241,7 +241,7 @@ impl<P: Platform> Appending<'_, P> {
             .loaded()
             .as_ref()
             .is_some_and(|loaded| loaded.indexes.is_full());
-        // An append has few batches, each of which spans less than an i32 of offsets.
+        // An append has few batches; each spans less than an i32 of offsets.
         let far = first.next_offset().since(active.base) > i64::from(i32::MAX);
         if size + bytes > bytes_max || is_old || indexes_full || far || out_of_room {
             if self.seals_too_slowly() {

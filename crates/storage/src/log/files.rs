@@ -50,7 +50,8 @@ pub(super) async fn remove<D: Disk>(disk: &D, path: &Path) -> Result<()> {
     }
 }
 
-/// The same for a file that nobody waits for: syncs do not wait for its blocks to be free.
+/// The same for a file whose removal no task waits for: syncs do not wait for its blocks to be
+/// free.
 pub(super) async fn remove_in_pieces<D: Disk>(disk: &D, path: &Path) -> Result<()> {
     match disk.remove_file_in_pieces(path).await {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),

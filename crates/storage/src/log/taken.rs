@@ -105,7 +105,7 @@ impl<P: Platform> LogFolders<'_, P> {
         still.map(|(id, _)| *id).collect()
     }
 
-    /// Returns true for a segment of which nothing was made because its folder is not the log's.
+    /// Returns true for a segment without files, because its folder is not the log's.
     pub(super) fn was_refused(self, segment: &Segment<P>) -> bool {
         let folder = &segment.folder;
         if self.is_home(folder) || segment.is_named() || self.is_ready(folder) {

@@ -544,7 +544,7 @@ impl<P: Platform> LogFolders<'_, P> {
         remove_names(disk, &self.folder, base, &self.path_ids(), None).await
     }
 
-    /// Continues the log in `old`, of which nothing is written yet, and removes `new`, which was to
+    /// Continues the log in `old`, which has no written bytes yet, and removes `new`, which was to
     /// take its place.
     ///
     /// Home notes `old` before `new` goes, durably. A lack of room is waited out.

@@ -54,7 +54,7 @@ views_of_log! {
     pub(crate) Limiting;
     /// Whether a log takes appends, and what changes that.
     pub(crate) LogCondition;
-    /// The folders of a log, and the notes of which segments are in them.
+    /// The folders of a log, and the notes that list the segments in them.
     pub(crate) LogFolders;
     /// The producers of a log: their markers and transactions, and their expiry.
     pub LogProducers;

@@ -28,7 +28,7 @@ impl<P: Platform> Segment<P> {
         segment
     }
 
-    /// Creates a segment of which a start has found `len` bytes.
+    /// Creates a segment from the `len` bytes that a start has found.
     ///
     /// It ends at `next`, as far as that is known yet.
     pub(crate) fn found(

@@ -327,7 +327,7 @@ pub(crate) fn future_folder_name(partition: &TopicPartition, unique: Uuid) -> St
     format!("{partition}.{}{FUTURE_FOLDER}", unique.simple())
 }
 
-/// Returns the partition of which a folder is an unfinished copy, from its name.
+/// Returns the partition that a folder is an unfinished copy of, from its name.
 pub fn parse_future_folder_name(name: &str) -> Option<TopicPartition> {
     let (partition, unique) = name.strip_suffix(FUTURE_FOLDER)?.rsplit_once('.')?;
     let is_unique = unique.len() == 32 && unique.bytes().all(|digit| digit.is_ascii_hexdigit());

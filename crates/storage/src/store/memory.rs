@@ -224,7 +224,7 @@ impl<P: Platform> Memory<P> {
         self.taken.borrow_mut().note_written();
     }
 
-    /// Returns the bytes in chunks of logs and in chunks of which readers still hold slices.
+    /// Returns the bytes in chunks of logs, and in chunks whose slices readers still hold.
     pub(crate) fn used_bytes(&self) -> usize {
         self.large.used_bytes() + self.small.used_bytes()
     }

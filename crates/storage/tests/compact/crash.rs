@@ -289,7 +289,7 @@ fn a_failure_or_a_full_disk_at_any_operation_loses_nothing() {
                 }
                 let known = book.borrow().clone();
                 if let Some(log) = world.store.logs().first() {
-                    // Whoever reads goes on reading, whatever has failed.
+                    // Readers go on reading, whatever has failed.
                     let now_ms = world.platform.clock().wall_ms();
                     let end = log.durable_offset().0;
                     let mut seen = known.clone();

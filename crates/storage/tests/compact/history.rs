@@ -144,8 +144,7 @@ impl History {
         }
     }
 
-    /// Forgets what was not durable, and the records of transactions that are open are decided by
-    /// nobody.
+    /// Forgets what was not durable; the records of open transactions stay undecided.
     pub(crate) fn cut(&mut self, end: i64) {
         self.records
             .retain(|appended| appended.record.offset.0 < end);

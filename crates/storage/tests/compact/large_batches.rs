@@ -1,4 +1,4 @@
-//! Batches that are large: nobody else of the shard waits while one is looked at, and what is left
+//! Batches that are large: no other task of the shard waits while one is examined, and what is left
 //! of it is right.
 
 use std::cell::Cell;
@@ -30,8 +30,8 @@ fn batch_of(codec: Compression, keys: std::ops::Range<u32>) -> Bytes {
     builder.finish().unwrap()
 }
 
-/// Compacts two batches of which the second has half the keys of the first anew. Turns that others
-/// had meanwhile.
+/// Compacts two batches; the second repeats half the keys of the first. Returns the turns of other
+/// tasks meanwhile.
 fn turns_while_compacted(codec: Compression) -> usize {
     let turns = Rc::new(Cell::new(0));
     let counted = Rc::clone(&turns);

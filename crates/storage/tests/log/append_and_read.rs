@@ -288,7 +288,7 @@ fn the_append_time_becomes_the_timestamp_and_the_crc_stays_right() {
     });
 }
 
-/// Turns that others had while so many bytes were read from a file in one go.
+/// Returns the turns of other tasks while this number of bytes was read from a file at once.
 fn turns_while_read(bytes_max: usize) -> usize {
     let turns = Rc::new(Cell::new(0));
     let counted = Rc::clone(&turns);

@@ -34,8 +34,7 @@ async fn forget() {
         .unwrap_err();
 }
 
-/// Appends so many batches, then reads them all; says how many operations the disk had to do for
-/// the reader.
+/// Appends this number of batches, then reads them all; returns the disk operations of the reader.
 async fn lag(world: &World, log: &SimLog, batches: i64) -> u64 {
     forget().await;
     let from = log.log_end_offset();

@@ -159,7 +159,7 @@ fn bytes_that_look_like_batches_everywhere_do_not_hold_up_a_start() {
         log.close().await.unwrap();
         let disk = world.disk().kill(1);
         let mut bytes = disk.contents(&log_file()).unwrap();
-        // A header of a batch of megabytes every 61 bytes, none of which is one.
+        // A header of a batch of megabytes every 61 bytes; none is a batch.
         let mut header = bytes[..61].to_vec();
         header[..8].copy_from_slice(&1_i64.to_be_bytes());
         header[8..12].copy_from_slice(&4_000_000_i32.to_be_bytes());
@@ -178,7 +178,7 @@ fn bytes_that_look_like_batches_everywhere_do_not_hold_up_a_start() {
 fn older(magic: u8, offset: i64, value: &[u8]) -> Vec<u8> {
     let timestamp: &[u8] = if magic == 1 { &[0; 8] } else { &[] };
     let value_len = i32::try_from(value.len()).unwrap();
-    // Nobody here computes its CRC.
+    // Its CRC is not computed here.
     let body = [
         &[9, 9, 9, 9, magic, 0],
         timestamp,

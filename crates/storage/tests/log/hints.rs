@@ -347,8 +347,8 @@ fn segments_that_are_longer_together_than_a_number_can_say_do_not_end_the_proces
     });
 }
 
-/// The end of the file is read at a start, to be written again with what comes: nobody has looked
-/// at its CRCs then.
+/// The end of the file is read at a start, to be written again with what comes: its CRCs are not
+/// checked by then.
 #[test]
 fn what_was_damaged_in_the_last_block_is_refused_also_after_more_was_appended() {
     simulate(async {

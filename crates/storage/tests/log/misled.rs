@@ -157,7 +157,7 @@ fn an_index_that_cannot_be_saved_is_built_anew_as_often_as_it_is_let_go_of() {
     });
 }
 
-/// What may be done to a log while an index of it is built anew.
+/// What may be done to a log while an index of it is rebuilt.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Cut,

@@ -1,5 +1,5 @@
-//! Names of new files are durable before what is in them counts, whoever else syncs the folder
-//! meanwhile, and however that ends.
+//! Names of new files are durable before what is in them counts, also if another task syncs the
+//! folder meanwhile, and however that ends.
 
 use std::io::ErrorKind;
 use std::rc::Rc;
@@ -28,9 +28,9 @@ fn reserving() -> LogOptions {
     }
 }
 
-/// Appends with rolls while retention deletes beside it, on a slow disk of which the `failing`-th
-/// sync of a folder fails; the power goes as soon as the last append is acknowledged. What was
-/// acknowledged has to be there.
+/// Appends with rolls while retention deletes beside it, on a slow disk; the `failing`-th sync of a
+/// folder fails; the power goes as soon as the last append is acknowledged. What was acknowledged
+/// has to be there.
 async fn roll_beside_retention(seed: u64, failing: u64) {
     let world = World::on(SimPlatform::new(seed), store_options());
     let log = world.open(bounded()).await;

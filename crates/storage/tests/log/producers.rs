@@ -1,5 +1,5 @@
-//! Producers of a partition: aborted transactions are told of whatever became of the files that say
-//! so, and snapshots of many producers are in proportion to their records.
+//! Producers of a partition: readers learn of aborted transactions, whatever became of the files
+//! that list them, and snapshots of many producers are in proportion to their records.
 
 use std::path::Path;
 use std::rc::Rc;

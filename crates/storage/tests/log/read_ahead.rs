@@ -32,8 +32,7 @@ fn blocks_of_16_kib() -> StoreOptions {
     }
 }
 
-/// A process that was just started on a log of so many batches of one record, of which nothing is
-/// in memory.
+/// A process that was just started on a log of batches of one record; nothing of it is in memory.
 struct ColdStart {
     world: World,
     log: SimLog,
@@ -311,8 +310,8 @@ fn a_read_ahead_that_fails_is_no_error_of_the_reader() {
                 .inject(Fault::at_kind(failing, OpKind::Read, effect));
             let mut from = next;
             while from < BATCHES {
-                // Whoever needs the bytes at once may meet the fault himself; it is gone when he
-                // tries again.
+                // A reader that needs the bytes at once may meet the fault itself; it is gone when
+                // it tries again.
                 match cold.read(from, 10_000).await {
                     Ok(read) => from += i64::try_from(read.len()).unwrap(),
                     Err(error) => panic!("reading at {from}, fault {failing}: {error}"),

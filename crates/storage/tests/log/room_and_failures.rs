@@ -244,7 +244,7 @@ fn while_there_are_no_descriptors_nothing_fails_and_all_goes_on_afterwards() {
                 FailureKind::Full,
                 "a roll needs a descriptor"
             );
-            // Whoever has its file goes on.
+            // A log that has its file goes on.
             produce(&other, 1, 100).await;
             assert!(!world.store.dir_failed(std::path::Path::new(DIR)));
             let durable = rolls.durable_offset().0;

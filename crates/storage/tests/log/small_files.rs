@@ -1,5 +1,5 @@
-//! Files that somebody put beside good segments, or took away: the segments keep their records, and
-//! what is damaged is set aside.
+//! Files that another program put beside good segments, or took away: the segments keep their
+//! records, and what is damaged is set aside.
 
 use std::path::{Path, PathBuf};
 
@@ -179,7 +179,7 @@ async fn small_files(disk: &SimDisk) -> Vec<String> {
     small.collect()
 }
 
-/// What readers and producers are told.
+/// What readers and producers see.
 #[derive(PartialEq, Debug)]
 struct ReaderView {
     aborted: Vec<(i64, i64, i64)>,

@@ -1,5 +1,5 @@
 //! Base offset and leader epoch stand before what the CRC of a batch covers: a bit of them that has
-//! rotted is found all the same, and nobody but who wants that very batch is refused.
+//! rotted is found all the same, and only readers of that very batch get an error.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

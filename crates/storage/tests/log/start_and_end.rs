@@ -515,7 +515,7 @@ fn a_checkpoint_from_before_a_truncation_vouches_for_nothing_that_came_after() {
             let end = log.log_end_offset().0;
             assert!(end >= durable, "{durable} was durable, {end} is there");
             assert_holds(&log, 0, end).await;
-            // Nobody has written the checkpoint yet.
+            // The checkpoint is not written yet.
             let (next, durable) = crashed_while_appending(&next, &log, seed).await;
             let log = next.try_open(small(), false, said, 0).await.unwrap();
             let end = log.log_end_offset().0;

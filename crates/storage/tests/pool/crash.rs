@@ -86,7 +86,7 @@ async fn live(scene: &Scene, known: &SharedLedger) -> Result<()> {
     Ok(())
 }
 
-/// The same up to the `k`-th disk operation, where nobody goes on with it.
+/// The same up to the `k`-th disk operation, where it is dropped.
 async fn live_until(scene: &Scene, known: &SharedLedger, k: u64) {
     let mut life = Box::pin(live(scene, known));
     std::future::poll_fn(|context| {

@@ -16,7 +16,7 @@ fn with_bulk() -> Setting {
     }
 }
 
-/// Leaves the first tier's file system so many files' worth of room.
+/// Leaves the first tier's file system room for this number of files.
 fn bound(scene: &Scene, files: u64) {
     let room = Some(files * SEGMENT_BYTES);
     scene.disk().set_capacity_of(Path::new(DIR), room);

@@ -20,8 +20,8 @@ use crate::world::*;
 pub(crate) const BULK: &str = "/bulk";
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
 
-/// How the scene differs from one mapped tier with room for 16 segments, half of which may be made
-/// in advance.
+/// How the scene differs from one mapped tier with room for 16 segments; half may be made in
+/// advance.
 #[derive(Clone)]
 pub(crate) struct Setting {
     pub(crate) ratio: f64,

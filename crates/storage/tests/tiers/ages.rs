@@ -20,8 +20,8 @@ async fn reports(scene: &Scene) -> Vec<SegmentReport> {
     scene.world.store.tier_segments(&still(), |_| true).await
 }
 
-/// Three sealed segments, an hour between one and the next, of which the first goes down two hours
-/// after that.
+/// Three sealed segments, an hour between one and the next; the first goes down two hours after
+/// that.
 async fn aged() -> (Scene, SimLog) {
     let scene = Scene::new(GB, GB);
     let log = scene.open(options()).await;

@@ -1,5 +1,5 @@
 //! Notes that have no room for a text and are a name only: an older text beside one, and a path
-//! that is away, lead nobody astray.
+//! that is away, mislead no start.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn by_name(base: i64, id: Uuid) -> String {
     format!("{FOLDER}/{base:020}.{}.away", id.simple())
 }
 
-/// A log of which all that is sealed is on the slow path `at`; the other one takes nothing.
+/// A log whose sealed segments are on the slow path `at`; the other one takes nothing.
 async fn on_one(at: usize) -> (Scene, i64) {
     let scene = two_slow();
     let log = scene.open(options()).await;

@@ -16,7 +16,7 @@ const GB: u64 = 1 << 30;
 const OTHER_HOME: &str = "/logs2";
 const OTHER_BULK: &str = "/bulk2";
 
-/// Two paths on each tier, all of which have room.
+/// Two paths on each tier; all have room.
 fn wide() -> Scene {
     let tiers = vec![
         tier("fast", &[(DIR, GB), (OTHER_HOME, GB)]),
@@ -119,7 +119,7 @@ fn what_comes_up_goes_to_the_neighbour_of_a_home_that_is_left() {
     });
 }
 
-/// A log of which nothing is left but the name that says where it goes on.
+/// A log with nothing left but the name that says where it goes on.
 async fn hollow(scene: &Scene, pins: Option<(usize, usize)>) -> (SimLog, i64) {
     let hollow = LogOptions {
         retention_ms: Some(1),

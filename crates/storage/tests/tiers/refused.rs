@@ -1,7 +1,7 @@
 //! A compacted log on three paths, which is written, moved down and up and compacted all the time,
 //! and for every k: the k-th disk operation, or some from it on, find no room, no descriptor, a
 //! failing or a read-only disk. What passes is tried again and succeeds in the same life; what
-//! fails elsewhere is in nobody's way; no key loses its newest record, and none that was deleted
+//! fails elsewhere is in no task's way; no key loses its newest record, and none that was deleted
 //! comes back, then or after a start.
 
 use std::io::ErrorKind;
@@ -68,7 +68,7 @@ struct Book {
 }
 
 impl Book {
-    /// Each key has its newest value, or that of the batch of which nobody knows.
+    /// Each key has its newest value, or that of the batch without an answer.
     async fn check(&self, log: &SimLog, what: &str) {
         let there = living(&replayed(log).await);
         let expected = living(&self.model);
@@ -155,7 +155,7 @@ async fn compact(scene: &Scene, log: &SimLog, book: &mut Book) -> Result<()> {
     done
 }
 
-/// A failure that is not the log's: on another path, of which the rest is independent.
+/// A failure that is not the log's: on another path, and the rest does not depend on it.
 fn unless_elsewhere(log: &SimLog, result: Result<()>) -> Result<()> {
     match result {
         Err(_) if log.failed().is_none() => Ok(()),

@@ -135,7 +135,7 @@ fn a_transaction_that_began_on_a_path_that_is_not_there_stays_open() {
     });
 }
 
-/// A log of which an empty segment is at home and all else on another path; and its end.
+/// A log with an empty segment at home and all else on another path; and its end.
 async fn all_that_is_written_is_on_bulk() -> (Scene, i64) {
     let scene = Scene::new(GB, GB);
     let log = scene.open(options()).await;

@@ -391,7 +391,7 @@ fn without_room_for_a_note_at_home_no_segment_is_begun_elsewhere() {
             "records went where no note says that they are"
         );
         let (safe, end) = (log.durable_offset().0, log.log_end_offset().0);
-        // Nobody is told of them, and with room they are written.
+        // Their producers have no answer yet, and with room they are written.
         scene.disk().set_capacity_of(Path::new(DIR), None);
         log.flush_for_good().await.unwrap();
         assert_holds(&log, 0, end).await;

@@ -84,8 +84,7 @@ impl Scene {
         scene
     }
 
-    /// With directories of which nobody knows which they are: a note of them needs bytes, not a
-    /// name only.
+    /// With directories without an identity: a note of them needs bytes, not a name only.
     pub(crate) fn unidentified(
         platform: SimPlatform,
         options: StoreOptions,

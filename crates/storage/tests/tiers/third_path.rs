@@ -430,8 +430,8 @@ async fn spoil_the_noted(scene: &Scene, k: u64, end: i64, folders: [&str; 2]) ->
         }
         let durable = disk.kill(k);
         for folder in folders {
-            // Before a start has looked at it nobody can say of a name that is not durable that it
-            // outlives a loss of power.
+            // Until a start has found it, a name that is not durable may not outlive a loss of
+            // power.
             let synced = platform::Disk::sync_dir(&durable, Path::new(folder)).await;
             synced.unwrap();
         }

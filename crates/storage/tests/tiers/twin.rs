@@ -310,7 +310,7 @@ impl Twins {
         self.compare().await;
     }
 
-    /// The two are the same to whoever asks.
+    /// The two give the same answers.
     async fn compare(&self) {
         let [one, two] = self.logs();
         let (start, end) = (one.log_start_offset(), one.log_end_offset());

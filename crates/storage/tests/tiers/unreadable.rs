@@ -67,7 +67,7 @@ fn a_copy_that_nobody_noted_and_that_cannot_be_read_costs_only_its_path() {
         assert_eq!(next.disk().faults_left(), 0, "it was read");
         assert!(next.path(1).failed().is_some() && next.path(0).failed().is_none());
         assert_eq!(log.log_end_offset().0, end);
-        // Nobody said that the other copy counts.
+        // No note says that the other copy counts.
         assert_holds(&log, 0, end).await;
     });
 }
@@ -298,7 +298,7 @@ fn a_copy_that_nobody_noted_is_served_while_its_twin_is_on_a_path_with_something
         let scene = Scene::of(SimPlatform::new(11), store_options(), tiers);
         let (bases, end) = left(&scene, false).await;
         let disk = scene.disk().kill(1);
-        // On the slow path: the copy of one segment, of which home has another, and an unfinished
+        // On the slow path: the copy of one segment that home has, too, and an unfinished
         // compaction's file.
         for base in [bases[3], bases[2]] {
             let bytes = disk.contents(&data(FOLDER, base)).unwrap();
@@ -328,7 +328,7 @@ fn a_note_that_is_none_costs_nothing_and_a_list_of_debts_that_is_none_is_named()
         assert_holds(&log, 0, end).await;
         drop(log);
         let disk = next.disk().kill(1);
-        // Whoever reads all of it compares each line with each.
+        // Reading all of it compares each line with each.
         disk.put(&name("owed"), &b"copy x\n".repeat(10_000))
             .unwrap();
         let next = scene.successor(disk, store_options());

@@ -1,11 +1,11 @@
 //! The decision, as a plain function over a list of ACLs: what the index must equal.
 //!
 //! In this order: a super user may do everything; any ACL that forbids it forbids it; any ACL that
-//! permits it permits it; a resource whose name no ACL fits, whoever it is for, is left to the
-//! setting `allow.everyone.if.no.acl.found`; the rest is forbidden.
-//! An ACL of a later release counts among those that fit ([`AclBinding::effect`]).
-//! Where several ACLs decide alike, the decision names the one that fits the resource most
-//! closely, so it is the same for every order of the list.
+//! permits it permits it; a resource whose name no ACL fits, for any principal, is left to the
+//! setting `allow.everyone.if.no.acl.found`; the rest is forbidden. An ACL of a later release
+//! counts among those that fit ([`AclBinding::effect`]). Where several ACLs decide alike, the
+//! decision names the one that fits the resource most closely, so it is the same for every order of
+//! the list.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -232,7 +232,7 @@ mod tests {
                     "2001:db8:0:0:0:0:0:a",
                     "localhost",
                     "",
-                    // For nobody here, and no text that Kafka would make.
+                    // For no client here, and no text that Kafka would make.
                     "fe80::1%eth0",
                     "10.0.0.1%eth0",
                     "0:0:0:0:0:0:0:1%lo",

@@ -51,7 +51,7 @@ pub struct AclIndex {
 struct OfType {
     // Unbounded: as many as the principals that administrators gave ACLs, all kept in the log.
     principals: HashMap<Principal, Arc<Patterns<Rules>>>,
-    /// How many ACLs there are for each pattern, whoever they are for.
+    /// How many ACLs there are for each pattern, of all principals.
     counts: Patterns<Count>,
     count: usize,
 }

@@ -170,7 +170,7 @@ mod tests {
             assert_eq!((stored.kind(), stored.name()), ("", text));
             assert_eq!(stored.to_string(), text);
             assert!(!stored.is_complete());
-            // It is nobody else's, not even that of the empty type.
+            // It is no other principal's, not even that of the empty type.
             for other in [format!(":{text}"), format!("User:{text}")] {
                 assert_ne!(stored, Principal::parse(&other).unwrap());
             }

@@ -87,7 +87,7 @@ impl AclError {
     }
 }
 
-/// A stored ACL for which there is no place, because nobody knows which resources it protects.
+/// A stored ACL for which there is no place, because its resources are unknown.
 ///
 /// A broker that left it out could permit what it forbids, so a broker that enforces ACLs refuses
 /// to start with it, and does not replay it.

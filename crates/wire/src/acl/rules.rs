@@ -99,8 +99,7 @@ fn clients_of(acl: &AclBinding) -> Clients {
     }
 }
 
-/// The number of ACLs with one pattern, whoever they are for and whether or not they decide
-/// anything.
+/// The number of ACLs with one pattern, of all principals, whether or not they decide anything.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Count(usize);
 

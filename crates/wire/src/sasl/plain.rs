@@ -54,7 +54,7 @@ impl Login {
         &self.name
     }
 
-    /// Returns the name of the user, if the password is the one of which `expected` is the tag.
+    /// Returns the name of the user, if `expected` is the tag of the password.
     /// `None` is an unknown user.
     pub fn verify(
         self,

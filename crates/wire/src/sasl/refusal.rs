@@ -1,5 +1,5 @@
-//! Why an exchange fails: for the log and the audit of this end, and what the other end is told of
-//! it, which is less.
+//! Why an exchange fails: for the log and the audit of this end, and the answer to the other end,
+//! which says less.
 
 use std::borrow::Cow;
 
@@ -51,9 +51,9 @@ pub enum Refusal {
     Iterations {
         /// What it wants.
         iterations: u32,
-        /// At least so many.
+        /// The fewest allowed.
         min: u32,
-        /// At most so many.
+        /// The most allowed.
         max: u32,
     },
     /// The server has refused the client.

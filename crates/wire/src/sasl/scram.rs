@@ -18,7 +18,7 @@
 //! - Names are UTF-8 and not only ASCII; an authorization id is compared unescaped.
 //! - What the client says about channel binding at the end has to be what it said at the beginning,
 //!   as the RFC has it, or `n,,` where it began with its own name. Signatures cover messages as
-//!   they were sent, not as they are written anew.
+//!   they were sent, not as they are encoded again.
 //! - The attribute `m=` (a mandatory extension) is refused wherever it stands, as the RFC has it;
 //!   base64 has one form.
 //! - A client spends a bounded number of iterations, and wants a part of the nonce to be the
@@ -57,7 +57,7 @@ pub fn salted_password(
 
 /// The fewest iterations of a credential, and the fewest that a client accepts.
 pub const ITERATIONS_MIN: u32 = 4096;
-/// The most iterations of a credential that somebody sets. One that was stored elsewhere may have
+/// The most iterations of a credential that a client sets. One that was stored elsewhere may have
 /// more.
 pub const ITERATIONS_MAX: u32 = 16_384;
 /// The most iterations that a client spends on a server, which may be another that allows more.

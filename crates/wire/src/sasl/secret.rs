@@ -1,4 +1,4 @@
-//! A value that nobody may read by accident: passwords, tokens, keys.
+//! A value that no code may show by accident: passwords, tokens, keys.
 //!
 //! It is overwritten when it is dropped, and `Debug` does not show it. Not overwritten: what a
 //! `String` or `Vec` leaves behind when it grows or a value when it is moved, copies of the caller,

@@ -44,7 +44,7 @@ pub(super) struct Inode {
     writable: bool,
     emulated: bool,
     mapping: RefCell<Option<Arc<Mapping>>>,
-    /// Earlier mappings of which readers still have slices.
+    /// Earlier mappings whose slices readers still have.
     retired: RefCell<Vec<Weak<Mapping>>>,
     /// Stores may go below this position, a multiple of the block size.
     ready: Cell<u64>,

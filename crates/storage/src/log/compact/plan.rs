@@ -173,7 +173,7 @@ mod tests {
         dirty_ratio_min_ppm: 500_000,
     };
 
-    /// Returns segments of 100 offsets each with these sizes, of which the last one is active.
+    /// Returns segments of 100 offsets each with these sizes; the last one is active.
     ///
     /// Timestamps equal offsets.
     fn segments(sizes: &[u64]) -> Vec<SegmentFacts> {

@@ -168,7 +168,7 @@ impl Part {
         Ok(())
     }
 
-    /// Returns the base offsets in a range of which there is any file.
+    /// Returns the base offsets in a range that have any file.
     pub(super) fn bases_in(&self, base: Offset, next: Offset) -> Vec<Offset> {
         let is_old = |at: &Offset| *at == base || (base..next.max(base)).contains(at);
         let indexes = self.indexes.iter().map(|(base, _)| base);

@@ -93,7 +93,7 @@ impl<P: Platform> Segment<P> {
         end.max(position)
     }
 
-    /// Returns the wanted batches, all of which are resident from `position`, the start of one, on.
+    /// Returns the wanted batches; all are resident from `position` on, the start of one.
     pub(super) fn slice_resident(&self, mut position: u64, wanted: ReadRange) -> Resident {
         let first = loop {
             match self.resident_header(position) {

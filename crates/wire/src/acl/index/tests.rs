@@ -31,7 +31,7 @@ fn principal() -> impl Strategy<Value = Principal> {
     texts.prop_map(|text| Principal::parse(text).unwrap())
 }
 
-/// Returns principals of stored ACLs, some of which no client can have.
+/// Returns principals of stored ACLs; some no client can have.
 fn stored_principal() -> impl Strategy<Value = Principal> {
     let incomplete = select(vec!["alice", "User", ""]).prop_map(Principal::stored);
     prop_oneof![9 => principal(), 1 => incomplete]
@@ -45,7 +45,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// Returns codes of stored ACLs, some of which are not known.
+/// Returns codes of stored ACLs; some are not known.
 fn stored<T: Copy + std::fmt::Debug + 'static>(
     known: impl Strategy<Value = T>,
 ) -> impl Strategy<Value = StoredCode<T>> {

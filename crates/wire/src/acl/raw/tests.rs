@@ -270,7 +270,7 @@ fn a_filter_takes_any_and_an_unknown_code_means_no_acl() {
             pattern.map(RawFilter::for_deletion),
             [Err(AclError::PatternFilter), Err(AclError::PatternFilter)]
         );
-        // Whoever only looks gets an empty list.
+        // A description gets an empty list.
         assert_eq!(pattern.map(RawFilter::for_description), [None, None]);
         let entry = [
             RawFilter {

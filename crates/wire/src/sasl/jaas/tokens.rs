@@ -195,7 +195,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// Skips a comment, of which the first slash is gone.
+    /// Skips a comment; its first slash is gone.
     fn comment(&mut self) {
         // Whatever the character after the slash is, the end of the line too.
         if self.take() != Some('*') {

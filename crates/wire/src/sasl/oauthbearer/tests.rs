@@ -1,4 +1,4 @@
-//! Messages as Kafka reads them, and those that nobody does.
+//! Messages as Kafka reads them, and those that no server reads.
 
 use proptest::prelude::*;
 

@@ -80,7 +80,8 @@ impl Client {
 }
 
 impl ProvenClient {
-    /// Checks the last message of the server. Without it nobody knows who the server is.
+    /// Checks the last message of the server. Without it the client does not know who the server
+    /// is.
     pub fn finish(self, bytes: &[u8]) -> Result<(), Refusal> {
         match ServerFinal::parse(bytes)? {
             ServerFinal::Error(error) => Err(Refusal::ByServer { error }),

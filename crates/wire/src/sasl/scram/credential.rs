@@ -24,13 +24,13 @@ pub enum CredentialError {
     /// Too few iterations to be safe.
     #[error("{iterations} iterations, at least {} are needed", ITERATIONS_MIN)]
     TooFewIterations {
-        /// So many.
+        /// Their number.
         iterations: i64,
     },
-    /// More iterations than anybody may set.
+    /// More iterations than a client may set.
     #[error("{iterations} iterations, at most {} are allowed", ITERATIONS_MAX)]
     TooManyIterations {
-        /// So many.
+        /// Their number.
         iterations: i64,
     },
     /// A salt that is too long.
@@ -184,7 +184,7 @@ impl Credential {
     }
 }
 
-/// Returns the number of iterations, if somebody may set so many.
+/// Returns the number of iterations, if a client may set it.
 fn allowed(iterations: i64) -> Result<u32, CredentialError> {
     let enough = enough(iterations)?;
     if enough > ITERATIONS_MAX {

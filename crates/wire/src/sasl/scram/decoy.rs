@@ -2,15 +2,15 @@
 //! others.
 //!
 //! Of a user a client sees the salt and the number of iterations. A decoy has them from a secret
-//! and the name, so they are the same whenever somebody asks. Its look (the form of the salt, and
+//! and the name, so they are the same for every request. Its look (the form of the salt, and
 //! the iterations) is one that stored credentials of the hash have, each look in proportion to the
 //! users who have it; where there are none, that of Kafka's tools.
 //!
-//! What remains to tell users from names that nobody has:
+//! What remains to tell users from names of no user:
 //! - A look that is not among the [`LOOKS_MAX`] most frequent ones belongs to a user.
 //! - So does a salt that is not random: a word, or the salt of another user.
-//! - Where the shares of looks change, a few names that nobody has change theirs, and their salts.
-//!   A user does so only if somebody sets a credential.
+//! - Where the shares of looks change, a few names of no user change theirs, and their salts.
+//!   A user does so only if a client sets a credential.
 //!
 //! Who asks for many names learns the shares.
 
@@ -25,7 +25,7 @@ use crate::sasl::Secret;
 
 /// The most looks that the decoys of a hash have.
 const LOOKS_MAX: usize = 16;
-/// The parts of which each look has its share.
+/// The parts that looks have their shares of.
 const PARTS: u64 = 1 << 16;
 
 /// Makes credentials of users who do not exist.
@@ -49,7 +49,7 @@ impl Decoy {
         }
     }
 
-    /// Returns the credential of somebody who does not exist. No password belongs to its keys.
+    /// Returns the credential of a user that does not exist. No password belongs to its keys.
     ///
     /// It takes the same keyed hashes for every name.
     pub(super) fn credential(&self, hash: ScramHash, name: &str) -> Credential {
@@ -82,7 +82,7 @@ struct CredentialLook {
 }
 
 impl CredentialLook {
-    /// That of Kafka's tools, if nobody asks for another.
+    /// That of Kafka's tools, without an option.
     const KAFKA: Self = Self {
         iterations: ITERATIONS_MIN,
         salt: SaltForm::Number,
@@ -120,7 +120,7 @@ impl DecoyLooks {
             counted.push((CredentialLook::KAFKA, 1));
         }
         // Not the most frequent first: where two are as frequent, one user more would swap them,
-        // and with them the looks of all names that nobody has.
+        // and with them the looks of all names of no user.
         counted.sort_unstable();
         let each = counted.iter().map(|(_, count)| *count);
         let all = each.fold(0, u64::saturating_add);

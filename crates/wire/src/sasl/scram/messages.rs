@@ -229,8 +229,8 @@ fn nonce<'a>(
         .ok_or(Refusal::Malformed { message, rule })
 }
 
-/// Splits an extension: letters, `=`, and a value that is not empty. Whoever sends `m` wants to
-/// fail where it is not understood.
+/// Splits an extension: letters, `=`, and a value that is not empty. A client that sends `m` wants
+/// to fail where it is not understood.
 fn extension_of<'a>(message: &'static str, text: &'a str) -> Result<(&'a str, &'a str), Refusal> {
     let is_extension = |(key, value): &(&str, &str)| {
         let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphabetic());

@@ -1,13 +1,13 @@
 //! The forms that salts have, and salts of each form.
 //!
 //! Kafka's tools write a random number with base 36; other tools take random bytes, or text. The
-//! form of a salt is what somebody can tell of it who has seen it once.
+//! form of a salt is what a client can tell of it that has seen it once.
 
 /// The random bytes of a salt of Kafka's tools.
 const NUMBER_BYTES: usize = 17;
 /// Digits of such a number; hardly any has fewer.
 const DIGITS: std::ops::RangeInclusive<usize> = 22..=DIGITS_MAX;
-/// The most digits of a number of 130 bits with base 36. Those with so many begin with a 1.
+/// The most digits of a number of 130 bits with base 36. Those with all of them begin with a 1.
 const DIGITS_MAX: usize = 26;
 
 const HEX: &[u8] = b"0123456789abcdef";

@@ -91,7 +91,7 @@ impl Exchange<'_> {
     }
 }
 
-/// An exchange that somebody else has recorded.
+/// An exchange that another implementation has recorded.
 struct RecordedExchange<'a> {
     hash: ScramHash,
     name: &'a str,
@@ -239,7 +239,7 @@ fn what_kafka_would_log_in_with_is_a_credential() {
     let new = |hash, salt: &[u8], iterations| {
         Credential::new(hash, salt, iterations, derived.keys().clone()).map(drop)
     };
-    // Of the time of ZooKeeper there are credentials that nobody could set today.
+    // From the time of ZooKeeper there are credentials that no client could set today.
     for iterations in [4096, 16_384, 16_385, 50_000, i32::MAX] {
         assert_eq!(new(hash, b"s", iterations), Ok(()));
     }

@@ -1,4 +1,4 @@
-//! Users who do not exist, as somebody sees them who tries names.
+//! Users who do not exist, as a client sees them that tries names.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::*;
 
 const NAMES: usize = 400;
 
-/// Returns the salt and the iterations that a name is answered with, if nobody has it.
+/// Returns the salt and the iterations of the answer to a name of no user.
 fn shown(decoy: &Decoy, hash: ScramHash, name: &str) -> (Vec<u8>, u32) {
     let first = ClientFirst::parse(format!("n,,n={name},r=x").as_bytes()).unwrap();
     let (_, answer) = Server::answer(hash, first, server_nonce(), None, decoy);
@@ -38,7 +38,7 @@ fn of_kafka(hash: ScramHash, iterations: i32, count: u8) -> impl Iterator<Item =
     (1..=count).map(move |number| stored(hash, &salt([number; 17]), iterations))
 }
 
-/// Returns credentials with salts of so many random bytes.
+/// Returns credentials with salts of this number of random bytes.
 fn of_bytes(bytes: u8, iterations: i32, count: u8) -> impl Iterator<Item = Credential> {
     (0..count).map(move |number| {
         let salt: Vec<u8> = (0..bytes).map(|at| at ^ 0x80 ^ number).collect();

@@ -1,12 +1,12 @@
 //! Tells the binary which commit it is built from: `FOREBAY_COMMIT` where that is set, for builds
-//! from an archive, else what git says when it is built for release. A debug build says `debug`: it
-//! would be linked anew after each commit for a number that nobody asks it for. Whether the tree
-//! had changes beside the commit is not looked at.
+//! from an archive, else what git says when it is built for release. A debug build says `debug`,
+//! because otherwise each commit would link it again. Whether the tree had changes beside the
+//! commit is not looked at.
 
 use std::path::Path;
 use std::process::Command;
 
-/// How many hexadecimal digits of the commit are told.
+/// How many hexadecimal digits the commit has.
 const DIGITS: &str = "--short=12";
 
 fn main() {

@@ -26,7 +26,7 @@ fn main() -> anyhow::Result<()> {
     let (pairs, seconds) = match arguments.as_slice() {
         [sink] if sink == "sink" => {
             return sink::run("127.0.0.1:0", SinkMode::Copies, |address| {
-                // Whoever started it waits for this line.
+                // The process that started it waits for this line.
                 let _ = writeln!(std::io::stdout(), "{address}");
             });
         }
@@ -80,7 +80,7 @@ impl Sink {
     }
 }
 
-/// Whoever counts may fail; the sink ends with it.
+/// A count that fails ends its sink, too.
 impl Drop for Sink {
     fn drop(&mut self) {
         let ended = self.child.kill().and_then(|()| self.child.wait());

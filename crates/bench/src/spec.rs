@@ -232,7 +232,7 @@ pub enum Rate {
 pub struct Consume {
     /// Connections that consume, per group, with the partitions spread over them.
     pub consumers: u32,
-    /// Number of groups, each of which reads everything (fan-out).
+    /// Number of groups; each reads everything (fan-out).
     #[serde(default = "groups_default")]
     pub groups: u32,
     /// Where consumers start.

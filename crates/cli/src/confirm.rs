@@ -1,7 +1,7 @@
 //! `NAME.. [--execute]`: what a command changes or deletes.
 //!
 //! Invariant: what a pattern selects is not changed without `--execute`. With it the pattern is
-//! evaluated anew, so the command also acts on what was created after the user saw the selection.
+//! evaluated again, so the command also acts on what was created after the user saw the selection.
 
 use clap::Args;
 

@@ -62,7 +62,7 @@ pub(crate) fn say_planned() {
     show::say("nothing was changed; --execute does it");
 }
 
-/// Shows what would become of things, which nobody has confirmed yet.
+/// Shows what would become of things, before the user confirms it.
 pub(crate) fn show_planned(
     format: Format,
     head: &str,
@@ -104,7 +104,7 @@ pub(crate) fn found<T>(results: impl Iterator<Item = anyhow::Result<T>>) -> (Vec
     (found, !errors.is_empty())
 }
 
-/// Returns the exit code of a command of which something failed, or nothing.
+/// Returns the exit code of a command; `failed` if a part of it failed.
 pub(crate) fn exit_code(failed: bool) -> ExitCode {
     if failed {
         ExitCode::FAILURE

@@ -52,7 +52,7 @@ impl Format {
     }
 }
 
-/// Writes lines to standard output; returns false if nobody reads them.
+/// Writes lines to standard output; returns false if its reader is gone.
 pub(crate) fn print(text: &str) -> anyhow::Result<bool> {
     write(&escaped_lines(text))
 }
@@ -62,7 +62,7 @@ pub(crate) fn replace(text: &str) -> anyhow::Result<bool> {
     write(&format!("{CLEAR}{}", escaped_lines(text)))
 }
 
-/// Writes a line of JSON to standard output; returns false if nobody reads it.
+/// Writes a line of JSON to standard output; returns false if its reader is gone.
 pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<bool> {
     write(&(escaped_json(&serde_json::to_string(json)?).into_owned() + "\n"))
 }

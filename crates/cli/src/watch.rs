@@ -94,7 +94,7 @@ fn again<T>(
     look(cluster)
 }
 
-/// Shows one of many answers; returns false if nobody reads them any more.
+/// Shows one of many answers; returns false if their reader is gone.
 fn show_one<T: Serialize>(
     format: Format,
     answer: &T,

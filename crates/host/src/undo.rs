@@ -54,7 +54,7 @@ pub struct UndoneItem {
 }
 
 impl UndoneItem {
-    /// Returns the result for a damaged transaction, of which nothing can be taken back.
+    /// Returns the result for a damaged transaction, which cannot be taken back.
     pub(crate) fn damaged(transaction: &Transaction) -> UndoneItem {
         UndoneItem {
             item: transaction.id.clone(),

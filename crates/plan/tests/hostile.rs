@@ -1,5 +1,5 @@
-//! What somebody who means harm, or who only mistypes, can write into a plan: it is refused with
-//! its key, in little time.
+//! What a hostile user, or one who only mistypes, can write into a plan: it is refused with its
+//! key, in little time.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -197,7 +197,7 @@ fn a_key_that_goes_too_deep_is_refused() {
     assert!(said.len() < 1000, "{} bytes of complaint", said.len());
 }
 
-/// Places for so many devices of three kinds, each of which fits.
+/// Places for this number of devices of three kinds; each fits.
 fn wide(places: u32) -> String {
     let mut text = own(&format!("slots = {{ s = {places}, t = {places} }}"), "");
     for at in 0..40 {

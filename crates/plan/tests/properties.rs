@@ -160,7 +160,7 @@ fn is_no_more(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-/// Keys of a plan, and values that somebody may give them.
+/// Keys of a plan, and values that a user may give them.
 const KEYS: &[&str] = &[
     "load.peak",
     "load.messages",

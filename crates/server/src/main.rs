@@ -24,7 +24,7 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     server::run::broker(settings)
 }
 
-/// Logs each setting that somebody has to look at, and how many others have no effect.
+/// Logs each setting that the operator has to look at, and how many others have no effect.
 fn say(warnings: Vec<Warning>) {
     let said = StartWarnings::of(warnings);
     for warning in said.named {

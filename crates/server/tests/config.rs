@@ -394,7 +394,7 @@ fn data_that_would_not_be_served_or_enforced_is_named_and_only_read() {
     let facts =
         "AT/f: node 1 of cluster c, metadata.version 30, 4 topics, 0 logs in 1 log directories\n";
     assert!(said.starts_with(facts), "{said}");
-    // Without the option, nobody looks.
+    // Without the option, the directories are not read.
     assert_eq!(place.check("log.dirs=AT/d\n", &["--strict"]), (0, vec![]));
 }
 
@@ -694,7 +694,7 @@ fn values_in_force_are_shown_with_where_they_come_from() {
         code == 1 && said.contains("num.shards=0: must be"),
         "{said}"
     );
-    // The file is told whose value is in force.
+    // The finding names the file whose value is in force.
     let (_, found) = place.check(text, &["--data"]);
     let in_force = "AT/f:2: log.cleaner.threads: a dynamic value is in force in its place (metadata, all brokers)";
     assert!(

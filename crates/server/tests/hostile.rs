@@ -126,7 +126,7 @@ fn running_out_of_descriptors_is_over_when_the_connections_are_gone() {
     let clients: Vec<_> = (0..400)
         .filter_map(|_| connect_from([127, 0, 0, 2], &limited))
         .collect();
-    // While nobody else gets in: logs roll, topics are made.
+    // While no other client gets in: logs roll, topics are made.
     for round in 0..4 {
         produce(&limited, "before", 700_000, 1);
         create(&limited, &format!("during-{round}"));
@@ -180,7 +180,7 @@ fn connections_that_only_announce_a_large_request_keep_nobody_from_being_served(
     );
 }
 
-/// `Produce` 3, acks=1, of one batch with one value of so many bytes.
+/// `Produce` 3, acks=1, of one batch with one value of this size.
 fn produce(broker: &Broker, topic: &str, bytes: usize, times: usize) {
     let mut socket = broker.connect();
     let batch = batch(bytes);

@@ -183,7 +183,7 @@ fn strangers_do_not_hold_the_seats_of_a_listener() {
         .unwrap();
     assert_eq!(code(answer(&socket)), Some(0));
     assert_eq!(code(answer(&socket)), Some(0));
-    // It stays, whoever else comes.
+    // It stays, whichever clients come after it.
     let more: Vec<_> = (0..3).map(|_| stranger(&broker, 2)).collect();
     (&socket).write_all(&versions()).unwrap();
     assert_eq!(code(answer(&socket)), Some(0));

@@ -1,5 +1,4 @@
-//! Two log directories for some runs, one of which is absent at some starts and present again at
-//! the next.
+//! Two log directories for some runs; one is absent at some starts and present again at the next.
 //!
 //! The choice is drawn separately from the rest of the plan, so that seeds with one directory keep
 //! their runs. The directories are read as the broker reads them. A start without one of them must

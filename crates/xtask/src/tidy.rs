@@ -15,8 +15,10 @@ mod sizes;
 mod structure;
 mod sums;
 mod way;
+mod wording;
 mod words;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -46,6 +48,7 @@ impl Finding {
 
 const RATCHET: &str = "crates/xtask/ratchet.txt";
 const STRUCTURE: &str = "crates/xtask/structure.txt";
+const WORDING: &str = "crates/xtask/wording.txt";
 
 /// Runs every check on the workspace from which this binary was built.
 pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
@@ -62,7 +65,12 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     let structure_text = std::fs::read_to_string(root.join(STRUCTURE)).context(STRUCTURE)?;
     let structure = structure::parse(&structure_text).context(STRUCTURE)?;
     let measured = structure::measure(&sources);
+    let wording_text = std::fs::read_to_string(root.join(WORDING)).context(WORDING)?;
+    let wording = wording::parse(&wording_text).context(WORDING)?;
+    let counted = wording::count(&sources, &wording::hits(&sources, &pages(&root)?));
     if shrink {
+        let text = wording::shrunk(&wording_text, &wording, &counted);
+        std::fs::write(root.join(WORDING), text)?;
         let text = structure::shrunk(&structure_text, &structure, &measured);
         std::fs::write(root.join(STRUCTURE), text)?;
         std::fs::write(
@@ -73,6 +81,7 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     }
     let mut findings = ratchet.compare(&oversized);
     findings.extend(structure::compare(&structure, &measured));
+    findings.extend(wording::compare(&wording, &counted));
     let page = std::fs::read_to_string(root.join(PAGE)).context(PAGE)?;
     findings.extend(way::check(&page, &sources).context(PAGE)?);
     findings.extend(edges::check(&metadata));
@@ -104,6 +113,28 @@ pub(crate) fn run(shrink: bool) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Prints every place that the ratchet on wording counts.
+pub(crate) fn print_words() -> anyhow::Result<ExitCode> {
+    let root = workspace()?;
+    let sources = source::read_all(&root)?;
+    let mut out = std::io::stdout().lock();
+    for hit in wording::hits(&sources, &pages(&root)?) {
+        writeln!(out, "{}", hit.line())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the pages whose wording counts, with their texts.
+fn pages(root: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let paths = tracked(root)?.into_iter();
+    let paths = paths.filter(|path| wording::is_page(path));
+    let read = |path: String| {
+        let text = std::fs::read_to_string(root.join(&path)).with_context(|| path.clone())?;
+        Ok((path, text))
+    };
+    paths.map(read).collect()
 }
 
 /// Returns the root of the workspace from which this binary was built.

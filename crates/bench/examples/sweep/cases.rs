@@ -196,7 +196,7 @@ impl Case {
             if body.len() <= limits.1 && fits(self.api, self.version, &body, limits.0) {
                 return (body, count);
             }
-            // Names get longer as they get more; how much of records is taken, nobody tells.
+            // Names get longer as they get more; no response says how much of the records is taken.
             let part = if matches!(self.api, Api::Produce | Api::Fetch) {
                 3
             } else {

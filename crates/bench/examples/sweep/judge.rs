@@ -29,7 +29,7 @@ const SERVED_FOR: Duration = Duration::from_millis(600);
 const TRIES: usize = 3;
 /// A request that waits takes less than this of a processor in each second.
 const WAITING_LOAD: Duration = Duration::from_millis(300);
-/// After so many nobody learns more.
+/// More of them say nothing new.
 const FAILURES_MAX: usize = 40;
 
 /// Requests that may take as long as they ask for.

@@ -50,13 +50,13 @@ const TEXT_BYTES_MAX: usize = 32_767;
 pub(crate) enum Aim {
     /// Nothing.
     Plain,
-    /// So many items in an array.
+    /// This number of items in an array.
     Many {
         path: String,
         count: usize,
         distinct: bool,
     },
-    /// So many bytes in bytes, or in a text if one may be as long.
+    /// This number of bytes in bytes, or in a text if one may be as long.
     Long { path: String, bytes: usize },
     /// So many bytes in a text, although none may be as long.
     Overlong { path: String, bytes: usize },

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(4);
 /// Questions by which a connection learns which shard answers it.
 const ACQUAINTANCE: usize = 100;
 
-/// How long somebody waited.
+/// How long a request waited.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct WaitTime {
     pub(crate) wall: Duration,
@@ -45,7 +45,7 @@ struct ProbeState {
     asked: AtomicU64,
     /// How long every shard had been at work then.
     busy: Mutex<Vec<u64>>,
-    /// Which shard answers; `usize::MAX` while nobody knows.
+    /// Which shard answers; `usize::MAX` while it is unknown.
     home: AtomicU64,
     /// The longest that an answer took since it was looked at.
     worst: Mutex<WaitTime>,

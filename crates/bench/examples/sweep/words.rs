@@ -1,8 +1,8 @@
 //! What a sensible request says: values by the names of fields.
 //!
 //! A field that is called alike in another request gets the same, so that requests fit together
-//! without being known here. What nobody knows gets a number that is 1 and a text that is "x": it
-//! is answered, too.
+//! without being known here. A field without a rule gets a number that is 1 and a text that is "x":
+//! it is answered, too.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ impl Words {
         self
     }
 
-    /// How many items an array has that nobody aims at.
+    /// How many items an array has that is not the aim.
     pub(crate) fn count(&self, path: &str) -> usize {
         usize::from(!self.empty.iter().any(|name| path.ends_with(name)))
     }
@@ -120,7 +120,7 @@ impl Words {
         }
     }
 
-    /// Bytes of a format that somebody may look into, with as many things in them as fit.
+    /// Bytes of a format that a broker may parse, with as many things in them as fit.
     pub(crate) fn long_bytes(&self, _: Api, path: &str, bytes: usize) -> Bytes {
         match path.rsplit('.').next().unwrap_or(path) {
             "records" => self.batch(bytes / 8),
@@ -130,7 +130,7 @@ impl Words {
         }
     }
 
-    /// A batch of so many small records.
+    /// A batch of this number of small records.
     fn batch(&self, records: usize) -> Bytes {
         let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE);
         if self.in_transaction {
@@ -161,7 +161,7 @@ fn look_up<'a, V>(known: &'a BTreeMap<&'static str, V>, path: &str) -> Option<&'
     known.get(from(before)).or_else(|| known.get(from(last)))
 }
 
-/// What a classic consumer says of itself: so many topics.
+/// What a classic consumer says of itself: this number of topics.
 fn subscription(topics: usize) -> Bytes {
     let mut bytes = BytesMut::new();
     bytes.put_i16(0);
@@ -192,7 +192,7 @@ fn assignment() -> Bytes {
     bytes.freeze()
 }
 
-/// An OTLP message with one gauge whose name takes so many bytes.
+/// An OTLP message with one gauge whose name takes this number of bytes.
 fn gauge(name_bytes: usize) -> Bytes {
     fn field(number: u8, inner: &[u8]) -> Vec<u8> {
         let mut bytes = vec![number << 3 | 2];

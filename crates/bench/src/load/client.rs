@@ -264,7 +264,7 @@ mod tests {
         let client = Client::connect(&address).await.unwrap();
         assert_eq!(client.versions.len(), 0);
         drop(broker.await.unwrap());
-        // Where nobody listens it is no use.
+        // Without a listener it is no use.
         assert!(Client::connect(&address).await.is_err());
     }
 }

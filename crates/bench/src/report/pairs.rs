@@ -26,7 +26,7 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict of a ratio of a figure of which more is better.
+    /// Returns the verdict of a ratio of a figure that is better when larger.
     pub(super) fn of(ratio: f64) -> Verdict {
         match ratio {
             more if more > 1.0 + EVEN => Verdict::Won,

@@ -120,8 +120,7 @@ impl Reset {
         Ok(wanted)
     }
 
-    /// Returns the selected partitions, each of which exists, and has a position if that is to be
-    /// shifted.
+    /// Returns the selected partitions; each exists, and has a position if that is to be shifted.
     fn places(
         &self,
         current: &BTreeMap<Place, i64>,

@@ -46,7 +46,7 @@ impl Table {
         self.fitted(terminal::size().map(|size| size.columns))
     }
 
-    /// Does the same for a terminal with so many columns, or for no terminal.
+    /// Does the same for a terminal with this number of columns, or for no terminal.
     pub(super) fn fitted(&self, terminal: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let mut widths: Vec<usize> = (0..columns)

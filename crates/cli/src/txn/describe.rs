@@ -1,7 +1,7 @@
 //! `forebay txn describe`: the state of transactional ids.
 //!
-//! It asks the coordinator of each id. What is wrong with one id is told on standard error, the
-//! others are shown.
+//! It asks the coordinator of each id. An error of one id goes to standard error, the others are
+//! shown.
 
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -55,7 +55,7 @@ impl ExperimentArgs {
         }
         let evidence = evidence::of(&facts, &Counters::read(&place.root));
         let allowed = OperatorLimits {
-            // Naming all items allows those of which only an experiment shows whether they help.
+            // Naming all items allows those whose use only an experiment shows.
             only: plan.items.iter().map(|item| item.id.clone()).collect(),
             ..self.limits.allowed()
         };

@@ -47,7 +47,7 @@ impl Bettor {
 /// Returns how much worse `test` is than the margin allows: the logarithm of the ratio, as a share
 /// of `span`.
 ///
-/// A larger value is worse. The caller swaps the arms of a figure of which more is better.
+/// A larger value is worse. The caller swaps the arms of a figure that is better when larger.
 pub fn worse(test: f64, control: f64, margin: f64, span: f64) -> f64 {
     let ratio = (test.max(0.0) + 1.0) / (control.max(0.0) + 1.0);
     (ratio.ln() - (1.0 + margin).ln()) / span

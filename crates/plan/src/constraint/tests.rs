@@ -53,7 +53,7 @@ write = "500 MB/s"
 iops = 100
 "#;
 
-/// Returns the uses of five brokers, of which four work, with two bulk devices each.
+/// Returns the uses of five brokers, four of them at work, with two bulk devices each.
 fn used(set: &[&str], constraint: Constraint) -> Use {
     let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
     let scenario = Scenario::read("hand", LOAD, &set).unwrap();

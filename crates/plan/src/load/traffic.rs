@@ -55,7 +55,7 @@ pub struct Load {
     pub acks: Acks,
     /// Partitions; without it as many as are needed.
     pub partitions: Option<u32>,
-    /// Consumers of the largest group, each of which needs a partition.
+    /// Consumers of the largest group; each needs a partition.
     #[serde(default)]
     pub consumers: u32,
     /// The fastest tier it may be on.

@@ -1,10 +1,10 @@
 //! The pages of metrics that are being made or sent: few, however many clients scrape.
 //!
 //! A scrape that comes while a page of its format is being made gets that page. A client takes its
-//! page as slowly as the admin endpoint lets it, so made pages are counted until nobody holds them:
-//! while [`PAGES_MAX`] of a format are held, a scrape gets the younger one, which is not older than
-//! the other one's client may take. Otherwise every scrape gets a new page.
-//! Invariant: at most [`PAGES_MAX`] pages of a format are in memory.
+//! page as slowly as the admin endpoint lets it, so made pages are counted until no client holds
+//! them: while [`PAGES_MAX`] of a format are held, a scrape gets the younger one, which is not
+//! older than the other one's client may take. Otherwise every scrape gets a new page. Invariant:
+//! at most [`PAGES_MAX`] pages of a format are in memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -21,7 +21,7 @@ const PAGES_MAX: usize = 2;
 #[derive(Debug)]
 struct Text(Box<str>);
 
-/// A page, kept as long as somebody sends it.
+/// A page, kept until it is sent to the last client.
 #[derive(Clone, Debug)]
 struct Page(Arc<Text>);
 
@@ -37,7 +37,7 @@ struct FormatPages {
     /// The page that is being made; its sender is gone when that is over.
     making: Option<watch::Receiver<Option<Page>>>,
     /// Pages that were made, youngest last.
-    // Bounded: `PAGES_MAX`; those that nobody holds are forgotten before another is made.
+    // Bounded: `PAGES_MAX`; those that no client holds are forgotten before another is made.
     held: Vec<Weak<Text>>,
 }
 

@@ -1,4 +1,4 @@
-//! Connections whose clients have not logged in yet: so many at a time, of all listeners together
+//! Connections whose clients have not logged in yet: a number at a time, of all listeners together
 //! and of each.
 //!
 //! Of those beyond the bound the oldest one ends of the address that has most (of IPv6, the network

@@ -73,7 +73,7 @@ impl Replicas {
 /// The logs of all shards; clones share them.
 #[derive(Clone, Default, Debug)]
 pub struct LogMetrics {
-    // Unbounded: a row for each partition, of which there are as many as were created.
+    // Unbounded: a row for each partition, as many as were created.
     rows: Arc<Mutex<BTreeMap<usize, Arc<Vec<LogRow>>>>>,
 }
 

@@ -1,5 +1,5 @@
-//! The graph of which file of a crate uses which: `use` items, paths and modules by their names;
-//! re-exports are followed to the file that defines the name.
+//! The graph of the files of a crate and those they use: `use` items, paths and modules by their
+//! names; re-exports are followed to the file that defines the name.
 //!
 //! A front page and its mechanisms (`foo.rs` and `foo/..`) form one room: there is no edge between
 //! them.

@@ -87,7 +87,10 @@ pub(super) fn check_source(source: &Source) -> Vec<Finding> {
 }
 
 /// Returns the names that follow a keyword, with their positions.
-fn declared<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
+pub(super) fn declared<'a>(
+    code: &'a str,
+    keyword: &'a str,
+) -> impl Iterator<Item = (usize, &'a str)> {
     code.match_indices(keyword).filter_map(move |(at, _)| {
         let starts_a_word = code[..at]
             .chars()
@@ -101,11 +104,14 @@ fn declared<'a>(code: &'a str, keyword: &'a str) -> impl Iterator<Item = (usize,
     })
 }
 
+/// Returns whether a file is a recorded sample of another program.
+pub(super) fn is_recorded(path: &str) -> bool {
+    path.split('/').any(|part| RECORDED.contains(&part))
+}
+
 /// Returns the findings on any text file of the project.
 pub(super) fn check_text(path: &str, text: &str) -> Vec<Finding> {
-    if path == "crates/xtask/src/tidy/words.rs"
-        || path.split('/').any(|part| RECORDED.contains(&part))
-    {
+    if path == "crates/xtask/src/tidy/words.rs" || is_recorded(path) {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -11,7 +11,7 @@ const SHORT_BYTES: usize = 16 << 10;
 /// The item at the front of some bytes of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Front {
-    /// A whole record of `bytes` bytes, of which `payload` are key and value.
+    /// A whole record of `bytes` bytes; `payload` of them are key and value.
     Whole { bytes: usize, payload: u64 },
     /// The beginning of a record that is short enough to wait for.
     Short,

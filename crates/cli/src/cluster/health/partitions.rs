@@ -13,7 +13,7 @@ use crate::configs::{self, Resource, Setting};
 
 const MIN_ISR: &str = "min.insync.replicas";
 
-/// The settings of at most so many topics are asked for at once.
+/// The most topics whose settings are asked for at once.
 const TOPICS_MAX: usize = 1000;
 
 /// Returns the problems of all partitions; asks for settings only where replicas are missing.

@@ -31,7 +31,7 @@ use crate::config::{Origin, Problem, Raw, Settings, keys};
 #[derive(Default, Debug)]
 pub(super) struct DirectorySurvey {
     pub(super) findings: Vec<Finding>,
-    /// What they are; `None` if a start would be refused, or makes them anew.
+    /// What they are; `None` if a start would be refused, or formats them.
     pub(super) facts: Option<Facts>,
     /// Why not everything could be looked at; empty if it was.
     pub(super) unseen: Vec<String>,

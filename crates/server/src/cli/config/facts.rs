@@ -1,4 +1,4 @@
-//! What directories are, in one line: whose, of which level, and how much is in them.
+//! Directories in one line: their cluster, their level, and how much is in them.
 //!
 //! They are no findings: nothing follows from them.
 

@@ -100,7 +100,7 @@ fn the_lag_is_the_high_watermark_less_the_committed_offset_whichever_shard_has_t
     ] {
         check(&shown, line);
     }
-    // Without a sample nobody takes an unknown lag for none.
+    // Without a sample, no reader takes an unknown lag for zero.
     for unknown in [
         "kafka_consumergroup_lag{consumergroup=\"g\",topic=\"gone\"",
         "kafka_consumergroup_lag_sum{consumergroup=\"g\",topic=\"gone\"",

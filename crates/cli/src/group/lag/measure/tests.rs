@@ -1,4 +1,4 @@
-//! What a lag is, and what is told where it is not known.
+//! What a lag is, and what is shown where it is not known.
 
 use wire::types::ErrorCode;
 

@@ -20,6 +20,7 @@
 )]
 
 mod call;
+mod coordinators;
 mod descriptions;
 mod errors;
 mod groups;
@@ -260,11 +261,11 @@ macro_rules! requests {
 requests! {
     (call, b, c, v)
     Produce: [Handler Topic Write, TransactionalId Write], Partitions, OverlapsUnlessTransactional, Own, Something, Few
-        => handler::produce::respond(b, (c, &call.access), call.busy, &call.header, call.take_body());
+        => handler::produce::respond(b, (c, call.access_at_first()), call.busy, &call.header, call.take_body());
     Fetch: [Handler Topic Read, Cluster ClusterAction], Partitions, Alone, Own, NothingWhileItWaits, Own
-        => handler::fetch::respond(b, (c, &call.access), call.busy, &call.header, call.take_body());
+        => handler::fetch::respond(b, (c, call.access_at_first()), call.busy, &call.header, call.take_body());
     ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, &call.access, r.message, v).await));
+        => here(call, async |r: Newest<_>| Newest::from(handler::list_offsets::handle(b, &call.access(), r.message, v).await));
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::metadata(call, r).await);
     OffsetCommit: [First Group Read, Topic Read], Group, Alone, Time, Something, Many
@@ -272,7 +273,7 @@ requests! {
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
         => here(call, async |r| groups::offset_fetch(call, r).await);
     FindCoordinator: [Handler Group Describe, TransactionalId Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |r| groups::find_coordinator(call, &r).await);
+        => here(call, async |r| coordinators::find(call, &r).await);
     JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
         => groups::join_group(call);
     Heartbeat: [Step Group Read], Group, Alone, Time, Something, Few
@@ -294,11 +295,11 @@ requests! {
     DeleteTopics: [Handler Cluster Delete, Topic Delete, Topic Describe], Controller, Alone, Mutations { strict_since: 5 }, Something, Few
         => gated(call, async move |c, r, caller| c.delete_topics(&r, v, &caller).await);
     DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
-        => here(call, async |r| handler::delete_records::handle(b, &call.access, r).await);
+        => here(call, async |r| handler::delete_records::handle(b, &call.access(), r).await);
     InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write], Transaction, Alone, Time, Something, Few
         => transactions::init_producer_id(call);
     OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, &call.access, r).await);
+        => here(call, async |r| handler::offset_for_leader_epoch::handle(b, &call.access(), r).await);
     AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction], Here, Alone, Time, Something, Few
         => here(call, async |r| transactions::add_partitions(call, r).await);
     AddOffsetsToTxn: [Step TransactionalId Write, Group Read], Transaction, Alone, Time, Something, Few
@@ -362,7 +363,7 @@ requests! {
     DescribeCluster: [Open], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::cluster(call, &r));
     DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
-        => here(call, async |r| handler::describe_producers::handle(b, &call.access, r).await);
+        => here(call, async |r| handler::describe_producers::handle(b, &call.access(), r).await);
     UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
         => controlled(call, async |c, r, caller| c.unregister_broker(&r, &caller).await);
     DescribeTransactions: [Handler TransactionalId Describe, Topic Describe], Here, Alone, Time, Nothing, Few

@@ -321,7 +321,7 @@ requests! {
     AlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs], Controller, Alone, Time, Something, Few
         => gated(call, async |c, r, caller| (c.alter_configs(&r, &caller).await, Duration::ZERO));
     AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
-        => with_place(call, async |r, place| handler::alter_replica_log_dirs::handle(b, r, place).await);
+        => with_place(call, async |r, place| handler::alter_replica_log_dirs::handle(b, &call.access(), r, place).await);
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r: Newest<_>| handler::describe_log_dirs::handle(b, r.message).await);
     SaslAuthenticate: [Open], Here, Alone, Time, Something, Few

@@ -3,10 +3,10 @@
 //!
 //! Invariants: the steps run in this order, and only the handler waits for clients or disks. The
 //! rights are checked once the request is decoded, because they are rights on what it names, and by
-//! the ACLs of that moment: the request may have waited for its place. Produce and Fetch have codecs
-//! of their own, so their handlers respond without these steps; a Produce, which overlaps others,
-//! waits for nothing before its appends begin. It does not charge quotas (`pace.rs`), or know an API
-//! (`dispatch.rs`).
+//! the ACLs of that moment: the request may have waited for its place. Produce and Fetch have
+//! codecs of their own, so their handlers respond without these steps; a Produce, which overlaps
+//! others, waits for nothing before its appends begin. It does not charge quotas (`pace.rs`), or
+//! know an API (`dispatch.rs`).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -96,8 +96,8 @@ impl<'a, P: Platform> Call<'a, P> {
         self.access.now(self.broker)
     }
 
-    /// Returns what the client might do when the request began, for a handler that waits for nothing
-    /// before it judges, or that asks again after it has waited.
+    /// Returns what the client might do when the request began, for a handler that waits for
+    /// nothing before it judges, or that asks again after it has waited.
     pub(super) const fn access_at_first(&self) -> &Access {
         &self.access
     }

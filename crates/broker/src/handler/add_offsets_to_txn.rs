@@ -1,8 +1,8 @@
 //! `AddOffsetsToTxn` (key 25), versions 0-4: adds a group's offsets to a transaction, as the
 //! partition of `__consumer_offsets` that holds them.
 //!
-//! Creates that topic if no client has looked up a group before; while that takes long, the producer
-//! gets an error to retry. Version 2 added `PRODUCER_FENCED`.
+//! Creates that topic if no client has looked up a group before; while that takes long, the
+//! producer gets an error to retry. Version 2 added `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 

@@ -1,9 +1,8 @@
 //! What a client may not do any more that could when its request began: it has waited for a disk,
 //! for a turn or for others, and does not get what it has lost meanwhile.
 
-use std::future::poll_fn;
 use std::path::{Path, PathBuf};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use bytes::Bytes;
 use platform::Platform;
@@ -11,6 +10,7 @@ use platform::sim::SimDisk;
 use platform::task::{JoinHandle, spawn, yield_now};
 use wire::acl::{Operation, ResourceType};
 use wire::kafka::Newest;
+use wire::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
@@ -19,17 +19,18 @@ use wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use wire::messages::{
-    DeleteGroupsRequest, DescribeGroupsRequest, GroupId, ListOffsetsRequest, OffsetCommitRequest,
-    OffsetFetchRequest, ProduceRequest, TxnOffsetCommitRequest,
+    AlterReplicaLogDirsRequest, DeleteGroupsRequest, DescribeGroupsRequest, GroupId,
+    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, TxnOffsetCommitRequest,
 };
 use wire::types::ErrorCode;
 
+use crate::hanging_disks::two_directories;
 use crate::harness::asks::{error, list_offsets, produce, text, topic_name};
 use crate::harness::batches::{batch, transactional_in};
 use crate::harness::client::{decode, frame};
 use crate::harness::setup::DIR;
 use crate::harness::transactor::Transactor;
-use crate::harness::users::{Resource, User, topic};
+use crate::harness::users::{CLUSTER, Resource, User, topic};
 use crate::harness::{Cluster, Setup, life};
 
 const TOPIC: Option<ErrorCode> = Some(ErrorCode::TopicAuthorizationFailed);
@@ -78,8 +79,7 @@ fn offsets_of_a_log_that_was_slow_to_settle_are_not_told() {
             cluster.reply(0, &frame(9, &unsafe_yet)).await;
             let waiting = spawn(ada.asking(4, &list_offsets("t", 0, -1)));
             let lost = (Operation::Describe, topic("t"));
-            let told: <ListOffsetsRequest as wire::protocol::Request>::Response =
-                lose(cluster, waiting, lost, "t").await;
+            let told = lose(cluster, waiting, lost, "t").await;
             let told = &told.topics[0].partitions[0];
             assert_eq!((error(told.error_code), told.offset), (TOPIC, -1));
         });
@@ -229,11 +229,7 @@ fn a_commit_that_is_checked_in_pieces_commits_nothing_that_was_denied_meanwhile(
             let mut once = Context::from_waker(Waker::noop());
             assert!(asked.as_mut().poll(&mut once).is_pending(), "it rests");
             cluster.deny("ada", Operation::Read, lost).await;
-            let told = poll_fn(|context| match asked.as_mut().poll(context) {
-                Poll::Ready(told) => Poll::Ready(told),
-                Poll::Pending => Poll::Pending,
-            });
-            let told = told.await;
+            let told = asked.await;
             let last = told.topics[0].partitions.last().unwrap();
             assert_eq!((last.partition_index, error(last.error_code)), (0, code));
             assert_eq!(cluster.committed("g", "t", 0).await, 7);
@@ -288,6 +284,39 @@ fn positions_that_waited_for_the_log_are_not_told() {
             commit.await.unwrap();
         });
     }
+}
+
+#[test]
+fn a_log_that_waited_for_checkpoints_is_not_moved() {
+    let setup = two_directories().with_users();
+    life(&SimDisk::new(1), &setup, async |cluster| {
+        cluster.create("t", 1).await;
+        cluster.produce("t", 0, &["a"]).await;
+        cluster.allow("ada", Operation::Alter, CLUSTER).await;
+        let ada = User::login(cluster, "ada").await;
+        let topic = AlterReplicaLogDirTopic::default()
+            .with_name(topic_name("t"))
+            .with_partitions(vec![0]);
+        let dirs = ["/a", "/b"].map(|path| {
+            AlterReplicaLogDir::default()
+                .with_path(text(path))
+                .with_topics(vec![topic.clone()])
+        });
+        for dir in dirs {
+            let request = AlterReplicaLogDirsRequest::default().with_dirs(vec![dir]);
+            cluster.disk().set_hanging(Path::new("/b"), true);
+            let waiting = spawn(ada.asking(2, &request));
+            cluster.pass_ms(10).await;
+            assert!(!waiting.is_finished(), "it waits for the checkpoints");
+            cluster.deny("ada", Operation::Alter, CLUSTER).await;
+            cluster.disk().set_hanging(Path::new("/b"), false);
+            let told = waiting.await.unwrap();
+            let code = error(told.results[0].partitions[0].error_code);
+            assert_eq!(code, Some(ErrorCode::ClusterAuthorizationFailed));
+            cluster.remove_acls("ada", CLUSTER).await;
+            cluster.allow("ada", Operation::Alter, CLUSTER).await;
+        }
+    });
 }
 
 /// Takes both places for requests about many things, until the log is given up.

@@ -7,8 +7,8 @@
 //! known. Either the records are refused before any of them is written, or they become durable, or
 //! the log fails permanently: then its content is unknown, and the controller changes nothing until
 //! the next start. A full disk is none of these: the turn waits for room, and if that takes longer
-//! than `PATIENCE`, clients get `REQUEST_TIMED_OUT`, which makes them retry. So they do once the disk
-//! of the log hangs, whether they wait for their turn or for the disk.
+//! than `PATIENCE`, clients get `REQUEST_TIMED_OUT`, which makes them retry. So they do once the
+//! disk of the log hangs, whether they wait for their turn or for the disk.
 //!
 //! A decision on thousands of parts yields in between; no other turn runs meanwhile, so what it has
 //! read stays true. Before the append a turn has changed nothing: a request that waits for its

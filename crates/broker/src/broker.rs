@@ -143,9 +143,9 @@ pub struct Broker<P: Platform> {
     pub(crate) stopping_since: Cell<Option<Instant>>,
     /// Held while an image is applied.
     pub(crate) image_turn: Semaphore,
-    /// What is counted of fetch sessions: the evictions, and the bytes that this shard last added
-    /// to their gauge.
-    counted_sessions: Cell<(u64, i64)>,
+    /// What is counted of fetch sessions: the evictions, and the sessions and the bytes that this
+    /// shard last added to their gauges.
+    counted_sessions: Cell<(u64, i64, i64)>,
     /// What this shard last added to the gauge of late transactions.
     pub(crate) counted_late: Cell<i64>,
     /// What this shard last added to the partition gauges: its partitions, and those of them that
@@ -208,7 +208,7 @@ impl<P: Platform> Broker<P> {
             lines: Lines::default(),
             elsewhere: Queues::new(1),
             judging: Queues::new(1),
-            bulk: Bulk::new(),
+            bulk: Bulk::new(metrics.bulk_waits.clone()),
             many: Queues::new(many::AT_ONCE),
             checkpoint_turns: checkpoint_turns(&log_dirs),
             unwritten: RefCell::default(),
@@ -264,16 +264,7 @@ impl<P: Platform> Broker<P> {
     /// have come to, what its transactional ids are doing, what the clients that it counts use, and
     /// on the shard that runs the controller the state of the metadata log.
     pub fn show_counts(&self) {
-        let (evictions, bytes) = {
-            let sessions = self.sessions.borrow();
-            let bytes = i64::try_from(sessions.bytes()).unwrap_or(i64::MAX);
-            (sessions.evictions(), bytes)
-        };
-        let (counted, counted_bytes) = self.counted_sessions.replace((evictions, bytes));
-        let new = evictions.saturating_sub(counted);
-        self.metrics.fetch_session_evictions.inc_by(new);
-        let gauge = &self.metrics.fetch_session_bytes;
-        gauge.inc_by(bytes.saturating_sub(counted_bytes));
+        self.show_sessions();
         self.transactions.show();
         let now = self.platform.clock().now();
         let usage = self.quotas.usage(self.options.quota.rates, now);
@@ -286,6 +277,23 @@ impl<P: Platform> Broker<P> {
             let bytes = i64::try_from(controller.reserved_bytes()).unwrap_or(i64::MAX);
             self.metrics.metadata_reserve.set(bytes);
         }
+    }
+
+    /// Adds to the metrics of fetch sessions, which all shards share, what has changed on this one.
+    fn show_sessions(&self) {
+        let now = {
+            let sessions = self.sessions.borrow();
+            let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
+            let (count, bytes) = (signed(sessions.count()), signed(sessions.bytes()));
+            (sessions.evictions(), count, bytes)
+        };
+        let (evictions, count, bytes) = self.counted_sessions.replace(now);
+        let metrics = &self.metrics;
+        let evicted = now.0.saturating_sub(evictions);
+        metrics.fetch_session_evictions.inc_by(evicted);
+        metrics.fetch_sessions.inc_by(now.1.saturating_sub(count));
+        let more_bytes = now.2.saturating_sub(bytes);
+        metrics.fetch_session_bytes.inc_by(more_bytes);
     }
 
     /// Makes this shard the one that runs the controller.
@@ -328,8 +336,34 @@ impl<P: Platform> Broker<P> {
         drop(task::timeout(SOON, asked).await);
     }
 
+    /// Creates a topic that the broker itself needs, if it is missing; returns whether it is there.
+    ///
+    /// A creation that takes longer than the answer waits ([`SOON`]) goes on after it, for whoever
+    /// asks next.
+    pub(crate) async fn create_own(self: &Rc<Self>, topic: &'static str) -> bool {
+        let is_there = || self.image().topic_by_name(topic).is_some();
+        if is_there() {
+            return true;
+        }
+        let created = Box::pin(async {
+            let turn = self.making.own_turn().await;
+            // Another request may have created it while this one waited for its turn.
+            if is_there() {
+                return;
+            }
+            let me = Rc::clone(self);
+            let creation = task::spawn(async move {
+                let _turn = turn;
+                me.create_missing(vec![topic.to_owned()]).await;
+            });
+            drop(creation.await);
+        });
+        drop(task::timeout(SOON, created).await);
+        is_there()
+    }
+
     /// Creates missing topics that a client asked for or that the broker needs.
-    pub(crate) async fn create_missing(&self, names: Vec<String>) {
+    async fn create_missing(&self, names: Vec<String>) {
         let create =
             |broker: Rc<Self>| async move { broker.controller()?.create_missing(&names).await };
         let created = self.shards.call_abandoned(CONTROLLER_SHARD, create);

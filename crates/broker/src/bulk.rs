@@ -11,7 +11,8 @@
 //! In a simulation, where work takes no time, only the turns remain. Requests of the controller
 //! take none: they have the controller's turn, which others must not wait for. A Produce costs
 //! little for each byte and must begin in the order of its connection, so it takes no turns; one of
-//! very many batches leaves the others their share between its pieces. Not here: loops over many
+//! very many batches leaves the others their share between its pieces. How long each request has
+//! waited is counted when it ends, also if its client is gone before. Not here: loops over many
 //! items (`rests.rs`); memory (`many.rs`).
 
 use std::cell::Cell;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use platform::clock::{Clock, Instant};
 use platform::task::yield_now;
+use prometheus_client::metrics::histogram::Histogram;
 use wire::kafka::Api;
 
 use crate::many;
@@ -58,6 +60,37 @@ pub(crate) struct Bulk {
     share: Cell<Option<OthersShare>>,
     /// Requests of other sizes, and calls of other shards, that came so far.
     others: Cell<u64>,
+    /// How long requests have waited, in seconds.
+    waits: Histogram,
+}
+
+/// The time that one request has waited, which is counted when it ends.
+struct Waited<'a> {
+    waits: &'a Histogram,
+    clock: &'a Clock,
+    time: Duration,
+    /// Since when it waits, if it does now.
+    since: Option<Instant>,
+}
+
+impl Waited<'_> {
+    fn begin(&mut self) {
+        self.since = Some(self.clock.now());
+    }
+
+    fn end(&mut self, now: Instant) {
+        if let Some(since) = self.since.take() {
+            let waited = now.saturating_duration_since(since);
+            self.time = self.time.saturating_add(waited);
+        }
+    }
+}
+
+impl Drop for Waited<'_> {
+    fn drop(&mut self) {
+        self.end(self.clock.now());
+        self.waits.observe(self.time.as_secs_f64());
+    }
 }
 
 /// What the others have after a piece of work.
@@ -69,12 +102,13 @@ struct OthersShare {
 }
 
 impl Bulk {
-    /// Creates the turns of a shard.
-    pub(crate) fn new() -> Self {
+    /// Creates the turns of a shard; `waits` gets the seconds for which requests wait.
+    pub(crate) fn new(waits: Histogram) -> Self {
         Self {
             turns: Queues::new(1),
             share: Cell::default(),
             others: Cell::default(),
+            waits,
         }
     }
 
@@ -87,10 +121,18 @@ impl Bulk {
     pub(crate) async fn paced<F: Future>(&self, clock: &Clock, peer: IpAddr, work: F) -> F::Output {
         let mut work = pin!(work);
         let line = self.turns.of(&network(peer));
+        let mut waited = Waited {
+            waits: &self.waits,
+            clock,
+            time: Duration::ZERO,
+            since: None,
+        };
         loop {
+            waited.begin();
             let turn = self.turns.turn(&line).await;
             self.wait_for_others(clock).await;
             let piece = self.begin(clock);
+            waited.end(piece.since);
             let polled = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
             self.worked(piece, clock);
             drop(turn);

@@ -20,6 +20,7 @@
 )]
 
 mod call;
+mod coordinators;
 mod descriptions;
 mod errors;
 mod groups;
@@ -264,17 +265,17 @@ requests! {
     Produce: [Handler Topic Write, TransactionalId Write],
         Partitions, OverlapsUnlessTransactional, Own, Something, Few
         => handler::produce::respond(
-            broker, (context, &call.access), call.busy, &call.header, call.take_body()
+            broker, (context, call.access_at_first()), call.busy, &call.header, call.take_body()
         );
     Fetch: [Handler Topic Read, Cluster ClusterAction],
         Partitions, Alone, Own, NothingWhileItWaits, Own
         => handler::fetch::respond(
-            broker, (context, &call.access), call.busy, &call.header, call.take_body()
+            broker, (context, call.access_at_first()), call.busy, &call.header, call.take_body()
         );
     ListOffsets: [Handler Topic Describe], Partitions, Alone, Time, Nothing, Few
         => here(call, async |request: NewestVersion<_>| {
-            let (access, request) = (&call.access, request.message);
-            let response = handler::list_offsets::handle(broker, access, request, version).await;
+            let (access, request) = (call.access(), request.message);
+            let response = handler::list_offsets::handle(broker, &access, request, version).await;
             NewestVersion::from(response)
         });
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create],
@@ -286,7 +287,7 @@ requests! {
         => here(call, async |request| groups::offset_fetch(call, request).await);
     FindCoordinator: [Handler Group Describe, TransactionalId Describe],
         Here, Alone, Time, Nothing, Few
-        => here(call, async |request| groups::find_coordinator(call, &request).await);
+        => here(call, async |request| coordinators::find(call, &request).await);
     JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
         => groups::join_group(call);
     Heartbeat: [Step Group Read], Group, Alone, Time, Something, Few
@@ -321,7 +322,7 @@ requests! {
         });
     DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
         => here(call, async |request| {
-            handler::delete_records::handle(broker, &call.access, request).await
+            handler::delete_records::handle(broker, &call.access(), request).await
         });
     InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write],
         Transaction, Alone, Time, Something, Few
@@ -329,7 +330,7 @@ requests! {
     OffsetForLeaderEpoch: [Handler Topic Describe, Cluster ClusterAction],
         Partitions, Alone, Time, Nothing, Few
         => here(call, async |request| {
-            handler::offset_for_leader_epoch::handle(broker, &call.access, request).await
+            handler::offset_for_leader_epoch::handle(broker, &call.access(), request).await
         });
     AddPartitionsToTxn: [Handler TransactionalId Write, Topic Write, Cluster ClusterAction],
         Here, Alone, Time, Something, Few
@@ -371,7 +372,7 @@ requests! {
         });
     AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
         => with_place(call, async |request, place| {
-            handler::alter_replica_log_dirs::handle(broker, request, place).await
+            handler::alter_replica_log_dirs::handle(broker, &call.access(), request, place).await
         });
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |request: NewestVersion<_>| {
@@ -443,7 +444,7 @@ requests! {
         => here(call, async |request| descriptions::cluster(call, &request));
     DescribeProducers: [Handler Topic Read], Partitions, Alone, Time, Nothing, Few
         => here(call, async |request| {
-            handler::describe_producers::handle(broker, &call.access, request).await
+            handler::describe_producers::handle(broker, &call.access(), request).await
         });
     UnregisterBroker: [Step Cluster Alter], Controller, Alone, Time, Something, Few
         => controlled(call, async |controller, request, caller| {

@@ -47,6 +47,7 @@ mod queues;
 pub mod quota;
 pub mod recovery;
 mod relocation;
+mod renewal;
 mod replayed;
 mod rests;
 mod room;

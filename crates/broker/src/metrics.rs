@@ -15,6 +15,7 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::access::Denials;
@@ -82,6 +83,8 @@ pub struct Metrics {
     pub late_transactions: Gauge,
     /// Failed writes of checkpoint files.
     pub failed_checkpoints: Counter,
+    /// How long large requests waited for their turns, in seconds.
+    pub(crate) bulk_waits: Histogram,
     pub(crate) cluster: ClusterMetrics,
     /// Errors that clients get.
     pub errors: RequestErrors,
@@ -193,6 +196,7 @@ impl Metrics {
             transaction_state_bytes: state_bytes,
             late_transactions: late,
             failed_checkpoints: failed_checkpoints(registry),
+            bulk_waits: of_large_requests(registry),
             cluster: ClusterMetrics::register(registry),
             errors: RequestErrors::register(registry),
             denials: Denials::register(registry),
@@ -302,6 +306,15 @@ fn failed_checkpoints(registry: &mut Registry) -> Counter {
         counter.clone(),
     );
     counter
+}
+
+/// Registers the waits of large requests for their turns.
+fn of_large_requests(registry: &mut Registry) -> Histogram {
+    // Half a millisecond to 16 seconds.
+    let waits = Histogram::new(exponential_buckets(0.000_5, 2.0, 16));
+    let help = "Time for which a large request waited for its turns and for the share of others";
+    registry.register("forebay_large_request_wait_seconds", help, waits.clone());
+    waits
 }
 
 /// Registers the metrics of fetch sessions: how many there are, their bytes, evictions.

@@ -6,9 +6,12 @@
 mod ask;
 
 use std::cell::Cell;
+use std::sync::Arc;
 
-use platform::sync::Semaphore;
+use platform::sync::{OwnedSemaphorePermit, Semaphore};
 use wire::types::ProducerId;
+
+use crate::queues::owned_turn;
 
 pub(crate) use ask::next;
 
@@ -18,7 +21,7 @@ pub(crate) struct ProducerIds {
     end: Cell<i64>,
     /// Held while the shard requests a block from the controller; concurrent requests take ids from
     /// that block.
-    asking: Semaphore,
+    asking: Arc<Semaphore>,
 }
 
 impl Default for ProducerIds {
@@ -26,7 +29,7 @@ impl Default for ProducerIds {
         Self {
             next: Cell::new(0),
             end: Cell::new(0),
-            asking: Semaphore::new(1),
+            asking: Arc::new(Semaphore::new(1)),
         }
     }
 }
@@ -39,6 +42,11 @@ impl ProducerIds {
             self.next.set(next + 1);
             ProducerId(next)
         })
+    }
+
+    /// Waits for the turn to request a block.
+    pub(crate) async fn turn(&self) -> OwnedSemaphorePermit {
+        owned_turn(&self.asking).await
     }
 
     /// Begins a new block.

@@ -22,6 +22,14 @@ pub(crate) async fn turn_at(turns: &Semaphore) -> SemaphorePermit<'_> {
     turn
 }
 
+/// Does the same for a turn that outlives its borrower.
+pub(crate) async fn owned_turn(turns: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+    let Ok(turn) = Arc::clone(turns).acquire_owned().await else {
+        unreachable!("turns are never closed");
+    };
+    turn
+}
+
 /// The queues, one for each key.
 pub(crate) struct Queues<K> {
     shard: Arc<Semaphore>,
@@ -65,14 +73,8 @@ impl<K: Ord + Clone> Queues<K> {
     ///
     /// The semaphores are never closed.
     pub(crate) async fn turn(&self, line: &Arc<Semaphore>) -> Turn {
-        // Without a turn, more jobs would run than allowed.
-        let Ok(first) = Arc::clone(line).acquire_owned().await else {
-            unreachable!("a line is never closed");
-        };
-        let Ok(turn) = Arc::clone(&self.shard).acquire_owned().await else {
-            unreachable!("turns are never closed");
-        };
-        (first, turn)
+        let first = owned_turn(line).await;
+        (first, owned_turn(&self.shard).await)
     }
 }
 

@@ -11,6 +11,8 @@ mod absent_paths;
 mod acl_every_api;
 #[path = "served/acl_groups.rs"]
 mod acl_groups;
+#[path = "served/acl_meanwhile.rs"]
+mod acl_meanwhile;
 #[path = "served/acl_records.rs"]
 mod acl_records;
 #[path = "served/acl_topics.rs"]
@@ -75,6 +77,8 @@ mod large_answers;
 mod logins;
 #[path = "served/message_rules.rs"]
 mod message_rules;
+#[path = "served/migrations.rs"]
+mod migrations;
 #[path = "served/moving.rs"]
 mod moving;
 #[path = "served/moving_refused.rs"]
@@ -83,6 +87,8 @@ mod moving_refused;
 mod moving_tiers;
 #[path = "served/offsets.rs"]
 mod offsets;
+#[path = "served/offsets_topic.rs"]
+mod offsets_topic;
 #[path = "served/older_disks.rs"]
 mod older_disks;
 #[path = "served/pipelining.rs"]
@@ -121,6 +127,8 @@ mod topics;
 mod transactional;
 #[path = "served/transactions.rs"]
 mod transactions;
+#[path = "served/unanswered_controller.rs"]
+mod unanswered_controller;
 #[path = "served/unread_answers.rs"]
 mod unread_answers;
 #[path = "served/wrong_starts.rs"]

@@ -8,6 +8,8 @@ use std::time::Duration;
 use platform::clock::Clock;
 use platform::runtime::run_simulated;
 use platform::task::{spawn, yield_now};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
 use wire::kafka::Api;
 
 use super::{Bulk, OTHERS, is_large};
@@ -15,10 +17,14 @@ use super::{Bulk, OTHERS, is_large};
 const ME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const PIECE: Duration = Duration::from_millis(10);
 
+fn bulk() -> Bulk {
+    Bulk::new(Histogram::new([1.0]))
+}
+
 #[test]
 fn a_request_that_waits_holds_nobody_up() {
     run_simulated(async {
-        let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
+        let (bulk, clock) = (Rc::new(bulk()), Clock::system());
         let waiting = {
             let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
             spawn(async move { bulk.paced(&clock, ME, std::future::pending::<()>()).await })
@@ -34,7 +40,7 @@ fn a_request_that_waits_holds_nobody_up() {
 fn pieces_of_several_requests_take_turns_and_each_request_keeps_its_order() {
     let said = Rc::new(RefCell::new(Vec::new()));
     run_simulated(async {
-        let bulk = Rc::new(Bulk::new());
+        let bulk = Rc::new(bulk());
         let each = (0..3).map(|number| {
             let (bulk, said) = (Rc::clone(&bulk), Rc::clone(&said));
             spawn(async move {
@@ -64,7 +70,7 @@ fn pieces_of_several_requests_take_turns_and_each_request_keeps_its_order() {
 /// Returns how long a large request waits after another one worked for a while.
 fn waited(has_others: bool, worked: Duration) -> Duration {
     run_simulated(async {
-        let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
+        let (bulk, clock) = (Rc::new(bulk()), Clock::system());
         let since = clock.now();
         bulk.give(0, worked, since);
         let others = {
@@ -98,7 +104,7 @@ fn after_a_piece_the_others_have_the_thread_if_there_are_others() {
 #[test]
 fn pieces_of_others_do_not_prolong_a_wait() {
     run_simulated(async {
-        let (bulk, clock) = (Rc::new(Bulk::new()), Clock::system());
+        let (bulk, clock) = (Rc::new(bulk()), Clock::system());
         let since = clock.now();
         bulk.give(0, PIECE, since);
         let others = {
@@ -131,4 +137,49 @@ fn a_commit_keeps_its_place_while_it_is_decoded_where_it_came() {
         assert!(!is_large(api, 64 << 10));
         assert!(is_large(api, (64 << 10) + 1));
     }
+}
+
+/// What a monitoring system would read of a series.
+fn shown(registry: &Registry, series: &str) -> f64 {
+    let mut shown = String::new();
+    prometheus_client::encoding::text::encode(&mut shown, registry).unwrap();
+    let mut lines = shown.lines();
+    let value = lines.find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_a_request_waits_is_counted_when_it_ends_or_its_client_goes() {
+    let (mut registry, waits) = (Registry::default(), Histogram::new([1.0]));
+    registry.register("wait", "", waits.clone());
+    run_simulated(async {
+        let (bulk, clock) = (Rc::new(Bulk::new(waits)), Clock::system());
+        bulk.give(0, PIECE, clock.now());
+        let others = {
+            let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
+            spawn(async move {
+                loop {
+                    bulk.note_other();
+                    clock.sleep(Duration::from_millis(1)).await;
+                }
+            })
+        };
+        let each = (0..3).map(|_| {
+            let (bulk, clock) = (Rc::clone(&bulk), clock.clone());
+            spawn(async move { bulk.paced(&clock, ME, async {}).await })
+        });
+        let mut each: Vec<_> = each.collect();
+        clock.sleep(PIECE).await;
+        each.pop().unwrap().abort();
+        for one in each {
+            one.await.unwrap();
+        }
+        others.abort();
+    })
+    .unwrap();
+    assert!(shown(&registry, "wait_count") >= 3.0);
+    // Two for the share of the others, one for the time until its client went.
+    let expected = (PIECE * OTHERS * 2 + PIECE).as_secs_f64();
+    let waited = shown(&registry, "wait_sum");
+    assert!((waited - expected).abs() < 0.01, "{waited} of {expected}");
 }

@@ -469,6 +469,11 @@ impl<P: Platform> MetadataLog<P> {
         self.commits.borrow_mut().noted(now)
     }
 
+    /// Returns the log directory that holds the log.
+    pub(crate) fn dir(&self) -> &Path {
+        self.log.dir()
+    }
+
     /// Returns true while the log holds accepted batches until the disk has room for them.
     pub(crate) fn waits_for_room(&self) -> bool {
         self.log.failed().is_some_and(|error| error.is_passing())

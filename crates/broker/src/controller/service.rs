@@ -73,6 +73,8 @@ pub struct Controller<P: Platform> {
     mutations: Mutations,
     /// Held during a turn.
     turn: Arc<Semaphore>,
+    /// True once the broker serves clients, who do not wait for a disk that hangs.
+    serves: Cell<bool>,
     /// True once the broker stops: only the stop itself may change the metadata.
     stopping: Cell<bool>,
     publish: Publish,
@@ -108,6 +110,7 @@ impl<P: Platform> Controller<P> {
             replayer: RefCell::new(replayer),
             mutations: Mutations::default(),
             turn: Arc::new(Semaphore::new(1)),
+            serves: Cell::default(),
             stopping: Cell::default(),
             publish,
             not_made: SeldomLine::default(),
@@ -164,7 +167,9 @@ impl<P: Platform> Controller<P> {
 
     /// Records that this broker serves clients.
     pub async fn unfence(&self) -> Result<(), ErrorCode> {
-        self.fence(false).await
+        self.fence(false).await?;
+        self.serves.set(true);
+        Ok(())
     }
 
     /// Raises leader epochs, each by the given steps, at most [`EPOCHS_RAISED_MAX`]: every step is

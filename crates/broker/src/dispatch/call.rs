@@ -3,16 +3,16 @@
 //!
 //! Invariants: the steps run in this order, and only the handler waits for clients or disks. The
 //! rights are checked once the request is decoded, because they are rights on what it names, and by
-//! what the client might do when the request began. Produce and Fetch have codecs of their own, so
-//! their handlers respond without these steps; a Produce, which overlaps others, waits for nothing
-//! before its appends begin. It does not charge quotas (`pace.rs`), or know an API (`dispatch.rs`).
+//! the ACLs of that moment: the request may have waited for its place. Produce and Fetch have
+//! codecs of their own, so their handlers respond without these steps; a Produce, which overlaps
+//! others, waits for nothing before its appends begin. It does not charge quotas (`pace.rs`), or
+//! know an API (`dispatch.rs`).
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::ops::Deref;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,8 +41,8 @@ pub(super) struct Call<'a, P: Platform> {
     pub(super) broker: &'a Rc<Broker<P>>,
     /// The client that sent it.
     pub(super) context: &'a Context,
-    /// What that client may do.
-    pub(super) access: Access,
+    /// What that client might do when the request began.
+    access: Access,
     /// Measures the time that it takes, if that is charged.
     pub(super) busy: &'a RequestTime,
     pub(super) header: RequestHeader,
@@ -91,6 +91,17 @@ impl<'a, P: Platform> Call<'a, P> {
         is_of_many && self.body_bytes > LARGE_BYTES
     }
 
+    /// Returns what the client may do now.
+    pub(super) fn access(&self) -> Access {
+        self.access.now(self.broker)
+    }
+
+    /// Returns what the client might do when the request began, for a handler that waits for
+    /// nothing before it judges, or that asks again after it has waited.
+    pub(super) const fn access_at_first(&self) -> &Access {
+        &self.access
+    }
+
     /// Returns the client's address.
     pub(super) fn ip(&self) -> IpAddr {
         self.context.peer.ip()
@@ -120,21 +131,6 @@ impl<'a, P: Platform, G> Deref for GuardedCall<'a, P, G> {
 
     fn deref(&self) -> &Call<'a, P> {
         self.call
-    }
-}
-
-impl Access {
-    /// Returns what the client of a request may do, by the ACLs as this shard knows them now.
-    ///
-    /// It is asked for in the first poll of the request: the one before it may be a login.
-    pub(crate) fn of<P: Platform>(broker: &Broker<P>, context: &Context) -> Self {
-        let Some(authorizer) = &broker.options.authorizer else {
-            return Self::unlimited();
-        };
-        let who = (context.session.principal(), context.peer.ip());
-        let (denials, now) = (&broker.metrics.denials, broker.platform.clock().now());
-        let acls = Arc::clone(broker.image().acls());
-        Self::new(authorizer, acls, who, denials, now)
     }
 }
 
@@ -328,16 +324,12 @@ where
     G: Checks<T>,
     T: wire::protocol::Request,
 {
-    let access = &call.access;
-    if !access.is_limited() {
+    if !call.access.is_limited() {
         return None;
     }
-    // The request may have waited for its place, or for the thread that decodes.
-    let renewed = access.renewed(&call.broker.image());
-    let access = renewed.as_ref().unwrap_or(access);
     let by = Asker {
         rights: call.row.rights,
-        access,
+        access: &call.access(),
         version: call.header.version,
     };
     Box::pin(G::refusal(&by, asked)).await.map(Box::new)

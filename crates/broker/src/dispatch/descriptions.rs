@@ -22,14 +22,14 @@ pub(super) async fn metadata<P: Platform>(
     call: &Call<'_, P>,
     request: MetadataRequest,
 ) -> MetadataResponse {
-    let (broker, version) = (call.broker, call.header.version);
+    let (broker, version, access) = (call.broker, call.header.version, call.access());
     let creates = broker.options.auto_create_topics;
     if creates {
         let rules = Rules {
             image: &broker.image(),
             options: &broker.options,
         };
-        match handler::metadata::missing(rules, &call.access, &request, version).await {
+        match handler::metadata::missing(rules, &access, &request, version).await {
             Ok(missing) if missing.is_empty() => {}
             Ok(missing) => broker.create_asked(call.ip(), missing).await,
             Err(TooMany(topics)) => {
@@ -40,13 +40,13 @@ pub(super) async fn metadata<P: Platform>(
     }
     let image = broker.image();
     // A creation takes time.
-    let renewed = call.access.renewed(&image);
+    let renewed = access.renewed(&image);
     let asked = handler::metadata::MetadataQuery {
         listener: &call.context.listener,
         cluster_id: &broker.log_dirs.cluster_id,
         node: broker.options.node_id,
         version,
-        access: renewed.as_ref().unwrap_or(&call.access),
+        access: renewed.as_ref().unwrap_or(&access),
         creates,
     };
     handler::metadata::handle(&image, asked, &request).await
@@ -61,7 +61,7 @@ pub(super) fn cluster<P: Platform>(
     let (node, version) = (broker.options.node_id, call.header.version);
     handler::describe_cluster::handle(
         &broker.image(),
-        &call.access,
+        &call.access(),
         listener,
         cluster_id,
         node,
@@ -76,7 +76,7 @@ pub(super) async fn topic_partitions<P: Platform>(
 ) -> DescribeTopicPartitionsResponse {
     use handler::describe_topic_partitions::{handle, refuse};
     let image = call.broker.image();
-    let described = handle(&image, &call.access, &call.context.listener, &request).await;
+    let described = handle(&image, &call.access(), &call.context.listener, &request).await;
     described.unwrap_or_else(|code| refuse(&request, code))
 }
 
@@ -89,8 +89,8 @@ pub(super) async fn configs<P: Platform>(
         options: &call.broker.options,
     };
     let room = Room::of(&call.broker.answers, call.ip());
-    let (access, version) = (&call.access, call.header.version);
-    handler::describe_configs::handle(rules, access, &request, version, &room).await
+    let (access, version) = (call.access(), call.header.version);
+    handler::describe_configs::handle(rules, &access, &request, version, &room).await
 }
 
 pub(super) fn client_quotas<P: Platform>(

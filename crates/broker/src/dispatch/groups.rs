@@ -3,6 +3,9 @@
 //!
 //! While that topic does not exist, the request runs on this shard, and the coordinator returns the
 //! error.
+//!
+//! Rights on groups that a request names many times are asked for before the groups, and again on
+//! the shard of each: the request may have waited.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -13,9 +16,9 @@ use wire::acl::{Operation, ResourceType};
 use wire::kafka::NewestVersion;
 use wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest,
-    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, FindCoordinatorRequest,
-    FindCoordinatorResponse, GroupId, ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest,
-    OffsetFetchRequest, OffsetFetchResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, GroupId,
+    ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest, OffsetFetchRequest,
+    OffsetFetchResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
@@ -28,7 +31,7 @@ use crate::Broker;
 use crate::access::Access;
 use crate::group::{Client, is_long};
 use crate::handler::{self, Context};
-use crate::names::{GROUP_VERSION, OFFSETS_TOPIC, TRANSACTIONS_TOPIC};
+use crate::names::GROUP_VERSION;
 use crate::rests::{Rests, each};
 use crate::room::Room;
 use crate::route::at_homes;
@@ -38,7 +41,7 @@ pub(super) async fn join_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, CloseReason> {
     let (version, client) = (call.header.version, client_of(call.context));
-    let access = call.access.clone();
+    let access = call.access();
     at_group(call, async move |at, request| {
         handler::join_group::handle(&at.groups, request, version, &client, &access).await
     })
@@ -50,7 +53,7 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     use handler::consumer_group_heartbeat::handle;
     let (version, client) = (call.header.version, client_of(call.context));
-    let access = call.access.clone();
+    let access = call.access();
     at_group(call, async move |at, request| {
         let served = serves_consumer_groups(&at.broker);
         handle(&at.groups, &request, version, &client, served, &access).await
@@ -64,7 +67,7 @@ pub(super) async fn offset_commit<P: Platform>(
 ) -> Result<Reply, CloseReason> {
     use handler::offset_commit;
     let (version, host) = (call.header.version, client_of(call.context).host);
-    let access = call.access.clone();
+    let access = call.access();
     at_group(call, async move |at, request: NewestVersion<_>| {
         let mut request: OffsetCommitRequest = request.message;
         // Before the first yield, so that commits to a group are decided in order of arrival.
@@ -73,7 +76,8 @@ pub(super) async fn offset_commit<P: Platform>(
         let place = at.groups.in_line(&request.group_id, &host, is_long(notes));
         let image = at.broker.image();
         offset_commit::name(&mut request, version, &image).await;
-        let topics = (image, || at.broker.image());
+        let now = || (at.broker.image(), access.renewed_by(&at.broker));
+        let topics = (image, now);
         let client = (&host, place);
         offset_commit::handle(&at.groups, &request, version, client, topics, &access).await
     })
@@ -84,10 +88,10 @@ pub(super) async fn offset_commit<P: Platform>(
 pub(super) async fn offset_delete<P: Platform>(
     call: &GuardedCall<'_, P, StepThenHandler>,
 ) -> Result<Reply, CloseReason> {
-    let access = call.access.clone();
+    let access = call.access();
     at_group(call, async move |at, request| {
-        let image = || at.broker.image();
-        handler::offset_delete::handle(&at.groups, &request, image, &access).await
+        let now = || (at.broker.image(), access.renewed_by(&at.broker));
+        handler::offset_delete::handle(&at.groups, &request, now, &access).await
     })
     .await
 }
@@ -97,7 +101,7 @@ pub(super) async fn txn_offset_commit<P: Platform>(
     call: &GuardedCall<'_, P, StepThenHandler>,
 ) -> Result<Reply, CloseReason> {
     let (version, host) = (call.header.version, client_of(call.context).host);
-    let access = call.access.clone();
+    let access = call.access();
     at_group(call, async move |at, request| {
         commit_to_the_end(at.broker, request, version, (host, access)).await
     })
@@ -151,6 +155,16 @@ async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Ve
     kept
 }
 
+/// Returns whether a client has lost its right on a group since it was judged.
+fn has_lost<P: Platform>(
+    access: &Access,
+    broker: &Broker<P>,
+    operation: Operation,
+    group: &GroupId,
+) -> bool {
+    access.has_lost(broker, operation, ResourceType::Group, group)
+}
+
 /// Returns true if both the broker's settings and the cluster's features enable consumer groups.
 fn serves_consumer_groups<P: Platform>(broker: &Broker<P>) -> bool {
     broker.options.group.consumer_protocol && broker.image().feature(GROUP_VERSION) >= 1
@@ -184,45 +198,6 @@ async fn parted(
     (allowed, denied)
 }
 
-/// Finds coordinators; a client that may ask for none of them makes no topic.
-pub(super) async fn find_coordinator<P: Platform>(
-    call: &Call<'_, P>,
-    request: &FindCoordinatorRequest,
-) -> FindCoordinatorResponse {
-    use handler::find_coordinator::{GROUP, Node, TRANSACTION, denied_keys, handle, keys};
-    let (broker, version) = (call.broker, call.header.version);
-    let topic = match request.key_type {
-        TRANSACTION => TRANSACTIONS_TOPIC,
-        _ => OFFSETS_TOPIC,
-    };
-    let denied = denied_keys(request, version, &call.access).await;
-    let known = broker.image().topic_by_name(topic).is_some();
-    if [GROUP, TRANSACTION].contains(&request.key_type) && !known {
-        let mut keys = keys(request, version).into_iter();
-        if denied.is_empty() || keys.any(|key| !denied.contains_key(&key)) {
-            broker.create_missing(vec![topic.to_owned()]).await;
-        }
-    }
-    let image = broker.image();
-    handle(request, version, |key| {
-        if let Some(code) = denied.get(key) {
-            return Err(*code);
-        }
-        image
-            .topic_by_name(topic)
-            .ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        let brokers = image.alive_brokers(&call.context.listener);
-        let mut me = brokers.filter(|(broker_of, _)| broker_of.id == broker.options.node_id.0);
-        let (_, endpoint) = me.next().ok_or(ErrorCode::CoordinatorNotAvailable)?;
-        Ok(Node {
-            id: broker.options.node_id,
-            host: endpoint.host.clone(),
-            port: endpoint.port,
-        })
-    })
-    .await
-}
-
 pub(super) async fn offset_fetch<P: Platform>(
     call: &Call<'_, P>,
     NewestVersion {
@@ -230,9 +205,9 @@ pub(super) async fn offset_fetch<P: Platform>(
     }: NewestVersion<OffsetFetchRequest>,
 ) -> OffsetFetchResponse {
     use handler::offset_fetch::{
-        BY_ID, gather, handle_group, hide, identify, name, refused, split,
+        BY_ID, gather, handle_group, hide, identify, judge_again, name, refused, split,
     };
-    let (broker, access, version) = (call.broker, &call.access, call.header.version);
+    let (broker, access, version) = (call.broker, call.access(), call.header.version);
     let stable = request.require_stable;
     let groups = split(request, version);
     let mut groups = without_repeats(groups, |group| &group.group_id).await;
@@ -247,7 +222,7 @@ pub(super) async fn offset_fetch<P: Platform>(
             refusals.push(None);
             continue;
         }
-        refusals.push(Some(name(group, version, &image, access).await));
+        refusals.push(Some(name(group, version, &image, &access).await));
         let home = home_of(broker, group.group_id.as_str());
         asked.push((home, group.clone()));
     }
@@ -263,8 +238,8 @@ pub(super) async fn offset_fetch<P: Platform>(
         }
     });
     let mut answers = answers.await.into_iter();
+    let renewed = access.renewed_by(broker);
     let mut told = Vec::with_capacity(groups.len());
-    let mut rests = Rests::new();
     for (group, refusals) in groups.iter().zip(refusals) {
         rests.item().await;
         let Some(refusals) = refusals else {
@@ -275,8 +250,11 @@ pub(super) async fn offset_fetch<P: Platform>(
             Some(answer) => answer,
             None => refused(group, ErrorCode::NotCoordinator).await,
         };
+        if let Some(access) = &renewed {
+            answer = judge_again(group, answer, access).await;
+        }
         if group.topics.is_none() {
-            hide(&mut answer, access).await;
+            hide(&mut answer, renewed.as_ref().unwrap_or(&access)).await;
         }
         if version >= BY_ID {
             identify(&mut answer, &image).await;
@@ -297,16 +275,19 @@ pub(super) async fn describe_groups<P: Platform>(
     request: DescribeGroupsRequest,
 ) -> DescribeGroupsResponse {
     use handler::describe_groups::{handle_group, refused};
-    let (broker, version) = (call.broker, call.header.version);
+    let (broker, version, access) = (call.broker, call.header.version, call.access());
     let operations = request.include_authorized_operations;
-    let operations_of = operations.then(|| call.access.clone());
     let groups = without_repeats(request.groups, |group| group).await;
-    let (groups, denied) = parted(&call.access, Operation::Describe, groups).await;
+    let (groups, denied) = parted(&access, Operation::Describe, groups).await;
     let asked = homes(broker, &groups).await;
     let room = Room::of(&broker.answers, call.ip());
     let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
-        let told = || handle_group(&broker.groups, &group, operations_of.as_ref(), version);
+        if has_lost(&access, &broker, Operation::Describe, &group) {
+            return std::future::ready(refused(&group, DENIED));
+        }
+        let operations_of = operations.then_some(&access);
+        let told = || handle_group(&broker.groups, &group, operations_of, version);
         let told = room.tell(version, told);
         std::future::ready(told.unwrap_or_else(|| refused(&group, room.refusal())))
     });
@@ -324,9 +305,8 @@ pub(super) async fn describe_consumer_groups<P: Platform>(
     request: ConsumerGroupDescribeRequest,
 ) -> ConsumerGroupDescribeResponse {
     use handler::consumer_group_describe::{handle_group, hide, refused};
-    let (broker, version) = (call.broker, call.header.version);
+    let (broker, version, access) = (call.broker, call.header.version, call.access());
     let operations = request.include_authorized_operations;
-    let operations_of = operations.then(|| call.access.clone());
     let served = serves_consumer_groups(broker);
     let groups = without_repeats(request.group_ids, |group| group).await;
     if !served {
@@ -334,12 +314,16 @@ pub(super) async fn describe_consumer_groups<P: Platform>(
         let refused = each(&groups, refused).await;
         return ConsumerGroupDescribeResponse::default().with_groups(refused);
     }
-    let (groups, denied) = parted(&call.access, Operation::Describe, groups).await;
+    let (groups, denied) = parted(&access, Operation::Describe, groups).await;
     let asked = homes(broker, &groups).await;
     let room = Room::of(&broker.answers, call.ip());
     let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, group: GroupId| {
-        let told = || handle_group(&broker.groups, &group, operations_of.as_ref());
+        if has_lost(&access, &broker, Operation::Describe, &group) {
+            return std::future::ready(refused(&group, DENIED, None));
+        }
+        let operations_of = operations.then_some(&access);
+        let told = || handle_group(&broker.groups, &group, operations_of);
         let told = room.tell(version, told);
         std::future::ready(told.unwrap_or_else(|| refused(&group, room.refusal(), None)))
     });
@@ -347,7 +331,7 @@ pub(super) async fn describe_consumer_groups<P: Platform>(
     let gone = |group| refused(group, ErrorCode::NotCoordinator, None);
     let told = |(group, answer): (_, Option<_>)| answer.unwrap_or_else(|| gone(group));
     let mut described = each(answers, told).await;
-    hide(&mut described, &call.access).await;
+    hide(&mut described, &call.access()).await;
     // As in Kafka, those that are denied come first.
     let mut groups = each(&denied, |group| refused(group, DENIED, None)).await;
     groups.append(&mut described);
@@ -359,12 +343,18 @@ pub(super) async fn delete_groups<P: Platform>(
     request: DeleteGroupsRequest,
 ) -> DeleteGroupsResponse {
     use handler::delete_groups::{handle_group, result};
-    let broker = call.broker;
+    let (broker, access) = (call.broker, call.access());
     let groups = without_repeats(request.groups_names, |group| group).await;
-    let (groups, denied) = parted(&call.access, Operation::Delete, groups).await;
+    let (groups, denied) = parted(&access, Operation::Delete, groups).await;
     let asked = homes(broker, &groups).await;
-    let answers = at_homes(broker, asked, |broker, group: GroupId| async move {
-        handle_group(&broker.groups, &group).await
+    let answers = at_homes(broker, asked, move |broker, group: GroupId| {
+        let access = access.clone();
+        async move {
+            if has_lost(&access, &broker, Operation::Delete, &group) {
+                return result(&group, Some(DENIED));
+            }
+            handle_group(&broker.groups, &group).await
+        }
     });
     let answers = groups.iter().zip(answers.await);
     let gone = |group| result(group, Some(ErrorCode::NotCoordinator));
@@ -379,18 +369,16 @@ pub(super) async fn list_groups<P: Platform>(
     call: &Call<'_, P>,
     request: ListGroupsRequest,
 ) -> ListGroupsResponse {
-    let broker = call.broker;
-    let access = if call.access.has_cluster(Operation::Describe) {
-        Access::unlimited()
-    } else {
-        call.access.clone()
-    };
+    let (broker, access) = (call.broker, call.access());
     let request = Arc::new(request);
     let room = Room::of_list(&broker.answers, call.ip());
     let there = room.clone();
     let answers = broker.shards.call_all(move |broker| {
         let (request, room) = (Arc::clone(&request), there.clone());
-        let access = access.clone();
+        let mut access = access.now(&broker);
+        if access.has_cluster(Operation::Describe) {
+            access = Access::unlimited();
+        }
         async move { handler::list_groups::handle(&broker.groups, &request, &room, &access).await }
     });
     handler::list_groups::gather(answers.await)

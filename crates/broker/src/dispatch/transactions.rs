@@ -23,6 +23,7 @@ use super::guards::Handler;
 use super::homes::OfTransaction as _;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
+use crate::access::Access;
 use crate::handler;
 use crate::handler::add_partitions_to_txn::{self, TxnPartitions, check_rights};
 use crate::rests::each;
@@ -34,15 +35,15 @@ pub(super) async fn init_producer_id<P: Platform>(
     call: &GuardedCall<'_, P, Handler>,
 ) -> Result<Reply, CloseReason> {
     use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
-    let (version, access) = (call.header.version, call.access.clone());
+    let (version, access, ip) = (call.header.version, call.access(), call.ip());
     at_transaction(call, async move |broker, asked: InitProducerIdRequest| {
-        if let Err(code) = check_rights(&asked, &access) {
+        if let Err(code) = check_rights(&asked, &access.now(&broker)) {
             return answered(Err(code));
         }
         if asked.id().is_none() {
             return handle(&broker, asked).await;
         }
-        handle_transactional(broker, asked, version).await
+        handle_transactional(broker, asked, version, ip).await
     })
     .await
 }
@@ -52,7 +53,7 @@ pub(super) async fn add_partitions<P: Platform>(
     call: &Call<'_, P>,
     request: AddPartitionsToTxnRequest,
 ) -> AddPartitionsToTxnResponse {
-    let (broker, version) = (call.broker, call.header.version);
+    let (broker, version, access) = (call.broker, call.header.version, call.access());
     if version < 4 {
         let producer = ProducerId(request.v3_and_below_producer_id.0);
         let asked = TxnPartitions {
@@ -62,14 +63,14 @@ pub(super) async fn add_partitions<P: Platform>(
             topics: request.v3_and_below_topics,
             client_version: 0,
         };
-        let result = match check_rights(broker, &asked, &call.access).await {
-            Ok(()) => add_for_one(broker, asked, version >= 2).await,
+        let result = match check_rights(broker, &asked, &access).await {
+            Ok(()) => add_for_one(broker, asked, (access, version >= 2)).await,
             Err(refused) => refused,
         };
         return AddPartitionsToTxnResponse::default()
             .with_results_by_topic_v3_and_below(result.topic_results);
     }
-    if !call.access.may_cluster(Operation::ClusterAction) {
+    if !access.may_cluster(Operation::ClusterAction) {
         let denied = ErrorCode::ClusterAuthorizationFailed;
         return AddPartitionsToTxnResponse::default().with_error_code(denied.code());
     }
@@ -97,11 +98,16 @@ pub(super) async fn add_partitions<P: Platform>(
 async fn add_for_one<P: Platform>(
     broker: &Rc<Broker<P>>,
     asked: TxnPartitions,
-    knows_fencing: bool,
+    (access, knows_fencing): (Access, bool),
 ) -> AddPartitionsToTxnResult {
     let kept = asked.clone();
     let home = home_of(broker, &asked.id.0);
     let answered = broker.shards.call(home, move |broker| async move {
+        if let Some(access) = access.renewed_by(&broker)
+            && let Err(refused) = check_rights(&broker, &asked, &access).await
+        {
+            return refused;
+        }
         add_partitions_to_txn::handle(broker, asked, knows_fencing).await
     });
     let gone = || add_partitions_to_txn::refused(&kept, ErrorCode::NotCoordinator);
@@ -114,7 +120,7 @@ pub(super) async fn write_markers<P: Platform>(
     request: NewestVersion<WriteTxnMarkersRequest>,
 ) -> NewestVersion<WriteTxnMarkersResponse> {
     use handler::write_txn_markers::{handle, refused};
-    let access = &call.access;
+    let access = call.access();
     let may = access.has_cluster(Operation::Alter) || access.may_cluster(Operation::ClusterAction);
     let response = if may {
         handle(call.broker, request).await
@@ -129,13 +135,14 @@ pub(super) async fn describe<P: Platform>(
     request: DescribeTransactionsRequest,
 ) -> DescribeTransactionsResponse {
     use handler::describe_transactions::{handle_id, refused};
-    let (broker, version, access) = (call.broker, call.header.version, call.access.clone());
+    let (broker, version, access) = (call.broker, call.header.version, call.access());
     let ids = request.transactional_ids;
     let home = |id: &TransactionalId| (home_of(broker, &id.0), id.clone());
     let asked = each(&ids, home).await;
     let room = Room::of(&broker.answers, call.ip());
     let _counted = room.clone();
     let answers = at_homes(broker, asked, move |broker, id: TransactionalId| {
+        let access = access.now(&broker);
         let told = room.tell(version, || handle_id(&broker, &id, &access));
         std::future::ready(told.unwrap_or_else(|| refused(&id, room.refusal())))
     });
@@ -149,7 +156,7 @@ pub(super) async fn list<P: Platform>(
     call: &Call<'_, P>,
     request: ListTransactionsRequest,
 ) -> ListTransactionsResponse {
-    let (broker, access) = (call.broker, call.access.clone());
+    let (broker, access) = (call.broker, call.access());
     let pattern = match handler::list_transactions::pattern(&request) {
         Ok(pattern) => Arc::new(pattern),
         Err(code) => {
@@ -162,7 +169,7 @@ pub(super) async fn list<P: Platform>(
     let there = room.clone();
     let answers = broker.shards.call_all(move |broker| {
         let (pattern, request) = (Arc::clone(&pattern), Arc::clone(&request));
-        let (room, access) = (there.clone(), access.clone());
+        let (room, access) = (there.clone(), access.now(&broker));
         async move {
             let pattern = (*pattern).as_ref();
             handler::list_transactions::handle(&broker, &request, pattern, &room, &access).await

@@ -202,7 +202,6 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         join: Join,
         access: &Access,
     ) -> JoinGroupResponse {
-        let id = join.member_id.clone();
         let cluster = self.log.cluster();
         let cluster = SeenCluster::by(access, &cluster);
         let waited = self.wait_for(group, |groups, token, now| {
@@ -211,7 +210,8 @@ impl<P: Platform, L: OffsetsLog> GroupCoordinator<P, L> {
         match waited.await {
             Ok(Reply::Join(response)) => response,
             Ok(Reply::Sync(_)) => unreachable!("who joins is answered as such"),
-            Err(error) => join_refused(id, error),
+            // As in Kafka, a coordinator that does not serve the group names no member.
+            Err(error) => join_refused(StrBytes::default(), error),
         }
     }
 

@@ -1,7 +1,8 @@
 //! `AddOffsetsToTxn` (key 25), versions 0-4: adds a group's offsets to a transaction, as the
 //! partition of `__consumer_offsets` that holds them.
 //!
-//! Creates that topic if no client has looked up a group before. Version 2 added `PRODUCER_FENCED`.
+//! Creates that topic if no client has looked up a group before; while that takes long, the
+//! producer gets an error to retry. Version 2 added `PRODUCER_FENCED`.
 
 use std::rc::Rc;
 
@@ -33,7 +34,9 @@ async fn add<P: Platform>(
     }
     let partition = match broker.groups.partition_of(group.as_str()) {
         Err(ErrorCode::NotCoordinator) => {
-            broker.create_missing(vec![OFFSETS_TOPIC.to_owned()]).await;
+            if !broker.create_own(OFFSETS_TOPIC).await {
+                return Err(ErrorCode::CoordinatorNotAvailable);
+            }
             broker.groups.partition_of(group.as_str())?
         }
         known => known?,

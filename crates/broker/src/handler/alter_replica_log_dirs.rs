@@ -16,6 +16,7 @@ use std::sync::Arc;
 
 use platform::Platform;
 use storage::tier::TierPath;
+use wire::acl::{CLUSTER_NAME, Operation, ResourceType};
 use wire::messages::alter_replica_log_dirs_response::{
     AlterReplicaLogDirPartitionResult, AlterReplicaLogDirTopicResult,
 };
@@ -23,6 +24,7 @@ use wire::messages::{AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse, To
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::access::Access;
 use crate::fetch_session::TopicKey;
 use crate::many::RequestPlace;
 use crate::partition::Partition;
@@ -44,6 +46,7 @@ enum Target {
 
 pub(crate) async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
+    access: &Access,
     request: AlterReplicaLogDirsRequest,
     place_of_many: Option<RequestPlace>,
 ) -> AlterReplicaLogDirsResponse {
@@ -77,6 +80,16 @@ pub(crate) async fn handle<P: Platform>(
     // From here only names take memory, and the request waits for disks, so it gives up its place.
     drop(place_of_many);
     let may_move = may_move && broker.may_move_logs().await;
+    if access.has_lost(
+        broker,
+        Operation::Alter,
+        ResourceType::Cluster,
+        CLUSTER_NAME,
+    ) {
+        for (found, _) in &mut items {
+            *found = found.and(Err(ErrorCode::ClusterAuthorizationFailed));
+        }
+    }
     let moved = at_partitions(broker, items, move |broker, partition, to| async move {
         match to {
             Some(to) => send(&broker, &partition, to, may_move).await,

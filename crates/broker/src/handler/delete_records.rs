@@ -143,7 +143,7 @@ async fn raise<P: Platform>(
     // Acknowledged records may be deleted even if they are not visible to readers yet, so the high
     // watermark has to settle first.
     partition.settled(deadline).await;
-    check_again(&broker, &access, &partition)?;
+    access.check_again(&broker, Operation::Delete, &partition.name)?;
     let start = delete_before(&partition, offset)?;
     // A log that is moving needs the new start in the directory that it moves to as well.
     let moves_to = broker.moves.of(&partition);
@@ -154,19 +154,6 @@ async fn raise<P: Platform>(
         log: partition.name.clone(),
         dirs: dirs.map(Into::into).collect(),
     })
-}
-
-/// Refuses a client that has lost its right while it waited.
-fn check_again<P: Platform>(
-    broker: &Broker<P>,
-    access: &Access,
-    partition: &Partition<P>,
-) -> Result<(), ErrorCode> {
-    let Some(access) = access.renewed(&broker.image()) else {
-        return Ok(());
-    };
-    let topic = TopicKey::Name(partition.name.topic.as_ref().into());
-    TopicRight::new(&access, Operation::Delete).check(broker, &topic)
 }
 
 fn delete_before<P: Platform>(

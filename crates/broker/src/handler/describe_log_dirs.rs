@@ -7,12 +7,15 @@
 //! `KAFKA_STORAGE_ERROR`, as in Kafka; its partitions are still listed, because they can still be
 //! read. With tiers, every path of every tier is a directory, and a partition is listed in each
 //! that has segments of it. A log that is moving to another directory is listed there as a future
-//! log, with the bytes copied so far.
+//! log, with the bytes copied so far. The space of a directory that hangs is unknown, and has
+//! `KAFKA_STORAGE_ERROR` too.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use platform::disk::Space;
 use platform::{Disk, Platform};
 use wire::kafka::NewestVersion;
 use wire::messages::describe_log_dirs_response::{
@@ -73,8 +76,7 @@ pub(crate) async fn handle<P: Platform>(
         let result = DescribeLogDirsResult::default()
             .with_log_dir(path)
             .with_topics(topics.into_iter().map(topic_sizes).collect());
-        let space = broker.platform.disk().space(&dir).await;
-        results.push(match space {
+        results.push(match space_of(broker, &dir).await {
             Ok(space) => result
                 .with_error_code(if failed.contains(&dir) {
                     ErrorCode::KafkaStorageError.code()
@@ -98,6 +100,14 @@ pub(crate) async fn handle<P: Platform>(
         message: DescribeLogDirsResponse::default().with_results(results),
         more,
     }
+}
+
+/// Returns the space of a directory, unless it hangs.
+async fn space_of<P: Platform>(broker: &Rc<Broker<P>>, dir: &Path) -> io::Result<Space> {
+    let (me, at) = (Rc::clone(broker), dir.to_owned());
+    let asked = async move { me.platform.disk().space(&at).await };
+    let answered = broker.while_it_answers(dir, asked).await;
+    answered.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// Returns the log directories, and the paths of the lower tiers.

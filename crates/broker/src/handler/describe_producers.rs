@@ -3,7 +3,7 @@
 //! Unlike Kafka, a partition is answered once, however often the request names it, and a response
 //! holds a bounded number of producers; the partitions after that get `POLICY_VIOLATION`, and the
 //! client can request them again. The protocol has no pages. A client needs the right to read each
-//! topic.
+//! topic, and still has to have it when its turn comes.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -62,7 +62,7 @@ pub(crate) async fn handle<P: Platform>(
         let (_, message) = Refusal::parts(refused.map_or(Ok(()), Err));
         topics.push((topic.name, once, message));
     }
-    let mut producers = known(broker, items).await.into_iter();
+    let mut producers = known(broker, access, items).await.into_iter();
     let mut answers = Vec::with_capacity(topics.len());
     for (name, indexes, message) in topics {
         let mut partitions = Vec::with_capacity(indexes.len());
@@ -88,6 +88,7 @@ pub(crate) async fn handle<P: Platform>(
 /// Returns the producers of the partitions, as far as the response has room.
 async fn known<P: Platform>(
     broker: &Rc<Broker<P>>,
+    access: &Access,
     items: Vec<(Result<Target, ErrorCode>, ())>,
 ) -> Vec<ProducersResult> {
     let (mut known, mut room) = (Vec::with_capacity(items.len()), PRODUCERS_MAX);
@@ -97,8 +98,10 @@ async fn known<P: Platform>(
         if some.is_empty() {
             return known;
         }
-        let found = at_partitions_abandoned(broker, some, |_, partition, ()| async move {
-            Ok(partition.log.producers())
+        let access = access.clone();
+        let found = at_partitions_abandoned(broker, some, move |broker, partition, ()| {
+            let may = access.check_again(&broker, Operation::Read, &partition.name);
+            std::future::ready(may.map(|()| partition.log.producers()))
         });
         for producers in found.await {
             room = room.saturating_sub(producers.as_ref().map_or(0, Vec::len));

@@ -173,10 +173,6 @@ async fn handle<P: Platform>(
         return (of_session(session_id, Vec::new()), None);
     }
     let mentioned = fetch_session::answer(&broker.sessions, &mut resolved, &told).await;
-    broker
-        .metrics
-        .fetch_sessions
-        .set(i64::try_from(broker.sessions.borrow().count()).unwrap_or(i64::MAX));
     assert_eq!(
         mentioned.len(),
         fetched.len(),

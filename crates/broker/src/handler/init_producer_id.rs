@@ -7,6 +7,7 @@
 //! topic may be an idempotent producer. Version 3 added the id and epoch
 //! with which a producer continues after an error, 4 `PRODUCER_FENCED`.
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -29,11 +30,12 @@ pub(crate) async fn handle<P: Platform>(
     }
 }
 
-/// Like [`handle`], for a transactional id, on its shard.
+/// Like [`handle`], for a transactional id, on its shard; the address pays for an id that is new.
 pub(crate) async fn handle_transactional<P: Platform>(
     broker: Rc<Broker<P>>,
     request: InitProducerIdRequest,
     version: i16,
+    payer: IpAddr,
 ) -> InitProducerIdResponse {
     let id = request.transactional_id.map(|id| id.0.to_string());
     let Some(id) = id.filter(|id| !id.is_empty()) else {
@@ -45,7 +47,7 @@ pub(crate) async fn handle_transactional<P: Platform>(
         (id, epoch) => Some((ProducerId(id), epoch)),
     };
     let coordinator = Rc::clone(&broker.transactions);
-    let begun = coordinator.begin(id, request.transaction_timeout_ms, expected);
+    let begun = coordinator.begin(payer, id, request.transaction_timeout_ms, expected);
     let begun = crate::transaction::change(begun).await;
     answered(super::add_partitions_to_txn::known_to(begun, version >= 4))
 }

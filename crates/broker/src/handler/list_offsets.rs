@@ -6,7 +6,8 @@
 //! in the object tier (v11; none). Version 4 added the leader epoch to request and response.
 //!
 //! Records that were acknowledged before the request count: the handler waits until the high
-//! watermark covers them. A client needs the right to describe each topic.
+//! watermark covers them. A client needs the right to describe each topic, also after that wait and
+//! after the reads.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -89,13 +90,18 @@ pub(crate) async fn handle<P: Platform>(
         }
     }
     let deadline = broker.platform.clock().after(SETTLES);
-    let answers =
-        at_partitions_abandoned(broker, items, move |_, partition, question| async move {
+    let access = access.clone();
+    let answers = at_partitions_abandoned(broker, items, move |broker, partition, question| {
+        let access = access.clone();
+        async move {
             if !matches!(question.timestamp, EARLIEST | EARLIEST_LOCAL) {
                 partition.settled(deadline).await;
             }
-            answer(&partition, question, version).await
-        });
+            let found = answer(&partition, question, version).await;
+            access.check_again(&broker, Operation::Describe, &partition.name)?;
+            found
+        }
+    });
     let mut answers = answers.await.into_iter();
     // One error, however often the request names the partition.
     let mut refused = twice.clone();

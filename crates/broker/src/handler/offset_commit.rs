@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::offset_commit_response::OffsetCommitResponsePartition;
 use wire::messages::{OffsetCommitRequest, OffsetCommitResponse};
 use wire::protocol::StrBytes;
@@ -38,13 +39,13 @@ pub(crate) async fn name(request: &mut OffsetCommitRequest, version: i16, image:
 /// Commits a request whose topics were named with `seen`, and that has its place in the line of
 /// commits to its group.
 ///
-/// `topics` returns the current topics.
+/// `now` returns the current topics, and what the client may do now if that may have changed.
 pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
     coordinator: &Rc<GroupCoordinator<P, L>>,
     request: &OffsetCommitRequest,
     version: i16,
     (host, place): (&StrBytes, InLine),
-    (seen, topics): (Arc<T>, impl Fn() -> Arc<T>),
+    (seen, now): (Arc<T>, impl Fn() -> (Arc<T>, Option<Access>)),
     access: &Access,
 ) -> OffsetCommitResponse {
     let (how, rules) = (Commit::plain(version), coordinator.commit_rules());
@@ -56,12 +57,19 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
         Ok(true) => {
             // Only a request that fits is checked again, which is little work: it runs without a
             // yield, together with the decision.
-            let now = topics();
-            if !Arc::ptr_eq(&seen, &now) {
-                readied.check_again(request, &*now);
+            let (topics, renewed) = now();
+            if !Arc::ptr_eq(&seen, &topics) {
+                readied.check_again(request, &*topics, renewed.as_ref());
             }
-            let verdict = decide(coordinator, request, &mut readied, host, place);
-            verdict.await.unwrap_or_else(Verdict::Refused)
+            let group = &request.group_id;
+            if renewed
+                .is_some_and(|access| !access.may(Operation::Read, ResourceType::Group, group))
+            {
+                Verdict::Refused(ErrorCode::GroupAuthorizationFailed)
+            } else {
+                let verdict = decide(coordinator, request, &mut readied, host, place);
+                verdict.await.unwrap_or_else(Verdict::Refused)
+            }
         }
     };
     readied.told(request, verdict).await

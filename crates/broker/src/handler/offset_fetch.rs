@@ -6,6 +6,7 @@
 //! builds the response. A group keeps offsets by topic name, so ids are turned into names before
 //! ([`name`]) and names into ids after ([`identify`]). Topics that the client may not describe are
 //! refused before the group is asked; in an answer about all topics they are left out ([`hide`]).
+//! Rights that the client has lost while its group waited for the log count ([`judge_again`]).
 
 use std::rc::Rc;
 
@@ -94,6 +95,32 @@ pub(crate) async fn name(
     refused
 }
 
+/// Takes back what the client may not be told any more.
+pub(crate) async fn judge_again(
+    group: &OffsetFetchRequestGroup,
+    mut answer: OffsetFetchResponseGroup,
+    access: &Access,
+) -> OffsetFetchResponseGroup {
+    if !access.may(Operation::Describe, ResourceType::Group, &group.group_id) {
+        return refused(group, ErrorCode::GroupAuthorizationFailed).await;
+    }
+    if group.topics.is_none() {
+        // They are left out.
+        return answer;
+    }
+    let mut rests = Rests::new();
+    for topic in &mut answer.topics {
+        if !access.may(Operation::Describe, ResourceType::Topic, &topic.name) {
+            for partition in &mut topic.partitions {
+                let index = partition.partition_index;
+                *partition = without_position(index, ErrorCode::TopicAuthorizationFailed);
+            }
+        }
+        rests.items(topic.partitions.len().saturating_add(1)).await;
+    }
+    answer
+}
+
 /// Leaves topics out of an answer about all topics that the client may not describe.
 pub(crate) async fn hide(group: &mut OffsetFetchResponseGroup, access: &Access) {
     if !access.is_limited() {
@@ -167,18 +194,21 @@ fn without_positions(
     topic: &OffsetFetchRequestTopics,
     error: ErrorCode,
 ) -> OffsetFetchResponseTopics {
-    let partitions = topic.partition_indexes.iter().map(|index| {
-        OffsetFetchResponsePartitions::default()
-            .with_partition_index(*index)
-            .with_committed_offset(-1)
-            .with_committed_leader_epoch(-1)
-            .with_metadata(Some(StrBytes::default()))
-            .with_error_code(error.code())
-    });
+    let indexes = topic.partition_indexes.iter();
+    let partitions = indexes.map(|index| without_position(*index, error));
     OffsetFetchResponseTopics::default()
         .with_name(topic.name.clone())
         .with_topic_id(topic.topic_id)
         .with_partitions(partitions.collect())
+}
+
+fn without_position(index: i32, error: ErrorCode) -> OffsetFetchResponsePartitions {
+    OffsetFetchResponsePartitions::default()
+        .with_partition_index(index)
+        .with_committed_offset(-1)
+        .with_committed_leader_epoch(-1)
+        .with_metadata(Some(StrBytes::default()))
+        .with_error_code(error.code())
 }
 
 /// Combines the groups into one response. From version 2 on, a group's error replaces its

@@ -12,6 +12,8 @@
 //!
 //! A client needs the right to write to each topic. If a batch belongs to a transaction, it also
 //! needs that right on the transactional id: without it the whole request is refused, as in Kafka.
+//! A batch that begins after a wait (for the coordinator, for its turn to be judged, or behind such
+//! a batch) begins only if the client still has these rights.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -52,6 +54,7 @@ mod rights;
 
 use extent::{Extent, count, worth};
 use kept::{ReadBudget, TopicReader};
+use rights::WriteRights;
 
 /// The result of one partition.
 type AppendResult = Result<(AcceptedAppend, Offset), ProduceRefusal>;
@@ -157,6 +160,7 @@ async fn handle<P: Platform>(
     }
     let in_transaction = transactional_id.is_some();
     let acks = acks.unwrap_or(Acks::Leader);
+    let rights = WriteRights::of(access, transactional_id);
     let appended = at_partitions_in_line(
         broker,
         Some(peer),
@@ -170,7 +174,8 @@ async fn handle<P: Platform>(
                 zstd: version >= 7,
                 in_transaction,
             };
-            start(broker, partition, &records, terms, (acks, deadline))
+            let until = (acks, deadline);
+            start(broker, partition, &records, (terms, &rights), until)
         },
     );
     let appended = appended.await;
@@ -273,7 +278,7 @@ fn start<P: Platform>(
     broker: Rc<Broker<P>>,
     partition: Rc<Partition<P>>,
     records: &Bytes,
-    terms: Terms,
+    (terms, rights): (Terms, &WriteRights),
     (acks, deadline): (Acks, Instant),
 ) -> ItemStart<impl Future<Output = Result<AppendResult, ErrorCode>> + use<P>> {
     let bytes = records.len();
@@ -291,17 +296,24 @@ fn start<P: Platform>(
         let worth = worth(&begun, extent);
         return ItemStart::Now(worth, finish(partition, begun, acks, deadline));
     }
-    match begin(&broker, &partition, batch, terms) {
+    let begun = match rights.check_again(&broker, &partition.name, is_transactional) {
+        Ok(()) => begin(&broker, &partition, batch, terms),
+        Err(code) => AppendStart::Done(Err(code.into())),
+    };
+    match begun {
         AppendStart::Done(begun) => {
             count(&partition, extent, &begun);
             let worth = worth(&begun, extent);
             ItemStart::Now(worth, finish(partition, begun, acks, deadline))
         }
-        AppendStart::Heavy(batch) => ItemStart::Later(Box::pin(async move {
-            let begun = begin_heavy(&broker, &partition, batch, terms).await;
-            count(&partition, extent, &begun);
-            finish(partition, begun, acks, deadline)
-        })),
+        AppendStart::Heavy(batch) => {
+            let terms = (terms, rights.clone());
+            ItemStart::Later(Box::pin(async move {
+                let begun = begin_heavy(&broker, &partition, batch, terms).await;
+                count(&partition, extent, &begun);
+                finish(partition, begun, acks, deadline)
+            }))
+        }
     }
 }
 
@@ -340,13 +352,13 @@ fn begin<P: Platform>(
     }
 }
 
-/// Judges a slow batch on another thread, one at a time, and appends it. The batches of one address
-/// take turns.
+/// Judges a slow batch on another thread, one at a time, and appends it if its client may still
+/// write there. The batches of one address take turns.
 async fn begin_heavy<P: Platform>(
     broker: &Broker<P>,
     partition: &Partition<P>,
     batch: WholeBatch,
-    terms: Terms,
+    (terms, rights): (Terms, WriteRights),
 ) -> Result<AcceptedAppend, AppendError> {
     let clock = broker.platform.clock();
     let turn = broker.judging.turn_of(&network(terms.peer)).await;
@@ -354,12 +366,14 @@ async fn begin_heavy<P: Platform>(
         return Err(ErrorCode::RequestTimedOut.into());
     }
     let judge = partition.judge(clock.wall_ms())?;
+    let is_transactional = batch.header().is_transactional();
     let judged = elsewhere(move || {
         // Held until the batch is judged, even if the request is dropped.
         let _turn = turn;
         judge.whole(&batch)
     });
     let judged = judged.await.ok_or(ErrorCode::UnknownServerError)??;
+    rights.check_again(broker, &partition.name, is_transactional)?;
     partition.take(judged, terms.verified, clock.wall_ms())
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::Platform;
+use wire::acl::{Operation, ResourceType};
 use wire::batch::builder::BatchBuilder;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
@@ -77,7 +78,8 @@ pub(crate) async fn handle<P: Platform>(
         seen,
         place: in_turn(place).await,
     };
-    match commit(&broker, &request, &mut asked, partition, (version, &host)).await {
+    let client = (version, &host, &access);
+    match commit(&broker, &request, &mut asked, partition, client).await {
         Ok(verdict) => told(asked.readied.told(&asked.plain, verdict).await).await,
         Err(code) => refused(&request, code).await,
     }
@@ -89,7 +91,7 @@ async fn commit<P: Platform>(
     request: &TxnOffsetCommitRequest,
     asked: &mut CheckedTxnCommit,
     partition: i32,
-    (version, host): (i16, &StrBytes),
+    (version, host, access): (i16, &StrBytes, &Access),
 ) -> Result<Verdict, ErrorCode> {
     let (group, groups) = (request.group_id.as_str(), &broker.groups);
     let producer = (ProducerId(request.producer_id.0), request.producer_epoch);
@@ -107,9 +109,13 @@ async fn commit<P: Platform>(
     if !groups.fits_log(group, asked.readied.log_bytes())? {
         return Ok(Verdict::NoRoom(told_of_append(ErrorCode::MessageTooLarge)));
     }
-    let image = broker.image();
+    let (image, renewed) = (broker.image(), access.renewed_by(broker));
+    if let Some(code) = renewed.as_ref().and_then(|access| lost(access, request)) {
+        return Ok(Verdict::Refused(code));
+    }
     if !Arc::ptr_eq(&asked.seen, &image) {
-        asked.readied.check_again(&asked.plain, &*image);
+        let renewed = renewed.as_ref();
+        asked.readied.check_again(&asked.plain, &*image, renewed);
     }
     let verdict = groups.decide(group, |groups, now| {
         groups.asked_by(host);
@@ -128,6 +134,17 @@ async fn commit<P: Platform>(
         }
         Err(code) => Verdict::NoRoom(code),
     })
+}
+
+/// Returns the error of a client that has lost a right on the whole request while the coordinator
+/// was asked.
+fn lost(access: &Access, request: &TxnOffsetCommitRequest) -> Option<ErrorCode> {
+    let (id, group) = (&request.transactional_id, &request.group_id);
+    if !access.may(Operation::Write, ResourceType::TransactionalId, id) {
+        return Some(ErrorCode::TransactionalIdAuthorizationFailed);
+    }
+    let may = access.may(Operation::Read, ResourceType::Group, group);
+    (!may).then_some(ErrorCode::GroupAuthorizationFailed)
 }
 
 /// Appends the records as a batch of the producer, and keeps them until its transaction ends.

@@ -19,8 +19,8 @@ use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 use super::log::{self, TransactionAppendError};
 use super::machine::{Add, Begin, End, EndRequest, Transaction};
 use super::markers;
-use super::metrics::TransactionEnd;
-use super::payers::Payers;
+use super::metrics::{StateBound, TransactionEnd};
+use super::payers::{PaidBytes, Payers};
 use super::state::{Entry, PartitionName, TransactionState};
 use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
@@ -192,21 +192,42 @@ impl<P: Platform> TransactionCoordinator<P> {
         })
     }
 
-    /// Handles `InitProducerId`, as [`Self::begin_for`], of an address that is not known.
-    pub(crate) async fn begin(
-        self: Rc<Self>,
-        id: String,
-        timeout_ms: i32,
-        expected: Option<Identity>,
-    ) -> Result<Identity, ErrorCode> {
-        self.begin_for(None, id, timeout_ms, expected).await
+    /// Checks that ids with `all` bytes, and those of the address that pays, may grow by `growth`.
+    fn check_growth(
+        &self,
+        broker: &Broker<P>,
+        (all, payer): (usize, Option<IpAddr>),
+        growth: usize,
+    ) -> Result<(), ErrorCode> {
+        let (bytes_max, metrics) = (bytes_max(broker), &broker.metrics.transactions);
+        let checked = weight::check_growth(all, growth, bytes_max);
+        checked.inspect_err(|_| metrics.refused(StateBound::All))?;
+        let Some(payer) = payer else { return Ok(()) };
+        let checked = self.payers.check_growth(payer, growth, bytes_max);
+        checked.inspect_err(|_| metrics.refused(StateBound::OfAddress))
+    }
+
+    /// Checks that there is room for an id, unless it is there.
+    fn check_new(
+        &self,
+        broker: &Broker<P>,
+        of: (usize, Option<IpAddr>),
+        (slot, id): (&TransactionSlot, &str),
+    ) -> Result<(), ErrorCode> {
+        if slot.by_id.get(id).is_some() {
+            return Ok(());
+        }
+        if slot.by_id.len() >= IDS_MAX {
+            return Err(ErrorCode::PolicyViolation);
+        }
+        self.check_growth(broker, of, weight::bytes_of_new(id))
     }
 
     /// Handles `InitProducerId`: gives a producer its identity and fences the previous producer of
     /// the id. The address pays for an id that is new.
-    pub(crate) async fn begin_for(
+    pub(crate) async fn begin(
         self: Rc<Self>,
-        payer: Option<IpAddr>,
+        payer: IpAddr,
         id: String,
         timeout_ms: i32,
         expected: Option<Identity>,
@@ -217,19 +238,10 @@ impl<P: Platform> TransactionCoordinator<P> {
         if timeout_ms <= 0 || timeout_ms > longest {
             return Err(ErrorCode::InvalidTransactionTimeout);
         }
-        let (all, bytes_max) = (self.bytes(), bytes_max(&broker));
+        let of = (self.bytes(), Some(payer));
         let (_, needs_id) = self.look(&id, |slot| {
+            self.check_new(&broker, of, (&*slot, id.as_str()))?;
             let known = slot.by_id.get(&id);
-            if known.is_none() {
-                if slot.by_id.len() >= IDS_MAX {
-                    return Err(ErrorCode::PolicyViolation);
-                }
-                let growth = weight::bytes_of_new(&id);
-                weight::check_growth(all, growth, bytes_max)?;
-                if let Some(payer) = payer {
-                    self.payers.check_growth(payer, growth, bytes_max)?;
-                }
-            }
             Ok(known.is_none_or(|it| it.entry().is_exhausted()))
         })?;
         let fresh = if needs_id {
@@ -238,12 +250,15 @@ impl<P: Platform> TransactionCoordinator<P> {
             None
         };
         let now_ms = self.now_ms();
+        // Other ids may have come while this one waited for a producer id.
+        let of = (self.bytes(), Some(payer));
         let (change, begin) = self.look(&id, |slot| {
+            self.check_new(&broker, of, (&*slot, id.as_str()))?;
             if slot.by_id.get(&id).is_none() {
                 let fresh = fresh.ok_or(ErrorCode::ConcurrentTransactions)?;
                 let unused = Transaction::unused(fresh, timeout_ms, now_ms);
-                let paid = payer.map(|payer| self.payers.pay(payer));
-                slot.by_id.insert_for(paid, id.clone(), unused);
+                let paid = self.payers.pay(payer);
+                slot.by_id.insert_for(Some(paid), id.clone(), unused);
             }
             let known = slot.by_id.get_mut(&id).ok_or(ErrorCode::NotCoordinator)?;
             known.begin(timeout_ms, expected, fresh, now_ms)
@@ -272,15 +287,13 @@ impl<P: Platform> TransactionCoordinator<P> {
         client_version: i16,
     ) -> Result<(), ErrorCode> {
         let now_ms = self.now_ms();
-        let (all, bytes_max) = (self.bytes(), bytes_max(&*self.broker()?));
+        let (all, broker) = (self.bytes(), self.broker()?);
         let (change, add) = self.look(&id, |slot| {
             let known = slot.by_id.get(&id);
             let known = known.ok_or(ErrorCode::InvalidProducerIdMapping)?;
             let growth = weight::growth_by(known.entry(), &partitions);
-            weight::check_growth(all, growth, bytes_max)?;
-            if let Some(paid) = slot.by_id.paid(&id) {
-                self.payers.check_growth(paid.payer(), growth, bytes_max)?;
-            }
+            let payer = slot.by_id.paid(&id).map(PaidBytes::payer);
+            self.check_growth(&broker, (all, payer), growth)?;
             let known = slot.by_id.get_mut(&id);
             let transaction = known.ok_or(ErrorCode::InvalidProducerIdMapping)?;
             transaction.add(producer, &partitions, client_version, now_ms)

@@ -40,9 +40,23 @@ pub(super) enum TransactionEnd {
     Fenced,
 }
 
+/// What an id cannot grow beyond.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum StateBound {
+    /// The bytes of all ids.
+    All,
+    /// The bytes of those that an address pays for.
+    OfAddress,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct EndLabel {
     outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BoundLabel {
+    bound: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -59,6 +73,8 @@ pub(crate) struct Metrics {
     fenced: Counter,
     timeouts: Counter,
     state_errors: Counter,
+    full: Counter,
+    full_for_address: Counter,
     shards: ShownShards,
 }
 
@@ -69,6 +85,14 @@ impl Metrics {
         let help = "Transactions whose end is decided, by outcome";
         registry.register("forebay_transactions_ended", help, ended.clone());
         let with = |outcome| Counter::clone(&ended.get_or_create(&EndLabel { outcome }));
+        let refused = Family::<BoundLabel, Counter>::default();
+        let help = "Requests to which no room was given for a transactional id or its partitions, by bound";
+        registry.register(
+            "forebay_transaction_coordinator_refused",
+            help,
+            refused.clone(),
+        );
+        let by = |bound| Counter::clone(&refused.get_or_create(&BoundLabel { bound }));
         let mut counter = |name: &str, help: &str| {
             let counter = Counter::default();
             registry.register(format!("{GROUP}_{name}"), help, counter.clone());
@@ -91,6 +115,8 @@ impl Metrics {
             fenced: with("fenced"),
             timeouts,
             state_errors,
+            full: by("all"),
+            full_for_address: by("address"),
             shards,
         }
     }
@@ -111,6 +137,14 @@ impl Metrics {
     /// Counts a change of an id that is not, or not for certain, in the log.
     pub(super) fn state_error(&self) {
         self.state_errors.inc();
+    }
+
+    /// Counts a request to which no room is given.
+    pub(super) fn refused(&self, bound: StateBound) {
+        match bound {
+            StateBound::All => self.full.inc(),
+            StateBound::OfAddress => self.full_for_address.inc(),
+        };
     }
 
     /// Replaces what one shard shows.
@@ -270,6 +304,7 @@ mod tests {
                 "kafka_server_transaction_coordinator_metrics_transaction_timeout_total 0",
                 "forebay_transactional_ids{state=\"CompleteAbort\"} 0",
                 "forebay_transactions_ended_total{outcome=\"fenced\"} 0",
+                "forebay_transaction_coordinator_refused_total{bound=\"address\"} 0",
             ],
         );
     }

@@ -1,11 +1,10 @@
 //! The bytes of transactional ids that each address pays for, so that no address can take all of
 //! them.
 //!
-//! The address whose request made an id pays for it and for the partitions of its transaction, as
-//! far as that is known: a restart forgets it. An address may pay for half of what ids may take
-//! together. An IPv6 address counts as its network. No request tells its address yet: ids are made
-//! through `Coordinator::begin`, so no address pays and only the bound on all ids holds. Not here:
-//! the bytes of an id and that bound (`weight.rs`).
+//! The address whose request made an id pays for it and for the partitions of its transaction,
+//! until the id expires or the broker stops: nobody pays for what a start has read. An address may
+//! pay for half of what ids may take together, on each shard. An IPv6 address counts as its
+//! network. Not here: the bytes of an id, and the bound on all ids (`weight.rs`).
 //!
 //! Invariant: what an address pays for is the sum over its ids, because [`PaidBytes`] pay
 //! themselves back.

@@ -29,6 +29,7 @@ use super::{Cluster, Setup};
 
 const LISTENER: &str = "SAFE";
 const PASSWORD: &str = "pencil";
+const PORT: u16 = 50_000;
 const NAMES: [&str; 2] = ["ada", "bob"];
 const LITERAL: i8 = 3;
 const ANY: i8 = 1;
@@ -103,10 +104,19 @@ impl<'a> User<'a> {
 
     /// The fate of a frame.
     pub(crate) fn reply(&self, frame: &Bytes) -> impl Future<Output = Reply> + 'static + use<> {
+        self.reply_at(PORT, frame)
+    }
+
+    /// The fate of a frame of another connection of the same user.
+    pub(crate) fn reply_at(
+        &self,
+        port: u16,
+        frame: &Bytes,
+    ) -> impl Future<Output = Reply> + 'static + use<> {
         let peer: IpAddr = [127, 0, 0, 1].into();
         let context = Context {
             listener: LISTENER.into(),
-            peer: (peer, 50_000).into(),
+            peer: (peer, port).into(),
             software: Rc::default(),
             session: Rc::clone(&self.session),
             client_id: StrBytes::default(),

@@ -11,10 +11,12 @@ use platform::task::{spawn, timeout};
 use platform::{Disk, Platform};
 use storage::checkpoint::partition_metadata;
 use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, AlterableConfig};
-use wire::messages::{IncrementalAlterConfigsRequest, InitProducerIdRequest};
+use wire::messages::{
+    DescribeLogDirsRequest, IncrementalAlterConfigsRequest, InitProducerIdRequest,
+};
 use wire::types::{ErrorCode, Offset, TopicId, Uuid};
 
-use crate::harness::asks::{outcome, produce, text};
+use crate::harness::asks::{error, outcome, produce, text};
 use crate::harness::batches::{batch, keyed, large};
 use crate::harness::{Cluster, Setup, life};
 use crate::moving::{alter, home, names, other};
@@ -338,6 +340,38 @@ fn a_new_topic_is_served_beside_a_path_that_hangs_that_its_log_has_nothing_on() 
             }
         });
     }
+}
+
+#[test]
+fn directories_are_described_beside_one_that_hangs_whose_room_nobody_knows() {
+    let disk = SimDisk::new(1);
+    life(&disk, &two_directories(), async |cluster| {
+        let (in_b, in_a) = spread(cluster, &disk).await;
+        hang(cluster, "/b");
+        // It is not known yet, and then it is.
+        for _ in 0..2 {
+            let request = DescribeLogDirsRequest::default().with_topics(None);
+            let told = soon("the directories", cluster.ask(4, &request)).await;
+            let dirs = told.results.iter().map(|dir| {
+                let partitions = dir.topics.iter().map(|topic| topic.partitions.len());
+                let is_known = dir.total_bytes >= 0;
+                let partitions: usize = partitions.sum();
+                (
+                    dir.log_dir.as_str(),
+                    error(dir.error_code),
+                    is_known,
+                    partitions,
+                )
+            });
+            let failed = Some(ErrorCode::KafkaStorageError);
+            let expected = [
+                ("/a", None, true, in_a.len()),
+                ("/b", failed, false, in_b.len()),
+            ];
+            assert_eq!(dirs.collect::<Vec<_>>(), expected);
+        }
+        disk.set_hanging(Path::new("/b"), false);
+    });
 }
 
 /// Segments of a topic that is no more, on the lower tier.

@@ -64,23 +64,29 @@ fn only_news_is_told() {
 }
 
 #[test]
-fn the_bytes_of_sessions_are_those_of_all_shards() {
+fn the_sessions_that_are_shown_and_their_bytes_are_those_of_all_shards() {
     on(2, async |cluster| {
         cluster.create("t", 3).await;
-        let bytes = || -> i64 {
-            let shown = cluster.metric("forebay_fetch_session_state_bytes");
-            shown.unwrap().parse().unwrap()
+        let shown = || -> (i64, i64) {
+            let of = |series| cluster.metric(series).unwrap().parse().unwrap();
+            (
+                of("kafka_server_fetchsessioncache_numincrementalfetchsessions"),
+                of("forebay_fetch_session_state_bytes"),
+            )
         };
-        assert_eq!(bytes(), 0);
+        assert_eq!(shown(), (0, 0));
         let first = begin(cluster, 0).await;
-        let one = bytes();
+        let (_, one) = shown();
         assert!(one > 0);
         let second = begin(cluster, 1).await;
-        assert_eq!(bytes(), 2 * one);
-        for (shard, id) in [(0, first), (1, second)] {
+        assert_eq!(shown(), (2, 2 * one));
+        // The shard that answers last has one of them.
+        cluster.ask_at(1, 12, &next(second, 1, &[])).await;
+        assert_eq!(shown(), (2, 2 * one));
+        for (shard, id, left) in [(0, first, 1), (1, second, 0)] {
             cluster.ask_at(shard, 12, &next(id, -1, &[(0, 0)])).await;
+            assert_eq!(shown(), (left, left * one));
         }
-        assert_eq!(bytes(), 0);
     });
 }
 

@@ -1,6 +1,8 @@
 //! Transactions from end to end: what counts and what does not, who is shut out, and that a
 //! decision outlives a crash.
 
+use std::net::IpAddr;
+
 use platform::sim::{Effect, Fault, SimDisk};
 use wire::kafka::NewestVersion;
 use wire::messages::describe_transactions_response::TransactionState;
@@ -10,7 +12,8 @@ use wire::messages::txn_offset_commit_request::{
 use wire::messages::write_txn_markers_request::{WritableTxnMarker, WritableTxnMarkerTopic};
 use wire::messages::{
     AddOffsetsToTxnRequest, DescribeTransactionsRequest, FindCoordinatorRequest, GroupId,
-    ListTransactionsRequest, TransactionalId, TxnOffsetCommitRequest, WriteTxnMarkersRequest,
+    InitProducerIdRequest, ListTransactionsRequest, TransactionalId, TxnOffsetCommitRequest,
+    WriteTxnMarkersRequest,
 };
 use wire::types::ErrorCode;
 
@@ -48,28 +51,56 @@ fn what_is_committed_counts_and_what_is_aborted_does_not() {
     }
 }
 
+/// An id of 10,000 bytes.
+fn long(name: &str, number: usize) -> TransactionalId {
+    TransactionalId(text(&format!("{name}{number:09999}")))
+}
+
+/// Begins with new ids from an address until one is refused, which is to come back; returns how
+/// many there are.
+async fn fill(cluster: &Cluster, peer: IpAddr, name: &str) -> usize {
+    for begun in 0..30 {
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(long(name, begun)))
+            .with_transaction_timeout_ms(60_000)
+            .with_producer_id((-1).into())
+            .with_producer_epoch(-1);
+        let answer = cluster.asking_from(peer, 4, &request).await;
+        if let Some(code) = error(answer.error_code) {
+            assert_eq!(code, ErrorCode::CoordinatorLoadInProgress);
+            return begun;
+        }
+    }
+    panic!("more than the bound is kept");
+}
+
 /// The coordinator keeps what clients call their transactions: a million names of 10 KB are 10 GB.
 #[test]
-fn new_transactional_ids_wait_when_those_that_are_there_take_all_the_memory_they_may() {
+fn new_transactional_ids_wait_when_those_of_their_address_or_of_all_take_what_they_may() {
     let mut setup = Setup::shards(1);
+    // 200,000 bytes for transactional ids, half of which an address may have.
     setup.options.group.state_bytes_max = 400_000;
     life(&SimDisk::new(1), &setup, async |cluster| {
         cluster.create("t", 3).await;
         let mut writer = Transactor::begin(cluster, "id", false).await;
         writer.write(0, &["a"]).await;
-        let mut begun = 0;
-        let refused = loop {
-            assert!(begun < 30, "more than the bound is kept");
-            let id = TransactionalId(text(&format!("{begun:010000}")));
-            match Transactor::try_begin(cluster, &id).await {
-                Ok(_) => begun += 1,
-                Err(code) => break code,
-            }
+        let refused = || {
+            ["address", "all"].map(|bound| {
+                let name = "forebay_transaction_coordinator_refused_total";
+                let shown = cluster.metric(&format!("{name}{{bound=\"{bound}\"}}"));
+                shown.unwrap().parse::<u64>().unwrap()
+            })
         };
-        assert!(begun > 10, "{begun}");
-        assert_eq!(refused, ErrorCode::CoordinatorLoadInProgress, "come back");
-        let again = TransactionalId(text(&format!("{:010000}", 0)));
-        Transactor::try_begin(cluster, &again).await.unwrap();
+        assert_eq!(fill(cluster, [127, 0, 0, 1].into(), "a").await, 9);
+        assert_eq!(refused(), [1, 0]);
+        // Another one has its half all the same; then there is no room for anybody.
+        assert_eq!(fill(cluster, [10, 0, 0, 1].into(), "b").await, 9);
+        assert_eq!(refused(), [2, 0]);
+        assert_eq!(fill(cluster, [10, 0, 0, 2].into(), "c").await, 0);
+        assert_eq!(refused(), [2, 1]);
+        // What is there goes on, whoever comes with it.
+        Transactor::try_begin(cluster, &long("a", 0)).await.unwrap();
+        Transactor::try_begin(cluster, &long("b", 0)).await.unwrap();
         writer.write(0, &["b"]).await;
         writer.end(true).await.unwrap();
         assert_eq!(cluster.settled_values(0).await, ["a", "b"]);

@@ -13,6 +13,19 @@ def beat(group="modern", member=MEMBER, epoch=0, **more):
 JOINING = {"RebalanceTimeoutMs": 600_000, "SubscribedTopicNames": [TOPIC], "TopicPartitions": []}
 
 
+# To nothing, in the classic protocol.
+SUBSCRIPTION = b"\0\0\0\0\0\0\xff\xff\xff\xff"
+
+
+def classic_strangers(group):
+    """Joins of the classic protocol that a consumer group refuses, whatever may become of it."""
+    return {
+        "of another kind to the other protocol": join(group, member="who", kind="connect"),
+        "without protocols to the other protocol": join(group, member="who", protocols=()),
+        "unreadable to the other protocol": join(group, member="who", protocols=(("range", b"x"),)),
+    }
+
+
 def ask(r):
     refused = {
         "no group": beat(""), "no member": beat(member=""), "nothing said": beat(), "no subscription": beat(**JOINING | {"SubscribedTopicNames": None}),
@@ -38,7 +51,9 @@ def ask(r):
     r.ask("ConsumerGroupDescribe", "none", {"GroupIds": []})
     r.ask("DescribeGroups", "of the other protocol", {"Groups": ["modern"]})
     r.ask("ListGroups", "with one of the other protocol", {"TypesFilter": ["consumer"]}, versions=range(5, 99))
-    subscription = b"\0\0\0\0\0\0\xff\xff\xff\xff"
+    for what, values in classic_strangers("modern").items():
+        r.ask("JoinGroup", what, values)
+    subscription = SUBSCRIPTION
     for version in (0, 1):
         joined = r.ask("JoinGroup", "of the other protocol", join("modern", protocols=(("range", subscription),)), versions=[version])
         r.names[joined["MemberId"]] = "who speaks the other protocol"

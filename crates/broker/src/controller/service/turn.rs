@@ -7,7 +7,8 @@
 //! known. Either the records are refused before any of them is written, or they become durable, or
 //! the log fails permanently: then its content is unknown, and the controller changes nothing until
 //! the next start. A full disk is none of these: the turn waits for room, and if that takes longer
-//! than `PATIENCE`, clients get `REQUEST_TIMED_OUT`, which makes them retry.
+//! than `PATIENCE`, clients get `REQUEST_TIMED_OUT`, which makes them retry. So they do once the
+//! disk of the log hangs, whether they wait for their turn or for the disk.
 //!
 //! A decision on thousands of parts yields in between; no other turn runs meanwhile, so what it has
 //! read stays true. Before the append a turn has changed nothing: a request that waits for its
@@ -18,14 +19,15 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use platform::Platform;
 use platform::task::{self, timeout};
+use platform::{Disk, Platform};
 use wire::records::metadata::MetadataRecord;
 use wire::types::ErrorCode;
 
 use super::Controller;
 use crate::controller::metadata_log::MetadataLogError;
 use crate::controller::{ControllerDecision, Rules};
+use crate::hanging::HANGS_AFTER;
 use crate::image::ImagePosition;
 
 /// How long a client, or a start, waits while the log waits for room.
@@ -95,13 +97,21 @@ impl<P: Platform> Controller<P> {
         Ok(())
     }
 
-    /// Waits for `what` without a limit, but gives up if it waits for room on the disk.
+    /// Returns true while the disk of the log does not answer; never during a start, which waits.
+    fn is_hung(&self) -> bool {
+        let dir = self.log.dir();
+        self.serves.get() && self.platform.disk().under_way_for(dir) >= HANGS_AFTER
+    }
+
+    /// Waits for `what`, but gives up if it waits for room on the disk, or for a disk that hangs.
     async fn patiently<R>(&self, what: impl Future<Output = R>) -> Result<R, ErrorCode> {
         let mut what = pin!(what);
         loop {
             match timeout(PATIENCE, &mut what).await {
                 Ok(done) => return Ok(done),
-                Err(_) if self.log.waits_for_room() => return Err(ErrorCode::RequestTimedOut),
+                Err(_) if self.log.waits_for_room() || self.is_hung() => {
+                    return Err(ErrorCode::RequestTimedOut);
+                }
                 Err(_) => {}
             }
         }

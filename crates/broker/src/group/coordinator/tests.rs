@@ -255,7 +255,7 @@ async fn commit_from(
     let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
     let host = text(host);
     let place = coordinator.in_line(&request.group_id, &host, is_long(notes));
-    let topics = (Arc::new(AnyTopic), || Arc::new(AnyTopic));
+    let topics = (Arc::new(AnyTopic), || (Arc::new(AnyTopic), None));
     handler::offset_commit::handle(coordinator, request, 8, (&host, place), topics, &FREE).await
 }
 
@@ -650,7 +650,7 @@ fn a_commit_that_no_batch_holds_is_not_looked_at_again_and_however_large_batches
             let asked = std::cell::Cell::new(false);
             let now = || {
                 asked.set(true);
-                Arc::new(AnyTopic)
+                (Arc::new(AnyTopic), None)
             };
             let place = coordinator.in_line(&request.group_id, &host, true);
             let topics = (Arc::new(AnyTopic), now);
@@ -716,7 +716,7 @@ fn others_have_their_turn_while_many_positions_are_committed_read_and_deleted() 
         let request = OffsetDeleteRequest::default()
             .with_group_id(group("g"))
             .with_topics(vec![topic]);
-        let topics = || Arc::new(AnyTopic);
+        let topics = || (Arc::new(AnyTopic), None);
         let delete = handler::offset_delete::handle(&coordinator, &request, topics, &FREE);
         let (turns, answer) = turns_beside(delete).await;
         assert_eq!(answer.topics[0].partitions.len(), 10_240);

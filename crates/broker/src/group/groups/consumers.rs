@@ -180,7 +180,8 @@ impl Groups {
         token: Token,
         around: Surroundings<'_>,
     ) -> Result<GroupOutcome, (StrBytes, ErrorCode)> {
-        let refused = |refused: GroupRefusal| (join.member_id.clone(), refused.code);
+        // As in Kafka, no refusal names the member, except the one that gives it its id.
+        let refused = |refused: GroupRefusal| (StrBytes::default(), refused.code);
         let limits = self.options.classic;
         let ask = self.ask(id, around);
         let group = self.consumer_group(id).map_err(refused)?;

@@ -5,8 +5,8 @@
 //! metadata is too long, how many bytes the records take. The decision ([`Groups::commit`]) looks
 //! at the group once, and at no more partitions than fit into one batch of the log; the answer is
 //! again built with pauses ([`CheckedCommit::told`]). Invariant: every partition in a decision
-//! exists at that moment ([`CheckedCommit::check_again`]). Not here: the order of commits to a
-//! group ([`crate::handler::offset_commit`]).
+//! exists at that moment, and the client may read its topic ([`CheckedCommit::check_again`]). Not
+//! here: the order of commits to a group ([`crate::handler::offset_commit`]).
 
 use wire::acl::{Operation, ResourceType};
 use wire::messages::offset_commit_request::{
@@ -176,21 +176,38 @@ impl CheckedCommit {
         self.log_bytes
     }
 
-    /// Checks again, after a pause, whether the partitions exist.
-    pub(crate) fn check_again(&mut self, request: &OffsetCommitRequest, topics: &impl Topics) {
+    /// Checks again, after a pause, whether the partitions exist, and whether the client may still
+    /// read the topics if that may have changed.
+    pub(crate) fn check_again(
+        &mut self,
+        request: &OffsetCommitRequest,
+        topics: &impl Topics,
+        renewed: Option<&Access>,
+    ) {
         let records = std::mem::take(&mut self.records);
         let places = std::mem::take(&mut self.places);
+        let version = self.how.version;
+        // The records of a topic come together.
+        let mut last = None;
         for (record, place) in records.into_iter().zip(places) {
-            if is_there(&record, topics) {
+            let Some(asked) = request.topics.get(place.0) else {
+                unreachable!("a record is of a topic of the request");
+            };
+            let denied = match (renewed, last) {
+                (None, _) => false,
+                (Some(_), Some((at, denied))) if at == place.0 => denied,
+                (Some(access), _) => is_denied(version, asked, access),
+            };
+            last = Some((place.0, denied));
+            if !denied && is_there(&record, topics) {
                 self.records.push(record);
                 self.places.push(place);
                 continue;
             }
-            let asked = request.topics.get(place.0);
             let told = self.answer.topics.get_mut(place.0);
-            let told = told.and_then(|topic| topic.partitions.get_mut(place.1));
-            if let (Some(asked), Some(told)) = (asked, told) {
-                told.error_code = unknown_to(self.how.version, asked).code();
+            if let Some(told) = told.and_then(|topic| topic.partitions.get_mut(place.1)) {
+                let unknown = unknown_to(version, asked);
+                told.error_code = if denied { DENIED } else { unknown }.code();
             }
         }
     }

@@ -38,6 +38,19 @@ impl OffsetDeletion {
         }
     }
 
+    /// Takes out the topics for which `keeps` returns false, and returns them.
+    pub(crate) fn keep(&mut self, keeps: impl Fn(&str) -> bool) -> Vec<StrBytes> {
+        let mut out = Vec::new();
+        self.offsets.retain(|topic, _| {
+            let kept = keeps(topic);
+            if !kept {
+                out.push(topic.clone());
+            }
+            kept
+        });
+        out
+    }
+
     /// Returns the least bytes that the tombstones take in the log.
     pub(crate) fn log_bytes(&self) -> usize {
         self.log_bytes

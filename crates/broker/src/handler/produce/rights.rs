@@ -3,10 +3,14 @@
 //!
 //! As in Kafka, the id of a request without such batches is not judged.
 
+use platform::Platform;
 use wire::acl::{Operation, ResourceType};
 use wire::batch::WholeBatch;
 use wire::kafka::produce::{ProducePartition, ProduceRequest};
+use wire::protocol::StrBytes;
+use wire::types::{ErrorCode, TopicPartition};
 
+use crate::Broker;
 use crate::access::Access;
 
 /// Returns true if the request has a batch of a transaction in which the client may not write, or
@@ -24,9 +28,47 @@ pub(super) fn lacks_transaction(access: &Access, request: &ProduceRequest) -> bo
             .is_none_or(|id| !access.may(Operation::Write, ResourceType::TransactionalId, id))
 }
 
+/// The rights of a request's client, which a batch needs again when it begins after a wait.
+#[derive(Clone)]
+pub(super) struct WriteRights {
+    access: Access,
+    /// The transactional id; `None` if the client is not limited.
+    id: Option<StrBytes>,
+}
+
+impl WriteRights {
+    pub(super) fn of(access: &Access, id: Option<StrBytes>) -> Self {
+        let id = id.filter(|_| access.is_limited());
+        let access = access.clone();
+        Self { access, id }
+    }
+
+    /// Refuses a client that has lost a right since the request was judged.
+    #[inline]
+    pub(super) fn check_again<P: Platform>(
+        &self,
+        broker: &Broker<P>,
+        partition: &TopicPartition,
+        is_transactional: bool,
+    ) -> Result<(), ErrorCode> {
+        if !self.access.is_limited() {
+            return Ok(());
+        }
+        self.access
+            .check_again(broker, Operation::Write, partition)?;
+        let has_lost = |id: &StrBytes| {
+            let of = ResourceType::TransactionalId;
+            self.access.has_lost(broker, Operation::Write, of, id)
+        };
+        if is_transactional && self.id.as_ref().is_some_and(has_lost) {
+            return Err(ErrorCode::TransactionalIdAuthorizationFailed);
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use wire::StrBytes;
     use wire::batch::builder::BatchBuilder;
     use wire::kafka::produce::ProduceTopic;
     use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId};

@@ -18,7 +18,7 @@ use wire::types::{LeaderEpoch, TopicPartition};
 use crate::actor::{Actor, Progress};
 use crate::checker::lookups;
 use crate::checker::places::Places;
-use crate::checker::recovered::{self, PreviousLife};
+use crate::checker::recovered::{self, PastLife};
 use crate::directory::{self, DIR, LogsOnDisk, TOPIC};
 use crate::ledger::LogLedger;
 use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
@@ -55,7 +55,7 @@ struct KeptLog {
     plan: Rc<LogPlan>,
     ledger: Rc<RefCell<LogLedger>>,
     producers: Vec<Rc<RefCell<Identity>>>,
-    before: Cell<PreviousLife>,
+    before: Cell<PastLife>,
     /// The places of all segments before the log was opened, in runs with two slow paths.
     places: RefCell<Option<Rc<Places>>>,
 }
@@ -82,7 +82,7 @@ impl Run {
                 producers: producers
                     .map(|_| Rc::new(RefCell::new(Identity::fresh(&ids, &mut rng))))
                     .collect(),
-                before: Cell::new(PreviousLife::Nothing),
+                before: Cell::new(PastLife::Nothing),
                 places: RefCell::default(),
             }
         };
@@ -204,9 +204,8 @@ impl<W: World> Life<'_, W> {
         let Some(actors) = self.open_all(told, rng).await else {
             // The logs did not open. What survives only a kill need not survive this end.
             for kept in &self.run.logs {
-                if self.plan.end != End::Kill && kept.before.get() == PreviousLife::Ended(End::Kill)
-                {
-                    kept.before.set(PreviousLife::Ended(self.plan.end));
+                if self.plan.end != End::Kill && kept.before.get() == PastLife::Ended(End::Kill) {
+                    kept.before.set(PastLife::Ended(self.plan.end));
                 }
             }
             return self.end_abruptly(&[], rng);
@@ -330,7 +329,7 @@ impl<W: World> Life<'_, W> {
             }
         }
         for kept in &self.run.logs {
-            kept.before.set(PreviousLife::Ended(self.plan.end));
+            kept.before.set(PastLife::Ended(self.plan.end));
         }
         Some(actors)
     }
@@ -552,7 +551,7 @@ impl<W: World> Life<'_, W> {
         let next = self.end_abruptly(actors, rng);
         if clean {
             for kept in &self.run.logs {
-                kept.before.set(PreviousLife::Closed);
+                kept.before.set(PastLife::Closed);
             }
         }
         next

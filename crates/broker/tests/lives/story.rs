@@ -21,7 +21,7 @@ use wire::protocol::Decodable;
 
 use crate::harness::batches::batch;
 use crate::harness::{Cluster, Setup, life};
-use crate::make::{self, Aim, EXTREMES, ODD_TEXTS, Place};
+use crate::make::{self, Aim, EXTREMES, FieldPlace, ODD_TEXTS};
 use crate::words::{TOPIC, Words};
 
 /// The honest producer's; no request that is made names it.
@@ -217,7 +217,7 @@ async fn request(cluster: &Cluster, input: &mut Input<'_>, words: &mut Words) {
     }
 }
 
-fn aim(places: &[Place], input: &mut Input<'_>) -> Aim {
+fn aim(places: &[FieldPlace], input: &mut Input<'_>) -> Aim {
     let place = places.get(input.below(places.len()));
     let path = place.map(|place| place.path.clone()).unwrap_or_default();
     match input.byte() % 8 {

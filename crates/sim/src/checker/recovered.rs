@@ -10,7 +10,7 @@ use crate::world::World;
 
 /// How the previous life of a log ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PreviousLife {
+pub(crate) enum PastLife {
     /// There was no previous life.
     Nothing,
     /// The log was closed cleanly.
@@ -22,7 +22,7 @@ pub(crate) enum PreviousLife {
 /// Compares a log that was just opened with its ledger, then removes lost batches from the ledger.
 ///
 /// On a `healthy` disk only records on a path that is away may be refused.
-pub(crate) async fn check<W: World>(actor: &Actor<W>, before: PreviousLife, healthy: bool) {
+pub(crate) async fn check<W: World>(actor: &Actor<W>, before: PastLife, healthy: bool) {
     let (start, end) = (actor.log.log_start_offset(), actor.log.log_end_offset());
     check_bounds(actor, before, start, end);
     // An incomplete truncation leaves all of the old batches or fewer; batches that are read need
@@ -62,16 +62,13 @@ fn after_refused<W: World>(actor: &Actor<W>, from: Offset, healthy: bool) -> Opt
 }
 
 /// Checks the start and the end of the log.
-fn check_bounds<W: World>(actor: &Actor<W>, before: PreviousLife, start: Offset, end: Offset) {
+fn check_bounds<W: World>(actor: &Actor<W>, before: PastLife, start: Offset, end: Offset) {
     let ledger = actor.ledger.borrow();
     if ledger.rotten {
         return;
     }
     let (promised, written) = (promised(&ledger, before), ledger.end());
-    let survives = matches!(
-        before,
-        PreviousLife::Closed | PreviousLife::Ended(End::Kill)
-    );
+    let survives = matches!(before, PastLife::Closed | PastLife::Ended(End::Kill));
     let gone = ledger.gone_below.min(ledger.truncating.unwrap_or(end));
     let gone = if survives { gone } else { Offset::ZERO };
     let (log_start, saved) = (ledger.log_start, ledger.log_start_saved.max(gone));
@@ -93,12 +90,12 @@ fn check_bounds<W: World>(actor: &Actor<W>, before: PreviousLife, start: Offset,
 }
 
 /// Returns the offset below which everything must be there.
-fn promised(ledger: &LogLedger, before: PreviousLife) -> Offset {
+fn promised(ledger: &LogLedger, before: PastLife) -> Offset {
     let promised = match before {
-        PreviousLife::Nothing => Offset::ZERO,
-        PreviousLife::Closed => ledger.end(),
-        PreviousLife::Ended(End::Kill) => ledger.kill_safe.max(ledger.power_safe),
-        PreviousLife::Ended(End::PowerLoss | End::Stop) => ledger.power_safe,
+        PastLife::Nothing => Offset::ZERO,
+        PastLife::Closed => ledger.end(),
+        PastLife::Ended(End::Kill) => ledger.kill_safe.max(ledger.power_safe),
+        PastLife::Ended(End::PowerLoss | End::Stop) => ledger.power_safe,
     };
     let cut = ledger.truncating.map(|cut| {
         let whole = ledger.batch_at(cut);

@@ -281,7 +281,7 @@ requests! {
     LeaveGroup: [Step Group Read], Group, Alone, Time, Something, Few
         => at_group(call, async move |at, r| handler::leave_group::handle(&at.groups, &r, v).await);
     SyncGroup: [Step Group Read], Group, Alone, Time, Something, Few
-        => at_group(call, async move |at, r| handler::sync_group::handle(&at.groups, r, v).await);
+        => groups::sync_group(call);
     DescribeGroups: [Handler Group Describe], Here, Alone, Time, Nothing, Many
         => here(call, async |r| groups::describe_groups(call, r).await);
     ListGroups: [Handler Cluster Describe, Group Describe], Here, Alone, Time, Nothing, Few

@@ -16,9 +16,9 @@ use wire::acl::{Operation, ResourceType};
 use wire::kafka::Newest;
 use wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest,
-    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, GroupId,
+    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, GroupId, JoinGroupRequest,
     ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest, OffsetFetchRequest,
-    OffsetFetchResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    OffsetFetchResponse, SyncGroupRequest, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
 };
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
@@ -29,6 +29,7 @@ use super::homes::home_of;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
 use crate::access::Access;
+use crate::group::classic::sync_refused;
 use crate::group::{Client, is_long};
 use crate::handler::{self, Context};
 use crate::names::GROUP_VERSION;
@@ -37,13 +38,36 @@ use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
 
+/// Joins a group; a client that has lost its right while others joined is told nothing of them.
 pub(super) async fn join_group<P: Platform>(
     call: &Guarded<'_, P, Step>,
 ) -> Result<Reply, CloseReason> {
+    use handler::join_group::{handle, refused};
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access();
-    at_group(call, async move |at, r| {
-        handler::join_group::handle(&at.groups, r, version, &client, &access).await
+    at_group(call, async move |at, r: JoinGroupRequest| {
+        let group = r.group_id.clone();
+        let joined = handle(&at.groups, r, version, &client, &access).await;
+        if has_lost(&access, &at.broker, Operation::Read, &group) {
+            return refused(DENIED, version);
+        }
+        joined
+    })
+    .await
+}
+
+/// Waits for an assignment, for a client that may still read the group when it is made.
+pub(super) async fn sync_group<P: Platform>(
+    call: &Guarded<'_, P, Step>,
+) -> Result<Reply, CloseReason> {
+    let (version, access) = (call.header.version, call.access());
+    at_group(call, async move |at, r: SyncGroupRequest| {
+        let group = r.group_id.clone();
+        let synced = handler::sync_group::handle(&at.groups, r, version).await;
+        if has_lost(&access, &at.broker, Operation::Read, &group) {
+            return sync_refused(DENIED);
+        }
+        synced
     })
     .await
 }

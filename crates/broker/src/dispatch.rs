@@ -28,6 +28,7 @@ mod guards;
 mod homes;
 mod login;
 mod pace;
+mod positions;
 mod refusals;
 mod reply;
 mod row;
@@ -269,9 +270,9 @@ requests! {
     Metadata: [Handler Topic Describe, Topic Create, Cluster Create], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::metadata(call, r).await);
     OffsetCommit: [First Group Read, Topic Read], Group, Alone, Time, Something, Many
-        => groups::offset_commit(call);
+        => positions::offset_commit(call);
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |r| groups::offset_fetch(call, r).await);
+        => here(call, async |r| positions::offset_fetch(call, r).await);
     FindCoordinator: [Handler Group Describe, TransactionalId Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| coordinators::find(call, &r).await);
     JoinGroup: [Step Group Read], Group, Alone, Time, Something, Few
@@ -309,7 +310,7 @@ requests! {
     WriteTxnMarkers: [Handler Cluster Alter, Cluster ClusterAction], Partitions, Alone, Free, Something, Few
         => here(call, async |r| transactions::write_markers(call, r).await);
     TxnOffsetCommit: [First TransactionalId Write, Group Read, Topic Read], Group, Alone, Time, Something, Many
-        => groups::txn_offset_commit(call);
+        => positions::txn_offset_commit(call);
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::acls(call, r).await);
     CreateAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
@@ -347,7 +348,7 @@ requests! {
     ListPartitionReassignments: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |r| handler::list_partition_reassignments::handle(&b.image(), &r).await);
     OffsetDelete: [First Group Delete, Topic Read], Group, Alone, Time, Something, Many
-        => groups::offset_delete(call);
+        => positions::offset_delete(call);
     DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |r| descriptions::client_quotas(call, &r));
     AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few

@@ -28,6 +28,7 @@ mod guards;
 mod homes;
 mod login;
 mod pace;
+mod positions;
 mod refusals;
 mod reply;
 mod row;
@@ -282,9 +283,9 @@ requests! {
         Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::metadata(call, request).await);
     OffsetCommit: [StepThenHandler Group Read, Topic Read], Group, Alone, Time, Something, Many
-        => groups::offset_commit(call);
+        => positions::offset_commit(call);
     OffsetFetch: [Handler Group Describe, Topic Describe], Here, Alone, Time, Nothing, Many
-        => here(call, async |request| groups::offset_fetch(call, request).await);
+        => here(call, async |request| positions::offset_fetch(call, request).await);
     FindCoordinator: [Handler Group Describe, TransactionalId Describe],
         Here, Alone, Time, Nothing, Few
         => here(call, async |request| coordinators::find(call, &request).await);
@@ -297,9 +298,7 @@ requests! {
             handler::leave_group::handle(&at.groups, &request, version).await
         });
     SyncGroup: [Step Group Read], Group, Alone, Time, Something, Few
-        => at_group(call, async move |at, request| {
-            handler::sync_group::handle(&at.groups, request, version).await
-        });
+        => groups::sync_group(call);
     DescribeGroups: [Handler Group Describe], Here, Alone, Time, Nothing, Many
         => here(call, async |request| groups::describe_groups(call, request).await);
     ListGroups: [Handler Cluster Describe, Group Describe], Here, Alone, Time, Nothing, Few
@@ -349,7 +348,7 @@ requests! {
         => here(call, async |request| transactions::write_markers(call, request).await);
     TxnOffsetCommit: [StepThenHandler TransactionalId Write, Group Read, Topic Read],
         Group, Alone, Time, Something, Many
-        => groups::txn_offset_commit(call);
+        => positions::txn_offset_commit(call);
     DescribeAcls: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::acls(call, request).await);
     CreateAcls: [Step Cluster Alter], Controller, Alone, Time, Something, Few
@@ -419,7 +418,7 @@ requests! {
             handler::list_partition_reassignments::handle(&broker.image(), &request).await
         });
     OffsetDelete: [StepThenHandler Group Delete, Topic Read], Group, Alone, Time, Something, Many
-        => groups::offset_delete(call);
+        => positions::offset_delete(call);
     DescribeClientQuotas: [Step Cluster DescribeConfigs], Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::client_quotas(call, &request));
     AlterClientQuotas: [Step Cluster AlterConfigs], Controller, Alone, Time, Something, Few

@@ -8,28 +8,26 @@
 //! the shard of each: the request may have waited.
 
 use std::collections::HashSet;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
 use wire::acl::{Operation, ResourceType};
-use wire::kafka::NewestVersion;
 use wire::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DeleteGroupsRequest,
-    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, GroupId,
-    ListGroupsRequest, ListGroupsResponse, OffsetCommitRequest, OffsetFetchRequest,
-    OffsetFetchResponse, TxnOffsetCommitRequest, TxnOffsetCommitResponse,
+    DeleteGroupsResponse, DescribeGroupsRequest, DescribeGroupsResponse, GroupId, JoinGroupRequest,
+    ListGroupsRequest, ListGroupsResponse, SyncGroupRequest,
 };
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use super::call::{Call, GuardedCall, at_group};
-use super::guards::{Handler, Step, StepThenHandler};
+use super::guards::{Handler, Step};
 use super::homes::home_of;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
 use crate::access::Access;
-use crate::group::{Client, is_long};
+use crate::group::Client;
+use crate::group::classic::sync_refused;
 use crate::handler::{self, Context};
 use crate::names::GROUP_VERSION;
 use crate::rests::{Rests, each};
@@ -37,13 +35,36 @@ use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
 
+/// Joins a group; a client that has lost its right while others joined is told nothing of them.
 pub(super) async fn join_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, CloseReason> {
+    use handler::join_group::{handle, refused};
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access();
-    at_group(call, async move |at, request| {
-        handler::join_group::handle(&at.groups, request, version, &client, &access).await
+    at_group(call, async move |at, request: JoinGroupRequest| {
+        let group = request.group_id.clone();
+        let joined = handle(&at.groups, request, version, &client, &access).await;
+        if has_lost(&access, &at.broker, Operation::Read, &group) {
+            return refused(DENIED, version);
+        }
+        joined
+    })
+    .await
+}
+
+/// Waits for an assignment, for a client that may still read the group when it is made.
+pub(super) async fn sync_group<P: Platform>(
+    call: &GuardedCall<'_, P, Step>,
+) -> Result<Reply, CloseReason> {
+    let (version, access) = (call.header.version, call.access());
+    at_group(call, async move |at, request: SyncGroupRequest| {
+        let group = request.group_id.clone();
+        let synced = handler::sync_group::handle(&at.groups, request, version).await;
+        if has_lost(&access, &at.broker, Operation::Read, &group) {
+            return sync_refused(DENIED);
+        }
+        synced
     })
     .await
 }
@@ -61,69 +82,7 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
     .await
 }
 
-/// Commits offsets; the client that sends them is charged for a group that they create.
-pub(super) async fn offset_commit<P: Platform>(
-    call: &GuardedCall<'_, P, StepThenHandler>,
-) -> Result<Reply, CloseReason> {
-    use handler::offset_commit;
-    let (version, host) = (call.header.version, client_of(call.context).host);
-    let access = call.access();
-    at_group(call, async move |at, request: NewestVersion<_>| {
-        let mut request: OffsetCommitRequest = request.message;
-        // Before the first yield, so that commits to a group are decided in order of arrival.
-        let topics = request.topics.iter();
-        let notes = topics.map(|topic| topic.partitions.iter().map(|it| &it.committed_metadata));
-        let place = at.groups.in_line(&request.group_id, &host, is_long(notes));
-        let image = at.broker.image();
-        offset_commit::name(&mut request, version, &image).await;
-        let now = || (at.broker.image(), access.renewed_by(&at.broker));
-        let topics = (image, now);
-        let client = (&host, place);
-        offset_commit::handle(&at.groups, &request, version, client, topics, &access).await
-    })
-    .await
-}
-
-/// Deletes offsets.
-pub(super) async fn offset_delete<P: Platform>(
-    call: &GuardedCall<'_, P, StepThenHandler>,
-) -> Result<Reply, CloseReason> {
-    let access = call.access();
-    at_group(call, async move |at, request| {
-        let now = || (at.broker.image(), access.renewed_by(&at.broker));
-        handler::offset_delete::handle(&at.groups, &request, now, &access).await
-    })
-    .await
-}
-
-/// Commits offsets of a transaction.
-pub(super) async fn txn_offset_commit<P: Platform>(
-    call: &GuardedCall<'_, P, StepThenHandler>,
-) -> Result<Reply, CloseReason> {
-    let (version, host) = (call.header.version, client_of(call.context).host);
-    let access = call.access();
-    at_group(call, async move |at, request| {
-        commit_to_the_end(at.broker, request, version, (host, access)).await
-    })
-    .await
-}
-
-/// Runs to its end even if the client disconnects: the groups must know what has been appended.
-async fn commit_to_the_end<P: Platform>(
-    broker: Rc<Broker<P>>,
-    request: TxnOffsetCommitRequest,
-    version: i16,
-    client: (StrBytes, Access),
-) -> TxnOffsetCommitResponse {
-    let kept = Rc::new(request);
-    let done = handler::txn_offset_commit::handle(broker, Rc::clone(&kept), version, client);
-    match platform::task::spawn(done).await {
-        Ok(told) => told,
-        Err(_) => handler::txn_offset_commit::refused(&kept, ErrorCode::NotCoordinator).await,
-    }
-}
-
-fn client_of(context: &Context) -> Client {
+pub(super) fn client_of(context: &Context) -> Client {
     Client {
         id: context.client_id.clone(),
         host: StrBytes::from_string(format!("/{}", context.peer.ip())),
@@ -140,7 +99,7 @@ const REPEATED_MAX: usize = 100;
 ///
 /// So the existing groups bound the cost of a response, not their size times the length of the
 /// request.
-async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
+pub(super) async fn without_repeats<T>(asked: Vec<T>, group: impl Fn(&T) -> &GroupId) -> Vec<T> {
     if asked.len() <= 1 {
         return asked;
     }
@@ -196,78 +155,6 @@ async fn parted(
     let parted = allowed.len().saturating_add(denied.len());
     assert!(parted == count, "each group is in one of the parts");
     (allowed, denied)
-}
-
-pub(super) async fn offset_fetch<P: Platform>(
-    call: &Call<'_, P>,
-    NewestVersion {
-        message: request, ..
-    }: NewestVersion<OffsetFetchRequest>,
-) -> OffsetFetchResponse {
-    use handler::offset_fetch::{
-        BY_ID, gather, handle_group, hide, identify, judge_again, name, refused, split,
-    };
-    let (broker, access, version) = (call.broker, call.access(), call.header.version);
-    let stable = request.require_stable;
-    let groups = split(request, version);
-    let mut groups = without_repeats(groups, |group| &group.group_id).await;
-    let image = broker.image();
-    // For each group the results of its topics that are refused; `None` if the group is.
-    let mut refusals = Vec::with_capacity(groups.len());
-    let mut asked = Vec::with_capacity(groups.len());
-    let mut rests = Rests::new();
-    for group in &mut groups {
-        rests.item().await;
-        if !access.may(Operation::Describe, ResourceType::Group, &group.group_id) {
-            refusals.push(None);
-            continue;
-        }
-        refusals.push(Some(name(group, version, &image, &access).await));
-        let home = home_of(broker, group.group_id.as_str());
-        asked.push((home, group.clone()));
-    }
-    let room = Room::of(&broker.answers, call.ip());
-    let _counted = room.clone();
-    let answers = at_homes(broker, asked, move |broker, group| {
-        let room = room.clone();
-        async move {
-            if room.is_full() {
-                return refused(&group, room.refusal()).await;
-            }
-            handle_group(&broker.groups, &group, stable, &room).await
-        }
-    });
-    let mut answers = answers.await.into_iter();
-    let renewed = access.renewed_by(broker);
-    let mut told = Vec::with_capacity(groups.len());
-    for (group, refusals) in groups.iter().zip(refusals) {
-        rests.item().await;
-        let Some(refusals) = refusals else {
-            told.push(refused(group, ErrorCode::GroupAuthorizationFailed).await);
-            continue;
-        };
-        let mut answer = match answers.next().flatten() {
-            Some(answer) => answer,
-            None => refused(group, ErrorCode::NotCoordinator).await,
-        };
-        if let Some(access) = &renewed {
-            answer = judge_again(group, answer, access).await;
-        }
-        if group.topics.is_none() {
-            hide(&mut answer, renewed.as_ref().unwrap_or(&access)).await;
-        }
-        if version >= BY_ID {
-            identify(&mut answer, &image).await;
-        }
-        // Last: an unknown id is returned as the client sent it.
-        answer.topics.extend(refusals);
-        told.push(answer);
-    }
-    assert!(
-        answers.next().is_none(),
-        "an answer is of a group that was asked"
-    );
-    gather(told, version).await
 }
 
 pub(super) async fn describe_groups<P: Platform>(

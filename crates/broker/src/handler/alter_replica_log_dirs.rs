@@ -75,21 +75,9 @@ pub(crate) async fn handle<P: Platform>(
             }
         }
     }
-    let to_home = |(_, to): &(_, Option<Target>)| matches!(to, Some(Target::Home(_)));
-    let may_move = items.iter().any(to_home);
     // From here only names take memory, and the request waits for disks, so it gives up its place.
     drop(place_of_many);
-    let may_move = may_move && broker.may_move_logs().await;
-    if access.has_lost(
-        broker,
-        Operation::Alter,
-        ResourceType::Cluster,
-        CLUSTER_NAME,
-    ) {
-        for (found, _) in &mut items {
-            *found = found.and(Err(ErrorCode::ClusterAuthorizationFailed));
-        }
-    }
+    let may_move = prepared(broker, access, &mut items).await;
     let moved = at_partitions(broker, items, move |broker, partition, to| async move {
         match to {
             Some(to) => send(&broker, &partition, to, may_move).await,
@@ -117,6 +105,27 @@ pub(crate) async fn handle<P: Platform>(
             .with_partitions(partitions)
     });
     AlterReplicaLogDirsResponse::default().with_results(results.await)
+}
+
+/// What is asked of a partition: where it is, and where its log is to be.
+type Item = (Result<crate::route::Target, ErrorCode>, Option<Target>);
+
+/// Returns whether logs may move to other directories, and refuses all of them if the client has
+/// lost its right meanwhile.
+async fn prepared<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    access: &Access,
+    items: &mut [Item],
+) -> bool {
+    let to_home = |(_, to): &Item| matches!(to, Some(Target::Home(_)));
+    let may_move = items.iter().any(to_home) && broker.may_move_logs().await;
+    let (operation, resource_type) = (Operation::Alter, ResourceType::Cluster);
+    if access.has_lost(broker, operation, resource_type, CLUSTER_NAME) {
+        for (found, _) in items {
+            *found = found.and(Err(ErrorCode::ClusterAuthorizationFailed));
+        }
+    }
+    may_move
 }
 
 /// Returns the log directory or tier path with this path.

@@ -158,8 +158,7 @@ async fn handle<P: Platform>(
         // Boxed, so that this does not enlarge the futures of requests without a transaction.
         Box::pin(admit(broker, id.as_str(), version, &mut items)).await;
     }
-    let in_transaction = transactional_id.is_some();
-    let acks = acks.unwrap_or(Acks::Leader);
+    let (in_transaction, acks) = (transactional_id.is_some(), acks.unwrap_or(Acks::Leader));
     let rights = WriteRights::of(access, transactional_id);
     let appended = at_partitions_in_line(
         broker,

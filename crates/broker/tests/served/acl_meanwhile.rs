@@ -11,16 +11,19 @@ use platform::task::{JoinHandle, spawn, yield_now};
 use wire::acl::{Operation, ResourceType};
 use wire::kafka::NewestVersion;
 use wire::messages::alter_replica_log_dirs_request::{AlterReplicaLogDir, AlterReplicaLogDirTopic};
+use wire::messages::join_group_request::JoinGroupRequestProtocol;
 use wire::messages::offset_commit_request::{
     OffsetCommitRequestPartition, OffsetCommitRequestTopic,
 };
 use wire::messages::offset_fetch_request::{OffsetFetchRequestGroup, OffsetFetchRequestTopics};
+use wire::messages::sync_group_request::SyncGroupRequestAssignment;
 use wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use wire::messages::{
     AlterReplicaLogDirsRequest, DeleteGroupsRequest, DescribeGroupsRequest, GroupId,
-    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, TxnOffsetCommitRequest,
+    JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
+    TxnOffsetCommitRequest,
 };
 use wire::types::ErrorCode;
 
@@ -235,6 +238,70 @@ fn a_commit_that_is_checked_in_pieces_commits_nothing_that_was_denied_meanwhile(
             assert_eq!(cluster.committed("g", "t", 0).await, 7);
         });
     }
+}
+
+/// A join of a new member; others have three seconds to come.
+fn joining() -> JoinGroupRequest {
+    let protocol = JoinGroupRequestProtocol::default().with_name(text("range"));
+    JoinGroupRequest::default()
+        .with_group_id(GroupId(text("g")))
+        .with_session_timeout_ms(30_000)
+        .with_rebalance_timeout_ms(30_000)
+        .with_protocol_type(text("consumer"))
+        .with_protocols(vec![protocol])
+}
+
+/// A client that may read the group `g`.
+async fn reader(cluster: &Cluster) -> User<'_> {
+    cluster.create("t", 1).await;
+    cluster.commit("g", "t", 0, 7).await;
+    cluster.allow("ada", Operation::Read, group("g")).await;
+    User::login(cluster, "ada").await
+}
+
+#[test]
+fn who_may_not_read_a_group_any_more_when_all_have_joined_is_told_of_nobody() {
+    with_users(2, async |cluster| {
+        let ada = reader(cluster).await;
+        let waiting = spawn(ada.asking(3, &joining()));
+        let lost = (Operation::Read, group("g"));
+        let told = lose(cluster, waiting, lost, "none").await;
+        assert_eq!(error(told.error_code), GROUP);
+        assert_eq!((told.generation_id, told.members.len()), (-1, 0));
+        assert_eq!(told.member_id.as_str(), "");
+    });
+}
+
+#[test]
+fn who_may_not_read_a_group_any_more_when_it_is_given_out_gets_no_part() {
+    with_users(2, async |cluster| {
+        let ada = reader(cluster).await;
+        let [one, other] = [0, 1].map(|_| spawn(ada.asking(3, &joining())));
+        let (one, other) = (one.await.unwrap(), other.await.unwrap());
+        assert_eq!((one.error_code, other.error_code), (0, 0));
+        let follows = if one.member_id == one.leader {
+            other
+        } else {
+            one
+        };
+        let request = SyncGroupRequest::default()
+            .with_group_id(GroupId(text("g")))
+            .with_generation_id(follows.generation_id)
+            .with_member_id(follows.member_id.clone());
+        let waiting = spawn(ada.asking(3, &request));
+        cluster.pass_ms(10).await;
+        assert!(!waiting.is_finished(), "it waits for the leader");
+        cluster.deny("ada", Operation::Read, group("g")).await;
+        let part = SyncGroupRequestAssignment::default()
+            .with_member_id(follows.member_id)
+            .with_assignment(Bytes::from_static(b"all"));
+        let leads = request
+            .with_member_id(follows.leader)
+            .with_assignments(vec![part]);
+        assert_eq!(error(cluster.ask(3, &leads).await.error_code), None);
+        let told = waiting.await.unwrap();
+        assert_eq!((error(told.error_code), told.assignment.len()), (GROUP, 0));
+    });
 }
 
 fn positions(names: bool) -> NewestVersion<OffsetFetchRequest> {

@@ -76,7 +76,7 @@ impl<P: Platform> Service for Rc<Broker<P>> {
 
 /// Takes a frame. Nothing runs before the reply is polled.
 pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> ParsedRequest {
-    if context.session.login().is_none() {
+    if context.session.is_settled() {
         return request(broker, context, frame);
     }
     let (me, kept) = (Rc::clone(broker), frame.clone());

@@ -39,7 +39,7 @@ use crate::session::{Admission, Exchange, Stage, Turn};
 /// fields, which nobody needs, would keep a shard for 30 ms.
 const DECODED_BYTES_MAX: usize = 64 << 10;
 
-/// Runs a request of a client that was logged in when it was read.
+/// Runs a request of a client that was logged in when it was read, though not for good.
 pub(super) async fn admitted<P: Platform>(
     broker: Rc<Broker<P>>,
     context: Context,
@@ -51,7 +51,8 @@ pub(super) async fn admitted<P: Platform>(
     match context.session.admit(is_handshake, now) {
         Admission::Login => {
             drop(reply);
-            answer(broker, context, frame).await
+            // Boxed, because few requests of a client that is logged in are of a login.
+            Box::pin(answer(broker, context, frame)).await
         }
         Admission::Handled => {
             // Its handler frees the memory of the frame when it can.

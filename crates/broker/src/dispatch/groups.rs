@@ -36,7 +36,7 @@ use crate::shards::ShardIndex;
 
 pub(super) async fn join_group<P: Platform>(
     call: &Guarded<'_, P, Step>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access.clone();
     at_group(call, async move |at, r| {
@@ -47,7 +47,7 @@ pub(super) async fn join_group<P: Platform>(
 
 pub(super) async fn consumer_group_heartbeat<P: Platform>(
     call: &Guarded<'_, P, Handler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     use handler::consumer_group_heartbeat::handle;
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access.clone();
@@ -61,7 +61,7 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
 /// Commits offsets; the client that sends them is charged for a group that they create.
 pub(super) async fn offset_commit<P: Platform>(
     call: &Guarded<'_, P, First>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (v, host) = (call.header.version, client_of(call.context).host);
     let access = call.access.clone();
     at_group(call, async move |at, r: Newest<OffsetCommitRequest>| {
@@ -81,7 +81,7 @@ pub(super) async fn offset_commit<P: Platform>(
 /// Deletes offsets.
 pub(super) async fn offset_delete<P: Platform>(
     call: &Guarded<'_, P, First>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let access = call.access.clone();
     at_group(call, async move |at, r| {
         let image = || at.broker.image();
@@ -93,7 +93,7 @@ pub(super) async fn offset_delete<P: Platform>(
 /// Commits offsets of a transaction.
 pub(super) async fn txn_offset_commit<P: Platform>(
     call: &Guarded<'_, P, First>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (v, host) = (call.header.version, client_of(call.context).host);
     let access = call.access.clone();
     at_group(call, async move |at, r| {

@@ -59,7 +59,7 @@ pub(super) async fn admitted<P: Platform>(
             drop((frame, context));
             reply.await
         }
-        Admission::Expired => Reply::Close(LoginFailure::Expired.into()),
+        Admission::Expired => Reply::Close(Box::new(LoginFailure::Expired.into())),
     }
 }
 
@@ -95,8 +95,8 @@ pub(super) async fn answer<P: Platform>(
                 .map_or(Duration::ZERO, |login| login.failure_delay);
             broker.platform.clock().sleep(delay).await;
             match response {
-                Some(response) => Reply::Last(response, reason),
-                None => Reply::Close(reason),
+                Some(response) => Reply::Last(response, Box::new(reason)),
+                None => Reply::Close(Box::new(reason)),
             }
         }
     }
@@ -150,7 +150,7 @@ impl<P: Platform> Step<'_, P> {
                 let (broker, row) = (self.broker, Row::of(Api::ApiVersions));
                 let busy = Busy::default();
                 let answer = super::answer(broker, self.context, &busy, row, asked);
-                let reply = Box::pin(answer).await?;
+                let reply = Box::pin(answer).await.map_err(|reason| *reason)?;
                 // Refused: the client may ask again.
                 let is_named = !self.context.software.borrow().name.is_empty();
                 let is_taken = is_known && (is_named || !says_software);

@@ -32,7 +32,7 @@ use crate::transaction::home_of;
 
 pub(super) async fn init_producer_id<P: Platform>(
     call: &Guarded<'_, P, Handler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
     let (version, access) = (call.header.version, call.access.clone());
     at_transaction(call, async move |broker, asked: InitProducerIdRequest| {

@@ -76,18 +76,10 @@ impl Access {
     /// Returns the same client's by the ACLs of `image`; `None` if those are the same.
     ///
     /// For requests that have waited: what was permitted before may be denied by now.
+    #[inline]
     pub(crate) fn renewed(&self, image: &Image) -> Option<Self> {
         let limited = self.0.as_ref()?;
-        if Arc::ptr_eq(&limited.acls, image.acls()) {
-            return None;
-        }
-        Some(Self(Some(Arc::new(LimitedAccess {
-            acls: Arc::clone(image.acls()),
-            authorizer: Arc::clone(&limited.authorizer),
-            principal: limited.principal.clone(),
-            denials: limited.denials.clone(),
-            ..**limited
-        }))))
+        Some(Self(Some(Arc::new(limited.renewed(image)?))))
     }
 
     /// Returns that of a client that may do everything.
@@ -187,6 +179,21 @@ impl Access {
 }
 
 impl LimitedAccess {
+    // Apart from that of `Access`, whose callers are on the path of every request.
+    #[inline(never)]
+    fn renewed(&self, image: &Image) -> Option<Self> {
+        if Arc::ptr_eq(&self.acls, image.acls()) {
+            return None;
+        }
+        Some(Self {
+            acls: Arc::clone(image.acls()),
+            authorizer: Arc::clone(&self.authorizer),
+            principal: self.principal.clone(),
+            denials: self.denials.clone(),
+            ..*self
+        })
+    }
+
     fn client(&self) -> Client<'_> {
         Client::new(&self.principal, self.address)
     }

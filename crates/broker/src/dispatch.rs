@@ -78,7 +78,7 @@ impl<P: Platform> Service for Rc<Broker<P>> {
 
 /// Takes a frame. Nothing runs before the reply is polled.
 pub fn call<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes) -> ParsedRequest {
-    if context.session.login().is_none() {
+    if context.session.is_settled() {
         return request(broker, context, frame);
     }
     let (me, kept) = (Rc::clone(broker), frame.clone());
@@ -105,7 +105,7 @@ fn request<P: Platform>(broker: &Rc<Broker<P>>, context: Context, frame: &Bytes)
     let request = match Request::parse(frame) {
         Ok(request) => request,
         Err(error) => {
-            let reply = Box::pin(std::future::ready(Reply::Close(error.into())));
+            let reply = Box::pin(std::future::ready(Reply::Close(Box::new(error.into()))));
             return ParsedRequest {
                 overlaps: false,
                 api: None,
@@ -168,7 +168,7 @@ fn roomy<P: Platform>(
     broker: &Broker<P>,
     context: &Context,
     (row, api): (&Row, Api),
-    answered: Result<Reply, CloseReason>,
+    answered: Result<Reply, Box<CloseReason>>,
 ) -> Reply {
     match answered {
         Ok(Reply::Send(response) | Reply::Pause(Some(response), _))
@@ -176,7 +176,7 @@ fn roomy<P: Platform>(
                 && response.size_bytes() > FLOOR_BYTES
                 && broker.answers.is_over(context.peer.ip()) =>
         {
-            Reply::Close(CloseReason::NoRoom(api))
+            Reply::Close(Box::new(CloseReason::NoRoom(api)))
         }
         Ok(reply) => reply,
         Err(reason) => Reply::Close(reason),
@@ -190,7 +190,7 @@ async fn answer<P: Platform>(
     busy: &RequestTime,
     row: &'static Row,
     request: Request,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     if request.is_unknown_api_versions() {
         let response = handler::api_versions::unsupported(&broker.image());
         errors::count(&broker.metrics, Api::ApiVersions, &response);
@@ -248,7 +248,7 @@ macro_rules! requests {
         /// Checks the rights and runs the handler of a request.
         ///
         /// Each is boxed, so that a request takes the memory of its own API, not of the largest.
-        async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, CloseReason> {
+        async fn handle<P: Platform>($call: &Call<'_, P>) -> Result<Reply, Box<CloseReason>> {
             let ($broker, $context, $version) =
                 ($call.broker, $call.context, $call.header.version);
             match $call.header.api {

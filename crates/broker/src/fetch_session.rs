@@ -292,9 +292,9 @@ impl FetchSessions {
 
     /// Returns what a client claims; of the session of another client, that it knows none: it would
     /// learn from it what the other reads, and could end it.
-    pub fn claim_of(&self, owner: Option<&Principal>, claim: SessionClaim) -> SessionClaim {
+    pub fn claim_of(&self, owner: &Principal, claim: SessionClaim) -> SessionClaim {
         let session = self.sessions.get(&claim.id);
-        if session.is_none_or(|session| session.owner.as_ref() == owner) {
+        if session.is_none_or(|session| session.owner.as_ref() == Some(owner)) {
             return claim;
         }
         assert!(claim.id != 0, "no session has the id that means none");

@@ -20,7 +20,6 @@ mod tokens;
 mod usage;
 
 use std::cell::RefCell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,20 +34,20 @@ pub use rate::{Rate, Windows};
 pub(crate) use tokens::TokenBucket;
 use usage::ShardUsage;
 
+use crate::handler::Context;
 use crate::image::{Image, QuotaTable};
 
 /// The quotas as one shard knows them, and the usage that it counts for all shards.
 pub(crate) struct Quotas {
-    limits: RefCell<(Arc<QuotaTable>, Rc<Limits>)>,
+    limits: RefCell<(Arc<QuotaTable>, Limits)>,
     meters: RefCell<Meters>,
 }
 
 impl Quotas {
     /// Creates quotas without limits and usage, for one of `shards` shards.
     pub(crate) fn new(shards: usize) -> Self {
-        let limits = (Arc::default(), Rc::new(Limits::default()));
         Self {
-            limits: RefCell::new(limits),
+            limits: RefCell::default(),
             meters: RefCell::new(Meters::new(shards)),
         }
     }
@@ -57,10 +56,8 @@ impl Quotas {
     pub(crate) fn learn(&self, image: &Image) {
         let mut limits = self.limits.borrow_mut();
         if !Arc::ptr_eq(&limits.0, image.quotas()) {
-            *limits = (
-                Arc::clone(image.quotas()),
-                Rc::new(Limits::new(image.quotas())),
-            );
+            let table = Arc::clone(image.quotas());
+            *limits = (table, Limits::new(image.quotas()));
         }
     }
 
@@ -69,8 +66,20 @@ impl Quotas {
         self.meters.borrow_mut().usage(windows, now)
     }
 
-    fn limits(&self) -> Rc<Limits> {
-        Rc::clone(&self.limits.borrow().1)
+    /// Returns true when any client has a quota of this kind.
+    fn has(&self, kind: QuotaKind) -> bool {
+        self.limits.borrow().1.has(kind)
+    }
+
+    /// Returns the quota of a client and the bucket that it shares.
+    fn find(&self, kind: QuotaKind, client: &Context) -> Option<(Bucket, f64)> {
+        let (_, limits) = &*self.limits.borrow();
+        // Most brokers have none, and need not look who the client is.
+        if !limits.has(kind) {
+            return None;
+        }
+        let find = |user: &str| limits.find(kind, user, &client.client_id);
+        client.session.named(find)
     }
 }
 

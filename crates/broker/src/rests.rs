@@ -51,9 +51,20 @@ impl Rests {
 /// Returns the results of `work` for all items, with rests.
 pub(crate) async fn each<T, R>(
     items: impl IntoIterator<Item = T>,
-    mut work: impl FnMut(T) -> R,
+    work: impl FnMut(T) -> R,
 ) -> Vec<R> {
     let items = items.into_iter();
+    // Most requests are about few things, and need not keep what a rest needs.
+    if items.size_hint().1.is_some_and(|most| most < PIECE) {
+        return items.map(work).collect();
+    }
+    Box::pin(each_in_turns(items, work)).await
+}
+
+async fn each_in_turns<T, R>(
+    items: impl Iterator<Item = T>,
+    mut work: impl FnMut(T) -> R,
+) -> Vec<R> {
     let mut results = Vec::with_capacity(items.size_hint().0);
     let mut rests = Rests::new();
     for item in items {

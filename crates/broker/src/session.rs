@@ -142,6 +142,12 @@ impl Session {
         matches!(*self.stage.borrow(), Stage::Done(_))
     }
 
+    /// Returns true if nothing changes any more who the client is: it need not log in, or is logged
+    /// in for good, and then no `SaslHandshake` begins a login again ([`Self::admit`]).
+    pub(crate) fn is_settled(&self) -> bool {
+        matches!(*self.stage.borrow(), Stage::Done(None))
+    }
+
     /// Returns true if the client was logged in before.
     pub(crate) fn is_again(&self) -> bool {
         self.mechanism.get().is_some()

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
+use wire::error::EncodeError;
 use wire::kafka::shape::DECODED_BYTES_MAX;
-use wire::kafka::{self, Request, RequestHeader};
+use wire::kafka::{self, Request, RequestHeader, Response};
 use wire::protocol::Encodable;
 
 use super::errors::{self, Errors};
@@ -138,7 +139,7 @@ impl<'a, P: Platform, G> Deref for GuardedCall<'a, P, G> {
 pub(super) async fn here<P, G, T, R>(
     call: &GuardedCall<'_, P, G>,
     work: impl AsyncFnOnce(T) -> R,
-) -> Result<Reply, CloseReason>
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -156,7 +157,7 @@ where
 pub(super) async fn with_place<P, G, T, R>(
     call: &GuardedCall<'_, P, G>,
     work: impl AsyncFnOnce(T, Option<RequestPlace>) -> R,
-) -> Result<Reply, CloseReason>
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -172,7 +173,7 @@ where
 pub(super) async fn gated<P, G, T, R, F>(
     call: &GuardedCall<'_, P, G>,
     work: F,
-) -> Result<Reply, CloseReason>
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -206,7 +207,7 @@ where
 pub(super) async fn controlled<P, G, T, R, F>(
     call: &GuardedCall<'_, P, G>,
     work: F,
-) -> Result<Reply, CloseReason>
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -230,7 +231,7 @@ pub(super) struct GroupHome<P: Platform> {
 pub(super) async fn at_group<P, G, T, R, F>(
     call: &GuardedCall<'_, P, G>,
     work: F,
-) -> Result<Reply, CloseReason>
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -255,7 +256,7 @@ where
 pub(super) async fn at_transaction<P, G, T, R, F>(
     call: &GuardedCall<'_, P, G>,
     work: F,
-) -> Result<Reply, CloseReason>
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -282,8 +283,8 @@ where
 /// `work` returns the response, and for how long the connection is throttled.
 async fn carried_out<P, G, T, R>(
     call: &GuardedCall<'_, P, G>,
-    work: impl AsyncFnOnce(T, Option<RequestPlace>) -> Result<(R, Duration), CloseReason>,
-) -> Result<Reply, CloseReason>
+    work: impl AsyncFnOnce(T, Option<RequestPlace>) -> Result<(R, Duration), Box<CloseReason>>,
+) -> Result<Reply, Box<CloseReason>>
 where
     P: Platform,
     G: Checks<T>,
@@ -303,57 +304,83 @@ where
         Size::Own => (None, place),
         Size::Few | Size::Many => (place, None),
     };
-    let asked = decoded(call).await?;
-    let (response, pause) = match refusal(call, &asked).await {
-        Some(refusal) => (*refusal, Duration::ZERO),
+    // What waits is boxed, so that it does not enlarge the futures of requests that need none of it.
+    let asked = if call.is_coded_beside() {
+        Box::pin(decoded_beside(call)).await?
+    } else {
+        decoded(call)?
+    };
+    let refused = if call.access.is_limited() {
+        Box::pin(refusal(call, &asked)).await
+    } else {
+        None
+    };
+    let (response, pause) = match refused {
+        Some(refused) => (*refused, Duration::ZERO),
         None => work(asked, given).await?,
     };
     errors::count(&call.broker.metrics, call.header.api, &response);
-    match encoded(call, response).await? {
-        Reply::Send(response) if !pause.is_zero() => Ok(Reply::Pause(Some(response), pause)),
-        reply => Ok(reply),
-    }
+    let response = if call.is_coded_beside() {
+        Box::pin(encoded_beside(call, response)).await?
+    } else {
+        encoded(&call.header, &response)?
+    };
+    Ok(if pause.is_zero() {
+        Reply::Send(response)
+    } else {
+        Reply::Pause(Some(response), pause)
+    })
 }
 
-/// Returns the response of a request that the step before its handler refuses.
-///
-/// It is boxed, as the work on it is, so that neither enlarges the futures of other requests.
+/// Returns the response of a request that the step before its handler refuses, boxed because few
+/// have one.
 async fn refusal<P, G, T>(call: &GuardedCall<'_, P, G>, asked: &T) -> Option<Box<T::Response>>
 where
     P: Platform,
     G: Checks<T>,
     T: wire::protocol::Request,
 {
-    if !call.access.is_limited() {
-        return None;
-    }
+    assert!(call.access.is_limited(), "others are refused nothing");
+    // The request may have waited for its place, or for the thread that decodes.
+    let access = call.access();
     let by = Asker {
         rights: call.row.rights,
-        access: &call.access(),
+        access: &access,
         version: call.header.version,
     };
-    Box::pin(G::refusal(&by, asked)).await.map(Box::new)
+    G::refusal(&by, asked).await.map(Box::new)
 }
 
-/// Decodes the body, off the shard if that takes long.
-async fn decoded<P, T>(call: &Call<'_, P>) -> Result<T, CloseReason>
+/// Decodes the body.
+fn decoded<P, T>(call: &Call<'_, P>) -> Result<T, Box<CloseReason>>
+where
+    P: Platform,
+    T: wire::protocol::Request,
+{
+    let asked = kafka::decode_request(call.header.version, &call.take_body(), DECODED_BYTES_MAX);
+    asked.map_err(|source| CloseReason::malformed(&call.header, source).into())
+}
+
+/// Decodes the body off the shard.
+async fn decoded_beside<P, T>(call: &Call<'_, P>) -> Result<T, Box<CloseReason>>
 where
     P: Platform,
     T: wire::protocol::Request + Send + 'static,
 {
     let (body, version) = (call.take_body(), call.header.version);
     let decode = move || kafka::decode_request(version, &body, DECODED_BYTES_MAX);
-    let asked = if call.is_coded_beside() {
-        let done = Box::pin(call.broker.beside(call.ip(), decode)).await;
-        done.ok_or(CloseReason::Stopping)?
-    } else {
-        decode()
-    };
-    asked.map_err(|source| CloseReason::malformed(&call.header, source))
+    let asked = call.broker.beside(call.ip(), decode).await;
+    let asked = asked.ok_or(CloseReason::Stopping)?;
+    asked.map_err(|source| CloseReason::malformed(&call.header, source).into())
 }
 
-/// Encodes the response, off the shard if that takes long.
-async fn encoded<P, R>(call: &Call<'_, P>, response: R) -> Result<Reply, CloseReason>
+/// Encodes the response.
+fn encoded<R: Encodable>(header: &RequestHeader, response: &R) -> Result<Response, EncodeError> {
+    kafka::encode_response(header.api, header.version, header.correlation_id, response)
+}
+
+/// Encodes the response off the shard.
+async fn encoded_beside<P, R>(call: &Call<'_, P>, response: R) -> Result<Response, Box<CloseReason>>
 where
     P: Platform,
     R: Encodable + Send + 'static,
@@ -365,11 +392,6 @@ where
         ..
     } = call.header;
     let encode = move || kafka::encode_response(api, version, correlation_id, &response);
-    let response = if call.is_coded_beside() {
-        let done = Box::pin(call.broker.beside(call.ip(), encode)).await;
-        done.ok_or(CloseReason::Stopping)?
-    } else {
-        encode()
-    };
-    Ok(Reply::Send(response?))
+    let encoded = call.broker.beside(call.ip(), encode).await;
+    Ok(encoded.ok_or(CloseReason::Stopping)??)
 }

@@ -38,7 +38,7 @@ use crate::shards::ShardIndex;
 /// Joins a group; a client that has lost its right while others joined is told nothing of them.
 pub(super) async fn join_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     use handler::join_group::{handle, refused};
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access();
@@ -56,7 +56,7 @@ pub(super) async fn join_group<P: Platform>(
 /// Waits for an assignment, for a client that may still read the group when it is made.
 pub(super) async fn sync_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (version, access) = (call.header.version, call.access());
     at_group(call, async move |at, request: SyncGroupRequest| {
         let group = request.group_id.clone();
@@ -71,7 +71,7 @@ pub(super) async fn sync_group<P: Platform>(
 
 pub(super) async fn consumer_group_heartbeat<P: Platform>(
     call: &GuardedCall<'_, P, Handler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     use handler::consumer_group_heartbeat::handle;
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access();

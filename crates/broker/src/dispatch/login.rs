@@ -39,7 +39,7 @@ use crate::session::{Admission, Exchange, Stage, Turn};
 /// fields, which no login needs, would keep a shard for 30 ms.
 const DECODED_BYTES_MAX: usize = 64 << 10;
 
-/// Runs a request of a client that was logged in when it was read.
+/// Runs a request of a client that was logged in when it was read, though not for good.
 pub(super) async fn admitted<P: Platform>(
     broker: Rc<Broker<P>>,
     context: Context,
@@ -51,14 +51,15 @@ pub(super) async fn admitted<P: Platform>(
     match context.session.admit(is_handshake, now) {
         Admission::Login => {
             drop(reply);
-            answer(broker, context, frame).await
+            // Boxed, because few requests of a client that is logged in are of a login.
+            Box::pin(answer(broker, context, frame)).await
         }
         Admission::Handled => {
             // Its handler frees the memory of the frame when it can.
             drop((frame, context));
             reply.await
         }
-        Admission::Expired => Reply::Close(LoginFailure::Expired.into()),
+        Admission::Expired => Reply::Close(Box::new(LoginFailure::Expired.into())),
     }
 }
 
@@ -94,8 +95,8 @@ pub(super) async fn answer<P: Platform>(
                 .map_or(Duration::ZERO, |login| login.failure_delay);
             broker.platform.clock().sleep(delay).await;
             match response {
-                Some(response) => Reply::Last(response, reason),
-                None => Reply::Close(reason),
+                Some(response) => Reply::Last(response, Box::new(reason)),
+                None => Reply::Close(Box::new(reason)),
             }
         }
     }
@@ -149,7 +150,7 @@ impl<P: Platform> Step<'_, P> {
                 let (broker, row) = (self.broker, Row::of(Api::ApiVersions));
                 let busy = RequestTime::default();
                 let answer = super::answer(broker, self.context, &busy, row, asked);
-                let reply = Box::pin(answer).await?;
+                let reply = Box::pin(answer).await.map_err(|reason| *reason)?;
                 // Refused: the client may ask again.
                 let is_named = !self.context.software.borrow().name.is_empty();
                 let is_taken = is_known && (is_named || !says_software);

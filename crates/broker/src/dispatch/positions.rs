@@ -32,7 +32,7 @@ use crate::route::at_homes;
 /// Commits offsets; the client that sends them is charged for a group that they create.
 pub(super) async fn offset_commit<P: Platform>(
     call: &GuardedCall<'_, P, StepThenHandler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (version, host) = (call.header.version, client_of(call.context).host);
     let access = call.access();
     at_group(
@@ -65,7 +65,7 @@ pub(super) async fn offset_commit<P: Platform>(
 /// Deletes offsets.
 pub(super) async fn offset_delete<P: Platform>(
     call: &GuardedCall<'_, P, StepThenHandler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let access = call.access();
     at_group(call, async move |at, request| {
         let now = || (at.broker.image(), access.renewed_by(&at.broker));
@@ -77,7 +77,7 @@ pub(super) async fn offset_delete<P: Platform>(
 /// Commits offsets of a transaction.
 pub(super) async fn txn_offset_commit<P: Platform>(
     call: &GuardedCall<'_, P, StepThenHandler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (version, host) = (call.header.version, client_of(call.context).host);
     let access = call.access();
     at_group(call, async move |at, request| {

@@ -49,6 +49,8 @@ pub struct ParsedRequest<F = ReplyFuture> {
 }
 
 /// The outcome of a request.
+///
+/// Reasons are boxed: a reply is moved a dozen times, and only the last of a connection has one.
 #[derive(Debug)]
 pub enum Reply {
     /// A response.
@@ -59,10 +61,10 @@ pub enum Reply {
     /// No response, because the client wants none.
     Nothing,
     /// A response, and then the end of the connection.
-    Last(Response, CloseReason),
+    Last(Response, Box<CloseReason>),
     /// The connection must end: the bytes are not a supported request, or the response cannot be
     /// encoded.
-    Close(CloseReason),
+    Close(Box<CloseReason>),
 }
 
 /// Why a connection must end.
@@ -127,6 +129,12 @@ pub enum LoginFailure {
     /// Something after a failed login.
     #[error("a request after a failed login")]
     After,
+}
+
+impl From<EncodeError> for Box<CloseReason> {
+    fn from(error: EncodeError) -> Self {
+        Self::new(error.into())
+    }
 }
 
 impl CloseReason {

@@ -33,7 +33,7 @@ use crate::transaction::home_of;
 
 pub(super) async fn init_producer_id<P: Platform>(
     call: &GuardedCall<'_, P, Handler>,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
     let (version, access, ip) = (call.header.version, call.access(), call.ip());
     at_transaction(call, async move |broker, asked: InitProducerIdRequest| {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use platform::Platform;
 use platform::task::yield_now;
-use wire::acl::{Operation, Principal};
+use wire::acl::Operation;
 use wire::error::EncodeError;
 use wire::kafka::Api;
 use wire::kafka::fetch::{
@@ -46,6 +46,7 @@ use crate::metrics::ErrorTally;
 use crate::partition::Isolation;
 use crate::quota::{Charge, QuotaKind, RequestTime, wire_ms};
 use crate::rests::{PIECE, Rests, each};
+use crate::session::Session;
 use crate::topic_rights::TopicRight;
 
 /// Maximum wait for `min_bytes`, whatever the client asks for.
@@ -61,7 +62,7 @@ pub(crate) async fn respond<P: Platform>(
     busy: &RequestTime,
     header: &RequestHeader,
     body: Bytes,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (v, id) = (header.version, header.correlation_id);
     let peer = c.peer.ip();
     let mut place = b.place_for_bytes(body.len(), peer).await;
@@ -69,14 +70,17 @@ pub(crate) async fn respond<P: Platform>(
         FetchRequest::decode(&body, v)
     } else {
         let decode = move || FetchRequest::decode(&body, v);
-        b.beside(peer, decode).await.ok_or(CloseReason::Stopping)?
+        // Boxed, so that this does not enlarge the futures of small requests.
+        let decoded = Box::pin(b.beside(peer, decode)).await;
+        decoded.ok_or(CloseReason::Stopping)?
     };
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
     let limits = (peer, b.fetch_bytes_max(c));
-    let owner = b.options.authorizer.as_ref();
-    let client = (access, owner.map(|_| c.session.principal()));
+    // Without an authorizer nobody owns a session.
+    let owner = b.options.authorizer.as_ref().map(|_| &*c.session);
+    let client = (access, owner);
     let response = handle(b, client, (asked, v), limits, &mut place, async |size| {
         time = b
             .charge(QuotaKind::Request, c, busy.percent(), Charge::Used)
@@ -122,7 +126,7 @@ async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
 /// response is known.
 async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
-    (access, owner): (&Access, Option<Principal>),
+    (access, owner): (&Access, Option<&Session>),
     (request, version): (FetchRequest, i16),
     (peer, bytes_max): (IpAddr, usize),
     place: &mut Option<RequestPlace>,
@@ -141,16 +145,18 @@ async fn handle<P: Platform>(
     let count = resolved.partitions.len();
     broker.place_for(count, peer, place).await;
     let follower = from_follower.then(|| of_follower(access));
-    let mut right = TopicRight::new(access, Operation::Read);
-    let target = |((topic, partition), wanted): &(Key, PartitionFetch)| {
-        let target = match follower {
-            Some(code) => Err(code),
-            None => right.check(broker, topic),
+    let items = {
+        let mut right = TopicRight::new(access, Operation::Read);
+        let target = |((topic, partition), wanted): &(Key, PartitionFetch)| {
+            let target = match follower {
+                Some(code) => Err(code),
+                None => right.check(broker, topic),
+            };
+            let target = target.and_then(|()| broker.target(topic, *partition));
+            (target, *wanted)
         };
-        let target = target.and_then(|()| broker.target(topic, *partition));
-        (target, *wanted)
+        each(&resolved.partitions, target).await
     };
-    let items = each(&resolved.partitions, target).await;
     let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
     let FetchedPartitions {
         partitions: mut fetched,
@@ -179,7 +185,12 @@ async fn handle<P: Platform>(
         "each partition is mentioned or not"
     );
     let session_id = resolved.id;
-    let runs = runs(&resolved.partitions, &mentioned).await;
+    // Vectors of few parts may grow.
+    let runs = if count <= PIECE {
+        Vec::new()
+    } else {
+        Box::pin(runs(&resolved.partitions, &mentioned)).await
+    };
     let answers = resolved.partitions.into_iter().zip(fetched).zip(mentioned);
     let mut errors = ErrorTally::default();
     let topics = by_topic(answers, runs, &mut errors).await;
@@ -268,7 +279,7 @@ fn limits<P: Platform>(
 
 async fn resolve<P: Platform>(
     broker: &Broker<P>,
-    owner: Option<Principal>,
+    owner: Option<&Session>,
     request: FetchRequest,
     version: i16,
 ) -> Result<ResolvedFetch, ErrorCode> {
@@ -292,7 +303,11 @@ async fn resolve<P: Platform>(
             rests.items(piece.len()).await;
         }
     }
-    let named = once_each(named).await;
+    let named = if named.len() <= FEW && !names_again(&named) {
+        named
+    } else {
+        Box::pin(once_each(named)).await
+    };
     let mut forgotten: Vec<Key> = Vec::new();
     for topic in &request.forgotten_topics {
         let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
@@ -307,7 +322,11 @@ async fn resolve<P: Platform>(
     };
     let now = broker.platform.clock().now();
     let random = broker.platform.random_u64();
-    let claim = broker.sessions.borrow().claim_of(owner.as_ref(), claim);
+    let owner = owner.map(Session::principal);
+    let claim = match &owner {
+        Some(owner) => broker.sessions.borrow().claim_of(owner, claim),
+        None => claim,
+    };
     let asked = SessionRequest {
         claim,
         by_id,
@@ -321,20 +340,21 @@ async fn resolve<P: Platform>(
     Ok(resolved)
 }
 
+/// Returns true if one of a few partitions is named several times.
+fn names_again(named: &[(Key, PartitionFetch)]) -> bool {
+    assert!(named.len() <= FEW, "each is compared with all others");
+    let mut after = named.iter();
+    let again = |(key, _): &(Key, PartitionFetch)| {
+        after.next();
+        // The index differs more often, and is cheaper to compare.
+        let mut after = after.clone();
+        after.any(|(other, _)| other.1 == key.1 && other.0 == key.0)
+    };
+    named.iter().any(again)
+}
+
 /// Removes repeated partitions.
 async fn once_each(named: Vec<(Key, PartitionFetch)>) -> Vec<(Key, PartitionFetch)> {
-    if named.len() <= FEW {
-        let mut after = named.iter();
-        let again = |(key, _): &(Key, PartitionFetch)| {
-            after.next();
-            // The index differs more often, and is cheaper to compare.
-            let mut after = after.clone();
-            after.any(|(other, _)| other.1 == key.1 && other.0 == key.0)
-        };
-        if !named.iter().any(again) {
-            return named;
-        }
-    }
     let mut places = HashMap::with_capacity(named.len());
     let mut once: Vec<(Key, PartitionFetch)> = Vec::with_capacity(named.len());
     let mut rests = Rests::new();
@@ -425,9 +445,6 @@ fn refused(index: i32, code: ErrorCode) -> FetchPartitionResponse {
 /// With them, each vector is allocated once; growing it would copy megabytes at a time.
 async fn runs(partitions: &[(Key, PartitionFetch)], mentioned: &[bool]) -> Vec<usize> {
     let mut runs: Vec<usize> = Vec::new();
-    if partitions.len() <= PIECE {
-        return runs;
-    }
     let mut last = None;
     let mut rests = Rests::new();
     for (((topic, _), _), mentioned) in partitions.iter().zip(mentioned) {

@@ -111,12 +111,13 @@ pub(crate) async fn handle(
     let mut topics = Vec::with_capacity(wanted.len());
     let mut rests = Rests::new();
     for topic in wanted {
-        let Some(topic) = topic.answer(image, asked, request) else {
-            rests.item().await;
-            continue;
-        };
-        rests.items(topic.partitions.len().max(1)).await;
-        topics.push(topic);
+        let mut weight = 1;
+        if topic.is_shown(asked.access) {
+            let topic = topic.answer(image, asked, request);
+            weight = topic.partitions.len().max(1);
+            topics.push(topic);
+        }
+        rests.items(weight).await;
     }
     let brokers = image
         .alive_brokers(asked.listener)
@@ -201,22 +202,27 @@ async fn wanted<'a>(
 }
 
 impl TopicEntry<'_> {
-    /// Returns what the client learns of the topic; `None` for nothing.
+    /// Returns false for one of all topics of which the client learns nothing.
+    fn is_shown(&self, access: &Access) -> bool {
+        match self {
+            Self::Listed(topic) => access.sees(ResourceType::Topic, &topic.name),
+            Self::Name(_) | Self::Id(_) => true,
+        }
+    }
+
+    /// Returns what the client learns of the topic.
     fn answer(
         self,
         image: &Image,
         asked: MetadataQuery<'_>,
         request: &MetadataRequest,
-    ) -> Option<MetadataResponseTopic> {
+    ) -> MetadataResponseTopic {
         let may_describe = |name: &str| {
             let access = asked.access;
             access.may(Operation::Describe, ResourceType::Topic, name)
         };
         let denied = ErrorCode::TopicAuthorizationFailed;
-        Some(match self {
-            Self::Listed(topic) if !asked.access.sees(ResourceType::Topic, &topic.name) => {
-                return None;
-            }
+        match self {
             Self::Listed(topic) => topic_of(image, asked, request, topic),
             Self::Id(id) => match image.topic_by_id(id) {
                 None => refused(None, id, ErrorCode::UnknownTopicId),
@@ -228,7 +234,7 @@ impl TopicEntry<'_> {
                 None => missing_topic(name, asked, request),
                 Some(topic) => topic_of(image, asked, request, topic),
             },
-        })
+        }
     }
 }
 

@@ -29,7 +29,8 @@ use wire::batch::{BatchError, WholeBatch};
 use wire::kafka::Api;
 use wire::kafka::RequestHeader;
 use wire::kafka::produce::{
-    CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopicResponse,
+    CurrentLeader, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic,
+    ProduceTopicResponse,
 };
 use wire::protocol::StrBytes;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TopicId};
@@ -44,7 +45,7 @@ use crate::metrics::ErrorTally;
 use crate::network::network;
 use crate::partition::{AcceptedAppend, Acks, JudgingError, Partition, TransactionProof};
 use crate::quota::{Charge, QuotaKind, RequestTime, wire_ms};
-use crate::route::{ItemStart, at_partitions_in_line};
+use crate::route::{ItemStart, Target, at_partitions_in_line};
 use crate::topic_rights::TopicRight;
 use crate::transaction::admit;
 
@@ -84,7 +85,7 @@ pub(crate) async fn respond<P: Platform>(
     busy: &RequestTime,
     header: &RequestHeader,
     body: Bytes,
-) -> Result<Reply, CloseReason> {
+) -> Result<Reply, Box<CloseReason>> {
     let (v, id) = (header.version, header.correlation_id);
     let asked = ProduceRequest::decode(&body, v);
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
@@ -112,7 +113,7 @@ pub(crate) async fn respond<P: Platform>(
         }
         ProduceReply::Silence if pause.is_zero() => Ok(Reply::Nothing),
         ProduceReply::Silence => Ok(Reply::Pause(None, pause)),
-        ProduceReply::Hangup(code) => Err(CloseReason::Unanswered(code)),
+        ProduceReply::Hangup(code) => Err(CloseReason::Unanswered(code).into()),
     }
 }
 
@@ -134,26 +135,8 @@ async fn handle<P: Platform>(
         transactional_id,
         ..
     } = request;
-    let mut named = Vec::with_capacity(topics.len());
-    let (mut items, mut left) = (Vec::new(), ReadBudget::default());
-    let mut right = TopicRight::new(access, Operation::Write);
-    for topic in topics {
-        let key = TopicKey::from_wire(version >= 13, &topic.name, topic.topic_id);
-        let allowed = right.check(broker, &key);
-        let kept = allowed.and_then(|()| TopicReader::of(broker, &key, client));
-        let mut indexes = Vec::with_capacity(topic.partitions.len());
-        for partition in topic.partitions {
-            indexes.push(partition.index);
-            let target = allowed
-                .and(acks)
-                .and_then(|_| broker.target(&key, partition.index));
-            let records = partition.records.unwrap_or_default();
-            let open = kept.and_then(|kept| kept.check(&records, &mut left));
-            let target = target.and_then(|target| open.map(|()| target));
-            items.push((target, (records, TransactionProof::Unasked)));
-        }
-        named.push((topic.name, topic.topic_id, indexes));
-    }
+    let by_id = version >= 13;
+    let (named, mut items) = listed(broker, (client, access), topics, by_id, acks);
     if let Some(id) = &transactional_id {
         // Boxed, so that this does not enlarge the futures of requests without a transaction.
         Box::pin(admit(broker, id.as_str(), version, &mut items)).await;
@@ -185,6 +168,42 @@ async fn handle<P: Platform>(
             .map_or(ProduceReply::Silence, ProduceReply::Hangup);
     }
     ProduceReply::Answer(answered(broker, named, appended))
+}
+
+/// A batch of a request: its partition, or why it is refused, and what it is.
+type ProduceItem = (Result<Target, ErrorCode>, (Bytes, TransactionProof));
+
+/// Returns what a request names, and its batches in the same order.
+///
+/// Apart from the future that waits, which what is needed here would enlarge.
+fn listed<P: Platform>(
+    broker: &Broker<P>,
+    (client, access): (&str, &Access),
+    topics: Vec<ProduceTopic>,
+    by_id: bool,
+    acks: Result<Acks, ErrorCode>,
+) -> (ProduceTopics, Vec<ProduceItem>) {
+    let mut named = Vec::with_capacity(topics.len());
+    let (mut items, mut left) = (Vec::new(), ReadBudget::default());
+    let mut right = TopicRight::new(access, Operation::Write);
+    for topic in topics {
+        let key = TopicKey::from_wire(by_id, &topic.name, topic.topic_id);
+        let allowed = right.check(broker, &key);
+        let kept = allowed.and_then(|()| TopicReader::of(broker, &key, client));
+        let mut indexes = Vec::with_capacity(topic.partitions.len());
+        for partition in topic.partitions {
+            indexes.push(partition.index);
+            let target = allowed
+                .and(acks)
+                .and_then(|_| broker.target(&key, partition.index));
+            let records = partition.records.unwrap_or_default();
+            let open = kept.and_then(|kept| kept.check(&records, &mut left));
+            let target = target.and_then(|target| open.map(|()| target));
+            items.push((target, (records, TransactionProof::Unasked)));
+        }
+        named.push((topic.name, topic.topic_id, indexes));
+    }
+    (named, items)
 }
 
 /// Returns the reply to a request that is refused as a whole.

@@ -15,17 +15,13 @@ use crate::handler::Context;
 impl<P: Platform> Broker<P> {
     /// Returns true when any client has a request quota: time is measured only then.
     pub(crate) fn limits_time(&self) -> bool {
-        self.quotas.limits().has(QuotaKind::Request)
+        self.quotas.has(QuotaKind::Request)
     }
 
     /// Returns the most bytes that a client can fetch in one request without being throttled for
     /// certain.
     pub(crate) fn fetch_bytes_max(&self, client: &Context) -> usize {
-        let limits = self.quotas.limits();
-        let found = client
-            .session
-            .named(|user| limits.find(QuotaKind::Fetch, user, &client.client_id));
-        let Some((_, limit)) = found else {
+        let Some((_, limit)) = self.quotas.find(QuotaKind::Fetch, client) else {
             return usize::MAX;
         };
         let windows = self.options.quota.rates;
@@ -41,14 +37,9 @@ impl<P: Platform> Broker<P> {
         amount: f64,
         charge: Charge,
     ) -> Duration {
-        let limits = self.quotas.limits();
-        let found = client
-            .session
-            .named(|user| limits.find(kind, user, &client.client_id));
-        let Some((bucket, limit)) = found else {
+        let Some((bucket, limit)) = self.quotas.find(kind, client) else {
             return Duration::ZERO;
         };
-        drop(limits);
         // Boxed, so that requests of clients without a quota stay small.
         Box::pin(self.charge_at_owner(kind, bucket, limit, amount, charge)).await
     }

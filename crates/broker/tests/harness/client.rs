@@ -175,7 +175,7 @@ impl Cluster {
     /// Sends what must end the connection.
     pub(crate) async fn refused(&self, frame: &Bytes) -> CloseReason {
         match self.reply(0, frame).await {
-            Reply::Close(reason) => reason,
+            Reply::Close(reason) => *reason,
             other => panic!("answered: {other:?}"),
         }
     }

@@ -96,14 +96,14 @@ fn a_producer_without_responses_learns_of_a_denial_by_the_end_of_its_connection(
         let reply = user.reply(&frame(9, &request)).await;
         let expected = CloseReason::Unanswered(ErrorCode::TopicAuthorizationFailed);
         assert!(
-            matches!(&reply, Reply::Close(reason) if *reason == expected),
+            matches!(&reply, Reply::Close(reason) if **reason == expected),
             "{reply:?}"
         );
         let request = produce("other", 0, &[(0, transactional(1, 0, &["a"]))]);
         let reply = user.reply(&frame(9, &request)).await;
         let expected = CloseReason::Unanswered(ErrorCode::TransactionalIdAuthorizationFailed);
         assert!(
-            matches!(&reply, Reply::Close(reason) if *reason == expected),
+            matches!(&reply, Reply::Close(reason) if **reason == expected),
             "{reply:?}"
         );
     });

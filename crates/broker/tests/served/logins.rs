@@ -103,7 +103,7 @@ impl<'a> Connection<'a> {
 
     async fn closed(&self, frame: &Bytes) -> CloseReason {
         match self.send(frame).await {
-            Reply::Close(reason) => reason,
+            Reply::Close(reason) => *reason,
             other => panic!("answered: {other:?}"),
         }
     }
@@ -130,7 +130,7 @@ impl<'a> Connection<'a> {
         assert!(self.session.login_limits().is_some());
         let again = self.closed(&frame(12, &MetadataRequest::default())).await;
         assert_eq!(again, LoginFailure::After.into());
-        (told.error_message.unwrap().to_string(), reason)
+        (told.error_message.unwrap().to_string(), *reason)
     }
 
     async fn plain(&self, name: &str) -> SaslAuthenticateResponse {
@@ -247,7 +247,7 @@ fn a_mechanism_that_the_listener_lacks_is_refused_with_those_that_it_has() {
             let Reply::Last(response, reason) = reply else {
                 panic!("{name}: {reply:?}");
             };
-            assert_eq!(reason, LoginFailure::Mechanism.into());
+            assert_eq!(*reason, LoginFailure::Mechanism.into());
             let told = decode::<SaslHandshakeRequest>(1, Reply::Send(response));
             let code = ErrorCode::UnsupportedSaslMechanism.code();
             assert_eq!((told.error_code, told.mechanisms.len()), (code, 2));

@@ -241,11 +241,11 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                 Reply::Last(response, reason) => {
                     self.send(response.into_segments(), kind, ready);
                     self.held = None;
-                    self.end = Some(End::Service(reason));
+                    self.end = Some(End::Service(*reason));
                 }
                 Reply::Close(reason) => {
                     self.held = None;
-                    self.end = Some(End::Service(reason));
+                    self.end = Some(End::Service(*reason));
                 }
             }
         }

@@ -43,7 +43,7 @@ impl Service for Echo {
             self.finished.set(self.finished.get() + 1);
             match how {
                 b'n' => Reply::Nothing,
-                b'c' => Reply::Close(CloseReason::Stopping),
+                b'c' => Reply::Close(CloseReason::Stopping.into()),
                 b'q' => Reply::Pause(
                     Some(Response::new(vec![prefixed(&frame)])),
                     Duration::from_millis(300),

@@ -170,7 +170,7 @@ impl TuneArgs {
             Command::Verify { watch: true } => change::watch(&place)?,
             Command::Undo { to, only, item } => {
                 let (to, only, item) = (to.as_deref(), only.as_deref(), item.as_deref());
-                change::undo(&place, crate::change::Which { to, only, item })?
+                change::undo(&place, crate::change::UndoSelection { to, only, item })?
             }
             Command::Rollout(rollout) => rollout.run(&place)?,
             Command::Export { form, plan } => plan::export(&place, form, plan.as_deref())?,

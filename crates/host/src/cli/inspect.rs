@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::show::table;
 use super::{CommandPlace, Exit};
-use crate::counter::{CommandPlace as Where, Counters};
+use crate::counter::{Counters, DropPlace as Where};
 use crate::facts::Facts;
 use crate::knob::{self, Class};
 

@@ -26,8 +26,8 @@ use super::homes::home_of;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
 use crate::access::Access;
-use crate::group::Client;
 use crate::group::classic::sync_refused;
+use crate::group::{Client, owned};
 use crate::handler::{self, Context};
 use crate::names::GROUP_VERSION;
 use crate::rests::{Rests, each};
@@ -43,7 +43,7 @@ pub(super) async fn join_group<P: Platform>(
     let (version, client) = (call.header.version, client_of(call.context));
     let access = call.access();
     at_group(call, async move |at, request: JoinGroupRequest| {
-        let group = request.group_id.clone();
+        let group = GroupId(owned(&request.group_id));
         let joined = handle(&at.groups, request, version, &client, &access).await;
         if has_lost(&access, &at.broker, Operation::Read, &group) {
             return refused(DENIED, version);
@@ -59,7 +59,7 @@ pub(super) async fn sync_group<P: Platform>(
 ) -> Result<Reply, Box<CloseReason>> {
     let (version, access) = (call.header.version, call.access());
     at_group(call, async move |at, request: SyncGroupRequest| {
-        let group = request.group_id.clone();
+        let group = GroupId(owned(&request.group_id));
         let synced = handler::sync_group::handle(&at.groups, request, version).await;
         if has_lost(&access, &at.broker, Operation::Read, &group) {
             return sync_refused(DENIED);

@@ -12,6 +12,7 @@ use wire::types::{ErrorCode, TopicPartition};
 
 use crate::Broker;
 use crate::access::Access;
+use crate::group::owned;
 
 /// Returns true if the request has a batch of a transaction in which the client may not write, or
 /// which has no id.
@@ -38,7 +39,8 @@ pub(super) struct WriteRights {
 
 impl WriteRights {
     pub(super) fn of(access: &Access, id: Option<StrBytes>) -> Self {
-        let id = id.filter(|_| access.is_limited());
+        // A copy: the memory of the frame is not held while the append is waited for.
+        let id = id.filter(|_| access.is_limited()).map(|id| owned(&id));
         let access = access.clone();
         Self { access, id }
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::show::table;
 use super::{CommandPlace, Exit};
-use crate::counter::{Counters, DropPlace as Where};
+use crate::counter::{Counters, DropPlace};
 use crate::facts::Facts;
 use crate::knob::{self, Class};
 
@@ -20,7 +20,7 @@ struct Inspection {
 
 #[derive(Serialize)]
 struct Drops {
-    place: Where,
+    place: DropPlace,
     count: u64,
 }
 

@@ -230,7 +230,7 @@ impl HostInRollout {
             }
             // Never begun, or taken back by the watchdog.
             (Step::Settle, HostAnswer::Done { transaction: None }) => {
-                self.stands = HostStanding::Planned
+                self.stands = HostStanding::Planned;
             }
             (Step::Verify, HostAnswer::Done { .. }) => {
                 self.stands = HostStanding::Verified;

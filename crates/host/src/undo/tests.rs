@@ -370,7 +370,7 @@ fn killed_at_any_step_of_undo_the_next_undo_ends_it() {
     }
 }
 
-fn applied(fake: &Fake, dir: &Path, item: &str, want: &str) -> Vec<apply::Applied> {
+fn applied(fake: &Fake, dir: &Path, item: &str, want: &str) -> Vec<apply::AppliedItem> {
     let store = Store::lock(dir, "boot").unwrap();
     let mut log = begin(&store);
     let change = Change {
@@ -429,22 +429,25 @@ fn what_the_kernel_makes_of_a_value_is_told() {
         .habit("proc/sys/vm/swappiness", Habit::Ignores)
         .habit("proc/sys/vm/max_map_count", Habit::Refuses(Errno::PERM));
     let got = |item: &str, want: &str| applied(&fake, dir.path(), item, want).remove(0).outcome;
-    assert_eq!(got("sysctl.vm.dirty_ratio", "50"), apply::UndoOutcome::Same);
     assert_eq!(
         got("sysctl.vm.dirty_ratio", "50"),
-        apply::UndoOutcome::Already
+        apply::ApplyOutcome::Same
+    );
+    assert_eq!(
+        got("sysctl.vm.dirty_ratio", "50"),
+        apply::ApplyOutcome::Already
     );
     let five = "5".to_owned();
     assert_eq!(
         got("block.vda.nr_requests", "4"),
-        apply::UndoOutcome::Coerced { got: five }
+        apply::ApplyOutcome::Coerced { got: five }
     );
     let sixty = "60".to_owned();
     assert_eq!(
         got("sysctl.vm.swappiness", "1"),
-        apply::UndoOutcome::Ignored { got: sixty }
+        apply::ApplyOutcome::Ignored { got: sixty }
     );
-    let apply::UndoOutcome::Denied { error } = got("sysctl.vm.max_map_count", "70000") else {
+    let apply::ApplyOutcome::Denied { error } = got("sysctl.vm.max_map_count", "70000") else {
         panic!("it was refused");
     };
     assert!(error.contains("not permitted"), "{error}");

@@ -34,7 +34,7 @@ pub enum JournalError {
         source: Arc<io::Error>,
     },
     /// The file system is too small, or too full, for the ring.
-    #[error("no room for the {needed} bytes of {path}{}", Free(*.free))]
+    #[error("no room for the {needed} bytes of {path}{}", FreeBytes(*.free))]
     NoRoom {
         /// The ring's file.
         path: PathBuf,
@@ -132,9 +132,9 @@ impl JournalError {
 }
 
 /// Tells what is free, if that is known.
-struct Free(Option<u64>);
+struct FreeBytes(Option<u64>);
 
-impl fmt::Display for Free {
+impl fmt::Display for FreeBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Some(free) => write!(f, ", of which {free} are free"),

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use super::commit::{Part, Stamp};
 use super::header::Header;
 use super::pressure::Load;
-use super::ring::{Landing, Reserved, Ring};
+use super::ring::{Landing, ReservedRoom, Ring};
 use super::submission::{Submission, blocks_of, gather};
 use super::tails::Tails;
 use super::{BLOCK, LogId, RingSize, Sequence};
@@ -38,7 +38,7 @@ pub(super) struct Queue<W> {
 /// A commit that has its room, to be written.
 #[derive(Debug)]
 pub(super) struct GivenCommit<W> {
-    reserved: Reserved,
+    reserved: ReservedRoom,
     submissions: Vec<(Submission, W)>,
 }
 

@@ -59,7 +59,7 @@ pub struct Ring {
 
 /// The room for a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Reserved {
+pub struct ReservedRoom {
     /// A skip mark to be written, too, and how many bytes it skips.
     pub skip: Option<(Stamp, u64)>,
     /// The stamp of the commit.
@@ -140,7 +140,7 @@ impl Ring {
     /// the end of the ring.
     ///
     /// What is given must be written, whole and once; a write that fails ends the use of the ring.
-    pub fn reserve(&mut self, parts: &[Part<'_>]) -> Result<Reserved, Refusal> {
+    pub fn reserve(&mut self, parts: &[Part<'_>]) -> Result<ReservedRoom, Refusal> {
         let fitting = size_of(parts).filter(|bytes| *bytes <= self.size.commit_bytes_max());
         let bytes = fitting.ok_or(Refusal::Unfit)?;
         if !self.is_open() {
@@ -162,7 +162,7 @@ impl Ring {
             self.unlanded.note(part, stamp.sequence, self.durable);
         }
         self.check();
-        Ok(Reserved { skip, stamp })
+        Ok(ReservedRoom { skip, stamp })
     }
 
     /// Notes that a commit or skip mark is synced; returns the first that is not durable.

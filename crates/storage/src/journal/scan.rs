@@ -32,7 +32,7 @@ pub struct Scan {
 
 /// A range of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wanted {
+pub struct WantedRange {
     /// The position in the file, a multiple of [`BLOCK`].
     pub place: u64,
     /// The length, a multiple of [`BLOCK`] and at most [`RingSize::commit_bytes_max`].
@@ -93,8 +93,8 @@ impl Scan {
     /// Returns the range to be read next, or `None` after the end.
     ///
     /// The caller may read more at once, and hand in what it has from this place on.
-    pub fn wanted(&self) -> Option<Wanted> {
-        self.stopped.is_none().then(|| Wanted {
+    pub fn wanted(&self) -> Option<WantedRange> {
+        self.stopped.is_none().then(|| WantedRange {
             place: self.size.place(self.at.position),
             bytes: index(self.wanted_bytes),
         })

@@ -5,7 +5,7 @@ use wire::types::{LeaderEpoch, Offset, TopicId, Uuid};
 
 use super::commit::{Change, Commit, Part, Stamp, encode_into, encode_skip_into, size_of};
 use super::header::{Header, RingId};
-use super::ring::{Refusal, Reserved, Ring};
+use super::ring::{Refusal, ReservedRoom, Ring};
 use super::scan::{Scan, Step, StopReason};
 use super::*;
 
@@ -33,26 +33,26 @@ pub(super) use planted::PlantedBug;
 
 /// A part that owns its bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Written {
+struct WrittenPart {
     log: LogId,
     segment: Offset,
     position: u32,
-    what: What,
+    what: PartContent,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum What {
+enum PartContent {
     Bytes(LeaderEpoch, Vec<u8>),
     Cut(Offset),
 }
 
-impl Written {
+impl WrittenPart {
     fn bytes(log: LogId, position: u32, bytes: Vec<u8>) -> Self {
         Self {
             log,
             segment: Offset(1000),
             position,
-            what: What::Bytes(LeaderEpoch(3), bytes),
+            what: PartContent::Bytes(LeaderEpoch(3), bytes),
         }
     }
 
@@ -61,7 +61,7 @@ impl Written {
             log,
             segment: Offset(1000),
             position,
-            what: What::Cut(Offset(1000)),
+            what: PartContent::Cut(Offset(1000)),
         }
     }
 
@@ -70,8 +70,8 @@ impl Written {
             Change::Bytes {
                 leader_epoch,
                 bytes,
-            } => What::Bytes(leader_epoch, bytes.to_vec()),
-            Change::Cut { offset } => What::Cut(offset),
+            } => PartContent::Bytes(leader_epoch, bytes.to_vec()),
+            Change::Cut { offset } => PartContent::Cut(offset),
         };
         Self {
             log: part.log,
@@ -83,11 +83,11 @@ impl Written {
 
     fn part(&self) -> Part<'_> {
         let change = match &self.what {
-            What::Bytes(leader_epoch, bytes) => Change::Bytes {
+            PartContent::Bytes(leader_epoch, bytes) => Change::Bytes {
                 leader_epoch: *leader_epoch,
                 bytes,
             },
-            What::Cut(offset) => Change::Cut { offset: *offset },
+            PartContent::Cut(offset) => Change::Cut { offset: *offset },
         };
         Part {
             log: self.log,
@@ -122,8 +122,8 @@ fn small() -> RingSize {
 }
 
 /// Returns the blocks of a commit.
-fn blocks(stamp: Stamp, written: &[Written]) -> Vec<u8> {
-    let parts: Vec<_> = written.iter().map(Written::part).collect();
+fn blocks(stamp: Stamp, written: &[WrittenPart]) -> Vec<u8> {
+    let parts: Vec<_> = written.iter().map(WrittenPart::part).collect();
     let mut blocks = vec![0xee; index_of(size_of(&parts).unwrap())];
     encode_into(stamp, &parts, &mut blocks);
     blocks
@@ -145,8 +145,8 @@ fn index_of(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-fn owned(commit: &Commit<'_>) -> Vec<Written> {
-    commit.parts().map(|part| Written::of(&part)).collect()
+fn owned(commit: &Commit<'_>) -> Vec<WrittenPart> {
+    commit.parts().map(|part| WrittenPart::of(&part)).collect()
 }
 
 /// Returns a header as a scan may have begun with it.
@@ -173,14 +173,14 @@ fn opened(end: Head) -> (Ring, [Header; 2]) {
 }
 
 /// Reserves room for these parts.
-fn reserve(ring: &mut Ring, written: &[Written]) -> Result<Reserved, Refusal> {
-    let parts: Vec<_> = written.iter().map(Written::part).collect();
+fn reserve(ring: &mut Ring, written: &[WrittenPart]) -> Result<ReservedRoom, Refusal> {
+    let parts: Vec<_> = written.iter().map(WrittenPart::part).collect();
     ring.reserve(&parts)
 }
 
 /// What a scan of a whole file gave.
 struct ReadBack {
-    commits: Vec<(Sequence, Option<Vec<Written>>)>,
+    commits: Vec<(Sequence, Option<Vec<WrittenPart>>)>,
     stopped: StopReason,
     scan: Scan,
 }

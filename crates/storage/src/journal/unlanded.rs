@@ -20,7 +20,7 @@ pub(super) type Key = (u128, i32);
 #[derive(Default, Debug)]
 pub(super) struct UnlandedLogs {
     /// Bounded: the logs of the shard.
-    by_log: BTreeMap<Key, Unlanded>,
+    by_log: BTreeMap<Key, UnlandedParts>,
     /// The same, the oldest part first.
     by_age: BTreeSet<(Sequence, Key)>,
     /// How many landings have begun.
@@ -29,7 +29,7 @@ pub(super) struct UnlandedLogs {
 
 /// The parts of a log that are not in its segments.
 #[derive(Debug)]
-struct Unlanded {
+struct UnlandedParts {
     /// The commit of the oldest part.
     oldest: Sequence,
     /// Commits with parts of the log that were not durable at the last look. Bounded:
@@ -63,7 +63,7 @@ impl UnlandedLogs {
         let key = key(part.log);
         let unlanded = self.by_log.entry(key).or_insert_with(|| {
             self.by_age.insert((sequence, key));
-            Unlanded {
+            UnlandedParts {
                 oldest: sequence,
                 in_flight: VecDeque::new(),
                 cut: None,
@@ -152,13 +152,13 @@ impl UnlandedLogs {
     }
 
     /// Returns the log of a landing that is under way.
-    fn of(&mut self, landing: &Landing) -> Option<&mut Unlanded> {
+    fn of(&mut self, landing: &Landing) -> Option<&mut UnlandedParts> {
         let unlanded = self.by_log.get_mut(&key(landing.log))?;
         (unlanded.landing == Some(landing.number)).then_some(unlanded)
     }
 }
 
-impl Unlanded {
+impl UnlandedParts {
     fn may_land(&self, durable: Sequence) -> bool {
         let is_cut_durable = self.cut.is_none_or(|cut| cut < durable);
         self.landing.is_none() && self.oldest < durable && is_cut_durable

@@ -42,7 +42,7 @@ impl Admission {
             Ok(taken) => taken.forget(),
             Err(TryAcquireError::Closed) => return false,
             Err(TryAcquireError::NoPermits) => {
-                let _waiting = Waiting::begin(&self.waiting);
+                let _waiting = WaitingCount::begin(&self.waiting);
                 begins_to_wait();
                 match self.free.acquire_many(count).await {
                     Ok(taken) => taken.forget(),
@@ -85,16 +85,16 @@ impl Admission {
 }
 
 /// One who waits, until it is dropped.
-struct Waiting<'a>(&'a Cell<usize>);
+struct WaitingCount<'a>(&'a Cell<usize>);
 
-impl<'a> Waiting<'a> {
+impl<'a> WaitingCount<'a> {
     fn begin(count: &'a Cell<usize>) -> Self {
         count.set(count.get().saturating_add(1));
         Self(count)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingCount<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }

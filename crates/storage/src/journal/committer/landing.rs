@@ -22,7 +22,7 @@ pub trait Lander {
 }
 
 /// Landings that have begun; those that are left when it is dropped are given up.
-struct Begun<'a, F: DiskFile> {
+struct BegunLandings<'a, F: DiskFile> {
     of: &'a Committer<F>,
     landings: Vec<Landing>,
 }
@@ -46,7 +46,7 @@ impl<F: DiskFile> Committer<F> {
 
     /// Lands the logs with the oldest parts, `logs_max` at most, together; returns how many landed.
     pub async fn land(&self, lander: &impl Lander, logs_max: usize) -> usize {
-        let mut begun = Begun {
+        let mut begun = BegunLandings {
             of: self,
             landings: Vec::new(),
         };
@@ -109,7 +109,7 @@ impl<F: DiskFile> Committer<F> {
     }
 }
 
-impl<F: DiskFile> Begun<'_, F> {
+impl<F: DiskFile> BegunLandings<'_, F> {
     fn end(&mut self, landed: &[LogId]) -> usize {
         let is_landed = |landing: &mut Landing| landed.contains(&landing.log);
         let ended: Vec<_> = self.landings.extract_if(.., is_landed).collect();
@@ -121,7 +121,7 @@ impl<F: DiskFile> Begun<'_, F> {
     }
 }
 
-impl<F: DiskFile> Drop for Begun<'_, F> {
+impl<F: DiskFile> Drop for BegunLandings<'_, F> {
     fn drop(&mut self) {
         for landing in self.landings.drain(..) {
             self.of.give_up_landing(landing);

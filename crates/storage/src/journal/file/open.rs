@@ -17,7 +17,7 @@ use crate::journal::commit::Commit;
 use crate::journal::error::{JournalError, Result};
 use crate::journal::header::{Choice, Header, HeaderError, choose};
 use crate::journal::ring::Ring;
-use crate::journal::scan::{Scan, Step, StopReason, Wanted};
+use crate::journal::scan::{Scan, Step, StopReason, WantedRange};
 use crate::journal::{BLOCK, Head, RING_START};
 use crate::num::index;
 
@@ -156,7 +156,7 @@ async fn look_for_loss<F: DiskFile>(
     let mut place = RING_START;
     while place < window.end {
         let bytes = index(BLOCK);
-        window.cover(file, Wanted { place, bytes }).await?;
+        window.cover(file, WantedRange { place, bytes }).await?;
         let blocks = window.bytes_at(place).chunks_exact(bytes);
         if blocks.len() == 0 {
             return Ok(()); // The file was cut off since it was opened.
@@ -199,7 +199,7 @@ impl Window {
     }
 
     /// Reads the wanted bytes, and some behind them, unless it has them.
-    async fn cover<F: DiskFile>(&mut self, file: &RingFile<F>, wanted: Wanted) -> Result<()> {
+    async fn cover<F: DiskFile>(&mut self, file: &RingFile<F>, wanted: WantedRange) -> Result<()> {
         if self.bytes_at(wanted.place).len() >= wanted.bytes {
             return Ok(());
         }

@@ -10,8 +10,8 @@ fn sequence(number: u64) -> Sequence {
 }
 
 /// Reserves a block with a part of each of these logs.
-fn block(ring: &mut Ring, logs: &[LogId]) -> Result<Reserved, Refusal> {
-    let bytes = logs.iter().map(|log| Written::bytes(*log, 0, vec![1]));
+fn block(ring: &mut Ring, logs: &[LogId]) -> Result<ReservedRoom, Refusal> {
+    let bytes = logs.iter().map(|log| WrittenPart::bytes(*log, 0, vec![1]));
     reserve(ring, &bytes.collect::<Vec<_>>())
 }
 
@@ -105,11 +105,15 @@ fn what_fits_nowhere_is_refused() {
     let (mut ring, _) = opened(Head::START);
     let longest = index_of(small().commit_bytes_max()) - 96;
     for bytes in [longest + 1, index_of(COMMIT_BYTES_MAX)] {
-        let written = [Written::bytes(log(1), 0, vec![1; bytes])];
+        let written = [WrittenPart::bytes(log(1), 0, vec![1; bytes])];
         assert_eq!(reserve(&mut ring, &written), Err(Refusal::Unfit));
     }
     assert_eq!(reserve(&mut ring, &[]), Err(Refusal::Unfit));
-    reserve(&mut ring, &[Written::bytes(log(1), 0, vec![1; longest])]).unwrap();
+    reserve(
+        &mut ring,
+        &[WrittenPart::bytes(log(1), 0, vec![1; longest])],
+    )
+    .unwrap();
     for _ in 4..16 {
         block(&mut ring, &[log(1)]).unwrap();
     }
@@ -244,8 +248,8 @@ fn a_landing_that_was_given_up_does_not_end_the_next_one() {
 fn a_log_does_not_land_before_its_cut_is_durable() {
     let mut ring = ring_of(&[&[log(1)], &[log(2)]], 0);
     let cut = [
-        Written::cut(log(1), 0),
-        Written::bytes(log(1), 0, vec![1; 9]),
+        WrittenPart::cut(log(1), 0),
+        WrittenPart::bytes(log(1), 0, vec![1; 9]),
     ];
     reserve(&mut ring, &cut).unwrap();
     // Parts after it change nothing.

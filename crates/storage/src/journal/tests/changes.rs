@@ -46,7 +46,7 @@ impl World {
             self.see("made again");
         } else if self.rng.chance(50) {
             let id = log.id;
-            let Some(sequence) = self.write_commit(vec![Written::cut(id, 0)]) else {
+            let Some(sequence) = self.write_commit(vec![WrittenPart::cut(id, 0)]) else {
                 return;
             };
             let log = self.logs.iter_mut().find(|log| log.id == id).unwrap();
@@ -80,7 +80,9 @@ impl World {
         };
         let mut last = None;
         for copies in commits {
-            let has_cut = copies.iter().any(|part| matches!(part.what, What::Cut(_)));
+            let has_cut = copies
+                .iter()
+                .any(|part| matches!(part.what, PartContent::Cut(_)));
             last = self.write_commit(copies);
             let Some(sequence) = last else { break };
             self.logs[number].note(sequence, bytes.clone(), has_cut);

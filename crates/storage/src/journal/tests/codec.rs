@@ -224,30 +224,30 @@ fn sizes_have_their_bounds() {
         assert_eq!(RingSize::new(bytes), None);
     }
     let bytes = vec![1; index_of(COMMIT_BYTES_MAX) - 96];
-    let part = |bytes| [Written::bytes(log(1), 0, bytes)];
+    let part = |bytes| [WrittenPart::bytes(log(1), 0, bytes)];
     assert_eq!(
-        size_of(&part(bytes.clone()).each_ref().map(Written::part)),
+        size_of(&part(bytes.clone()).each_ref().map(WrittenPart::part)),
         Some(COMMIT_BYTES_MAX)
     );
     let longer = part([bytes, vec![1]].concat());
-    assert_eq!(size_of(&longer.each_ref().map(Written::part)), None);
+    assert_eq!(size_of(&longer.each_ref().map(WrittenPart::part)), None);
     assert_eq!(size_of(&[]), None);
 }
 
-fn any_written() -> impl Strategy<Value = Written> {
+fn any_written() -> impl Strategy<Value = WrittenPart> {
     let bytes = (any::<i32>(), prop::collection::vec(any::<u8>(), 1..3000));
     let what = prop_oneof![
-        3 => bytes.prop_map(|(epoch, bytes)| What::Bytes(LeaderEpoch(epoch), bytes)),
-        1 => (0..=i64::MAX).prop_map(|offset| What::Cut(Offset(offset))),
+        3 => bytes.prop_map(|(epoch, bytes)| PartContent::Bytes(LeaderEpoch(epoch), bytes)),
+        1 => (0..=i64::MAX).prop_map(|offset| PartContent::Cut(Offset(offset))),
     ];
     let log = (any::<u128>(), 0..=i32::MAX);
     let place = (0..=i64::MAX, 0_u32..1 << 30);
     (log, place, what).prop_map(|((topic_id, partition), (segment, position), what)| {
         let segment = match what {
-            What::Cut(Offset(offset)) => segment.min(offset),
-            What::Bytes(..) => segment,
+            PartContent::Cut(Offset(offset)) => segment.min(offset),
+            PartContent::Bytes(..) => segment,
         };
-        Written {
+        WrittenPart {
             log: LogId {
                 topic_id: TopicId(Uuid::from_u128(topic_id)),
                 partition,

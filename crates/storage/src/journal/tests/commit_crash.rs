@@ -9,7 +9,7 @@ use std::time::Duration;
 use platform::sim::{Effect, Fault, Rng, SimDisk};
 use platform::task;
 
-use super::commit_story::{Known, live, start};
+use super::commit_story::{SharedLedger, live, start};
 use super::ring_file::{PATH, new_disk, simulate};
 use crate::journal::header::Header;
 
@@ -21,8 +21,8 @@ enum End {
 }
 
 /// Lives on a disk, until the callers are done or have their errors; returns the disk after.
-async fn live_and_end(disk: &SimDisk, known: &Known, seed: u64, end: End) -> SimDisk {
-    let life = live(disk.clone(), Known::clone(known), seed);
+async fn live_and_end(disk: &SimDisk, known: &SharedLedger, seed: u64, end: End) -> SimDisk {
+    let life = live(disk.clone(), SharedLedger::clone(known), seed);
     let ended = task::timeout(Duration::from_hours(3), life).await;
     ended.expect("nobody waits for ever");
     // Each story meets another end.
@@ -56,7 +56,7 @@ fn rot_a_header(disk: &SimDisk, seed: u64) {
 /// Returns false when the fault did not strike.
 fn story(seed: u64, fault: Fault, end: End, counts: &mut BTreeMap<&'static str, usize>) -> bool {
     simulate(async {
-        let known = Known::default();
+        let known = SharedLedger::default();
         let disk = new_disk(seed).await;
         disk.set_latency(Duration::ZERO, Duration::from_millis(3));
         disk.inject(fault);
@@ -125,7 +125,7 @@ fn many_lives_follow_each_other_on_one_ring() {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for seed in 0..15 {
         simulate(async {
-            let known = Known::default();
+            let known = SharedLedger::default();
             let mut disk = new_disk(seed).await;
             let mut rng = Rng::new(seed);
             for life in 0..8 {
@@ -158,7 +158,7 @@ fn the_same_seed_tells_the_same_story() {
         simulate(async {
             let disk = new_disk(seed).await;
             disk.set_latency(Duration::ZERO, Duration::from_millis(3));
-            live_and_end(&disk, &Known::default(), seed, End::PowerCut).await;
+            live_and_end(&disk, &SharedLedger::default(), seed, End::PowerCut).await;
             disk.trace_hash()
         })
     };

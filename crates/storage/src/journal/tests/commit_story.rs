@@ -20,7 +20,7 @@ use crate::journal::file;
 use crate::journal::ring::Landing;
 use crate::journal::submission::{OwnedChange, OwnedPart};
 
-pub(super) type Known = Rc<RefCell<Ledger>>;
+pub(super) type SharedLedger = Rc<RefCell<Ledger>>;
 
 const CALLERS: u64 = 7;
 
@@ -32,7 +32,7 @@ pub(super) struct Ledger {
     /// Where the next bytes of a log go.
     positions: BTreeMap<u128, u32>,
     /// What was acknowledged since the last start.
-    acknowledged: Vec<(Sequence, Vec<Written>)>,
+    acknowledged: Vec<(Sequence, Vec<WrittenPart>)>,
     /// The segments of a log have all of its parts in commits below.
     landed: BTreeMap<u128, Sequence>,
     /// Acknowledgements, skip marks seen, submissions dropped, failures.
@@ -45,7 +45,7 @@ impl Ledger {
     }
 
     /// Compares what a start reads with what is known.
-    fn check(&mut self, head: Head, commits: &[(Sequence, Vec<Written>)]) {
+    fn check(&mut self, head: Head, commits: &[(Sequence, Vec<WrittenPart>)]) {
         let mut last: BTreeMap<u128, u32> = BTreeMap::new();
         for written in commits.iter().flat_map(|(_, parts)| parts) {
             let (log, bytes) = (number_of(written.log), written.part().bytes().to_vec());
@@ -74,13 +74,13 @@ fn number_of(log: LogId) -> u128 {
     log.topic_id.0.as_u128()
 }
 
-pub(super) fn owned_part(written: &Written) -> OwnedPart {
+pub(super) fn owned_part(written: &WrittenPart) -> OwnedPart {
     let change = match &written.what {
-        What::Bytes(leader_epoch, bytes) => OwnedChange::Bytes {
+        PartContent::Bytes(leader_epoch, bytes) => OwnedChange::Bytes {
             leader_epoch: *leader_epoch,
             bytes: Bytes::copy_from_slice(bytes),
         },
-        What::Cut(offset) => OwnedChange::Cut { offset: *offset },
+        PartContent::Cut(offset) => OwnedChange::Cut { offset: *offset },
     };
     OwnedPart {
         log: written.log,
@@ -93,7 +93,7 @@ pub(super) fn owned_part(written: &Written) -> OwnedPart {
 /// Starts: opens the ring, checks what is in it, and begins its next use; or makes it.
 pub(super) async fn start(
     disk: &SimDisk,
-    known: &Known,
+    known: &SharedLedger,
     rng: &mut Rng,
 ) -> Result<Committer<SimFile>, JournalError> {
     let open = match open(disk).await {
@@ -120,7 +120,7 @@ pub(super) async fn start(
 /// A start, callers that go on until they are done or the journal fails, and an end.
 ///
 /// Fails if a start says what no failing disk explains.
-pub(super) async fn live(disk: SimDisk, known: Known, seed: u64) {
+pub(super) async fn live(disk: SimDisk, known: SharedLedger, seed: u64) {
     let mut rng = Rng::new(seed);
     let committer = match start(&disk, &known, &mut rng).await {
         Ok(committer) => committer,
@@ -150,7 +150,7 @@ pub(super) async fn live(disk: SimDisk, known: Known, seed: u64) {
 }
 
 /// Hands in what a log of its own gets, one submission after the other.
-async fn call(committer: Committer<SimFile>, known: Known, number: u128, mut rng: Rng) {
+async fn call(committer: Committer<SimFile>, known: SharedLedger, number: u128, mut rng: Rng) {
     let mut is_durable = true;
     for _ in 0..16 {
         if rng.chance(40) {
@@ -195,7 +195,7 @@ async fn call(committer: Committer<SimFile>, known: Known, number: u128, mut rng
 /// Truncates a log of which nothing waits to be committed.
 async fn truncate(
     committer: &Committer<SimFile>,
-    known: &Known,
+    known: &SharedLedger,
     number: u128,
 ) -> Result<(), JournalError> {
     let position = {
@@ -207,7 +207,7 @@ async fn truncate(
         known.handed_in.insert((number, position), Vec::new());
         position
     };
-    let cut = Written::cut(log(number), position);
+    let cut = WrittenPart::cut(log(number), position);
     loop {
         if let Some(acknowledgement) = committer.cut(owned_part(&cut))? {
             let sequence = acknowledgement.await?;
@@ -222,7 +222,7 @@ async fn truncate(
 }
 
 /// Returns one to three parts that begin where the log's last ended.
-fn next_parts(known: &Known, number: u128, rng: &mut Rng) -> Vec<Written> {
+fn next_parts(known: &SharedLedger, number: u128, rng: &mut Rng) -> Vec<WrittenPart> {
     let mut known = known.borrow_mut();
     let count = 1 + rng.below(3);
     let parts = (0..count).map(|_| {
@@ -231,7 +231,7 @@ fn next_parts(known: &Known, number: u128, rng: &mut Rng) -> Vec<Written> {
         let len = 1 + rng.below(below);
         let fill = rng.next_u64().to_be_bytes();
         let bytes: Vec<u8> = fill.into_iter().cycle().take(index_of(len)).collect();
-        let written = Written::bytes(log(number), *position, bytes.clone());
+        let written = WrittenPart::bytes(log(number), *position, bytes.clone());
         *position += u32::try_from(len).unwrap();
         known.handed_in.insert((number, written.position), bytes);
         written
@@ -241,7 +241,7 @@ fn next_parts(known: &Known, number: u128, rng: &mut Rng) -> Vec<Written> {
 
 /// Lands what it is asked to, sometimes after a while, sometimes not.
 pub(super) struct TestLander {
-    pub(super) known: Known,
+    pub(super) known: SharedLedger,
     pub(super) rng: RefCell<Rng>,
 }
 

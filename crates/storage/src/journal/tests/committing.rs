@@ -8,7 +8,7 @@ use platform::disk::{Disk, DiskFile, Open};
 use platform::sim::{Effect, Fault, OpKind, Rng, SimDisk, SimFile};
 use platform::task;
 
-use super::commit_story::{Known, owned_part, rest, start};
+use super::commit_story::{SharedLedger, owned_part, rest, start};
 use super::ring_file::{PATH, new_disk, read, simulate};
 use super::*;
 use crate::journal::committer::{Committer, Condition};
@@ -18,15 +18,19 @@ use crate::journal::submission::OwnedPart;
 /// Returns a submission of one part of a log.
 pub(super) fn one(number: u128, position: u32, len: usize) -> Vec<OwnedPart> {
     let bytes = vec![u8::try_from(number).unwrap(); len];
-    vec![owned_part(&Written::bytes(log(number), position, bytes))]
+    vec![owned_part(&WrittenPart::bytes(
+        log(number),
+        position,
+        bytes,
+    ))]
 }
 
 pub(super) fn cut_of(number: u128) -> OwnedPart {
-    owned_part(&Written::cut(log(number), 0))
+    owned_part(&WrittenPart::cut(log(number), 0))
 }
 
 pub(super) async fn started(disk: &SimDisk) -> Committer<SimFile> {
-    let known = Known::default();
+    let known = SharedLedger::default();
     start(disk, &known, &mut Rng::new(1)).await.unwrap()
 }
 

@@ -110,8 +110,8 @@ impl World {
             };
             for part in parts {
                 self.see(match part.what {
-                    What::Cut(_) => "cut",
-                    What::Bytes(..) => "bytes",
+                    PartContent::Cut(_) => "cut",
+                    PartContent::Bytes(..) => "bytes",
                 });
             }
         }

@@ -9,7 +9,7 @@ use super::*;
 const LENGTH: StopReason = StopReason::Impossible("its length");
 
 /// A part that makes a commit of so many blocks.
-fn blocks_of(blocks: u64) -> [Written; 1] {
+fn blocks_of(blocks: u64) -> [WrittenPart; 1] {
     [bytes_of(1, 0, index_of(blocks * BLOCK) - 96)]
 }
 
@@ -106,7 +106,7 @@ fn a_length_that_was_never_written_is_no_tear() {
     for (start, length) in [(1, over_the_longest), (13, past_the_lap)] {
         let mut file = file_at(start);
         file.commit(&blocks_of(1)).unwrap();
-        let (_, place) = file.commit(&[Written::cut(log(1), 5)]).unwrap();
+        let (_, place) = file.commit(&[WrittenPart::cut(log(1), 5)]).unwrap();
         let lengths = [0, 48, 95, length, u32::MAX].map(|length| (40, length));
         // Without parts it is a skip mark; more of them need a longer commit.
         for (at, number) in lengths.into_iter().chain([(44, 0), (44, 2)]) {

@@ -3,9 +3,9 @@
 use super::*;
 
 /// Returns a part with bytes of its log's number.
-pub(super) fn bytes_of(number: u128, position: u32, len: usize) -> Written {
+pub(super) fn bytes_of(number: u128, position: u32, len: usize) -> WrittenPart {
     let fill = u8::try_from(number).unwrap();
-    Written::bytes(log(number), position, vec![fill; len])
+    WrittenPart::bytes(log(number), position, vec![fill; len])
 }
 
 /// A ring's file, written as the broker writes it.
@@ -32,7 +32,7 @@ impl File {
     /// Returns the place and the blocks of a commit, and writes the skip mark before it.
     pub(super) fn reserve(
         &mut self,
-        written: &[Written],
+        written: &[WrittenPart],
     ) -> Result<(Sequence, usize, Vec<u8>), Refusal> {
         let reserved = reserve(&mut self.ring, written)?;
         if let Some((stamp, skipped)) = reserved.skip {
@@ -54,7 +54,7 @@ impl File {
         self.bytes[place..place + bytes.len()].copy_from_slice(bytes);
     }
 
-    pub(super) fn commit(&mut self, written: &[Written]) -> Result<(Sequence, usize), Refusal> {
+    pub(super) fn commit(&mut self, written: &[WrittenPart]) -> Result<(Sequence, usize), Refusal> {
         let (sequence, place, blocks) = self.reserve(written)?;
         self.put(place, &blocks);
         self.ring.synced(sequence);

@@ -9,7 +9,7 @@ use crate::journal::commit::{CommitError, Front};
 use crate::journal::header::choose;
 
 /// Commits and skip marks, which have no parts.
-type Commits = Vec<(Sequence, Option<Vec<Written>>)>;
+type Commits = Vec<(Sequence, Option<Vec<WrittenPart>>)>;
 
 /// Reads a file as a start does, and begins the next use of its ring.
 fn read(file: &[u8]) -> Option<Commits> {
@@ -52,8 +52,8 @@ fn whole_file() -> Vec<u8> {
     }
     for len in [100, 9000, 4000] {
         let written = [
-            Written::cut(log(2), 5),
-            Written::bytes(log(1), 0, vec![7; len]),
+            WrittenPart::cut(log(2), 5),
+            WrittenPart::bytes(log(1), 0, vec![7; len]),
         ];
         let reserved = reserve(&mut ring, &written).unwrap();
         let skip = reserved
@@ -85,8 +85,8 @@ fn fronts_and_entries_of_any_numbers_hold_together() {
     };
     let written: Vec<_> = (1_u32..=20)
         .map(|number| match number % 3 {
-            0 => Written::cut(log(u128::from(number)), number),
-            _ => Written::bytes(log(u128::from(number)), number, vec![7; 300]),
+            0 => WrittenPart::cut(log(u128::from(number)), number),
+            _ => WrittenPart::bytes(log(u128::from(number)), number, vec![7; 300]),
         })
         .collect();
     let commit = blocks(stamp, &written);

@@ -124,14 +124,14 @@ impl Log {
 }
 
 /// Does what a start does with a part.
-pub(super) fn apply(written: &Written, id: LogId, segment: &mut Vec<u8>) {
+pub(super) fn apply(written: &WrittenPart, id: LogId, segment: &mut Vec<u8>) {
     if written.log != id {
         return;
     }
     let from = written.position as usize;
     match &written.what {
-        What::Cut(_) => segment.truncate(from),
-        What::Bytes(_, bytes) => {
+        PartContent::Cut(_) => segment.truncate(from),
+        PartContent::Bytes(_, bytes) => {
             let to = from + bytes.len();
             segment.resize(segment.len().max(to), 0);
             segment[from..to].copy_from_slice(bytes);

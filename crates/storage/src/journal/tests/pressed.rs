@@ -7,7 +7,7 @@ use std::time::Duration;
 use platform::sim::{Rng, SimFile};
 use platform::task;
 
-use super::commit_story::{Known, TestLander, rest};
+use super::commit_story::{SharedLedger, TestLander, rest};
 use super::committing::{begin, cut_of, one, settle, started};
 use super::ring_file::{new_disk, read, simulate};
 use super::*;
@@ -24,9 +24,9 @@ impl Lander for AtOnce {
 }
 
 /// Never ends.
-struct Stuck;
+struct StuckFuture;
 
-impl Lander for Stuck {
+impl Lander for StuckFuture {
     async fn land(&self, _: &[Landing]) -> Vec<LogId> {
         std::future::pending().await
     }
@@ -133,10 +133,10 @@ fn a_landing_that_is_dropped_or_fails_is_given_up_and_tried_again() {
         let disk = new_disk(1).await;
         let committer = started(&disk).await;
         fill(&committer).await;
-        let stuck = task::timeout(Duration::from_secs(1), committer.land(&Stuck, 5)).await;
+        let stuck = task::timeout(Duration::from_secs(1), committer.land(&StuckFuture, 5)).await;
         assert!(stuck.is_err());
         let fails = TestLander {
-            known: Known::default(),
+            known: SharedLedger::default(),
             rng: RefCell::new(Rng::new(5)),
         };
         let mut tries = 0;
@@ -175,7 +175,7 @@ fn a_cut_has_its_room_at_once_or_its_log_is_not_cut() {
         other.await.unwrap().unwrap();
         let (_, _, commits) = read(&disk.crash(1)).await.unwrap();
         let of_log = commits.iter().flat_map(|(_, parts)| parts);
-        let cuts = of_log.filter(|part| matches!(part.what, What::Cut(_)));
+        let cuts = of_log.filter(|part| matches!(part.what, PartContent::Cut(_)));
         assert_eq!(cuts.count(), 1);
     });
 }

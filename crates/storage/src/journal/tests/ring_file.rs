@@ -16,7 +16,7 @@ pub(super) const DIR: &str = "/log";
 pub(super) const PATH: &str = "/log/shard-0.ring";
 const DRAFT: &str = "/log/shard-0.ring.tmp";
 
-type Commits = Vec<(Sequence, Vec<Written>)>;
+type Commits = Vec<(Sequence, Vec<WrittenPart>)>;
 
 pub(super) fn simulate<F: Future>(future: F) -> F::Output {
     run_simulated(future).unwrap()
@@ -62,10 +62,10 @@ pub(super) async fn read(
 }
 
 /// Commits one part of each of these numbers, past a committer.
-async fn commit_to(mut open: OpenRing<SimFile>, numbers: std::ops::Range<u8>) -> Vec<Written> {
+async fn commit_to(mut open: OpenRing<SimFile>, numbers: std::ops::Range<u8>) -> Vec<WrittenPart> {
     let mut all = Vec::new();
     for number in numbers {
-        let written = Written::bytes(log(1), u32::from(number), vec![number; 3000]);
+        let written = WrittenPart::bytes(log(1), u32::from(number), vec![number; 3000]);
         let reserved = reserve(&mut open.ring, std::slice::from_ref(&written)).unwrap();
         let bytes = blocks(reserved.stamp, std::slice::from_ref(&written));
         let mut aligned = platform::buf::AlignedBuf::zeroed(bytes.len());

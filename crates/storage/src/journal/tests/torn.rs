@@ -47,7 +47,12 @@ fn a_commit_torn_anywhere_over_an_earlier_lap_is_no_commit() {
     let mut rng = Rng::new(5);
     let mut file = File::new(Head::START);
     // Laps of commits as long as the one that is torn, so that fronts lie over fronts.
-    let written = |number: u128| vec![bytes_of(number, 0, 3 * 4096 - 96), Written::cut(log(9), 7)];
+    let written = |number: u128| {
+        vec![
+            bytes_of(number, 0, 3 * 4096 - 96),
+            WrittenPart::cut(log(9), 7),
+        ]
+    };
     let mut before = Sequence::FIRST;
     for number in 1..40 {
         file.land_all();

@@ -17,7 +17,7 @@ pub(super) struct World {
     pub(super) writes: Vec<(Sequence, u64)>,
     pub(super) header: Option<u64>,
     /// What was committed, in this life and the ones before.
-    pub(super) commits: BTreeMap<Sequence, Option<Vec<Written>>>,
+    pub(super) commits: BTreeMap<Sequence, Option<Vec<WrittenPart>>>,
     pub(super) logs: Vec<Log>,
     pub(super) planted: Option<PlantedBug>,
     /// How often the story met what the model is about.
@@ -97,11 +97,11 @@ impl World {
                 log.landing.is_none() && self.rng.chance(if bytes.len() > 20_000 { 80 } else { 8 });
             if cut {
                 bytes.truncate(below(&mut self.rng, bytes.len() + 1));
-                written.push(Written::cut(log.id, position_of(&bytes)));
+                written.push(WrittenPart::cut(log.id, position_of(&bytes)));
             }
             for _ in 0..below(&mut self.rng, 3) + usize::from(!cut) {
                 let new = random_bytes(&mut self.rng, 2500);
-                written.push(Written::bytes(log.id, position_of(&bytes), new.clone()));
+                written.push(WrittenPart::bytes(log.id, position_of(&bytes), new.clone()));
                 bytes.extend_from_slice(&new);
             }
             after.push((log.id, bytes, cut));
@@ -116,11 +116,11 @@ impl World {
     }
 
     /// Begins to write a commit, if there is room for it.
-    pub(super) fn write_commit(&mut self, written: Vec<Written>) -> Option<Sequence> {
-        let Reserved { skip, stamp } = match reserve(&mut self.ring, &written) {
+    pub(super) fn write_commit(&mut self, written: Vec<WrittenPart>) -> Option<Sequence> {
+        let ReservedRoom { skip, stamp } = match reserve(&mut self.ring, &written) {
             Ok(reserved) => reserved,
             Err(Refusal::Unfit) => {
-                let parts: Vec<_> = written.iter().map(Written::part).collect();
+                let parts: Vec<_> = written.iter().map(WrittenPart::part).collect();
                 let size = size_of(&parts);
                 assert!(size.is_none_or(|size| size > small().commit_bytes_max()));
                 return None;
@@ -134,7 +134,7 @@ impl World {
         Some(stamp.sequence)
     }
 
-    fn write(&mut self, stamp: Stamp, bytes: Vec<u8>, written: Option<Vec<Written>>) {
+    fn write(&mut self, stamp: Stamp, bytes: Vec<u8>, written: Option<Vec<WrittenPart>>) {
         let place = small().place(stamp.position);
         let write = self.device.write(place, bytes);
         self.writes.push((stamp.sequence, write));

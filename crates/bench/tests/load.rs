@@ -82,8 +82,8 @@ fn a_rate_is_kept_by_count() {
     load.interval_seconds = 0.1;
     let outcome = run(&load);
     let produce = outcome.produce.unwrap();
-    // The integral, whatever else this machine does: what is late is sent late. Of the four
-    // producers each begins a quarter of a record behind the one before.
+    // The integral, whatever else this machine does: what is late is sent late. Each of the four
+    // producers begins a quarter of a record behind the one before.
     assert!(
         (1999..=2001).contains(&produce.records),
         "{}",

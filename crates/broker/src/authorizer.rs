@@ -36,7 +36,8 @@ pub enum AuthorizerMode {
 pub enum Administrators<'a> {
     /// Everybody: nothing is about the cluster, and what no ACL is about is open.
     Everybody,
-    /// Super users, and who has an ACL that permits it. Other ACLs may forbid it to some of them.
+    /// Super users, and principals with an ACL that permits it. Other ACLs may forbid it to some of
+    /// them.
     // Bounded: `controller::bounds::ACLS_BYTES_MAX`.
     These(BTreeSet<&'a str>),
 }

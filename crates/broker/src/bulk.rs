@@ -176,7 +176,7 @@ impl Bulk {
 
     /// Waits until the others have had their share of the last piece, or until there are none.
     ///
-    /// Later pieces do not prolong it, so that everybody who waits goes on.
+    /// Later pieces do not prolong it, so that every request that waits goes on.
     async fn wait_for_others(&self, clock: &Clock) {
         let Some(share) = self.share.get() else {
             return;

@@ -162,7 +162,7 @@ fn bytes_in(name: &str, settings: &BTreeMap<String, String>) -> usize {
 
 /// Returns the patterns of `match` by their selectors.
 ///
-/// Of two patterns with one selector the last is in force. The error is the first invalid pattern.
+/// The last of two patterns with one selector is in force. The error is the first invalid pattern.
 pub(crate) fn patterns(list: &str) -> Result<BTreeMap<&str, &str>, &str> {
     let mut found = BTreeMap::new();
     for pattern in parts(list) {

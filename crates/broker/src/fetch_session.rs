@@ -301,7 +301,7 @@ impl FetchSessions {
         SessionClaim { id: 0, ..claim }
     }
 
-    /// Notes who has created a session.
+    /// Notes the principal that created a session.
     pub fn own(&mut self, owner: Principal, resolved: &ResolvedFetch) {
         if let Some(session) = self.same((resolved.id, resolved.serial)) {
             session.owner = Some(owner);

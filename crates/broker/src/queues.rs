@@ -1,4 +1,4 @@
-//! Queues for jobs, few of which run at a time: above all the work that a shard runs on another
+//! Queues that let few of their jobs run at a time: above all the work that a shard runs on another
 //! thread.
 //!
 //! Invariants: at most as many jobs of a kind run at a time as there are turns. One job of each key

@@ -7,8 +7,8 @@
 //! is longer than one sample of usage. Unlike Kafka, a connection above `max.connections` is closed
 //! instead of kept waiting. A few seats, for 127.0.0.1 and `::1` only, are outside all bounds, so
 //! that an operator on the machine can undo a bound that shuts everyone out. Descriptors are
-//! reserved for the logs. Of connections that are not logged in the oldest end when there are too
-//! many (`strangers.rs`), so that clients that cannot log in do not hold all seats.
+//! reserved for the logs. When too many connections are not logged in, the oldest of them end
+//! (`strangers.rs`), so that clients that cannot log in do not hold all seats.
 //!
 //! Invariants: every seat is counted until it is dropped; the state is bounded by the number of
 //! connections and by [`RATES_MAX`]. There is one table for the process, behind a lock that is held

@@ -285,7 +285,7 @@ fn a_failure_of_any_operation_loses_nothing_that_was_acknowledged() {
                 let result = live(&world, &known).await;
                 let known = known.borrow().clone();
                 if let Some(log) = world.store.logs().first() {
-                    // Reads go on whatever has failed, save for what was being cut or deleted.
+                    // Reads go on whatever has failed, except of what was being cut or deleted.
                     let (start, end) = (log.log_start_offset().0, log.durable_offset().0);
                     if known.cut.is_none() {
                         assert_holds(log, start, end).await;

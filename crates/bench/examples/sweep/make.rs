@@ -58,7 +58,7 @@ pub(crate) enum Aim {
     },
     /// This number of bytes in bytes, or in a text if one may be as long.
     Long { path: String, bytes: usize },
-    /// So many bytes in a text, although none may be as long.
+    /// This number of bytes in a text, although none may be as long.
     Overlong { path: String, bytes: usize },
     /// One extreme (its index) at one number, or at all.
     Extreme { path: Option<String>, which: usize },

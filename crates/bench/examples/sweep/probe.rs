@@ -25,7 +25,7 @@ const ACQUAINTANCE: usize = 100;
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct WaitTime {
     pub(crate) wall: Duration,
-    /// What the shard did meanwhile; never more than `wall`, save for what is measured inexactly.
+    /// What the shard did meanwhile; never more than `wall`, except for inexact measuring.
     pub(crate) work: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! Encodes metadata records into batches of the log, and decodes them.
 //!
-//! A batch holds either metadata records or control records, and is applied as a whole. Of the
-//! control records, only the level of the Raft protocol and the voters are kept, because a snapshot
-//! has to repeat them.
+//! A batch holds either metadata records or control records, and is applied as a whole. The broker
+//! keeps two kinds of control records, the level of the Raft protocol and the voters, because a
+//! snapshot has to repeat them.
 
 use bytes::Bytes;
 use wire::batch::{BatchBuilder, BatchError, BatchHeader, Batches, records};

@@ -98,7 +98,7 @@ pub fn judge(files: &Files, has_logs: bool) -> Reading {
 /// Returns those of the names in the folder that [`judge`] needs: the segments, the small files,
 /// and last the snapshots, the newest first.
 ///
-/// Of the snapshots it needs none after the first whole one ([`is_whole_snapshot`]).
+/// It needs no snapshot after the first whole one ([`is_whole_snapshot`]).
 pub fn needed(names: Vec<String>) -> Vec<String> {
     let (mut snapshots, mut needed): (Vec<_>, Vec<_>) = names
         .into_iter()

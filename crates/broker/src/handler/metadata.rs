@@ -5,9 +5,9 @@
 //! operations, 10 topic ids in the response, 12 topics requested by id, 13 an error for the whole
 //! request. Addresses are those of the listener that the client connected to.
 //!
-//! A client sees the topics that it may describe. Of one that it asks for by name it does not learn
-//! whether it exists, and not its name if it asks by id; among all topics it is left out. A missing
-//! topic is created for clients that may create it, or any topic.
+//! A client sees the topics that it may describe. For another topic it learns neither that the name
+//! exists nor which name the id has; the list of all topics leaves it out. A missing topic is
+//! created for clients that may create it, or any topic.
 
 use std::collections::BTreeSet;
 

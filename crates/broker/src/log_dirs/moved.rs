@@ -64,8 +64,8 @@ pub(super) async fn read_note<P: Platform>(
 }
 
 impl LogDirs {
-    /// Of two folders that may be the same log, returns the one that came from the other's
-    /// directory, and the other.
+    /// Returns two folders that may be the same log in order: the one that came from the other's
+    /// directory first.
     fn new_and_old(&self, name: &TopicPartition, one: Log, other: Log) -> Option<(Log, Log)> {
         let came = |to: Log, from: Log| {
             let id = self.at(from.index).id;

@@ -19,7 +19,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Returns the time without usage after which nothing is remembered.
+    /// Returns the time without usage after which no usage counts.
     pub fn span(self) -> Duration {
         self.window * self.samples
     }

@@ -19,9 +19,9 @@ impl Holder {
     pub(crate) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(u64::from(address.to_bits())),
-            // A prefix that begins with 32 zero bits would collide with an IPv4 address. Of the
-            // networks in use only loopback does, and its value, 0, is not the address of an IPv4
-            // client.
+            // A prefix that begins with 32 zero bits would collide with an IPv4 address. Only
+            // loopback does among the networks in use, and its value, 0, is not the address of an
+            // IPv4 client.
             IpAddr::V6(address) => {
                 let [a, b, c, d, ..] = address.segments();
                 let bits = [a, b, c, d].into_iter();

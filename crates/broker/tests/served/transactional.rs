@@ -1,5 +1,5 @@
-//! Transactions from end to end: what counts and what does not, who is shut out, and that a
-//! decision outlives a crash.
+//! Transactions from end to end: what counts and what does not, which producers are fenced, and
+//! that a decision outlives a crash.
 
 use std::net::IpAddr;
 
@@ -518,8 +518,7 @@ fn a_decision_that_was_answered_stands_wherever_the_power_goes() {
     assert!(k > 30, "the power went {k} times");
 }
 
-/// Found by asking Kafka the same: what is wrong with the question is said before what is wrong
-/// with who asks.
+/// Found by asking Kafka the same: an error of the request comes before an error of its sender.
 #[test]
 fn positions_of_nobody_are_refused_for_what_is_wrong_with_them_first() {
     on(1, async |cluster| {

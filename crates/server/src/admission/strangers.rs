@@ -1,12 +1,12 @@
 //! Connections whose clients have not logged in yet: a number at a time, of all listeners together
 //! and of each.
 //!
-//! Of those beyond the bound the oldest one ends of the address that has most (of IPv6, the network
-//! that has most). So who holds connections and says nothing loses them first, and a client that
-//! logs in, which takes a moment, is not kept out by them.
+//! Beyond the bound, the oldest connection of the address with the most ends (with IPv6, of the
+//! network with the most). So a client that holds connections and does not log in loses them first,
+//! and does not keep out a client that logs in, which takes a moment.
 //!
 //! Invariant: each is in `by_age` and in `by_address`, once. Pure but for telling those that end.
-//! Not here: what the bounds are, and who has to log in.
+//! Not here: the values of the bounds, and which clients have to log in.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

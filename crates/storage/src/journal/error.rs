@@ -67,7 +67,7 @@ pub enum JournalError {
         /// What shows it.
         reason: StopReason,
     },
-    /// The numbers of the ring are near their end: the file has to be made anew.
+    /// The numbers of the ring are near their end: the file has to be replaced.
     #[error("the journal {path} is worn out: remove it when its commits are in the segments")]
     WornOut {
         /// The ring's file.

@@ -1,8 +1,8 @@
 //! When room is made: headers that release it, and landings that make it releasable.
 //!
-//! Pure: what is used and what is waited for goes in, a decision comes out. Invariant: as long as
-//! somebody waits for room, whatever makes some is due.
-//! It does not choose which log lands, or know how old bytes are: the next layer may land earlier.
+//! Pure: what is used and what is waited for goes in, a decision comes out. Invariant: as long as a
+//! caller waits for room, whatever makes some is due. It does not choose which log lands, or know
+//! how old bytes are: the next layer may land earlier.
 
 /// A header is due when it takes part in releasing this share of the ring: each costs a write, and
 /// room comes back with the second.
@@ -24,9 +24,9 @@ pub(super) struct Load {
     pub(super) unlanded_max: u64,
     /// These bytes.
     pub(super) unlanded: u64,
-    /// True when somebody waits for room in the ring, or for its release.
+    /// True when a caller waits for room in the ring, or for its release.
     pub(super) is_room_wanted: bool,
-    /// True when somebody waits to hand in.
+    /// True when a caller waits to hand in.
     pub(super) is_memory_wanted: bool,
 }
 

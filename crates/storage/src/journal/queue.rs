@@ -29,7 +29,7 @@ pub(super) struct Queue<W> {
     waiting: VecDeque<(Submission, W)>,
     /// Commits that have their room. Bounded: `ring::IN_FLIGHT_MAX`.
     given: VecDeque<GivenCommit<W>>,
-    /// Somebody waits until no scan reads this commit.
+    /// A caller waits until no scan reads this commit.
     release_wanted: Option<Sequence>,
     /// How many cuts wait for room.
     cuts_waiting: usize,
@@ -182,7 +182,7 @@ impl<W> Queue<W> {
         }
     }
 
-    /// Returns true when somebody waits for room in the ring, or for its release.
+    /// Returns true when a caller waits for room in the ring, or for its release.
     pub(super) fn is_room_wanted(&self) -> bool {
         let is_stuck = !self.waiting.is_empty() && !self.has_next();
         let waits_for_release = self.release_wanted.is_some_and(|of| !self.is_released(of));
@@ -199,7 +199,7 @@ impl<W> Queue<W> {
         self.cuts_waiting = count.expect("who ends to wait has begun");
     }
 
-    /// Notes that somebody waits until no scan reads a commit.
+    /// Notes that a caller waits until no scan reads a commit.
     pub(super) fn want_release(&mut self, sequence: Sequence) {
         self.release_wanted = self.release_wanted.max(Some(sequence));
     }

@@ -93,7 +93,7 @@ impl Ring {
     /// `found` is the header with which the last scan began, and `end` where that ended: what it
     /// yielded is in the segments and synced.
     ///
-    /// Returns `None` for numbers that no ring reaches by use: the file must be made anew.
+    /// Returns `None` for numbers that no ring reaches by use: the file must be replaced.
     pub fn after(found: &Header, random: u64, end: Head) -> Option<Self> {
         let Header { id, size, head, .. } = found;
         assert!(

@@ -45,7 +45,7 @@ struct UnlandedParts {
 
 /// A landing that has begun: every part of the log in commits below `below`.
 ///
-/// Whoever began it ends it, or gives it up; so it is not copied.
+/// The caller that began it ends it, or gives it up; so it is not copied.
 #[derive(PartialEq, Eq, Debug)]
 #[cfg_attr(test, derive(Clone))]
 pub struct Landing {

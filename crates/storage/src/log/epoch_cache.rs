@@ -141,7 +141,7 @@ impl EpochCache {
     /// it.
     ///
     /// Below the first entry, only the upper bound is known: the first entry's epoch. Without
-    /// entries nothing is known.
+    /// entries, neither is known.
     pub(crate) fn run_at(&self, offset: Offset) -> EpochRun {
         let after = self.entries.partition_point(|e| e.start <= offset);
         let next = self.entries.get(after);

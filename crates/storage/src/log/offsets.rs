@@ -2,7 +2,7 @@
 //!
 //! Invariants: `recovery point <= durable <= written <= log end`;
 //! `log start <= high watermark <= log end`. Only a truncation lowers one of them. It does not:
-//! decide who is notified.
+//! decide which listeners are notified.
 
 use std::cell::Cell;
 

@@ -3,7 +3,7 @@
 //! Invariants: the list is sorted by base offset and never empty, each segment ends where the next
 //! one begins, and the last one grows. Only these functions change the list; each ends the process
 //! rather than break that, and returns the event that the log is to be notified of.
-//! It does not: change files, or say who is notified.
+//! It does not: change files, or say which listeners are notified.
 
 use std::cell::{Ref, RefCell};
 use std::collections::VecDeque;

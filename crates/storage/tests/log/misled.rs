@@ -21,7 +21,7 @@ fn index() -> std::path::PathBuf {
     Path::new(FOLDER).join("00000000000000000000.index")
 }
 
-/// A log whose first segment has an index all of whose positions are wrong.
+/// A log whose first segment has an index with wrong positions only.
 async fn misled() -> World {
     let world = World::new();
     let log = world.open(options()).await;

@@ -8,7 +8,7 @@ use platform::sim::{Effect, Fault, OpKind};
 use storage::LogOptions;
 use wire::types::Offset;
 
-/// The log of clients without producer ids, of whose first segments retention took some; gives the
+/// The log of clients without producer ids; retention took some of its first segments. Returns the
 /// recovery point of an earlier checkpoint.
 async fn retained(log: &SimLog) -> i64 {
     while log.segment_count() <= 8 {

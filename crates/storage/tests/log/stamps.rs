@@ -59,8 +59,8 @@ fn place_of(disk: &SimDisk, batches: &[Bytes], at: usize) -> (PathBuf, u64) {
     (file(base), before.sum())
 }
 
-/// Reads from every offset on, or all from the start; gives the offsets from which nothing came but
-/// the word of damage.
+/// Reads from every offset on, or all from the start; returns the offsets that gave an error of
+/// damage and no records.
 async fn refused(log: &SimLog, batches: &[Bytes], each: bool, bytes_max: usize) -> Vec<i64> {
     let mut refused = Vec::new();
     let mut from = 0;

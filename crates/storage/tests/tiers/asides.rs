@@ -50,7 +50,7 @@ fn other_batches(base: i64) -> Vec<u8> {
     bytes
 }
 
-/// A log most of whose segments are on the second tier, with something set aside beside each, and
+/// A log with most of its segments on the second tier, with something set aside beside each, and
 /// beside the next.
 async fn left(change: Change) -> (Scene, i64) {
     // Without room on the first tier the next segment begins on the second.

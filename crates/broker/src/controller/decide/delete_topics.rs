@@ -3,8 +3,8 @@
 //! Version 5 added messages, version 6 deletion by id. A request may name a topic only once, by
 //! name or by id; a topic that is named twice is not deleted.
 //!
-//! A client needs the right to delete each topic, or any topic. Of a topic that it may not describe
-//! it does not learn whether the name exists, or what name the id has.
+//! A client needs the right to delete each topic, or any topic. If it may not describe a topic, it
+//! learns neither whether the name exists nor which name the id has.
 
 use std::collections::{BTreeMap, BTreeSet};
 

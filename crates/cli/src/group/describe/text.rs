@@ -1,6 +1,6 @@
 //! A group that is described, as text for people.
 //!
-//! It leaves out nothing of the group that JSON has, save for instances of members.
+//! It leaves out nothing of the group that JSON has, except for instances of members.
 
 use super::DescribedGroup;
 use crate::ask::Cluster;

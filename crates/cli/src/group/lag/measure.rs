@@ -38,7 +38,7 @@ pub(super) struct GroupLag {
     /// How many partitions have a lag that is not known.
     pub(super) unknown_partitions: usize,
     pub(super) partitions: Vec<PartitionLag>,
-    /// Why nothing is known of the group.
+    /// Why the group's lag is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
 }

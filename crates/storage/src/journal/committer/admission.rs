@@ -1,7 +1,7 @@
 //! The bound of the bytes that are handed in and not landed: callers wait for their share in order.
 //!
 //! Invariants: a larger caller is not overtaken by smaller ones; a caller that is dropped has taken
-//! nothing; once it is closed nobody waits and nobody is admitted.
+//! nothing; once it is closed no caller waits and none is admitted.
 //! It does not know which bytes landed (`tails`).
 
 use std::cell::Cell;
@@ -78,7 +78,7 @@ impl Admission {
         self.bytes_max.saturating_sub(free)
     }
 
-    /// Returns true when somebody waits.
+    /// Returns true when a caller waits.
     pub(super) fn is_waited_for(&self) -> bool {
         self.waiting.get() > 0
     }

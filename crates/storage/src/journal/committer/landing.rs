@@ -64,7 +64,7 @@ impl<F: DiskFile> Committer<F> {
 
     /// Begins to land a log, if it has parts in durable commits and may land.
     ///
-    /// Whoever begins it ends it or gives it up.
+    /// The caller that begins it ends it or gives it up.
     pub fn begin_landing(&self, log: LogId) -> Option<Landing> {
         self.shared.queue.borrow_mut().begin_landing(log)
     }

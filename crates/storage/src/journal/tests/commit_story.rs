@@ -192,7 +192,7 @@ async fn call(committer: Committer<SimFile>, known: SharedLedger, number: u128, 
     }
 }
 
-/// Truncates a log of which nothing waits to be committed.
+/// Truncates a log without parts that wait to be committed.
 async fn truncate(
     committer: &Committer<SimFile>,
     known: &SharedLedger,

@@ -1,4 +1,5 @@
-//! Files that no crash leaves: damage is told from an end, and a ring with it is not used again.
+//! Files that no crash leaves: a start tells damage from an end, and does not use a damaged ring
+//! again.
 
 use platform::sim::Rng;
 
@@ -8,7 +9,7 @@ use super::*;
 
 const LENGTH: StopReason = StopReason::Impossible("its length");
 
-/// A part that makes a commit of so many blocks.
+/// A part that makes a commit of this number of blocks.
 fn blocks_of(blocks: u64) -> [WrittenPart; 1] {
     [bytes_of(1, 0, index_of(blocks * BLOCK) - 96)]
 }

@@ -29,7 +29,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(seed: u64, planted: Option<PlantedBug>) -> Self {
         let mut rng = Rng::new(seed);
-        // A ring that begins anywhere: what was there before is nobody's.
+        // A ring that begins anywhere: what was there before belongs to no log.
         let start = Head {
             position: Position(rng.below(64) * BLOCK),
             sequence: Sequence::FIRST,

@@ -4,13 +4,12 @@
 //! place; of several copies the note at home says which counts; the notes are brought up to date.
 //! Invariants: a note goes only when its segment was found, or its directory was read and does not
 //! have it. What no longer counts and cannot be removed is owed, durably, before anything depends
-//! on its absence. Of copies without a note, the one with the most good batches stays, of equals
-//! the younger, of those the faster; the others are set aside, because home may be a backup, and a
+//! on its absence. Among copies without a note, the one with the most good batches stays, or the
+//! younger of equals, or the faster; the others are set aside, because home may be a backup, and a
 //! later home may know better. A segment without a note that begins within another one is of a log
 //! that continued without it: it is set aside, too. Where a note names a segment that only exists
-//! set aside, it counts again.
-//! Paths that do not answer are waited for, except by a topic that was created since the broker
-//! started (`open/gather/listing.rs`).
+//! set aside, it counts again. Paths that do not answer are waited for, except by a topic that was
+//! created since the broker started (`open/gather/listing.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;

@@ -21,7 +21,7 @@ enum Change {
     Field(Index, i64),
     Cut(Index),
     Behind(Vec<u8>),
-    /// Restores length, magic and CRC, as a sender who knows the format can.
+    /// Restores length, magic and CRC, as a sender can that knows the format.
     Repair,
 }
 

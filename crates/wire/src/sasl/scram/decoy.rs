@@ -1,8 +1,8 @@
 //! Credentials of users who do not exist: until the end of an exchange they look like those of
 //! others.
 //!
-//! Of a user a client sees the salt and the number of iterations. A decoy has them from a secret
-//! and the name, so they are the same for every request. Its look (the form of the salt, and
+//! A client sees the salt and the number of iterations of a user. A decoy derives them from a
+//! secret and the name, so they are the same for every request. Its look (the form of the salt, and
 //! the iterations) is one that stored credentials of the hash have, each look in proportion to the
 //! users who have it; where there are none, that of Kafka's tools.
 //!

@@ -1,6 +1,6 @@
 //! The part of an exchange that is new every time, so that no message of another exchange fits.
 //!
-//! Invariant: a nonce is used once. It has no copies, and who uses it takes it.
+//! Invariant: a nonce is used once. It has no copies, and its user takes it.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -21,7 +21,7 @@ const VERIFY_BYTES: usize = 1 << 20;
 impl<P: Platform> GatherState<'_, P> {
     /// Returns the copy with the most good batches, of several that no note names.
     ///
-    /// Of equals it is one with nothing behind its batches, of those the younger, of those the
+    /// Among equals it prefers one with nothing behind its batches, then the younger, then the
     /// faster. `None`: all are damaged, and none has more than another.
     pub(super) async fn best(&self, base: Offset, holders: &[usize]) -> Result<Option<usize>> {
         let mut found = Vec::new();

@@ -241,10 +241,7 @@ mod tests {
             refusal.to_string(),
             "TOPIC_ALREADY_EXISTS: no\\u{a}forebay: done\\u{1b}[1m"
         );
-        assert_eq!(
-            check(16, None).unwrap_err().to_string(),
-            "NOT_COORDINATOR"
-        );
+        assert_eq!(check(16, None).unwrap_err().to_string(), "NOT_COORDINATOR");
         assert_eq!(
             check(9999, None).unwrap_err().to_string(),
             "error code 9999"

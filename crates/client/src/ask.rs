@@ -6,12 +6,10 @@
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use wire::kafka::Api;
+use wire::kafka::frame::PREFIX_BYTES;
 use wire::messages::{RequestHeader, ResponseHeader};
 use wire::protocol::{HeaderVersion, Request};
 use wire::{Decodable as _, Encodable as _, StrBytes};
-
-/// Bytes of the length before a frame.
-const PREFIX_BYTES: usize = 4;
 
 /// A request that a broker answers.
 pub trait Ask {

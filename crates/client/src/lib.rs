@@ -17,10 +17,14 @@ pub mod blocking;
 pub mod cluster;
 pub mod connection;
 pub mod error;
+pub mod retry;
+#[cfg(test)]
+mod scripted;
 pub mod settings;
+mod transport;
 
 pub use ask::Ask;
-pub use cluster::{Cluster, CoordinatorKind, Leader};
+pub use cluster::{Cluster, CoordinatorKind, Leader, PartitionMetadata, TopicMetadata};
 pub use connection::Connection;
 pub use error::{ClientError, Refusal};
-pub use settings::ClientSettings;
+pub use settings::{ClientSettings, ProducerSettings, Settings, SettingsBuilder};

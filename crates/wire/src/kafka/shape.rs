@@ -143,7 +143,7 @@ pub fn decode_answer<T: protocol::Request>(
         });
     }
     let mut rest = body.clone();
-    T::Response::decode(&mut rest, version).map_err(|error| DecodeError::Codec {
+    protocol::Decodable::decode(&mut rest, version).map_err(|error: anyhow::Error| DecodeError::Codec {
         reason: error.to_string(),
     })
 }

@@ -44,6 +44,8 @@ impl<R: Request> Ask for R {
     }
 
     fn encode(&self, out: &mut BytesMut, version: i16) -> Result<(), String> {
+        let bytes = wire::Encodable::compute_size(self, version);
+        out.reserve(bytes.map_err(|error| error.to_string())?);
         wire::Encodable::encode(self, out, version).map_err(|error| error.to_string())
     }
 

@@ -17,6 +17,7 @@ pub mod blocking;
 pub mod cluster;
 pub mod connection;
 pub mod error;
+pub mod producer;
 pub mod retry;
 #[cfg(test)]
 mod scripted;
@@ -27,4 +28,5 @@ pub use ask::Ask;
 pub use cluster::{Cluster, CoordinatorKind, Leader, PartitionMetadata, TopicMetadata};
 pub use connection::Connection;
 pub use error::{ClientError, Refusal};
+pub use producer::{Producer, Receipt, Record, Report};
 pub use settings::{ClientSettings, ProducerSettings, Settings, SettingsBuilder};

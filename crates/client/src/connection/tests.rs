@@ -58,9 +58,7 @@ fn list() -> ListGroupsRequest {
 #[test]
 fn several_requests_are_on_their_way_and_each_gets_its_answer() {
     with(counting(), async |_, connection| {
-        let ask = || connection.ask(&list(), later());
         let (request, deadline) = (list(), later());
-        let _ = ask;
         let (one, two, three) = tokio::join!(
             connection.ask(&request, deadline),
             connection.ask(&request, deadline),

@@ -279,12 +279,7 @@ const HASH: ScramHash = ScramHash::Sha256;
 
 /// A broker where ada's password is "pencil".
 fn guarded(lifetime_ms: i64) -> Script {
-    let keys = Credential::of_password(
-        ScramHash::Sha256,
-        &Secret::new("pencil".to_owned()),
-        b"salt",
-        4096,
-    );
+    let keys = Credential::derive(HASH, &Secret::new("pencil".to_owned()), b"salt", 4096).unwrap();
     let mut mechanism = String::new();
     let mut challenge: Option<Server> = None;
     script(move |_, asked| {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use platform::clock::Instant;
 
-use super::queue::{Due, Identity, Queue, Settled, Taken};
+use super::queue::{Due, Identity, Queue, Taken};
 use crate::error::ClientError;
 use crate::settings::ProducerSettings;
 
@@ -82,19 +82,6 @@ impl Outbox {
             self.active.remove(place);
         }
         Some(changed)
-    }
-
-    /// Changes all queues, and returns what was settled in each.
-    pub(super) fn change_all(
-        &mut self,
-        mut change: impl FnMut(&Place, &mut Queue) -> Settled,
-    ) -> Vec<(Place, Settled)> {
-        let places: Vec<Place> = self.active.iter().cloned().collect();
-        let changed = places.into_iter().filter_map(|place| {
-            let settled = self.change(&place, |queue| change(&place, queue))?;
-            Some((place, settled))
-        });
-        changed.collect()
     }
 
     /// Returns true if a queue cannot go on with its sequences.

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use platform::clock::Instant;
-use platform::task;
 use wire::messages::add_partitions_to_txn_request::AddPartitionsToTxnTopic;
 use wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,

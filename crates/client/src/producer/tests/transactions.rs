@@ -16,7 +16,7 @@ type Story = Rc<RefCell<Vec<String>>>;
 
 /// Answers of a coordinator; `refuse` are the errors of the next requests.
 fn coordinate(story: &Story, refuse: &RefCell<Vec<i16>>, asked: &Asked) -> Option<Reply> {
-    let mut next = || {
+    let next = || {
         let mut refuse = refuse.borrow_mut();
         if refuse.is_empty() {
             0

@@ -1,0 +1,583 @@
+//! Decides what is fetched from which broker, and takes the answers.
+//!
+//! Each broker has at most one fetch under way, for all partitions that it leads and that are
+//! ready. An answer counts for a partition only if nothing changed since the fetch was made
+//! ([`super::reading`]), so no record is delivered twice or left out. Errors of partitions are
+//! tried again for ever, with pauses: whoever reads decides when to give up.
+//!
+//! Pure: it is told the time, and returns what is to be asked and what happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use platform::clock::Instant;
+use wire::error::BatchError;
+use wire::kafka::fetch::{FetchPartitionResponse, FetchResponse, FetchTopicResponse};
+use wire::types::{ErrorCode, TopicId, TopicPartition};
+
+use super::batch::FetchedBatch;
+use super::reading::{Lookup, PartitionReading, Position, Whence, asks_for_another_leader};
+use super::request::{FetchAsk, FetchBounds};
+use super::session::{FetchSession, PartitionAsk};
+use super::taking::{Checks, take};
+use crate::cluster::Leader;
+use crate::error::Refusal;
+use crate::pauses::{Pauses, later};
+use crate::settings::{FetchSettings, OffsetReset};
+
+/// Longest pause that a broker can ask for by its throttle time.
+const THROTTLE_MAX: Duration = Duration::from_mins(1);
+/// Answers without anything, and before their time, that are taken in a row without a pause.
+const EMPTY_MAX: u32 = 10;
+/// The pause after them.
+const EMPTY_PAUSE: Duration = Duration::from_millis(10);
+/// Brokers without partitions that are remembered.
+const IDLE_BROKERS_MAX: usize = 16;
+
+/// What happened to a partition.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) enum FetchEvent {
+    /// There are records.
+    Records {
+        place: TopicPartition,
+        batches: Vec<FetchedBatch>,
+        /// The position after them.
+        position: Position,
+    },
+    /// The position is at the end, as far as this reader sees.
+    End { place: TopicPartition, offset: i64 },
+    /// The broker refuses; it is asked again.
+    Refused {
+        place: TopicPartition,
+        refusal: Refusal,
+    },
+    /// The records before the position are not those that were read: the log was cut.
+    Truncated {
+        place: TopicPartition,
+        from: i64,
+        to: i64,
+    },
+    /// The position is outside of the log, and the policy is an error: the reading stops.
+    NoPosition { place: TopicPartition, offset: i64 },
+    /// The batch at the position cannot be read; it is fetched again.
+    Damaged {
+        place: TopicPartition,
+        offset: i64,
+        error: BatchError,
+    },
+    /// What is known of this topic is out of date.
+    Stale(Arc<str>),
+}
+
+/// A lookup for a partition; its result comes back with the serial number.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LookupOrder {
+    pub(crate) place: TopicPartition,
+    pub(crate) serial: u64,
+    pub(crate) lookup: Lookup,
+}
+
+/// A fetch to send.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct FetchOrder {
+    pub(crate) node: i32,
+    pub(crate) request: FetchAsk,
+}
+
+/// The fetch that is under way at a broker.
+#[derive(Debug)]
+struct UnderWay {
+    since: Instant,
+    serials: BTreeMap<TopicPartition, u64>,
+    ids: BTreeMap<TopicId, Arc<str>>,
+}
+
+/// What is fetched from one broker.
+#[derive(Default, Debug)]
+struct BrokerFetches {
+    session: FetchSession,
+    under_way: Option<UnderWay>,
+    not_before: Option<Instant>,
+    failures: u32,
+    /// Answers in a row that had nothing and came early.
+    empty: u32,
+    /// Which partition comes first.
+    turn: usize,
+}
+
+/// The reading of many partitions from many brokers.
+#[derive(Debug)]
+pub(crate) struct Fetcher {
+    settings: FetchSettings,
+    rack: String,
+    pauses: Pauses,
+    readings: BTreeMap<TopicPartition, PartitionReading>,
+    brokers: BTreeMap<i32, BrokerFetches>,
+    serial: u64,
+}
+
+impl Fetcher {
+    pub(crate) fn new(settings: FetchSettings, rack: Option<&str>, pauses: Pauses) -> Self {
+        Self {
+            settings,
+            rack: rack.unwrap_or_default().to_owned(),
+            pauses,
+            readings: BTreeMap::new(),
+            brokers: BTreeMap::new(),
+            serial: 0,
+        }
+    }
+
+    /// Begins to read a partition, or goes on somewhere else.
+    pub(crate) fn begin(&mut self, place: TopicPartition, whence: Whence) {
+        let serial = self.next_serial();
+        match self.readings.get_mut(&place) {
+            Some(reading) => reading.begin(serial, whence),
+            None => {
+                let reading = PartitionReading::new(serial, whence);
+                self.readings.insert(place, reading);
+            }
+        }
+    }
+
+    /// Begins where the policy says; false if the policy is an error.
+    pub(crate) fn begin_by_policy(&mut self, place: TopicPartition) -> bool {
+        let whence = match self.settings.reset {
+            OffsetReset::Earliest => Whence::Start,
+            OffsetReset::Latest => Whence::End,
+            OffsetReset::Error => return false,
+        };
+        self.begin(place, whence);
+        true
+    }
+
+    /// Ends the reading of a partition.
+    pub(crate) fn end(&mut self, place: &TopicPartition) {
+        self.readings.remove(place);
+    }
+
+    /// Stops fetching a partition, or goes on.
+    pub(crate) fn pause(&mut self, place: &TopicPartition, is_paused: bool) {
+        if let Some(reading) = self.readings.get_mut(place) {
+            reading.is_paused = is_paused;
+        }
+    }
+
+    /// Returns the partitions and their positions, as far as these are known.
+    pub(crate) fn positions(&self) -> impl Iterator<Item = (&TopicPartition, Option<Position>)> {
+        let readings = self.readings.iter();
+        readings.map(|(place, reading)| (place, reading.position))
+    }
+
+    /// Returns the partitions that were refused the last time, with the refusal.
+    pub(crate) fn refusals(&self) -> impl Iterator<Item = (&TopicPartition, &Refusal)> {
+        let readings = self.readings.iter();
+        readings.filter_map(|(place, reading)| Some((place, reading.refusal.as_ref()?)))
+    }
+
+    /// Returns the lookups that are due, and takes them as begun.
+    pub(crate) fn lookups(&mut self, now: Instant) -> Vec<LookupOrder> {
+        let readings = self.readings.iter_mut();
+        let due = readings.filter_map(|(place, reading)| {
+            let lookup = reading.lookup(now)?;
+            Some(LookupOrder {
+                place: place.clone(),
+                serial: reading.serial,
+                lookup,
+            })
+        });
+        due.collect()
+    }
+
+    /// Takes the leader of a partition; `None` if there is none now.
+    pub(crate) fn led(
+        &mut self,
+        (place, serial): (&TopicPartition, u64),
+        found: Option<(Leader, TopicId)>,
+        now: Instant,
+    ) {
+        let again = self.pauses.next(1, now);
+        if let Some(reading) = self.current(place, serial) {
+            reading.led(found, again);
+        }
+    }
+
+    /// Takes the offset that was looked up; `None` if the log has none, which is its end.
+    pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) {
+        if let Some(reading) = self.current(place, serial) {
+            reading.found(offset);
+        }
+    }
+
+    /// Takes that a lookup was refused.
+    pub(crate) fn lookup_refused(
+        &mut self,
+        (place, serial): (&TopicPartition, u64),
+        refusal: Refusal,
+        now: Instant,
+    ) -> Vec<FetchEvent> {
+        let pauses = self.pauses;
+        let Some(reading) = self.current(place, serial) else {
+            return Vec::new();
+        };
+        refuse(place, reading, refusal, pauses, now)
+    }
+
+    /// Takes that the broker of a lookup could not be asked.
+    pub(crate) fn lookup_failed(&mut self, (place, serial): (&TopicPartition, u64), now: Instant) {
+        let again = self.pauses.next(2, now);
+        if let Some(reading) = self.current(place, serial) {
+            reading.lost(again);
+        }
+    }
+
+    /// Returns a fetch to send now, of at most that many bytes, and takes it as under way.
+    pub(crate) fn next_fetch(&mut self, bytes_max: usize, now: Instant) -> Option<FetchOrder> {
+        let mut ready: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
+        for (place, reading) in &self.readings {
+            if let (Some(leader), Some(_)) = (reading.leader, reading.position)
+                && reading.is_ready(now)
+            {
+                ready.entry(leader.node).or_default().push(place.clone());
+            }
+        }
+        self.forget_idle(&ready);
+        let (node, places) = ready.into_iter().find(|(node, _)| {
+            let broker = self.brokers.get(node);
+            broker.is_none_or(|broker| broker.is_free(now))
+        })?;
+        Some(self.fetch(node, places, bytes_max, now))
+    }
+
+    fn fetch(
+        &mut self,
+        node: i32,
+        mut places: Vec<TopicPartition>,
+        bytes_max: usize,
+        now: Instant,
+    ) -> FetchOrder {
+        let broker = self.brokers.entry(node).or_default();
+        let turn = broker.turn.checked_rem(places.len()).unwrap_or(0);
+        places.rotate_left(turn);
+        broker.turn = turn.saturating_add(1);
+        let mut under_way = UnderWay {
+            since: now,
+            serials: BTreeMap::new(),
+            ids: BTreeMap::new(),
+        };
+        let mut wanted = Vec::with_capacity(places.len());
+        for place in places {
+            let Some(reading) = self.readings.get(&place) else {
+                continue;
+            };
+            let (Some(leader), Some(position)) = (reading.leader, reading.position) else {
+                continue;
+            };
+            let ask = PartitionAsk {
+                topic_id: reading.topic_id,
+                offset: position.offset,
+                leader_epoch: leader.epoch,
+                last_epoch: position.epoch.unwrap_or(-1),
+                bytes_max: self.settings.partition_bytes,
+            };
+            under_way.serials.insert(place.clone(), reading.serial);
+            under_way
+                .ids
+                .insert(reading.topic_id, Arc::clone(&place.topic));
+            wanted.push((place, ask));
+        }
+        let bytes_max = i32::try_from(bytes_max).unwrap_or(i32::MAX);
+        let bounds = FetchBounds {
+            max_wait: self.settings.max_wait,
+            min_bytes: self.settings.min_bytes,
+            max_bytes: self.settings.max_bytes.min(bytes_max).max(1),
+            committed: self.settings.read_committed,
+        };
+        let request = FetchAsk::new(broker.session.ask(wanted), bounds, &self.rack);
+        broker.under_way = Some(under_way);
+        FetchOrder { node, request }
+    }
+
+    /// Takes the answer to the fetch from this broker.
+    pub(crate) fn answered(
+        &mut self,
+        node: i32,
+        answer: FetchResponse,
+        now: Instant,
+    ) -> Vec<FetchEvent> {
+        let pauses = self.pauses;
+        let max_wait = self.settings.max_wait;
+        let Some(broker) = self.brokers.get_mut(&node) else {
+            return Vec::new();
+        };
+        let Some(under_way) = broker.under_way.take() else {
+            return Vec::new();
+        };
+        let throttle_ms = u64::try_from(answer.throttle_time_ms).unwrap_or(0);
+        let throttle = Duration::from_millis(throttle_ms).min(THROTTLE_MAX);
+        broker.not_before = (!throttle.is_zero()).then(|| later(now, throttle));
+        if !broker.session.answered(answer.error, answer.session_id) {
+            broker.failures = broker.failures.saturating_add(1);
+            // A session that is gone is begun again at once, but not for ever.
+            if broker.failures > 1 {
+                broker.not_before = Some(pauses.next(broker.failures, now));
+            }
+            return under_way.stale();
+        }
+        broker.failures = 0;
+        let is_early = now < later(under_way.since, max_wait);
+        let is_empty = answer.topics.is_empty() && throttle.is_zero();
+        broker.empty = if is_empty && is_early {
+            broker.empty.saturating_add(1)
+        } else {
+            0
+        };
+        if broker.empty > EMPTY_MAX {
+            broker.not_before = Some(later(now, EMPTY_PAUSE));
+        }
+        self.take_topics(answer.topics, under_way, now)
+    }
+
+    fn take_topics(
+        &mut self,
+        topics: Vec<FetchTopicResponse>,
+        mut under_way: UnderWay,
+        now: Instant,
+    ) -> Vec<FetchEvent> {
+        let mut events = Vec::new();
+        for topic in topics {
+            let name = match under_way.ids.get(&topic.topic_id) {
+                Some(name) if topic.topic_id != TopicId::ZERO => Arc::clone(name),
+                _ => topic.name.as_str().into(),
+            };
+            for answer in topic.partitions {
+                let place = TopicPartition {
+                    topic: Arc::clone(&name),
+                    partition: answer.index,
+                };
+                // What nobody asked for, or what is there twice, is ignored.
+                if let Some(serial) = under_way.serials.remove(&place) {
+                    self.take_partition(place, serial, answer, now, &mut events);
+                }
+            }
+        }
+        // The others have nothing new.
+        for (place, serial) in &under_way.serials {
+            if let Some(reading) = self.current(place, *serial) {
+                reading.answered();
+            }
+        }
+        events
+    }
+
+    fn take_partition(
+        &mut self,
+        place: TopicPartition,
+        serial: u64,
+        mut answer: FetchPartitionResponse,
+        now: Instant,
+        events: &mut Vec<FetchEvent>,
+    ) {
+        let (pauses, committed) = (self.pauses, self.settings.read_committed);
+        let checks = Checks {
+            crc: self.settings.check_crcs,
+            committed,
+        };
+        let Some(reading) = self.current(&place, serial) else {
+            return;
+        };
+        let Some(position) = reading.position else {
+            return;
+        };
+        if let Some(end) = answer.diverging_epoch {
+            let to = (end.end_offset.0, end.epoch.0);
+            events.extend(self.diverged(place, position, to));
+            return;
+        }
+        if let Some(code) = answer.error {
+            if code == ErrorCode::OffsetOutOfRange {
+                events.extend(self.out_of_range(place, position.offset));
+            } else {
+                events.extend(refuse(&place, reading, code.into(), pauses, now));
+            }
+            return;
+        }
+        reading.answered();
+        let records = answer.records.pop().unwrap_or_default();
+        let aborted = answer.aborted_transactions.unwrap_or_default();
+        let taken = take(&records, aborted, position.offset, checks);
+        if let Some(error) = taken.damage {
+            reading.damaged(|failures| pauses.next(failures, now));
+            let offset = position.offset;
+            events.push(FetchEvent::Damaged {
+                place,
+                offset,
+                error,
+            });
+            return;
+        }
+        let position = Position {
+            offset: taken.next,
+            epoch: taken.epoch.or(position.epoch),
+        };
+        reading.position = Some(position);
+        let stable = answer.last_stable_offset.0;
+        let end = if committed && stable >= 0 {
+            stable
+        } else {
+            answer.high_watermark.0
+        };
+        let ended = reading.ends(end);
+        if !taken.batches.is_empty() {
+            events.push(FetchEvent::Records {
+                place: place.clone(),
+                batches: taken.batches,
+                position,
+            });
+        }
+        if let Some(offset) = ended {
+            events.push(FetchEvent::End { place, offset });
+        }
+    }
+
+    /// Takes that the leader's log differs from what was read, which ends at this offset and epoch.
+    fn diverged(
+        &mut self,
+        place: TopicPartition,
+        position: Position,
+        (offset, epoch): (i64, i32),
+    ) -> Option<FetchEvent> {
+        let from = position.offset;
+        if offset < 0 {
+            return self.out_of_range(place, from);
+        }
+        let serial = self.next_serial();
+        let is_error = self.settings.reset == OffsetReset::Error;
+        let reading = self.readings.get_mut(&place)?;
+        if offset >= from {
+            // The broker contradicts itself: go on without the epoch.
+            reading.begin(serial, Whence::At(from, None));
+            return None;
+        }
+        if is_error {
+            reading.stop(serial);
+            let offset = from;
+            return Some(FetchEvent::NoPosition { place, offset });
+        }
+        reading.begin(serial, Whence::At(offset, (epoch >= 0).then_some(epoch)));
+        let to = offset;
+        Some(FetchEvent::Truncated { place, from, to })
+    }
+
+    fn out_of_range(&mut self, place: TopicPartition, offset: i64) -> Option<FetchEvent> {
+        let serial = self.next_serial();
+        let policy = self.settings.reset;
+        let reading = self.readings.get_mut(&place)?;
+        if reading.reset(serial, policy) {
+            return None;
+        }
+        reading.stop(serial);
+        Some(FetchEvent::NoPosition { place, offset })
+    }
+
+    /// Takes that the fetch from this broker has no answer.
+    pub(crate) fn failed(&mut self, node: i32, now: Instant) -> Vec<FetchEvent> {
+        let pauses = self.pauses;
+        let Some(broker) = self.brokers.get_mut(&node) else {
+            return Vec::new();
+        };
+        broker.session.lost();
+        broker.failures = broker.failures.saturating_add(1);
+        let again = pauses.next(broker.failures, now);
+        broker.not_before = Some(again);
+        let events = broker.under_way.take().map(|under_way| under_way.stale());
+        let led = self.readings.values_mut().filter(|reading| {
+            let leader = reading.leader;
+            leader.is_some_and(|leader| leader.node == node)
+        });
+        led.for_each(|reading| reading.lost(again));
+        events.unwrap_or_default()
+    }
+
+    /// Returns the requests that end the sessions.
+    pub(crate) fn end_sessions(&mut self) -> Vec<FetchOrder> {
+        let bounds = FetchBounds {
+            max_wait: Duration::ZERO,
+            min_bytes: 0,
+            max_bytes: 1,
+            committed: self.settings.read_committed,
+        };
+        let brokers = self.brokers.iter_mut();
+        let free = brokers.filter(|(_, broker)| broker.under_way.is_none());
+        let ends = free.filter_map(|(node, broker)| {
+            let request = FetchAsk::new(broker.session.end()?, bounds, &self.rack);
+            Some(FetchOrder {
+                node: *node,
+                request,
+            })
+        });
+        ends.collect()
+    }
+
+    /// Returns when something is due that waits now.
+    pub(crate) fn wake_at(&self, now: Instant) -> Option<Instant> {
+        let readings = self.readings.values().map(PartitionReading::not_before);
+        let brokers = self.brokers.values().map(|broker| broker.not_before);
+        let all = readings.chain(brokers).flatten();
+        all.filter(|at| *at > now).min()
+    }
+
+    fn current(&mut self, place: &TopicPartition, serial: u64) -> Option<&mut PartitionReading> {
+        let reading = self.readings.get_mut(place)?;
+        (reading.serial == serial).then_some(reading)
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial = self.serial.wrapping_add(1);
+        self.serial
+    }
+
+    /// Forgets brokers that lead nothing here, if there are many.
+    fn forget_idle(&mut self, ready: &BTreeMap<i32, Vec<TopicPartition>>) {
+        if self.brokers.len() > IDLE_BROKERS_MAX.saturating_add(ready.len()) {
+            self.brokers
+                .retain(|node, broker| broker.under_way.is_some() || ready.contains_key(node));
+        }
+    }
+}
+
+impl BrokerFetches {
+    fn is_free(&self, now: Instant) -> bool {
+        self.under_way.is_none() && self.not_before.is_none_or(|at| now >= at)
+    }
+}
+
+impl UnderWay {
+    fn stale(self) -> Vec<FetchEvent> {
+        let topics: BTreeSet<_> = self.serials.into_keys().map(|place| place.topic).collect();
+        topics.into_iter().map(FetchEvent::Stale).collect()
+    }
+}
+
+fn refuse(
+    place: &TopicPartition,
+    reading: &mut PartitionReading,
+    refusal: Refusal,
+    pauses: Pauses,
+    now: Instant,
+) -> Vec<FetchEvent> {
+    let mut events = Vec::new();
+    if asks_for_another_leader(refusal.code) {
+        events.push(FetchEvent::Stale(Arc::clone(&place.topic)));
+    }
+    events.push(FetchEvent::Refused {
+        place: place.clone(),
+        refusal: refusal.clone(),
+    });
+    reading.refused(refusal, |failures| pauses.next(failures, now));
+    events
+}
+
+#[cfg(test)]
+mod tests;

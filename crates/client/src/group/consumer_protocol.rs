@@ -65,6 +65,8 @@ pub(crate) struct ConsumerMember {
     failures: u32,
     /// The time of the heartbeat under way.
     asked_at: Option<Instant>,
+    /// The coordinator may have heard of the member.
+    may_be_known: bool,
     /// The next heartbeat says everything.
     is_full: bool,
     /// What was said that the member has.
@@ -93,6 +95,7 @@ impl ConsumerMember {
             not_before: None,
             failures: 0,
             asked_at: None,
+            may_be_known: false,
             is_full: true,
             said: None,
             owned: BTreeSet::new(),
@@ -127,6 +130,7 @@ impl ConsumerMember {
             return Step::Wait(Some(look.map_or(due, |look| look.min(due))));
         }
         self.asked_at = Some(now);
+        self.may_be_known = true;
         Step::Ask(GroupRequest::Beat(self.heartbeat()))
     }
 
@@ -141,7 +145,7 @@ impl ConsumerMember {
                 Life::Leaving { .. } => Life::Leaving { told: true },
                 _ => Life::Stalled { told: true },
             };
-            if self.epoch > JOIN {
+            if std::mem::take(&mut self.may_be_known) {
                 self.asked_at = Some(now);
                 return Step::Ask(GroupRequest::Beat(self.farewell(is_leaving)));
             }
@@ -240,13 +244,7 @@ impl ConsumerMember {
             return;
         };
         if self.life != Life::Member {
-            // Whatever became of it: a member that is gone is forgotten after its session. But one
-            // that has just joined has to leave.
-            if let Ok(GroupAnswer::Beat(answer)) = answer
-                && answer.member_epoch > JOIN
-            {
-                self.epoch = answer.member_epoch;
-            }
+            // Whatever became of it: a member that is gone is forgotten after its session.
             return;
         }
         match answer {
@@ -289,7 +287,12 @@ impl ConsumerMember {
                 let id = TopicId(topic.topic_id);
                 topic.partitions.iter().map(move |one| (id, *one))
             });
-            self.target = Some(target.collect());
+            let target = Some(target.collect());
+            if self.target != target {
+                self.target = target;
+                // It is confirmed, even if there is nothing to change.
+                self.said = None;
+            }
         }
     }
 
@@ -366,10 +369,7 @@ impl ConsumerMember {
         if self.life != Life::Member {
             return;
         }
-        let epoch = self.epoch;
         self.lose();
-        // The farewell still needs it.
-        self.epoch = epoch;
         self.life = Life::Stalled { told: false };
     }
 
@@ -377,7 +377,6 @@ impl ConsumerMember {
         // What it had was told as lost, so it joins anew, even if it has not left yet.
         if matches!(self.life, Life::Stalled { .. }) && self.asked_at.is_none() {
             self.life = Life::Member;
-            self.epoch = JOIN;
             self.due = now;
             self.not_before = None;
         }

@@ -17,13 +17,13 @@ struct Known {
     previous_epoch: i32,
     /// What it may have.
     assigned: BTreeSet<i32>,
-    /// What it said that it has.
-    owned: BTreeSet<i32>,
+    /// What it has to give up, until it says what it has and these are not among it.
+    revoking: BTreeSet<i32>,
 }
 
 impl Known {
     fn held(&self) -> BTreeSet<i32> {
-        self.assigned.union(&self.owned).copied().collect()
+        self.assigned.union(&self.revoking).copied().collect()
     }
 }
 
@@ -74,10 +74,7 @@ impl Coordinator {
         }
         let before = member.assigned.clone();
         let is_full = beat.rebalance_timeout_ms >= 0;
-        if let Some(owned) = owned {
-            member.owned = owned;
-        }
-        self.reconcile(&id);
+        self.reconcile(&id, owned.as_ref());
         let member = &self.members[&id];
         let assigned = (is_full || member.assigned != before).then(|| {
             let topic = TopicPartitions::default()
@@ -106,20 +103,28 @@ impl Coordinator {
         }
     }
 
-    fn reconcile(&mut self, id: &str) {
+    fn reconcile(&mut self, id: &str, owned: Option<&BTreeSet<i32>>) {
         let target = self.targets.get(id).cloned().unwrap_or_default();
         let others = self.members.iter().filter(|(other, _)| *other != id);
         let taken: BTreeSet<_> = others.flat_map(|(_, other)| other.held()).collect();
         let member = self.members.get_mut(id).unwrap();
-        let keep: BTreeSet<_> = member.assigned.intersection(&target).copied().collect();
-        if member.owned.is_subset(&keep) {
-            if member.epoch != self.epoch {
-                member.previous_epoch = member.epoch;
-                member.epoch = self.epoch;
+        let may_have = |some: &BTreeSet<i32>| owned.is_none_or(|owned| !owned.is_disjoint(some));
+        if !member.revoking.is_empty() {
+            if may_have(&member.revoking) {
+                return;
             }
-            member.assigned = target.difference(&taken).copied().collect();
-        } else {
-            member.assigned = keep;
+            member.revoking.clear();
         }
+        let gone: BTreeSet<_> = member.assigned.difference(&target).copied().collect();
+        member.assigned.retain(|one| target.contains(one));
+        if !gone.is_empty() && may_have(&gone) {
+            member.revoking = gone;
+            return;
+        }
+        if member.epoch != self.epoch {
+            member.previous_epoch = member.epoch;
+            member.epoch = self.epoch;
+        }
+        member.assigned = target.difference(&taken).copied().collect();
     }
 }

@@ -83,6 +83,8 @@ pub(crate) struct LookupOrder {
 pub(crate) struct FetchOrder {
     pub(crate) node: i32,
     pub(crate) request: FetchAsk,
+    /// The most bytes of records in the answer, unless a single batch is longer.
+    pub(crate) bytes_max: usize,
 }
 
 /// The fetch that is under way at a broker.
@@ -190,20 +192,18 @@ impl Fetcher {
         due.collect()
     }
 
-    /// Takes the leader of a partition; `None` if there is none now.
+    /// Takes the leader of a partition, and the id of its topic.
     pub(crate) fn led(
         &mut self,
         (place, serial): (&TopicPartition, u64),
-        found: Option<(Leader, TopicId)>,
-        now: Instant,
+        (leader, topic_id): (Leader, TopicId),
     ) {
-        let again = self.pauses.next(1, now);
         if let Some(reading) = self.current(place, serial) {
-            reading.led(found, again);
+            reading.led(leader, topic_id);
         }
     }
 
-    /// Takes the offset that was looked up; `None` if the log has none, which is its end.
+    /// Takes the offset that was looked up.
     pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) {
         if let Some(reading) = self.current(place, serial) {
             reading.found(offset);
@@ -287,16 +287,23 @@ impl Fetcher {
                 .insert(reading.topic_id, Arc::clone(&place.topic));
             wanted.push((place, ask));
         }
-        let bytes_max = i32::try_from(bytes_max).unwrap_or(i32::MAX);
+        let of_all = i32::try_from(wanted.len()).unwrap_or(i32::MAX);
+        let of_all = self.settings.partition_bytes.saturating_mul(of_all);
+        let max_bytes = i32::try_from(bytes_max).unwrap_or(i32::MAX);
+        let max_bytes = max_bytes.min(self.settings.max_bytes).min(of_all).max(1);
         let bounds = FetchBounds {
             max_wait: self.settings.max_wait,
             min_bytes: self.settings.min_bytes,
-            max_bytes: self.settings.max_bytes.min(bytes_max).max(1),
+            max_bytes,
             committed: self.settings.read_committed,
         };
         let request = FetchAsk::new(broker.session.ask(wanted), bounds, &self.rack);
         broker.under_way = Some(under_way);
-        FetchOrder { node, request }
+        FetchOrder {
+            node,
+            request,
+            bytes_max: usize::try_from(max_bytes).unwrap_or(0),
+        }
     }
 
     /// Takes the answer to the fetch from this broker.
@@ -508,13 +515,12 @@ impl Fetcher {
             max_bytes: 1,
             committed: self.settings.read_committed,
         };
-        let brokers = self.brokers.iter_mut();
-        let free = brokers.filter(|(_, broker)| broker.under_way.is_none());
-        let ends = free.filter_map(|(node, broker)| {
+        let ends = self.brokers.iter_mut().filter_map(|(node, broker)| {
             let request = FetchAsk::new(broker.session.end()?, bounds, &self.rack);
             Some(FetchOrder {
                 node: *node,
                 request,
+                bytes_max: 0,
             })
         });
         ends.collect()

@@ -121,16 +121,11 @@ impl PartitionReading {
         Some(lookup)
     }
 
-    /// Takes the result of the lookup of the leader; `None` if there is none now.
-    pub(super) fn led(&mut self, found: Option<(Leader, TopicId)>, again: Instant) {
+    /// Takes the result of the lookup of the leader.
+    pub(super) fn led(&mut self, leader: Leader, topic_id: TopicId) {
         self.looking = false;
-        match found {
-            Some((leader, topic_id)) => {
-                self.leader = Some(leader);
-                self.topic_id = topic_id;
-            }
-            None => self.not_before = Some(again),
-        }
+        self.leader = Some(leader);
+        self.topic_id = topic_id;
     }
 
     /// Takes the result of the lookup of the offset.

@@ -196,7 +196,7 @@ impl Story {
             match order.lookup {
                 Lookup::Leader => {
                     let leader = self.brokers.leader(order.place.partition);
-                    self.fetcher.led(at, Some((leader, topic_id())), self.now);
+                    self.fetcher.led(at, (leader, topic_id()));
                 }
                 Lookup::Offset(Whence::End, _) => {
                     let end = self.brokers.end(order.place.partition);
@@ -335,7 +335,7 @@ fn one(reset: OffsetReset, whence: Whence) -> (Fetcher, Instant) {
     fetcher.begin(place(0), whence);
     for order in fetcher.lookups(now) {
         let leader = Leader { node: 1, epoch: 5 };
-        fetcher.led((&order.place, order.serial), Some((leader, topic_id())), now);
+        fetcher.led((&order.place, order.serial), (leader, topic_id()));
     }
     (fetcher, now)
 }

@@ -1,12 +1,12 @@
 //! Reading records: what is asked of which broker, and what is taken from the answers.
 //!
-//! [`fetcher`] decides for all partitions, by [`reading`] for one, [`session`] for one broker and
-//! [`taking`] for one answer; [`batch`] and [`record`] are what a reader gets; [`room`] bounds the
+//! `fetcher.rs` decides for all partitions, by `reading.rs` for one, `session.rs` for one broker and
+//! `taking.rs` for one answer; `batch.rs` and `record.rs` are what a reader gets; `room.rs` bounds the
 //! memory. All of it is pure; `consumer` asks the brokers.
 //!
 //! Invariants: positions move forward only, unless the log was cut, its start passed the position,
 //! or the application seeks; no record is delivered twice or left out; batches with a wrong CRC are
-//! not delivered; memory is bounded by [`room`] whatever brokers send.
+//! not delivered; memory is bounded by `room.rs` whatever brokers send.
 
 mod aborted;
 mod batch;
@@ -23,4 +23,4 @@ pub use reading::{Position, Whence};
 pub use record::{Header, Headers, RecordView, Records};
 
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;

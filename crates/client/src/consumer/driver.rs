@@ -142,7 +142,7 @@ impl Driver {
             match order {
                 Order::Commit(deadline, done) => self.commit_for(deadline, done, now),
                 Order::Seek(place, whence) => {
-                    self.mailbox.forget(&BTreeSet::from([place.clone()]));
+                    self.mailbox.forget(&place);
                     if self.reads(&place) {
                         self.fetcher.begin(place, whence);
                     }

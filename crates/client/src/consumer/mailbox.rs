@@ -160,20 +160,44 @@ impl Mailbox {
         drop(dropped);
     }
 
-    /// Drops all records and ends of these partitions.
-    pub(super) fn forget(&self, gone: &BTreeSet<TopicPartition>) {
-        drop(self.drop_of(gone));
-    }
-
-    fn drop_of(&self, gone: &BTreeSet<TopicPartition>) -> Vec<Event> {
+    /// Drops all records and ends of a partition.
+    pub(super) fn forget(&self, place: &TopicPartition) {
         let mut content = self.held();
         let all = std::mem::take(&mut content.events);
         let (kept, dropped): (VecDeque<_>, Vec<_>) = all.into_iter().partition(|event| match event {
-            Event::Records(records) => !gone.contains(&records.place),
-            Event::End { place, .. } => !gone.contains(place),
+            Event::Records(records) => records.place != *place,
+            Event::End { place: of, .. } => of != place,
             _ => true,
         });
         content.events = kept;
+        drop(content);
+        // Their memory is given back without the lock.
+        drop(dropped);
+    }
+
+    /// Takes out what is about these partitions. An assignment that was not taken is without them
+    /// from now on.
+    fn drop_of(&self, gone: &BTreeSet<TopicPartition>) -> Vec<Event> {
+        let mut content = self.held();
+        let mut dropped = Vec::new();
+        let all = std::mem::take(&mut content.events);
+        for mut event in all {
+            let is_gone = match &mut event {
+                Event::Records(records) => gone.contains(&records.place),
+                Event::End { place, .. } => gone.contains(place),
+                Event::Assigned(places) => {
+                    let had_some = !places.is_empty();
+                    places.retain(|place| !gone.contains(place));
+                    had_some && places.is_empty()
+                }
+                _ => false,
+            };
+            if is_gone {
+                dropped.push(event);
+            } else {
+                content.events.push_back(event);
+            }
+        }
         dropped
     }
 

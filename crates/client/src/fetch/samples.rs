@@ -5,17 +5,17 @@ use wire::batch::{BatchBuilder, Compression};
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 /// Returns a batch of records whose values are their offsets.
-pub(super) fn batch(base: i64, count: i64, epoch: i32) -> Bytes {
+pub(crate) fn batch(base: i64, count: i64, epoch: i32) -> Bytes {
     compressed(base, count, epoch, Compression::None)
 }
 
-pub(super) fn compressed(base: i64, count: i64, epoch: i32, codec: Compression) -> Bytes {
+pub(crate) fn compressed(base: i64, count: i64, epoch: i32, codec: Compression) -> Bytes {
     let builder = BatchBuilder::new(Offset(base), LeaderEpoch(epoch)).compression(codec);
     filled(builder, base, count)
 }
 
 /// Returns a batch of a transaction.
-pub(super) fn transactional(base: i64, count: i64, producer: i64) -> Bytes {
+pub(crate) fn transactional(base: i64, count: i64, producer: i64) -> Bytes {
     let builder = BatchBuilder::new(Offset(base), LeaderEpoch(0))
         .transactional(true)
         .producer(ProducerId(producer), 0, 0);
@@ -23,7 +23,7 @@ pub(super) fn transactional(base: i64, count: i64, producer: i64) -> Bytes {
 }
 
 /// Returns the marker that ends a transaction.
-pub(super) fn marker(at: i64, producer: i64, committed: bool) -> Bytes {
+pub(crate) fn marker(at: i64, producer: i64, committed: bool) -> Bytes {
     let mut builder = BatchBuilder::new(Offset(at), LeaderEpoch(0))
         .transactional(true)
         .control(true)

@@ -27,7 +27,9 @@ fn each<'a, T>(
         message: Some("the broker did not answer for it".to_owned()),
     };
     let asked = asked.into_iter();
-    let mut found: Found<T> = asked.map(|place| (place.clone(), Err(left_out()))).collect();
+    let mut found: Found<T> = asked
+        .map(|place| (place.clone(), Err(left_out())))
+        .collect();
     for (place, result) in told {
         if let Some(slot) = found.get_mut(&place) {
             *slot = result;

@@ -41,7 +41,8 @@ mod tests {
         let (first, max) = (Duration::from_millis(100), Duration::from_secs(1));
         let pauses = Pauses::new(first, max);
         let now = Instant::now();
-        let waited = [0, 1, 2, 3, 4, 5, u32::MAX].map(|tries| (pauses.next(tries, now) - now).as_millis());
+        let waited =
+            [0, 1, 2, 3, 4, 5, u32::MAX].map(|tries| (pauses.next(tries, now) - now).as_millis());
         assert_eq!(waited, [100, 100, 200, 400, 800, 1000, 1000]);
         assert!(later(now, Duration::MAX) > now);
     }

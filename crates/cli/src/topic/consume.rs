@@ -97,7 +97,10 @@ impl Consume {
         }
         let positions = offsets.into_iter().map(|((topic, partition), offset)| {
             let topic = topic.into();
-            (TopicPartition { topic, partition }, Whence::At(offset, None))
+            (
+                TopicPartition { topic, partition },
+                Whence::At(offset, None),
+            )
         });
         reader::Reader::assigned(self, target, positions.collect())?.read(&form)?;
         Ok(ExitCode::SUCCESS)

@@ -246,12 +246,7 @@ impl Driver {
         self.begin_commit(now);
     }
 
-    fn end_commit(
-        &mut self,
-        waiters: Vec<Waiter>,
-        result: &Result<(), ClientError>,
-        now: Instant,
-    ) {
+    fn end_commit(&mut self, waiters: Vec<Waiter>, result: &Result<(), ClientError>, now: Instant) {
         for waiter in waiters {
             match waiter {
                 // It may have stopped waiting.

@@ -364,7 +364,8 @@ impl Driver {
             Err(error) => {
                 for order in orders {
                     self.control.stale(&order.place.topic);
-                    self.fetcher.lookup_failed((&order.place, order.serial), now);
+                    self.fetcher
+                        .lookup_failed((&order.place, order.serial), now);
                 }
                 return self.trouble(error, now);
             }
@@ -427,9 +428,16 @@ impl Driver {
 
     /// Begins the end: the last commit, then the farewell.
     fn begin_to_close(&mut self, now: Instant) {
-        let places: Vec<_> = self.fetcher.positions().map(|(one, _)| one.clone()).collect();
+        let places: Vec<_> = self
+            .fetcher
+            .positions()
+            .map(|(one, _)| one.clone())
+            .collect();
         places.iter().for_each(|place| self.fetcher.end(place));
-        let deadline = self.closing.as_ref().map_or(now, |closing| closing.deadline);
+        let deadline = self
+            .closing
+            .as_ref()
+            .map_or(now, |closing| closing.deadline);
         if self.membership.is_none() || self.options.auto_commit.is_none() {
             self.close_committed(Ok(()), now);
         } else {

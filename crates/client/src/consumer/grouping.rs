@@ -183,7 +183,11 @@ impl Driver {
         membership.exchange = Some(self.tasks.spawn_local(ask));
     }
 
-    pub(super) fn group_answered(&mut self, answer: Result<GroupAnswer, ClientError>, now: Instant) {
+    pub(super) fn group_answered(
+        &mut self,
+        answer: Result<GroupAnswer, ClientError>,
+        now: Instant,
+    ) {
         let code = match &answer {
             Ok(GroupAnswer::Beat(answer)) => answer.error_code,
             Ok(GroupAnswer::Join(answer)) => answer.error_code,
@@ -279,7 +283,9 @@ impl Driver {
             .letting_go
             .take_if(|letting_go| letting_go.number == number);
         if let Some(gone) = current {
-            membership.owned.retain(|place| !gone.places.contains(place));
+            membership
+                .owned
+                .retain(|place| !gone.places.contains(place));
             membership.member.revoked(now);
             self.mailbox.forget_stored(&gone.places);
             self.commits.forget(&gone.places);

@@ -164,11 +164,12 @@ impl Mailbox {
     pub(super) fn forget(&self, place: &TopicPartition) {
         let mut content = self.held();
         let all = std::mem::take(&mut content.events);
-        let (kept, dropped): (VecDeque<_>, Vec<_>) = all.into_iter().partition(|event| match event {
-            Event::Records(records) => records.place != *place,
-            Event::End { place: of, .. } => of != place,
-            _ => true,
-        });
+        let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+            all.into_iter().partition(|event| match event {
+                Event::Records(records) => records.place != *place,
+                Event::End { place: of, .. } => of != place,
+                _ => true,
+            });
         content.events = kept;
         drop(content);
         // Their memory is given back without the lock.
@@ -216,9 +217,15 @@ impl Mailbox {
     }
 
     /// Returns the positions that were stored for these partitions.
-    pub(super) fn stored(&self, of: &BTreeSet<TopicPartition>) -> BTreeMap<TopicPartition, Position> {
+    pub(super) fn stored(
+        &self,
+        of: &BTreeSet<TopicPartition>,
+    ) -> BTreeMap<TopicPartition, Position> {
         let content = self.held();
-        let stored = content.stored.iter().filter(|(place, _)| of.contains(place));
+        let stored = content
+            .stored
+            .iter()
+            .filter(|(place, _)| of.contains(place));
         stored
             .map(|(place, position)| (place.clone(), *position))
             .collect()

@@ -182,11 +182,7 @@ async fn coordinator(
 }
 
 /// Looks at topics; those that do not exist are left out.
-pub(super) async fn see(
-    cluster: Cluster,
-    topics: BTreeSet<Arc<str>>,
-    patience: Patience,
-) -> Done {
+pub(super) async fn see(cluster: Cluster, topics: BTreeSet<Arc<str>>, patience: Patience) -> Done {
     // What is known may be what was not enough.
     topics.iter().for_each(|topic| cluster.stale(topic));
     let mut seen = TopicsSeen::default();

@@ -214,7 +214,10 @@ fn a_member_reads_from_the_groups_positions_and_stores_them_when_it_leaves() {
             panic!("{others:?}");
         };
         assert_eq!(*places, BTreeSet::from([place(0), place(1)]));
-        assert_eq!(app.got, BTreeMap::from([(0, vec![3, 4]), (1, vec![0, 1, 2, 3, 4])]));
+        assert_eq!(
+            app.got,
+            BTreeMap::from([(0, vec![3, 4]), (1, vec![0, 1, 2, 3, 4])])
+        );
         // By itself, after a time.
         app.take(4 * SECOND).await;
         assert_eq!(app.told(), ["join", "commit 0: 5", "commit 1: 5"]);
@@ -244,7 +247,13 @@ fn partitions_are_given_back_after_the_application_has_let_go_and_its_positions_
         assert_eq!(app.got[&0].len(), 5);
         let before = app.told();
         assert!(!before.contains(&"join".to_owned()), "{before:?}");
-        app.consumer.store(&place(0), Position { offset: 4, epoch: None });
+        app.consumer.store(
+            &place(0),
+            Position {
+                offset: 4,
+                epoch: None,
+            },
+        );
         app.brokers.borrow_mut().heartbeat_code = 0;
         drop(revocation);
         let others = app.take(2 * SECOND).await;

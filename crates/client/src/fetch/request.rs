@@ -93,7 +93,10 @@ impl Ask for FetchAsk {
             return Ask::encode(&self.request, out, version);
         }
         let mut request = self.request.clone();
-        let partitions = request.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+        let partitions = request
+            .topics
+            .iter_mut()
+            .flat_map(|topic| &mut topic.partitions);
         partitions.for_each(|partition| partition.last_fetched_epoch = -1);
         Ask::encode(&request, out, version)
     }

@@ -31,7 +31,9 @@ impl Room {
 
     /// Returns how many bytes may be taken.
     pub(crate) fn free(&self) -> usize {
-        self.0.max.saturating_sub(self.0.held.load(Ordering::Acquire))
+        self.0
+            .max
+            .saturating_sub(self.0.held.load(Ordering::Acquire))
     }
 
     /// Returns true if nothing is held.

@@ -37,7 +37,12 @@ fn filled(mut builder: BatchBuilder, base: i64, count: i64) -> Bytes {
     for offset in base..base + count {
         let value = offset.to_string();
         let headers = [("h", Some(&b"x"[..])), ("none", None)];
-        builder.add(TimestampMs(1000 + offset), None, Some(value.as_bytes()), &headers);
+        builder.add(
+            TimestampMs(1000 + offset),
+            None,
+            Some(value.as_bytes()),
+            &headers,
+        );
     }
     builder.finish().unwrap()
 }

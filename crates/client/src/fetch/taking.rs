@@ -128,7 +128,11 @@ fn judge(
     }
     let floor = end_before.unwrap_or(0);
     if base < floor {
-        return broken("the batch begins before the end of the one before", base, floor);
+        return broken(
+            "the batch begins before the end of the one before",
+            base,
+            floor,
+        );
     }
     if base.checked_add(delta).is_none_or(|last| last == i64::MAX) {
         return broken("the batch has offsets beyond the largest", base, i64::MAX);
@@ -155,12 +159,10 @@ fn marker_of(
         return Ok(Some(Marker::Other));
     };
     let key = record?.key.unwrap_or_default();
-    Marker::of_key(key)
-        .map(Some)
-        .ok_or(BatchError::Framing {
-            index: 0,
-            reason: "the key of a control record is cut short",
-        })
+    Marker::of_key(key).map(Some).ok_or(BatchError::Framing {
+        index: 0,
+        reason: "the key of a control record is cut short",
+    })
 }
 
 #[cfg(test)]

@@ -120,7 +120,9 @@ fn range(members: &[GroupMember], sizes: &TopicSizes) -> Assignments {
         };
         let mut next = 0_i32;
         for (index, member) in (0..).zip(subscribers) {
-            let end = next.saturating_add(each).saturating_add(i32::from(index < more));
+            let end = next
+                .saturating_add(each)
+                .saturating_add(i32::from(index < more));
             (next..end).for_each(|partition| give(&mut all, member, topic, partition));
             next = end;
         }

@@ -166,7 +166,11 @@ impl ClassicMember {
         if self.revoking.is_some() {
             return self.heartbeat_or_wait(now);
         }
-        let is_eager = !self.settings.strategies.iter().all(|one| one.is_cooperative());
+        let is_eager = !self
+            .settings
+            .strategies
+            .iter()
+            .all(|one| one.is_cooperative());
         if is_eager && !self.owned.is_empty() {
             let all = self.owned.clone();
             return self.revoke(all);
@@ -338,7 +342,9 @@ impl ClassicMember {
             })
         });
         let members: Vec<_> = members.collect();
-        let topics = members.iter().flat_map(|member| &member.subscription.topics);
+        let topics = members
+            .iter()
+            .flat_map(|member| &member.subscription.topics);
         let topics = topics.cloned().collect();
         self.leading = Some(Leading {
             members,
@@ -510,8 +516,8 @@ impl ClassicMember {
     }
 
     pub(crate) fn identity(&self) -> Option<Identity> {
-        let is_in = self.generation != NO_GENERATION
-            && !matches!(self.phase, Phase::Left | Phase::Failed);
+        let is_in =
+            self.generation != NO_GENERATION && !matches!(self.phase, Phase::Left | Phase::Failed);
         is_in.then(|| Identity {
             member_id: self.id.clone(),
             epoch: self.generation,

@@ -248,16 +248,14 @@ impl ConsumerMember {
             return;
         }
         match answer {
-            Ok(GroupAnswer::Beat(answer)) => {
-                match ErrorCode::try_from_code(answer.error_code) {
-                    None => self.beaten(&answer, asked_at),
-                    Some(code) => {
-                        let message = answer.error_message.as_ref();
-                        let message = message.map(|message| message.as_str().to_owned());
-                        self.refused(code, message, now);
-                    }
+            Ok(GroupAnswer::Beat(answer)) => match ErrorCode::try_from_code(answer.error_code) {
+                None => self.beaten(&answer, asked_at),
+                Some(code) => {
+                    let message = answer.error_message.as_ref();
+                    let message = message.map(|message| message.as_str().to_owned());
+                    self.refused(code, message, now);
                 }
-            }
+            },
             Ok(_) => self.fail(GroupFailure::Other(ClientError::Fatal {
                 reason: "an answer to another request of the group".to_owned(),
             })),

@@ -211,7 +211,10 @@ mod tests {
             \x00\x00\x00\x01\x00\x02ab\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x05\
             \x00\x00\x00\x07\x00\x01r";
         let read = Subscription::decode(java).unwrap();
-        assert_eq!((read.owned, read.generation), (owned(&[("ab", 0), ("ab", 5)]), 7));
+        assert_eq!(
+            (read.owned, read.generation),
+            (owned(&[("ab", 0), ("ab", 5)]), 7)
+        );
         // Version 0 has topics only, version 1 the generation as user data.
         let old = Subscription::decode(b"\0\0\0\0\0\x01\0\x01t\0\0\0\0").unwrap();
         assert_eq!((old.topics.len(), old.generation), (1, NO_GENERATION));

@@ -176,7 +176,10 @@ mod tests {
         let found = found(&places(&[0, 1, 2]), answer, 8).unwrap();
         let offsets: Vec<_> = found
             .into_values()
-            .map(|one| one.map(|position| position.map(|position| position.offset)).ok())
+            .map(|one| {
+                one.map(|position| position.map(|position| position.offset))
+                    .ok()
+            })
             .collect();
         assert_eq!(offsets, [Some(Some(7)), Some(None), None]);
         let refused = group.with_error_code(16);

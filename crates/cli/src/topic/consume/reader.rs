@@ -72,7 +72,12 @@ impl<'a> Reader<'a> {
     /// Reads as a member of a group.
     pub(super) fn subscribed(asked: &'a Consume, target: &Chosen) -> anyhow::Result<Self> {
         let topics = BTreeSet::from([asked.topic.clone()]);
-        Self::open(asked, target, Assignment::Subscribed(topics), BTreeSet::new())
+        Self::open(
+            asked,
+            target,
+            Assignment::Subscribed(topics),
+            BTreeSet::new(),
+        )
     }
 
     fn open(
@@ -247,7 +252,9 @@ impl<'a> Reader<'a> {
         match self.patience.looked(refusals, Instant::now()) {
             Ok(new) => {
                 for (partition, refusal) in new {
-                    show::say(&format!("partition {topic}-{partition}: {refusal}; trying on"));
+                    show::say(&format!(
+                        "partition {topic}-{partition}: {refusal}; trying on"
+                    ));
                 }
                 Ok(())
             }

@@ -109,11 +109,18 @@ impl Brokers {
         } else {
             session.next_epoch += 1;
         }
-        for gone in asked.forgotten_topics.iter().flat_map(|topic| &topic.partitions) {
+        for gone in asked
+            .forgotten_topics
+            .iter()
+            .flat_map(|topic| &topic.partitions)
+        {
             session.partitions.remove(gone);
         }
         for wanted in asked.topics.iter().flat_map(|topic| &topic.partitions) {
-            let told = session.partitions.get(&wanted.index).map_or(-1, |one| one.1);
+            let told = session
+                .partitions
+                .get(&wanted.index)
+                .map_or(-1, |one| one.1);
             session
                 .partitions
                 .insert(wanted.index, (wanted.fetch_offset.0, told));
@@ -254,7 +261,11 @@ impl Story {
             }
         }
         for (partition, expected) in &self.expected {
-            assert_eq!(*expected, self.brokers.end(*partition), "partition {partition}");
+            assert_eq!(
+                *expected,
+                self.brokers.end(*partition),
+                "partition {partition}"
+            );
         }
     }
 }
@@ -393,7 +404,10 @@ fn a_log_that_was_cut_moves_the_position_back_and_says_so() {
     order.request.encode(&mut body, VERSION).unwrap();
     let asked = FetchRequest::decode(&body.freeze(), VERSION).unwrap();
     let wanted = asked.topics[0].partitions[0];
-    assert_eq!((wanted.fetch_offset.0, wanted.last_fetched_epoch.0), (10, 5));
+    assert_eq!(
+        (wanted.fetch_offset.0, wanted.last_fetched_epoch.0),
+        (10, 5)
+    );
     let mut cut = with_records(Bytes::new(), 8);
     cut.diverging_epoch = Some(EpochEnd {
         epoch: LeaderEpoch(4),
@@ -427,7 +441,13 @@ fn out_of_range_is_reset_or_stops() {
     fetcher.next_fetch(100, now).unwrap();
     let (offset, place) = (100, place(0));
     let events = fetcher.answered(1, answer(out()), now);
-    assert_eq!(events, [FetchEvent::NoPosition { place: place.clone(), offset }]);
+    assert_eq!(
+        events,
+        [FetchEvent::NoPosition {
+            place: place.clone(),
+            offset
+        }]
+    );
     assert!(fetcher.next_fetch(100, now).is_none() && fetcher.lookups(now).is_empty());
     fetcher.begin(place, Whence::At(3, None));
     assert!(fetcher.next_fetch(100, now).is_some());
@@ -440,7 +460,10 @@ fn what_is_refused_is_tried_again_after_a_pause_and_remembered_until_it_works() 
         fetcher.next_fetch(100, now).unwrap();
         let refused = FetchPartitionResponse::failed(0, ErrorCode::UnknownServerError);
         let events = fetcher.answered(1, answer(refused), now);
-        assert!(matches!(&events[..], [FetchEvent::Refused { .. }]), "{events:?}");
+        assert!(
+            matches!(&events[..], [FetchEvent::Refused { .. }]),
+            "{events:?}"
+        );
         assert!(fetcher.next_fetch(100, now).is_none());
         let due = fetcher.wake_at(now).unwrap();
         assert_eq!(due - now, Duration::from_millis(pause_ms));

@@ -84,7 +84,10 @@ fn a_topic_without_an_id_makes_it_a_session_by_name() {
     assert!(session.ask(vec![(place(0), ask(5, 1))]).by_id);
     session.answered(None, 9);
     let next = session.ask(vec![(place(0), ask(5, 1)), (place(1), ask(5, 0))]);
-    assert_eq!((next.by_id, next.epoch, next.id, next.asked.len()), (false, 0, 9, 2));
+    assert_eq!(
+        (next.by_id, next.epoch, next.id, next.asked.len()),
+        (false, 0, 9, 2)
+    );
 }
 
 /// What happens to a request.

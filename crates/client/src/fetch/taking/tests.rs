@@ -18,11 +18,16 @@ const EVERYTHING: Checks = Checks {
 
 /// Returns the offsets that a reader gets.
 fn offsets(taken: &Taken) -> Vec<i64> {
-    let batches = taken.batches.iter().map(|batch| batch.open(1 << 20).unwrap());
+    let batches = taken
+        .batches
+        .iter()
+        .map(|batch| batch.open(1 << 20).unwrap());
     let offsets = batches.flat_map(|open| {
         let records = open.records().map(|record| {
             let record = record.unwrap();
-            let value = record.value.map(|value| str::from_utf8(value).unwrap().to_owned());
+            let value = record
+                .value
+                .map(|value| str::from_utf8(value).unwrap().to_owned());
             assert_eq!(value, Some(record.offset.to_string()));
             assert_eq!(record.timestamp, 1000 + record.offset);
             assert_eq!(record.headers().count(), 2);
@@ -81,9 +86,15 @@ fn a_batch_with_a_wrong_crc_ends_the_answer_and_is_told_when_it_comes_first() {
     bad[last] ^= 1;
     let bad = Bytes::from(bad);
     let taken = take(&together(&[good, bad.clone()]), Vec::new(), 0, COMMITTED);
-    assert_eq!((offsets(&taken), taken.next, taken.damage), (vec![0, 1], 2, None));
+    assert_eq!(
+        (offsets(&taken), taken.next, taken.damage),
+        (vec![0, 1], 2, None)
+    );
     let taken = take(&bad, Vec::new(), 2, COMMITTED);
-    assert!(matches!(taken.damage, Some(BatchError::Crc { .. })), "{taken:?}");
+    assert!(
+        matches!(taken.damage, Some(BatchError::Crc { .. })),
+        "{taken:?}"
+    );
     let unchecked = Checks {
         crc: false,
         ..COMMITTED
@@ -120,7 +131,10 @@ fn aborted_records_and_markers_are_not_delivered_but_passed() {
     assert_eq!(all.next, 10);
     // Only markers: nothing to deliver, and the position moves.
     let markers = take(&marker(5, 7, false), Vec::new(), 5, COMMITTED);
-    assert_eq!((offsets(&markers), markers.next, markers.damage), (vec![], 6, None));
+    assert_eq!(
+        (offsets(&markers), markers.next, markers.damage),
+        (vec![], 6, None)
+    );
 }
 
 #[test]

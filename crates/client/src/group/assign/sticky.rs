@@ -110,7 +110,9 @@ impl<'a> Division<'a> {
     /// Returns the subscriber of a topic that has fewest.
     fn poorest(&self, topic: &Arc<str>) -> Option<usize> {
         let subscribers = self.subscribers.get(topic)?.iter();
-        subscribers.copied().min_by_key(|member| self.count(*member))
+        subscribers
+            .copied()
+            .min_by_key(|member| self.count(*member))
     }
 
     /// Gives away what nobody has; topics with the fewest subscribers first, whose partitions have

@@ -20,7 +20,10 @@ fn member(id: &str, topics: &[&str]) -> GroupMember {
 }
 
 fn sizes(sizes: &[(&str, i32)]) -> TopicSizes {
-    sizes.iter().map(|(topic, size)| ((*topic).into(), *size)).collect()
+    sizes
+        .iter()
+        .map(|(topic, size)| ((*topic).into(), *size))
+        .collect()
 }
 
 fn shown(all: &Assignments) -> Vec<String> {
@@ -39,7 +42,10 @@ fn ranges_are_those_of_kafkas_clients() {
         member("b", &["t", "u"]),
     ];
     let all = Strategy::Range.assign(&members, &sizes(&[("t", 7), ("u", 1), ("none", 3)]));
-    assert_eq!(shown(&all), ["a: t-0 t-1 t-2 u-0", "b: t-3 t-4", "c: t-5 t-6"]);
+    assert_eq!(
+        shown(&all),
+        ["a: t-0 t-1 t-2 u-0", "b: t-3 t-4", "c: t-5 t-6"]
+    );
     // Static members come first, in the order of their instances.
     let mut members = members;
     members[0].instance_id = Some("1".to_owned());
@@ -59,7 +65,10 @@ fn turns_are_those_of_kafkas_clients() {
 fn names_are_those_of_both_clients() {
     for (name, strategy) in [
         ("range", Strategy::Range),
-        ("org.apache.kafka.clients.consumer.RangeAssignor", Strategy::Range),
+        (
+            "org.apache.kafka.clients.consumer.RangeAssignor",
+            Strategy::Range,
+        ),
         ("roundrobin", Strategy::RoundRobin),
         ("cooperative-sticky", Strategy::CooperativeSticky),
     ] {

@@ -165,7 +165,11 @@ impl World {
             assert_eq!(player.has, player.member.owned);
         }
         all.sort();
-        let expected = if self.players.is_empty() { 0 } else { self.size };
+        let expected = if self.players.is_empty() {
+            0
+        } else {
+            self.size
+        };
         assert_eq!(all, (0..expected).map(place).collect::<Vec<_>>());
     }
 }
@@ -270,7 +274,10 @@ impl Alone {
         ));
         assert!(matches!(alone.step(), Step::Ask(GroupRequest::Sync { .. })));
         alone.synced(partitions);
-        assert_eq!(alone.step(), Step::Assign(partitions.iter().copied().map(place).collect()));
+        assert_eq!(
+            alone.step(),
+            Step::Assign(partitions.iter().copied().map(place).collect())
+        );
         alone
     }
 
@@ -291,7 +298,10 @@ impl Alone {
     /// Waits for the next heartbeat, and answers it.
     fn beat(&mut self, code: i16) {
         self.now += Duration::from_secs(3);
-        assert!(matches!(self.step(), Step::Ask(GroupRequest::Heartbeat { .. })));
+        assert!(matches!(
+            self.step(),
+            Step::Ask(GroupRequest::Heartbeat { .. })
+        ));
         let answer = HeartbeatResponse::default().with_error_code(code);
         self.answer(GroupAnswer::Heartbeat(answer));
     }
@@ -327,7 +337,10 @@ fn a_cooperative_member_keeps_what_it_has_and_gives_up_what_it_loses() {
         panic!("it joins at once");
     };
     let subscription = Subscription::decode(&join.strategies[0].1).unwrap();
-    assert_eq!((subscription.owned, subscription.generation), (places(&[0, 1, 2]), 1));
+    assert_eq!(
+        (subscription.owned, subscription.generation),
+        (places(&[0, 1, 2]), 1)
+    );
     alone.answer(GroupAnswer::Join(
         JoinGroupResponse::default()
             .with_generation_id(2)
@@ -340,7 +353,10 @@ fn a_cooperative_member_keeps_what_it_has_and_gives_up_what_it_loses() {
     alone.beat(0);
     alone.member.revoked(alone.now);
     assert_eq!(alone.step(), Step::Assign(places(&[])));
-    assert!(matches!(alone.step(), Step::Ask(GroupRequest::Join(_))), "so that another gets it");
+    assert!(
+        matches!(alone.step(), Step::Ask(GroupRequest::Join(_))),
+        "so that another gets it"
+    );
 }
 
 #[test]
@@ -439,7 +455,10 @@ fn who_leaves_while_it_joins_is_not_left_behind() {
         .with_error_code(79)
         .with_member_id(wire::StrBytes::from_static_str("m"));
     alone.answer(GroupAnswer::Join(required));
-    assert!(matches!(alone.step(), Step::Ask(GroupRequest::Leave { .. })));
+    assert!(matches!(
+        alone.step(),
+        Step::Ask(GroupRequest::Leave { .. })
+    ));
 }
 
 #[test]
@@ -447,10 +466,15 @@ fn an_application_that_does_not_look_costs_the_membership_and_comes_back() {
     let mut alone = Alone::with(settings(&[Strategy::Range]), &[0]);
     alone.member.stalled(alone.now);
     assert_eq!(alone.step(), Step::Lost(places(&[0])));
-    assert!(matches!(alone.step(), Step::Ask(GroupRequest::Leave { .. })));
+    assert!(matches!(
+        alone.step(),
+        Step::Ask(GroupRequest::Leave { .. })
+    ));
     alone.member.polled(alone.now);
     assert_eq!(alone.step(), Step::Wait(None));
-    alone.answer(GroupAnswer::Leave(wire::messages::LeaveGroupResponse::default()));
+    alone.answer(GroupAnswer::Leave(
+        wire::messages::LeaveGroupResponse::default(),
+    ));
     assert_eq!(alone.step(), Step::Wait(None));
     alone.member.polled(alone.now);
     assert!(matches!(alone.step(), Step::Ask(GroupRequest::Join(_))));

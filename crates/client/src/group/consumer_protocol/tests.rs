@@ -172,7 +172,13 @@ enum Happens {
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
-    let fates = vec![Fate::Answered, Fate::Answered, Fate::Answered, Fate::Lost, Fate::AnswerLost];
+    let fates = vec![
+        Fate::Answered,
+        Fate::Answered,
+        Fate::Answered,
+        Fate::Lost,
+        Fate::AnswerLost,
+    ];
     prop_oneof![
         1 => Just(Happens::Enter),
         1 => (0usize..8).prop_map(Happens::Leave),
@@ -239,7 +245,10 @@ impl Alone {
         alone.answer(1, Some(partitions));
         assert!(matches!(alone.step(), Step::Look(_)));
         alone.member.looked(&seen(), alone.now);
-        assert_eq!(alone.step(), Step::Assign(places(partitions.iter().copied())));
+        assert_eq!(
+            alone.step(),
+            Step::Assign(places(partitions.iter().copied()))
+        );
         let told = alone.beat();
         assert_eq!(told.topic_partitions.unwrap()[0].partitions, partitions);
         alone.answer(1, None);
@@ -268,12 +277,14 @@ impl Alone {
             .with_member_epoch(epoch)
             .with_heartbeat_interval_ms(5000)
             .with_assignment(assigned);
-        self.member.answered(Ok(GroupAnswer::Beat(answer)), self.now);
+        self.member
+            .answered(Ok(GroupAnswer::Beat(answer)), self.now);
     }
 
     fn refuse(&mut self, code: i16) {
         let answer = ConsumerGroupHeartbeatResponse::default().with_error_code(code);
-        self.member.answered(Ok(GroupAnswer::Beat(answer)), self.now);
+        self.member
+            .answered(Ok(GroupAnswer::Beat(answer)), self.now);
     }
 }
 
@@ -281,15 +292,24 @@ impl Alone {
 fn a_heartbeat_says_only_what_changed() {
     let mut alone = Alone::new(settings());
     let first = alone.beat();
-    assert_eq!((first.member_epoch, first.rebalance_timeout_ms), (0, 300_000));
-    assert_eq!(first.subscribed_topic_names.map(|names| names.len()), Some(1));
+    assert_eq!(
+        (first.member_epoch, first.rebalance_timeout_ms),
+        (0, 300_000)
+    );
+    assert_eq!(
+        first.subscribed_topic_names.map(|names| names.len()),
+        Some(1)
+    );
     assert_eq!(first.topic_partitions, Some(Vec::new()));
     let mut alone = Alone::with(settings(), &[0, 1]);
     assert!(matches!(alone.step(), Step::Wait(Some(_))));
     alone.now += Duration::from_secs(5);
     let next = alone.beat();
     assert_eq!((next.member_epoch, next.rebalance_timeout_ms), (1, -1));
-    assert_eq!((next.subscribed_topic_names, next.topic_partitions), (None, None));
+    assert_eq!(
+        (next.subscribed_topic_names, next.topic_partitions),
+        (None, None)
+    );
 }
 
 #[test]
@@ -332,7 +352,10 @@ fn who_is_fenced_has_lost_everything_and_joins_again() {
         assert_eq!(alone.step(), Step::Lost(places([0, 1])));
         assert_eq!(alone.member.identity(), None);
         let again = alone.beat();
-        assert_eq!((again.member_epoch, again.topic_partitions), (0, Some(Vec::new())));
+        assert_eq!(
+            (again.member_epoch, again.topic_partitions),
+            (0, Some(Vec::new()))
+        );
         // The second time it waits.
         alone.refuse(25);
         assert!(matches!(alone.step(), Step::Wait(Some(_))));

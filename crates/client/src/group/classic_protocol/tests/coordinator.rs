@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use wire::StrBytes;
 use wire::messages::join_group_response::JoinGroupResponseMember;
-use wire::messages::{
-    HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse,
-};
+use wire::messages::{HeartbeatResponse, JoinGroupResponse, LeaveGroupResponse, SyncGroupResponse};
 
 use crate::group::exchange::{GroupAnswer, GroupRequest, JoinAsk};
 

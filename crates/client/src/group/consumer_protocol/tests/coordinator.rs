@@ -67,7 +67,9 @@ impl Coordinator {
             return answer.with_error_code(UNKNOWN_MEMBER);
         };
         let is_known = beat.member_epoch == member.epoch || beat.member_epoch == 0;
-        let owns_no_more = owned.as_ref().is_some_and(|owned| owned.is_subset(&member.assigned));
+        let owns_no_more = owned
+            .as_ref()
+            .is_some_and(|owned| owned.is_subset(&member.assigned));
         let is_before = beat.member_epoch == member.previous_epoch && owns_no_more;
         if !is_known && !is_before {
             return answer.with_error_code(FENCED);

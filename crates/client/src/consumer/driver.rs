@@ -60,6 +60,7 @@ pub(super) struct Driver {
     pub(super) fetcher: Fetcher,
     room: Room,
     /// Brokers whose last fetch failed: their addresses may have changed.
+    // Bounded: `TROUBLED_MAX`.
     failed: BTreeSet<i32>,
     pub(super) membership: Option<Membership>,
     pub(super) commits: Commits,
@@ -114,6 +115,8 @@ impl Driver {
 
     /// Drives the consumer until it is closed or nobody holds it.
     pub(super) async fn run(mut self) {
+        // Also if it panics: nobody waits for a driver that is gone.
+        let _over = EndsMailbox(Arc::clone(&self.mailbox));
         while !self.mailbox.is_abandoned() {
             let now = Instant::now();
             self.take_orders(now);
@@ -258,6 +261,9 @@ impl Driver {
             }
             Err(error) => {
                 drop(held);
+                if self.failed.len() >= TROUBLED_MAX {
+                    self.failed.clear();
+                }
                 self.failed.insert(node);
                 let events = self.fetcher.failed(node, now);
                 let nothing = Arc::new(self.room.take(0));
@@ -481,7 +487,15 @@ impl Driver {
             // Nobody may wait any more.
             drop(closing.done.send(closing.committed.unwrap_or_else(late)));
         }
-        self.mailbox.end();
+    }
+}
+
+/// Ends the mailbox when the driver ends.
+struct EndsMailbox(Arc<Mailbox>);
+
+impl Drop for EndsMailbox {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -327,7 +327,6 @@ impl ClassicMember {
         self.generation = answer.generation_id;
         let is_leader = !answer.leader.is_empty() && answer.leader == answer.member_id;
         self.id = answer.member_id.as_str().to_owned();
-        self.failures = 0;
         self.not_before = None;
         if !is_leader {
             self.phase = Phase::Syncing;
@@ -369,6 +368,7 @@ impl ClassicMember {
             }));
         };
         self.target = Some(target);
+        self.failures = 0;
         self.phase = Phase::Inside;
         self.due = later(asked_at, self.settings.heartbeat_interval);
         self.look_at = Some(later(now, self.settings.metadata_max_age));
@@ -388,12 +388,11 @@ impl ClassicMember {
     fn refused(&mut self, code: ErrorCode, message: Option<String>, now: Instant) {
         match code {
             ErrorCode::RebalanceInProgress if self.phase == Phase::Joining => self.try_again(now),
-            ErrorCode::RebalanceInProgress => {
-                if self.phase != Phase::Inside {
-                    self.phase = Phase::Outside;
-                }
-                self.rejoins = true;
+            ErrorCode::RebalanceInProgress if self.phase == Phase::Syncing => {
+                self.phase = Phase::Outside;
+                self.pause_from_the_second(now);
             }
+            ErrorCode::RebalanceInProgress => self.rejoins = true,
             ErrorCode::UnknownMemberId => {
                 self.id = String::new();
                 self.begin_anew(now);
@@ -417,7 +416,11 @@ impl ClassicMember {
     fn begin_anew(&mut self, now: Instant) {
         self.lose();
         self.phase = Phase::Outside;
-        // The first time at once.
+        self.pause_from_the_second(now);
+    }
+
+    /// Lets the next join begin at once, unless something failed just before.
+    fn pause_from_the_second(&mut self, now: Instant) {
         let again = self.settings.pauses.next(self.failures, now);
         self.not_before = (self.failures > 0).then_some(again);
         self.failures = self.failures.saturating_add(1);

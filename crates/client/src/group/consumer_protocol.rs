@@ -269,6 +269,10 @@ impl ConsumerMember {
     }
 
     fn beaten(&mut self, answer: &ConsumerGroupHeartbeatResponse, asked_at: Instant) {
+        // A join that is always followed by a refusal is no success.
+        if self.epoch > JOIN {
+            self.failures = 0;
+        }
         self.epoch = answer.member_epoch;
         if let Some(id) = answer.member_id.as_ref().filter(|id| !id.is_empty()) {
             self.id = id.to_string();
@@ -278,7 +282,6 @@ impl ConsumerMember {
         self.due = later(asked_at, self.interval);
         self.is_full = false;
         self.not_before = None;
-        self.failures = 0;
         if let Some(assignment) = &answer.assignment {
             let topics = assignment.topic_partitions.iter();
             let target = topics.flat_map(|topic| {

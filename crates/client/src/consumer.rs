@@ -18,6 +18,7 @@
 mod committing;
 mod driver;
 mod grouping;
+mod looking;
 mod mailbox;
 mod tasks;
 

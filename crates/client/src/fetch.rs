@@ -1,8 +1,8 @@
 //! Reading records: what is asked of which broker, and what is taken from the answers.
 //!
-//! `fetcher.rs` decides for all partitions, by `reading.rs` for one, `session.rs` for one broker and
-//! `taking.rs` for one answer; `batch.rs` and `record.rs` are what a reader gets; `room.rs` bounds the
-//! memory. All of it is pure; `consumer` asks the brokers.
+//! `fetcher.rs` decides for all partitions, by `reading.rs` for one, `session.rs` for one broker
+//! and `taking.rs` for one answer; `batch.rs` and `record.rs` are what a reader gets; `room.rs`
+//! bounds the memory. All of it is pure; `consumer` asks the brokers.
 //!
 //! Invariants: positions move forward only, unless the log was cut, its start passed the position,
 //! or the application seeks; no record is delivered twice or left out; batches with a wrong CRC are

@@ -1,8 +1,8 @@
 //! The task of a consumer: decides by the pure parts what is due, starts it, takes what comes back.
 //!
-//! A turn of [`Driver::run`]: orders of the application, then everything that is due now (lookups,
-//! fetches; `grouping.rs`: the member; `committing.rs`: commits), then waiting for whatever happens
-//! first. It never waits for one thing while another could happen.
+//! A turn of [`Driver::run`]: orders of the application, then everything that is due now (fetches;
+//! `looking.rs`: lookups; `grouping.rs`: the member; `committing.rs`: commits), then waiting for
+//! whatever happens first. It never waits for one thing while another could happen.
 //!
 //! Invariants: one fetch is under way at each broker; memory for its answer is kept before it is
 //! sent; an event for the application is put where the decision was made, in that order.
@@ -21,12 +21,11 @@ use wire::types::{ErrorCode, TopicPartition};
 use super::committing::Commits;
 use super::grouping::Membership;
 use super::mailbox::{Mailbox, Order};
-use super::tasks::{self, Done, Patience, refusal_of};
+use super::tasks::{self, Done, Patience};
 use super::{Assignment, ConsumerOptions, Event, FetchedRecords};
-use crate::cluster::{Cluster, TopicMetadata};
-use crate::error::{ClientError, Refusal};
-use crate::fetch::fetcher::{FetchEvent, Fetcher, LookupOrder};
-use crate::fetch::reading::Lookup;
+use crate::cluster::Cluster;
+use crate::error::ClientError;
+use crate::fetch::fetcher::{FetchEvent, Fetcher};
 use crate::fetch::room::{Held, Room};
 use crate::pauses::{Pauses, later};
 
@@ -58,7 +57,7 @@ pub(super) struct Driver {
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) pauses: Pauses,
     pub(super) fetcher: Fetcher,
-    room: Room,
+    pub(super) room: Room,
     /// Brokers whose last fetch failed: their addresses may have changed.
     // Bounded: `TROUBLED_MAX`.
     failed: BTreeSet<i32>,
@@ -182,31 +181,6 @@ impl Driver {
         [group, commit, closing, fetch].into_iter().flatten().min()
     }
 
-    fn look_up(&mut self, now: Instant) {
-        let patience = self.patience(now);
-        let mut leaders: BTreeMap<Arc<str>, Vec<LookupOrder>> = BTreeMap::new();
-        let mut offsets: BTreeMap<i32, Vec<LookupOrder>> = BTreeMap::new();
-        for order in self.fetcher.lookups(now) {
-            match order.lookup {
-                Lookup::Leader => {
-                    let topic = Arc::clone(&order.place.topic);
-                    leaders.entry(topic).or_default().push(order);
-                }
-                Lookup::Offset(_, leader) => offsets.entry(leader.node).or_default().push(order),
-            }
-        }
-        for (topic, orders) in leaders {
-            let lead = tasks::lead(self.control.clone(), topic, orders, patience);
-            self.tasks.spawn_local(lead);
-        }
-        let committed = self.options.client.fetch.read_committed;
-        for (node, orders) in offsets {
-            let control = self.control.clone();
-            let list = tasks::list_at(control, node, orders, committed, patience);
-            self.tasks.spawn_local(list);
-        }
-    }
-
     fn fetch(&mut self, now: Instant) {
         let settings = &self.options.client.fetch;
         let one = usize::try_from(settings.partition_bytes).unwrap_or(0);
@@ -273,7 +247,7 @@ impl Driver {
         }
     }
 
-    fn take_events(&mut self, events: Vec<FetchEvent>, held: &Arc<Held>) {
+    pub(super) fn take_events(&mut self, events: Vec<FetchEvent>, held: &Arc<Held>) {
         for event in events {
             let event = match event {
                 FetchEvent::Records {
@@ -315,78 +289,6 @@ impl Driver {
                 }
             };
             self.mailbox.put(event);
-        }
-    }
-
-    fn led(
-        &mut self,
-        orders: &[LookupOrder],
-        topic: Result<std::rc::Rc<TopicMetadata>, ClientError>,
-        now: Instant,
-    ) {
-        let nothing = Arc::new(self.room.take(0));
-        for order in orders {
-            let at = (&order.place, order.serial);
-            let leader = topic.as_ref().map(|topic| {
-                let partition = topic.partition(order.place.partition);
-                let leader = match partition {
-                    Some(partition) => partition.leader.ok_or(ErrorCode::LeaderNotAvailable),
-                    None => Err(ErrorCode::UnknownTopicOrPartition),
-                };
-                leader.map(|leader| (leader, topic.id))
-            });
-            let refusal = match leader {
-                Ok(Ok(found)) => {
-                    self.fetcher.led(at, found);
-                    continue;
-                }
-                Ok(Err(code)) => Refusal::from(code),
-                Err(error) => match refusal_of(error) {
-                    Some(refusal) => refusal.clone(),
-                    None => {
-                        self.fetcher.lookup_failed(at, now);
-                        continue;
-                    }
-                },
-            };
-            let events = self.fetcher.lookup_refused(at, refusal, now);
-            self.take_events(events, &nothing);
-        }
-        if let Err(error) = topic
-            && refusal_of(&error).is_none()
-        {
-            self.trouble(error, now);
-        }
-    }
-
-    fn listed(
-        &mut self,
-        orders: &[LookupOrder],
-        found: Result<BTreeMap<TopicPartition, Result<i64, Refusal>>, ClientError>,
-        now: Instant,
-    ) {
-        let mut found = match found {
-            Ok(found) => found,
-            Err(error) => {
-                for order in orders {
-                    self.control.stale(&order.place.topic);
-                    self.fetcher
-                        .lookup_failed((&order.place, order.serial), now);
-                }
-                return self.trouble(error, now);
-            }
-        };
-        let nothing = Arc::new(self.room.take(0));
-        for order in orders {
-            let at = (&order.place, order.serial);
-            match found.remove(&order.place) {
-                Some(Ok(offset)) => self.fetcher.found(at, offset),
-                Some(Err(refusal)) => {
-                    let events = self.fetcher.lookup_refused(at, refusal, now);
-                    self.take_events(events, &nothing);
-                }
-                None => self.fetcher.lookup_failed(at, now),
-            }
         }
     }
 

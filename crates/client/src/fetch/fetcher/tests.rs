@@ -3,10 +3,13 @@
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use wire::kafka::fetch::{EpochEnd, FetchRequest};
+use wire::kafka::fetch::{
+    EpochEnd, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse,
+};
 use wire::protocol::StrBytes;
-use wire::types::{LeaderEpoch, NodeId, Offset, Uuid};
+use wire::types::{ErrorCode, LeaderEpoch, NodeId, Offset, Uuid};
 
+use super::answers::THROTTLE_MAX;
 use super::*;
 use crate::ask::Ask as _;
 use crate::fetch::samples::batch;

@@ -1,10 +1,10 @@
 //! Divides partitions so that members keep what they have, as far as the balance allows.
 //!
 //! First everybody keeps what it owned; of two that claim a partition the one with the newer
-//! generation keeps it, and nobody if both are as new. Then what is left goes to the subscriber that has
-//! fewest. Then partitions move from who has more to a subscriber that has at least two fewer,
-//! until no move makes it more even. Last, what another member still owns is left out: it is given
-//! up in this round and given away in the next.
+//! generation keeps it, and nobody if both are as new. Then what is left goes to the subscriber
+//! that has fewest. Then partitions move from who has more to a subscriber that has at least two
+//! fewer, until no move makes it more even. Last, what another member still owns is left out: it is
+//! given up in this round and given away in the next.
 //!
 //! Invariant: each move makes the sum of squares of the numbers smaller, so it ends.
 

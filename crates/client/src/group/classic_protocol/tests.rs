@@ -6,12 +6,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use wire::types::TopicPartition;
+use wire::messages::{HeartbeatResponse, JoinGroupResponse, SyncGroupResponse};
+use wire::types::{ErrorCode, TopicPartition};
 
 use super::*;
 // The name is also that of a trait of proptest.
 use super::Strategy;
-use crate::error::Refusal;
+use crate::error::{ClientError, Refusal};
+use crate::group::GroupFailure;
+use crate::group::exchange::GroupAnswer;
 use crate::pauses::Pauses;
 use coordinator::Coordinator;
 

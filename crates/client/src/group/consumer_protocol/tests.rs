@@ -189,7 +189,8 @@ fn happens() -> impl Strategy<Value = Happens> {
 }
 
 proptest! {
-    /// Whatever gets lost, no partition is two members' at any moment, and in the end each is one's.
+    /// Whatever gets lost, no partition is two members' at any moment, and in the end each is
+    /// one's.
     #[test]
     fn each_partition_is_one_members(all in proptest::collection::vec(happens(), 0..200)) {
         let mut world = World::new();

@@ -172,11 +172,11 @@ impl Driver {
         }
         if under_way.positions.is_empty() {
             // All of it was lost meanwhile.
-            return self.finish_commit(Ok(()), now);
+            return self.finish_commit(&Ok(()), now);
         }
         let Some(identity) = membership.identity() else {
             let reason = "the consumer is not a member of its group any more".to_owned();
-            return self.finish_commit(Err(ClientError::Fatal { reason }), now);
+            return self.finish_commit(&Err(ClientError::Fatal { reason }), now);
         };
         under_way.is_asked = true;
         under_way.not_before = None;
@@ -216,10 +216,10 @@ impl Driver {
             Err(error) => Some(error),
         };
         let Some(error) = error else {
-            return self.finish_commit(Ok(()), now);
+            return self.finish_commit(&Ok(()), now);
         };
         let code = error.code();
-        let is_lost = code.is_none() || code.is_some_and(is_of_another_coordinator);
+        let is_lost = code.is_none_or(is_of_another_coordinator);
         let passes = match &error {
             ClientError::Refused(refusal) => passes(refusal),
             error => error.is_retriable(),
@@ -229,19 +229,19 @@ impl Driver {
         if passes && again < under_way.deadline {
             under_way.not_before = Some(again);
         } else {
-            self.finish_commit(Err(error), now);
+            self.finish_commit(&Err(error), now);
         }
         if is_lost {
             self.forget_coordinator();
         }
     }
 
-    fn finish_commit(&mut self, result: Result<(), ClientError>, now: Instant) {
-        if let Err(error) = &result {
+    fn finish_commit(&mut self, result: &Result<(), ClientError>, now: Instant) {
+        if let Err(error) = result {
             tracing::debug!(%error, "a commit failed");
         }
         if let Some(under_way) = self.commits.under_way.take() {
-            self.end_commit(under_way.waiters, &result, now);
+            self.end_commit(under_way.waiters, result, now);
         }
         self.begin_commit(now);
     }

@@ -341,7 +341,9 @@ impl Driver {
             .positions()
             .map(|(one, _)| one.clone())
             .collect();
-        places.iter().for_each(|place| self.fetcher.end(place));
+        for place in &places {
+            self.fetcher.end(place);
+        }
         let deadline = self
             .closing
             .as_ref()

@@ -149,7 +149,7 @@ impl Driver {
             let step = self.membership.as_mut()?.member.step(now);
             match step {
                 Step::Ask(request) => self.ask_coordinator(request, now),
-                Step::Revoke(places) => self.revoke(places),
+                Step::Revoke(places) => self.revoke(&places),
                 Step::Assign(places) => self.assign(places),
                 Step::Lost(places) => self.lose(&places),
                 Step::Look(topics) => {
@@ -234,11 +234,11 @@ impl Driver {
     }
 
     /// Asks the application to let go of partitions.
-    fn revoke(&mut self, places: Places) {
+    fn revoke(&mut self, places: &Places) {
         let Some(membership) = &mut self.membership else {
             return;
         };
-        for place in &places {
+        for place in places {
             self.fetcher.end(place);
             membership.finding.places.remove(place);
         }
@@ -253,7 +253,7 @@ impl Driver {
             places: places.clone(),
             _held: held,
         };
-        self.mailbox.put_first(&places, Event::Revoking(revocation));
+        self.mailbox.put_first(places, Event::Revoking(revocation));
         self.tasks.spawn_local(async move {
             // It is dropped, never sent.
             drop(dropped.await);

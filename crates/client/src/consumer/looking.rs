@@ -66,13 +66,11 @@ impl Driver {
                     continue;
                 }
                 Ok(Err(code)) => Refusal::from(code),
-                Err(error) => match refusal_of(error) {
-                    Some(refusal) => refusal.clone(),
-                    None => {
-                        self.fetcher.lookup_failed(at, now);
-                        continue;
-                    }
-                },
+                Err(ClientError::Refused(refusal)) => refusal.clone(),
+                Err(_) => {
+                    self.fetcher.lookup_failed(at, now);
+                    continue;
+                }
             };
             let events = self.fetcher.lookup_refused(at, refusal, now);
             self.take_events(events, &nothing);

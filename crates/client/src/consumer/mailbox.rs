@@ -55,8 +55,17 @@ struct Content {
     here_at: Instant,
     /// The driver waits for the application to be back.
     is_missed: bool,
-    is_abandoned: bool,
-    is_over: bool,
+    life: MailboxLife,
+}
+
+/// Whether both sides are there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MailboxLife {
+    Open,
+    /// The application has gone.
+    Abandoned,
+    /// The driver has ended.
+    Over,
 }
 
 impl Mailbox {
@@ -71,8 +80,7 @@ impl Mailbox {
                 is_here: false,
                 here_at: now,
                 is_missed: false,
-                is_abandoned: false,
-                is_over: false,
+                life: MailboxLife::Open,
             }),
             told: Notify::new(),
             asked: Notify::new(),
@@ -103,7 +111,7 @@ impl Mailbox {
         let event = content.events.pop_front();
         match &event {
             Some(event) if is_notice(event) => content.notices = content.notices.saturating_sub(1),
-            None if content.is_over => return Some(Event::Closed),
+            None if content.life == MailboxLife::Over => return Some(Event::Closed),
             _ => {}
         }
         event
@@ -121,7 +129,7 @@ impl Mailbox {
     pub(super) fn order(&self, order: Order) {
         let mut content = self.held();
         // Dropped, it is answered as closed.
-        if !content.is_over {
+        if content.life != MailboxLife::Over {
             content.orders.push_back(order);
         }
         self.asked.notify_one();
@@ -132,7 +140,10 @@ impl Mailbox {
     }
 
     pub(super) fn abandon(&self) {
-        self.held().is_abandoned = true;
+        let mut content = self.held();
+        if content.life == MailboxLife::Open {
+            content.life = MailboxLife::Abandoned;
+        }
         self.asked.notify_one();
     }
 
@@ -213,7 +224,7 @@ impl Mailbox {
 
     /// Returns true if nobody is there any more.
     pub(super) fn is_abandoned(&self) -> bool {
-        self.held().is_abandoned
+        self.held().life == MailboxLife::Abandoned
     }
 
     /// Returns the positions that were stored for these partitions.
@@ -259,7 +270,7 @@ impl Mailbox {
     pub(super) fn end(&self) {
         let orders = {
             let mut content = self.held();
-            content.is_over = true;
+            content.life = MailboxLife::Over;
             std::mem::take(&mut content.orders)
         };
         drop(orders);

@@ -184,7 +184,9 @@ async fn coordinator(
 /// Looks at topics; those that do not exist are left out.
 pub(super) async fn see(cluster: Cluster, topics: BTreeSet<Arc<str>>, patience: Patience) -> Done {
     // What is known may be what was not enough.
-    topics.iter().for_each(|topic| cluster.stale(topic));
+    for topic in &topics {
+        cluster.stale(topic);
+    }
     let mut seen = TopicsSeen::default();
     for name in &topics {
         match cluster.topic(name, patience.reach).await {

@@ -130,12 +130,11 @@ impl Fetcher {
     /// Begins to read a partition, or goes on somewhere else.
     pub(crate) fn begin(&mut self, place: TopicPartition, whence: Whence) {
         let serial = self.next_serial();
-        match self.readings.get_mut(&place) {
-            Some(reading) => reading.begin(serial, whence),
-            None => {
-                let reading = PartitionReading::new(serial, whence);
-                self.readings.insert(place, reading);
-            }
+        if let Some(reading) = self.readings.get_mut(&place) {
+            reading.begin(serial, whence);
+        } else {
+            let reading = PartitionReading::new(serial, whence);
+            self.readings.insert(place, reading);
         }
     }
 

@@ -126,11 +126,10 @@ impl ClassicMember {
                 };
                 self.ask(UnderWay::Sync, request, now)
             }
-            Phase::Joining | Phase::Syncing => Step::Wait(None),
+            Phase::Joining | Phase::Syncing | Phase::Failed => Step::Wait(None),
             Phase::Inside => self.step_inside(now),
             Phase::Stalled { told } | Phase::Leaving { told } => self.step_out(told, now),
             Phase::Left => Step::Left,
-            Phase::Failed => Step::Wait(None),
         }
     }
 

@@ -131,7 +131,7 @@ impl ConsumerMember {
         }
         self.asked_at = Some(now);
         self.may_be_known = true;
-        Step::Ask(GroupRequest::Beat(self.heartbeat()))
+        Step::Ask(GroupRequest::Beat(Box::new(self.heartbeat())))
     }
 
     /// Tells the coordinator that the member goes.
@@ -147,7 +147,7 @@ impl ConsumerMember {
             };
             if std::mem::take(&mut self.may_be_known) {
                 self.asked_at = Some(now);
-                return Step::Ask(GroupRequest::Beat(self.farewell(is_leaving)));
+                return Step::Ask(GroupRequest::Beat(Box::new(self.farewell(is_leaving))));
             }
         }
         if matches!(self.life, Life::Leaving { .. }) {

@@ -113,7 +113,9 @@ fn put_partitions(out: &mut BytesMut, partitions: &BTreeSet<TopicPartition>) {
     for (topic, partitions) in by_topic {
         put_text(out, topic);
         out.put_i32(length(partitions.len()));
-        partitions.into_iter().for_each(|one| out.put_i32(one));
+        for one in partitions {
+            out.put_i32(one);
+        }
     }
 }
 

@@ -38,7 +38,7 @@ const LEAVE_MANY_SINCE: i16 = 3;
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum GroupRequest {
     /// A heartbeat of the consumer protocol.
-    Beat(ConsumerGroupHeartbeatRequest),
+    Beat(Box<ConsumerGroupHeartbeatRequest>),
     /// Joins a classic group.
     Join(JoinAsk),
     /// Gets the member's part; the leader sends all of them.
@@ -88,7 +88,7 @@ pub(crate) async fn ask(
 ) -> Result<GroupAnswer, ClientError> {
     match request {
         GroupRequest::Beat(request) => {
-            let answer = connection.ask(&request, deadline).await?;
+            let answer = connection.ask(&*request, deadline).await?;
             Ok(GroupAnswer::Beat(answer))
         }
         GroupRequest::Join(join) => {

@@ -31,7 +31,7 @@ pub(crate) async fn committed(
     let version = connection.version::<OffsetFetchRequest>()?;
     let request = request(group, identity, places, version);
     let answer = connection.ask_in(version, &request, deadline).await?;
-    Ok(found(places, answer, version)?)
+    Ok(found(places, &answer, version)?)
 }
 
 fn request(
@@ -76,7 +76,7 @@ fn request(
 
 fn found(
     places: &Places,
-    answer: OffsetFetchResponse,
+    answer: &OffsetFetchResponse,
     version: i16,
 ) -> Result<Found<Option<Position>>, Refusal> {
     let mut told = Vec::new();
@@ -173,7 +173,7 @@ mod tests {
             .with_partitions(vec![one(0, 7, 0), one(1, -1, 0), one(2, -1, 88)]);
         let group = OffsetFetchResponseGroup::default().with_topics(vec![topic]);
         let answer = OffsetFetchResponse::default().with_groups(vec![group.clone()]);
-        let found = found(&places(&[0, 1, 2]), answer, 8).unwrap();
+        let found = found(&places(&[0, 1, 2]), &answer, 8).unwrap();
         let offsets: Vec<_> = found
             .into_values()
             .map(|one| {
@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(offsets, [Some(Some(7)), Some(None), None]);
         let refused = group.with_error_code(16);
         let answer = OffsetFetchResponse::default().with_groups(vec![refused]);
-        assert!(super::found(&places(&[0]), answer, 9).is_err());
+        assert!(super::found(&places(&[0]), &answer, 9).is_err());
     }
 }

@@ -217,7 +217,7 @@ impl Fetcher {
         broker.failures = broker.failures.saturating_add(1);
         let again = pauses.next(broker.failures, now);
         broker.not_before = Some(again);
-        let events = broker.under_way.take().map(|under_way| under_way.stale());
+        let events = broker.under_way.take().map(UnderWay::stale);
         let led = self.readings.values_mut().filter(|reading| {
             let leader = reading.leader;
             leader.is_some_and(|leader| leader.node == node)

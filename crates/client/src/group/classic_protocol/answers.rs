@@ -25,7 +25,7 @@ impl ClassicMember {
             // Who has just joined, or been given an id, has to leave.
             Ok(GroupAnswer::Join(answer)) if is_out => {
                 if !answer.member_id.is_empty() {
-                    self.id = answer.member_id.as_str().to_owned();
+                    answer.member_id.as_str().clone_into(&mut self.id);
                 }
             }
             _ if is_out => {}
@@ -52,13 +52,13 @@ impl ClassicMember {
                 if !self.id.is_empty() {
                     self.try_again(now);
                 }
-                self.id = answer.member_id.as_str().to_owned();
+                answer.member_id.as_str().clone_into(&mut self.id);
                 self.phase = Phase::Outside;
                 return;
             }
             return self.refused(code, None, now);
         }
-        let name = answer.protocol_name.as_ref().map(|name| name.as_str());
+        let name = answer.protocol_name.as_ref().map(wire::StrBytes::as_str);
         let mut strategies = self.settings.strategies.iter();
         let strategy = strategies.find(|strategy| Some(strategy.name()) == name);
         let Some(strategy) = strategy.copied() else {
@@ -70,7 +70,7 @@ impl ClassicMember {
         self.strategy = Some(strategy);
         self.generation = answer.generation_id;
         let is_leader = !answer.leader.is_empty() && answer.leader == answer.member_id;
-        self.id = answer.member_id.as_str().to_owned();
+        answer.member_id.as_str().clone_into(&mut self.id);
         self.not_before = None;
         if !is_leader {
             self.phase = Phase::Syncing;

@@ -262,7 +262,7 @@ impl Alone {
 
     fn beat(&mut self) -> ConsumerGroupHeartbeatRequest {
         match self.step() {
-            Step::Ask(GroupRequest::Beat(beat)) => beat,
+            Step::Ask(GroupRequest::Beat(beat)) => *beat,
             other => panic!("no heartbeat but {other:?}"),
         }
     }

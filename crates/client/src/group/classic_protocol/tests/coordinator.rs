@@ -22,13 +22,19 @@ enum Phase {
     Completing,
 }
 
+/// A member that has joined.
+struct Joined {
+    strategies: Vec<(&'static str, Bytes)>,
+    /// The connection on which its join waits.
+    waiting: Option<usize>,
+}
+
 /// The coordinator; members are known by their ids, their connections by numbers.
 #[derive(Default)]
 pub(super) struct Coordinator {
     phase: Phase,
     generation: i32,
-    /// The subscription of each member, and the connection on which its join waits.
-    members: BTreeMap<String, (Vec<(&'static str, Bytes)>, Option<usize>)>,
+    members: BTreeMap<String, Joined>,
     promised: BTreeSet<String>,
     syncing: BTreeMap<String, usize>,
     parts: BTreeMap<String, Bytes>,
@@ -121,7 +127,11 @@ impl Coordinator {
         if !self.promised.remove(&id) && !self.members.contains_key(&id) {
             return self.out.push_back(refuse(UNKNOWN_MEMBER, ""));
         }
-        self.members.insert(id, (join.strategies, Some(from)));
+        let joined = Joined {
+            strategies: join.strategies,
+            waiting: Some(from),
+        };
+        self.members.insert(id, joined);
         self.rebalance();
     }
 
@@ -132,7 +142,7 @@ impl Coordinator {
             let refused = SyncGroupResponse::default().with_error_code(REBALANCING);
             self.out.push_back((from, GroupAnswer::Sync(refused)));
         }
-        let all_joined = self.members.values().all(|(_, waiting)| waiting.is_some());
+        let all_joined = self.members.values().all(|one| one.waiting.is_some());
         let Some(leader) = self.leader().filter(|_| all_joined) else {
             return;
         };
@@ -140,15 +150,16 @@ impl Coordinator {
         self.phase = Phase::Completing;
         self.parts.clear();
         let text = |text: &str| StrBytes::from_string(text.to_owned());
-        let chosen = self.members[&leader].0[0].0;
-        let everybody = self.members.iter().map(|(id, (strategies, _))| {
-            let of_chosen = strategies.iter().find(|(name, _)| *name == chosen);
+        let chosen = self.members[&leader].strategies[0].0;
+        let everybody = self.members.iter().map(|(id, joined)| {
+            let mut strategies = joined.strategies.iter();
+            let of_chosen = strategies.find(|(name, _)| *name == chosen);
             JoinGroupResponseMember::default()
                 .with_member_id(text(id))
                 .with_metadata(of_chosen.unwrap().1.clone())
         });
         let everybody: Vec<_> = everybody.collect();
-        for (id, (_, waiting)) in &mut self.members {
+        for (id, joined) in &mut self.members {
             let members = if *id == leader {
                 everybody.clone()
             } else {
@@ -160,7 +171,7 @@ impl Coordinator {
                 .with_leader(text(&leader))
                 .with_member_id(text(id))
                 .with_members(members);
-            let from = waiting.take().unwrap();
+            let from = joined.waiting.take().unwrap();
             self.out.push_back((from, GroupAnswer::Join(answer)));
         }
     }

@@ -30,3 +30,9 @@ pub use connection::Connection;
 pub use error::{ClientError, Refusal};
 pub use producer::{Producer, Receipt, Record, Report};
 pub use settings::{ClientSettings, ProducerSettings, Settings, SettingsBuilder};
+
+pub mod consumer;
+pub mod fetch;
+mod group;
+mod offsets;
+mod pauses;

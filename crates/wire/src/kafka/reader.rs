@@ -134,11 +134,22 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         element_bytes_min: usize,
-        mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+        element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let count = self
-            .count(field, element_bytes_min)?
-            .ok_or_else(|| null(field))?;
+        self.nullable_array(field, element_bytes_min, element)?
+            .ok_or_else(|| null(field))
+    }
+
+    /// Does the same as [`Self::array`], for arrays that may be null.
+    pub(super) fn nullable_array<T>(
+        &mut self,
+        field: &'static str,
+        element_bytes_min: usize,
+        mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<Vec<T>>, DecodeError> {
+        let Some(count) = self.count(field, element_bytes_min)? else {
+            return Ok(None);
+        };
         self.parts = self
             .parts
             .checked_sub(count)
@@ -159,7 +170,7 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             elements.push(element(self)?);
         }
-        Ok(elements)
+        Ok(Some(elements))
     }
 
     /// Reads the tagged fields at the end of a structure (nothing in classic versions).

@@ -143,8 +143,10 @@ pub fn decode_answer<T: protocol::Request>(
         });
     }
     let mut rest = body.clone();
-    protocol::Decodable::decode(&mut rest, version).map_err(|error: anyhow::Error| DecodeError::Codec {
-        reason: error.to_string(),
+    protocol::Decodable::decode(&mut rest, version).map_err(|error: anyhow::Error| {
+        DecodeError::Codec {
+            reason: error.to_string(),
+        }
     })
 }
 

@@ -40,7 +40,7 @@ use known::Known;
 pub use known::{Leader, PartitionMetadata, TopicMetadata};
 use links::Links;
 
-/// The first version of FindCoordinator that asks for several keys.
+/// The first version of `FindCoordinator` that asks for several keys.
 const KEYS_SINCE: i16 = 4;
 
 /// What a coordinator is for.

@@ -37,8 +37,6 @@ const FRAME_BYTES_MAX: usize = 64 << 20;
 /// A request that a broker was asked.
 pub(crate) struct Asked {
     frame: Bytes,
-    /// Which connection of the broker it came on, from 0.
-    pub(crate) connection: usize,
     pub(crate) api: i16,
     pub(crate) version: i16,
 }
@@ -68,15 +66,15 @@ pub(crate) fn serve(net: &SimNet, host: &str, script: &Script) {
     let (listener, host) = (net.listen(host, PORT), host.to_owned());
     let script = Rc::clone(script);
     task::spawn(async move {
-        for connection in 0_usize.. {
+        loop {
             let stream = listener.accept().await;
             let (host, script) = (host.clone(), Rc::clone(&script));
-            task::spawn(serve_one(stream, host, connection, script));
+            task::spawn(serve_one(stream, host, script));
         }
     });
 }
 
-async fn serve_one(mut stream: SimStream, host: String, connection: usize, script: Script) {
+async fn serve_one(mut stream: SimStream, host: String, script: Script) {
     let mut input = BytesMut::new();
     loop {
         let Some(frame) = next_frame(&mut input, FRAME_BYTES_MAX).unwrap() else {
@@ -90,7 +88,6 @@ async fn serve_one(mut stream: SimStream, host: String, connection: usize, scrip
             api: head.get_i16(),
             version: head.get_i16(),
             frame,
-            connection,
         };
         let reply = {
             let mut script = script.borrow_mut();

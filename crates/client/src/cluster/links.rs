@@ -20,13 +20,16 @@ use crate::transport::Dial;
 /// Brokers whose connections are remembered at once; beyond that those that are lost are forgotten.
 const LINKS_MAX: usize = 256;
 
+/// The id of a broker, if it is known, and its address.
+type LinkPlace = (Option<i32>, Rc<str>);
+
 /// The connections of a cluster.
 pub(super) struct Links {
     dial: Rc<dyn Dial>,
     random: Rc<dyn Fn() -> u64>,
     settings: ClientSettings,
     // Bounded: `LINKS_MAX` and those that are open
-    links: RefCell<BTreeMap<(Option<i32>, Rc<str>), Rc<Link>>>,
+    by_place: RefCell<BTreeMap<LinkPlace, Rc<Link>>>,
 }
 
 /// The connection to one broker.
@@ -54,13 +57,13 @@ impl Links {
             dial,
             random,
             settings: settings.clone(),
-            links: RefCell::default(),
+            by_place: RefCell::default(),
         }
     }
 
     /// Returns the connection to a broker if there is one.
     pub(super) fn open(&self, peer: &Peer) -> Option<Connection> {
-        let links = self.links.borrow();
+        let links = self.by_place.borrow();
         links.get(&place(peer))?.usable()
     }
 
@@ -114,13 +117,13 @@ impl Links {
 
     /// Returns how many tries in a row have failed.
     pub(super) fn failures(&self, peer: &Peer) -> u32 {
-        let links = self.links.borrow();
+        let links = self.by_place.borrow();
         let link = links.get(&place(peer));
         link.map_or(0, |link| link.failed.borrow().backoff.tries())
     }
 
     fn link(&self, peer: &Peer) -> Rc<Link> {
-        let mut links = self.links.borrow_mut();
+        let mut links = self.by_place.borrow_mut();
         if links.len() >= LINKS_MAX {
             links.retain(|_, link| Rc::strong_count(link) > 1 || link.usable().is_some());
         }
@@ -154,6 +157,6 @@ impl Link {
     }
 }
 
-fn place(peer: &Peer) -> (Option<i32>, Rc<str>) {
+fn place(peer: &Peer) -> LinkPlace {
     (peer.node, Rc::clone(&peer.address))
 }

@@ -14,7 +14,7 @@ use bytes::{Buf as _, Bytes, BytesMut};
 use platform::clock::Instant;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
-use tokio::time::sleep_until;
+use tokio::time::{sleep_until, timeout_at};
 use wire::kafka::frame::{PREFIX_BYTES, next_frame};
 
 use super::Lost;
@@ -26,6 +26,10 @@ use crate::transport::Transport;
 /// Room for what is read at once, at least and at most.
 const READ_BYTES_MIN: usize = 8 << 10;
 const READ_BYTES_MAX: usize = 256 << 10;
+
+/// Reads after a deadline, while there is something to read: the process may have slept, and the
+/// answer be here.
+const LATE_READS_MAX: u32 = 64;
 
 /// A request to be sent.
 pub(super) struct Outgoing {
@@ -92,6 +96,8 @@ pub(super) struct Driver {
     unanswered: VecDeque<Outgoing>,
     input: BytesMut,
     answer_bytes_max: usize,
+    /// Reads since a deadline passed.
+    late_reads: u32,
     lost: Rc<Lost>,
 }
 
@@ -123,6 +129,7 @@ impl Driver {
             unanswered: VecDeque::new(),
             input: BytesMut::new(),
             answer_bytes_max,
+            late_reads: 0,
             lost,
         }
     }
@@ -140,7 +147,7 @@ impl Driver {
     }
 
     /// Waits for what happens next. Deadlines come first, so that a peer that keeps sending cannot
-    /// outlast them.
+    /// outlast them; but what is here already is read.
     async fn next(&mut self) -> Happened {
         let deadline = self.deadline();
         let until = deadline.unwrap_or_else(Instant::now);
@@ -154,19 +161,29 @@ impl Driver {
                 None => Happened::Flushed(writer.flush().await),
             }
         };
-        tokio::select! {
+        let happened = tokio::select! {
             biased;
             () = sleep_until(until), if deadline.is_some() => Happened::DeadlinePassed,
             sent = sending, if sends => sent,
             queued = self.queue.recv() => Happened::Queued(queued),
             read = self.reader.read_buf(&mut self.input) => Happened::Read(read),
+        };
+        if !matches!(happened, Happened::DeadlinePassed) {
+            self.late_reads = 0;
+        } else if self.late_reads < LATE_READS_MAX {
+            self.late_reads += 1;
+            let reading = self.reader.read_buf(&mut self.input);
+            if let Ok(read) = timeout_at(until, reading).await {
+                return Happened::Read(read);
+            }
         }
+        happened
     }
 
     fn apply(&mut self, happened: Happened) -> Result<(), ClientError> {
         match happened {
             Happened::DeadlinePassed => return Err(self.late()),
-            Happened::Wrote(Ok(0)) => return Err(ended(&self.address)),
+            Happened::Wrote(Ok(0)) | Happened::Read(Ok(0)) => return Err(ended(&self.address)),
             Happened::Wrote(Ok(count)) => self.wrote(count),
             Happened::Flushed(Ok(())) => self.needs_flush = false,
             Happened::Wrote(Err(error)) | Happened::Flushed(Err(error)) => {
@@ -174,7 +191,6 @@ impl Driver {
             }
             Happened::Queued(Some(outgoing)) => self.unwritten.push_back(outgoing),
             Happened::Queued(None) => return Err(ClientError::Closed),
-            Happened::Read(Ok(0)) => return Err(ended(&self.address)),
             Happened::Read(Ok(_)) => self.deliver()?,
             Happened::Read(Err(error)) => {
                 return Err(ClientError::io(&self.address, "receiving", &error));

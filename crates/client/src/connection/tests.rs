@@ -26,10 +26,10 @@ async fn connect(net: &SimNet, settings: &ClientSettings) -> Result<Connection, 
 }
 
 /// Runs a test with a connection to a broker of this script.
-fn with<F: AsyncFnOnce(SimNet, Connection)>(script: Script, test: F) {
+fn with<F: AsyncFnOnce(SimNet, Connection)>(script: &Script, test: F) {
     let simulated = run_simulated(async {
         let net = SimNet::default();
-        serve(&net, "a", &script);
+        serve(&net, "a", script);
         let connection = connect(&net, &settings("a")).await.unwrap();
         test(net, connection).await;
     });
@@ -57,7 +57,7 @@ fn list() -> ListGroupsRequest {
 
 #[test]
 fn several_requests_are_on_their_way_and_each_gets_its_answer() {
-    with(counting(), async |_, connection| {
+    with(&counting(), async |_, connection| {
         let (request, deadline) = (list(), later());
         let (one, two, three) = tokio::join!(
             connection.ask(&request, deadline),
@@ -78,7 +78,7 @@ fn who_stops_waiting_does_not_disturb_the_others() {
             other => Some(other),
         }
     });
-    with(slow, async |_, connection| {
+    with(&slow, async |_, connection| {
         let request = list();
         let given_up = task::timeout(SECOND / 2, connection.ask(&request, later())).await;
         assert!(given_up.is_err());
@@ -89,7 +89,7 @@ fn who_stops_waiting_does_not_disturb_the_others() {
 
 #[test]
 fn a_deadline_that_passes_loses_the_connection_for_everybody() {
-    with(silent(), async |net, connection| {
+    with(&silent(), async |net, connection| {
         let (request, began) = (list(), Instant::now());
         let soon = began + SECOND;
         let (late, with_it) = tokio::join!(
@@ -111,8 +111,26 @@ fn a_deadline_that_passes_loses_the_connection_for_everybody() {
 }
 
 #[test]
+fn an_answer_that_is_here_counts_after_a_process_has_slept() {
+    with(&counting(), async |_, connection| {
+        let request = list();
+        let deadline = Instant::now() + SECOND;
+        let asking = connection.ask(&request, deadline);
+        let asleep = async {
+            // The broker answers, and nobody looks for a while.
+            for _ in 0..100 {
+                task::yield_now().await;
+            }
+        };
+        let (answer, ()) = tokio::join!(asking, asleep);
+        assert!(answer.is_ok());
+        assert!(!connection.is_lost());
+    });
+}
+
+#[test]
 fn a_dripping_broker_meets_the_deadline() {
-    with(counting(), async |net, connection| {
+    with(&counting(), async |net, connection| {
         let every = Duration::from_millis(100);
         let drip = Pace { bytes: 1, every };
         net.pace("a", PORT, Towards::Client, Some(drip));
@@ -172,7 +190,7 @@ fn answers_that_lie_lose_the_connection() {
     for (lie, says) in lies {
         let liar =
             script(move |_, asked| (asked.api == 16).then(|| Reply::Answer(lie(asked).into())));
-        with(liar, async |_, connection| {
+        with(&liar, async |_, connection| {
             let error = connection.ask(&list(), later()).await.unwrap_err();
             assert!(matches!(error, ClientError::Malformed { .. }), "{error}");
             assert!(error.to_string().contains(says), "{error}");
@@ -198,7 +216,7 @@ fn an_answer_longer_than_allowed_is_refused_at_its_length() {
 #[test]
 fn the_end_of_a_connection_is_told_to_whoever_waits_and_seen_by_who_does_not() {
     let closing = script(|_, asked| (asked.api == 16).then_some(Reply::Close));
-    with(closing, async |_, connection| {
+    with(&closing, async |_, connection| {
         let error = connection.ask(&list(), later()).await.unwrap_err();
         assert!(
             error.to_string().contains("closed the connection"),
@@ -206,7 +224,7 @@ fn the_end_of_a_connection_is_told_to_whoever_waits_and_seen_by_who_does_not() {
         );
         assert!(connection.is_lost() && error.is_retriable());
     });
-    with(counting(), async |net, connection| {
+    with(&counting(), async |net, connection| {
         assert!(connection.ask(&list(), later()).await.is_ok());
         net.reset("a", PORT);
         task::yield_now().await;
@@ -217,7 +235,7 @@ fn the_end_of_a_connection_is_told_to_whoever_waits_and_seen_by_who_does_not() {
 
 #[test]
 fn the_last_handle_ends_the_connection() {
-    with(counting(), async |net, connection| {
+    with(&counting(), async |net, connection| {
         let other = connection.clone();
         drop(connection);
         assert!(other.ask(&list(), later()).await.is_ok());
@@ -246,7 +264,7 @@ fn a_broker_that_does_not_know_the_version_of_api_versions_is_asked_again() {
         };
         Some(Reply::Answer(asked.answer::<ApiVersionsRequest>(&answer)))
     });
-    with(old, async |_, connection| {
+    with(&old, async |_, connection| {
         assert_eq!(connection.version::<ListGroupsRequest>(), Ok(2));
         assert_eq!(connection.version_up_to::<ListGroupsRequest>(1), Ok(1));
         let unsupported = connection.version::<SaslHandshakeRequest>().unwrap_err();

@@ -20,7 +20,7 @@ use wire::batch::sequence_plus;
 
 use super::batch::{Batch, Place, Stamp};
 use super::record::{Done, Receipt, Report};
-use super::verdict::{Answered, Circumstances, Verdict, verdict};
+use super::verdict::{Answered, Circumstances, Sequence, Verdict, verdict};
 use crate::error::ClientError;
 use crate::retry::Backoff;
 use crate::settings::ProducerSettings;
@@ -249,8 +249,11 @@ impl Queue {
         let age = now.saturating_duration_since(batch.since);
         let circumstances = Circumstances {
             is_first: at == 0,
-            is_sequenced: batch.stamp.is_some(),
-            is_transactional: self.is_transactional,
+            sequence: match batch.stamp {
+                None => Sequence::None,
+                Some(_) if self.is_transactional => Sequence::Transactional,
+                Some(_) => Sequence::Idempotent,
+            },
             records: batch.records(),
             may_retry: batch.attempts <= settings.retries && age < settings.delivery_timeout,
         };

@@ -139,14 +139,14 @@ impl Shared {
             let known = topic.partition(partition);
             known.is_some_and(|known| known.leader.is_some())
         };
-        let chosen = match sticky.current().filter(|current| has_leader(*current)) {
-            Some(current) => current,
-            None => {
-                let all: Vec<i32> = topic.partitions.iter().map(|one| one.index).collect();
-                let led = all.iter().copied().filter(|index| has_leader(*index));
-                let led: Vec<i32> = led.collect();
-                sticky.choose(&led, &all, || self.cluster.random())?
-            }
+        let current = sticky.current().filter(|current| has_leader(*current));
+        let chosen = if let Some(current) = current {
+            current
+        } else {
+            let all: Vec<i32> = topic.partitions.iter().map(|one| one.index).collect();
+            let led = all.iter().copied().filter(|index| has_leader(*index));
+            let led: Vec<i32> = led.collect();
+            sticky.choose(&led, &all, || self.cluster.random())?
         };
         sticky.takes(bytes, self.settings.batch_bytes);
         Some(chosen)
@@ -206,7 +206,7 @@ impl Shared {
         let (plan, errands, to_add) = {
             let mut state = self.state.borrow_mut();
             let (plan, errands) = state.plan(&self.cluster, &self.settings, now);
-            (plan, errands, state.transaction.to_add())
+            (plan, errands, state.transaction.next_to_add())
         };
         if let Some(places) = to_add {
             task::spawn(Rc::clone(self).add_partitions(places));

@@ -106,7 +106,7 @@ impl Transaction {
     }
 
     /// Takes the partitions to add, if nobody adds some.
-    pub(super) fn to_add(&mut self) -> Option<BTreeSet<Place>> {
+    pub(super) fn next_to_add(&mut self) -> Option<BTreeSet<Place>> {
         if self.is_adding() || self.wanted.is_empty() || self.phase != Phase::Open {
             return None;
         }

@@ -30,14 +30,23 @@ pub(super) enum Answered {
     Failed(ClientError),
 }
 
+/// Whether the broker can tell a batch from a copy of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sequence {
+    /// It has no sequence.
+    None,
+    /// It has one.
+    Idempotent,
+    /// It has one, and belongs to a transaction.
+    Transactional,
+}
+
 /// What is known of the batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Circumstances {
     /// No batch of the partition before it is open.
     pub(super) is_first: bool,
-    /// It has a sequence.
-    pub(super) is_sequenced: bool,
-    pub(super) is_transactional: bool,
+    pub(super) sequence: Sequence,
     pub(super) records: usize,
     /// It may be sent again.
     pub(super) may_retry: bool,
@@ -88,11 +97,11 @@ pub(super) fn verdict(answered: Answered, batch: Circumstances) -> Verdict {
             append_time: None,
         },
         ErrorCode::OutOfOrderSequenceNumber | ErrorCode::UnknownProducerId
-            if batch.is_sequenced =>
+            if batch.sequence != Sequence::None =>
         {
             out_of_order(error, batch)
         }
-        ErrorCode::InvalidProducerEpoch if batch.is_sequenced && !batch.is_transactional => {
+        ErrorCode::InvalidProducerEpoch if batch.sequence == Sequence::Idempotent => {
             out_of_order(error, batch)
         }
         ErrorCode::MessageTooLarge | ErrorCode::RecordListTooLarge if batch.records > 1 => {
@@ -119,7 +128,7 @@ fn out_of_order(error: ClientError, batch: Circumstances) -> Verdict {
     if !batch.is_first {
         return again(false, error, batch);
     }
-    if batch.is_transactional || !batch.may_retry {
+    if batch.sequence == Sequence::Transactional || !batch.may_retry {
         // A part of the transaction is lost: it cannot be committed.
         return Verdict::Fails(error);
     }
@@ -149,8 +158,7 @@ mod tests {
 
     const BATCH: Circumstances = Circumstances {
         is_first: true,
-        is_sequenced: true,
-        is_transactional: false,
+        sequence: Sequence::Idempotent,
         records: 3,
         may_retry: true,
     };
@@ -188,7 +196,7 @@ mod tests {
     #[test]
     fn a_transaction_with_a_lost_part_fails() {
         let transactional = Circumstances {
-            is_transactional: true,
+            sequence: Sequence::Transactional,
             ..BATCH
         };
         let lost = judged(ErrorCode::OutOfOrderSequenceNumber, transactional);

@@ -107,7 +107,7 @@ impl SettingsBuilder {
             "bootstrap.servers" | "metadata.broker.list" => client.bootstrap = addresses(value)?,
             "client.id" => value.clone_into(&mut client.client_id),
             "request.timeout.ms" | "socket.timeout.ms" => {
-                client.request_timeout = some(key, value)?
+                client.request_timeout = some(key, value)?;
             }
             "socket.connection.setup.timeout.ms" => client.connect_timeout = some(key, value)?,
             "retry.backoff.ms" => client.retry_backoff = ms(key, value)?,

@@ -110,7 +110,7 @@ impl SimNet {
     /// Breaks the open streams of a port: both ends get a reset, what is on its way is lost.
     pub fn reset(&self, host: &str, port: u16) {
         for towards in [Towards::Host, Towards::Client] {
-            self.each_pipe(host, port, towards, |pipe| pipe.reset());
+            self.each_pipe(host, port, towards, Pipe::reset);
         }
     }
 

@@ -22,12 +22,12 @@ fn batch(values: &[&str], compression: Compression) -> Batch {
     batch
 }
 
-fn stamp(sequence: i32) -> Option<Stamp> {
-    Some(Stamp {
+fn stamp(sequence: i32) -> Stamp {
+    Stamp {
         id: 9,
         epoch: 2,
         sequence,
-    })
+    }
 }
 
 /// The values, the first timestamp and the first sequence of a batch that is whole.
@@ -47,13 +47,16 @@ fn a_batch_is_closed_once_and_stamped_as_often_as_needed() {
         let mut batch = batch(&["a", "b"], compression);
         assert!(batch.is_open());
         let values = || vec!["a".to_owned(), "b".to_owned()];
-        let bytes = batch.stamped(stamp(7)).unwrap();
+        let bytes = batch.stamped(Some(stamp(7))).unwrap();
         assert_eq!(read(&bytes), (values(), 100, 7));
         assert!(!batch.is_open());
-        assert_eq!(batch.stamped(stamp(7)).unwrap(), bytes);
+        assert_eq!(batch.stamped(Some(stamp(7))).unwrap(), bytes);
         drop(bytes);
-        assert_eq!(read(&batch.stamped(stamp(8)).unwrap()), (values(), 100, 8));
-        assert_eq!(batch.stamp, stamp(8));
+        assert_eq!(
+            read(&batch.stamped(Some(stamp(8))).unwrap()),
+            (values(), 100, 8)
+        );
+        assert_eq!(batch.stamp, Some(stamp(8)));
     }
 }
 
@@ -67,7 +70,7 @@ fn the_halves_of_a_batch_keep_records_reports_and_sequences() {
         let done = move |report: Report| told.borrow_mut().push((number, report.partition));
         whole.dones.push(Box::new(done));
     }
-    whole.stamped(stamp(i32::MAX)).unwrap();
+    whole.stamped(Some(stamp(i32::MAX))).unwrap();
     let mut rest = whole.split(2).unwrap();
     let first = read(&whole.stamped(whole.stamp).unwrap());
     assert_eq!(first, (vec!["a".to_owned()], 100, i32::MAX));

@@ -29,12 +29,14 @@ fn backoff() -> Backoff {
     Backoff::new(10 * MS, 100 * MS)
 }
 
+type Results = Rc<RefCell<BTreeMap<u32, Result<Option<i64>, ClientError>>>>;
+
 /// A queue, with what became of its records by their numbers.
 struct Bench {
     queue: Queue,
     settings: ProducerSettings,
     now: Instant,
-    results: Rc<RefCell<BTreeMap<u32, Result<Option<i64>, ClientError>>>>,
+    results: Results,
     added: u32,
     identity: Identity,
 }

@@ -28,6 +28,15 @@ pub struct Pace {
     pub every: Duration,
 }
 
+/// Who has gone.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+struct Ended {
+    writer: bool,
+    reader: bool,
+    /// The stream broke.
+    both: bool,
+}
+
 /// One direction.
 pub(super) struct Pipe(RefCell<PipeState>);
 
@@ -39,9 +48,7 @@ struct PipeState {
     pace: Option<Pace>,
     /// When the pace allows the next bytes.
     next_at: Option<Instant>,
-    writer_is_gone: bool,
-    reader_is_gone: bool,
-    is_reset: bool,
+    ended: Ended,
     reader: Option<Waker>,
     writer: Option<Waker>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -56,9 +63,7 @@ impl Pipe {
             is_stalled: false,
             pace: None,
             next_at: None,
-            writer_is_gone: false,
-            reader_is_gone: false,
-            is_reset: false,
+            ended: Ended::default(),
             reader: None,
             writer: None,
             timer: None,
@@ -67,7 +72,7 @@ impl Pipe {
 
     pub(super) fn is_open(&self) -> bool {
         let state = self.0.borrow();
-        !state.is_reset && !state.writer_is_gone && !state.reader_is_gone
+        state.ended == Ended::default()
     }
 
     pub(super) fn stall(&self, is_stalled: bool) {
@@ -85,7 +90,7 @@ impl Pipe {
 
     pub(super) fn reset(&self) {
         let mut state = self.0.borrow_mut();
-        state.is_reset = true;
+        state.ended.both = true;
         state.chunks.clear();
         state.bytes = 0;
         state.wake();
@@ -94,14 +99,14 @@ impl Pipe {
     /// The writer will write no more; the reader gets what is there, then the end.
     pub(super) fn end_writing(&self) {
         let mut state = self.0.borrow_mut();
-        state.writer_is_gone = true;
+        state.ended.writer = true;
         state.wake();
     }
 
     /// Nobody will read any more.
     pub(super) fn end_reading(&self) {
         let mut state = self.0.borrow_mut();
-        state.reader_is_gone = true;
+        state.ended.reader = true;
         state.wake();
     }
 
@@ -111,7 +116,7 @@ impl Pipe {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut state = self.0.borrow_mut();
-        if state.is_reset {
+        if state.ended.both {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
         state.reader = Some(context.waker().clone());
@@ -119,7 +124,7 @@ impl Pipe {
             return Poll::Pending;
         }
         let Some((arrives, _)) = state.chunks.front() else {
-            return if state.writer_is_gone {
+            return if state.ended.writer {
                 Poll::Ready(Ok(()))
             } else {
                 Poll::Pending
@@ -150,10 +155,10 @@ impl Pipe {
         from: &[u8],
     ) -> Poll<io::Result<usize>> {
         let mut state = self.0.borrow_mut();
-        if state.is_reset {
+        if state.ended.both {
             return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
         }
-        if state.reader_is_gone || state.writer_is_gone {
+        if state.ended.reader || state.ended.writer {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
         let room = WINDOW_BYTES.saturating_sub(state.bytes).min(from.len());

@@ -121,7 +121,8 @@ impl Maker<'_> {
     /// Returns some of the known tagged fields; none has its default, which is not written.
     fn known_tags(&mut self, fields: &'static [Field]) -> Vec<(u32, BytesMut)> {
         let mut known = Vec::new();
-        for field in fields.iter().filter(|field| field.is_in(self.version)) {
+        let version = self.version;
+        for field in fields.iter().filter(|field| field.is_in(version)) {
             if let FieldKind::Tagged(tag, kind) = field.kind
                 && self.below(2) == 0
             {

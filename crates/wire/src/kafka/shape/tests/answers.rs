@@ -1,7 +1,7 @@
 //! The shapes of answers against the generated codecs, and answers that lie.
 
 use super::*;
-use crate::protocol::Message;
+use crate::protocol::{Encodable as _, Message};
 
 /// Calls a generic function with the request type of any API.
 macro_rules! of_any {

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod error;
 mod latch;
 pub mod lock;
+pub mod net;
 pub mod os;
 pub mod process;
 pub mod runtime;

@@ -77,16 +77,21 @@ impl Platform for System {
     }
 
     fn random_u64(&self) -> u64 {
-        let mut bytes = [0; 8];
-        let mut filled = 0;
-        while filled < bytes.len() {
-            let flags = rustix::rand::GetRandomFlags::empty();
-            match rustix::rand::getrandom(&mut bytes[filled..], flags) {
-                Ok(count) => filled += count,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => panic!("the kernel gives no random bytes: {error}"),
-            }
-        }
-        u64::from_ne_bytes(bytes)
+        random_u64()
     }
+}
+
+/// Returns 64 random bits of the kernel, which nobody can guess.
+pub fn random_u64() -> u64 {
+    let mut bytes = [0; 8];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        match rustix::rand::getrandom(&mut bytes[filled..], flags) {
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => panic!("the kernel gives no random bytes: {error}"),
+        }
+    }
+    u64::from_ne_bytes(bytes)
 }

@@ -3,7 +3,7 @@
 //!
 //! Everything follows from the seed and the order of the calls: two identical runs give the same
 //! [`SimDisk::trace_hash`]. Use it inside [`crate::runtime::run_simulated`].
-//! Not here: simulation of networks or threads.
+//! [`SimNet`] is a network in memory. Not here: simulation of threads.
 
 mod content;
 mod disk;
@@ -11,6 +11,7 @@ mod fault;
 mod file;
 mod hanging;
 mod mounts;
+mod net;
 mod rng;
 mod sparse;
 mod tree;
@@ -21,6 +22,7 @@ use std::rc::Rc;
 pub use disk::SimDisk;
 pub use fault::{Effect, Fault, OpKind, is_power_off};
 pub use file::SimFile;
+pub use net::{Pace, SimListener, SimNet, SimStream, Towards};
 pub use rng::Rng;
 
 use crate::{Clock, Platform};

@@ -296,13 +296,39 @@ fn stamp_append_time(fixed: &mut [u8; HEADER_BYTES], header: &mut BatchHeader, n
     header.max_timestamp = now;
     put::<{ at::ATTRIBUTES }, _>(fixed, header.attributes.to_be_bytes());
     put::<{ at::MAX_TIMESTAMP }, _>(fixed, now.0.to_be_bytes());
-    // CRCs are linear: the difference in the fixed part, shifted over the records, is the
-    // difference of the CRC.
-    let records_bytes = header.size_bytes - HEADER_BYTES;
-    let differs = crc::crc32c_combine(summed_before, 0, records_bytes)
-        ^ crc::crc32c_combine(crc_of(fixed), 0, records_bytes);
-    header.crc ^= differs;
+    header.crc ^= crc_differs(summed_before, crc_of(fixed), header.size_bytes);
     put::<{ at::CRC }, _>(fixed, header.crc.to_be_bytes());
+}
+
+/// Gives a batch the identity of a producer and the sequence of its first record, and updates the
+/// CRC without reading the records.
+///
+/// `fixed` is the fixed part of a whole batch; bytes that are none are left as they are.
+pub fn stamp_producer(
+    fixed: &mut [u8; HEADER_BYTES],
+    id: ProducerId,
+    epoch: i16,
+    base_sequence: i32,
+) {
+    let Some(header) = BatchHeader::parse(fixed) else {
+        return;
+    };
+    let summed_before = crc_of(fixed);
+    put::<{ at::PRODUCER_ID }, _>(fixed, id.0.to_be_bytes());
+    put::<{ at::PRODUCER_EPOCH }, _>(fixed, epoch.to_be_bytes());
+    put::<{ at::BASE_SEQUENCE }, _>(fixed, base_sequence.to_be_bytes());
+    let crc = header.crc ^ crc_differs(summed_before, crc_of(fixed), header.size_bytes);
+    put::<{ at::CRC }, _>(fixed, crc.to_be_bytes());
+}
+
+/// Returns by what the CRC of a batch of this size changes, when that of its fixed part changes.
+///
+/// CRCs are linear: the difference in the fixed part, shifted over the records, is the difference
+/// of the CRC.
+fn crc_differs(before: u32, after: u32, size_bytes: usize) -> u32 {
+    assert!(size_bytes >= HEADER_BYTES, "a batch has its fixed part");
+    let records_bytes = size_bytes - HEADER_BYTES;
+    crc::crc32c_combine(before, 0, records_bytes) ^ crc::crc32c_combine(after, 0, records_bytes)
 }
 
 /// Writes base offset and leader epoch into the first bytes of a batch.

@@ -169,6 +169,9 @@ impl Maker<'_> {
             }
             FieldKind::Each(element) => self.items(|maker| maker.value(*element)),
             FieldKind::List(fields) => self.items(|maker| maker.structure(fields)),
+            FieldKind::Struct(fields) => self.structure(fields),
+            // Requests are sent without tagged fields.
+            FieldKind::Tagged(..) => {}
         }
     }
 

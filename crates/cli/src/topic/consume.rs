@@ -6,7 +6,6 @@
 
 mod form;
 mod patience;
-mod probe;
 mod reader;
 
 use std::collections::BTreeMap;
@@ -14,7 +13,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use rdkafka::{Offset, TopicPartitionList};
+use client::fetch::Whence;
+use wire::types::TopicPartition;
 
 use super::partitions;
 use crate::ask::{Place, read_committed};
@@ -53,7 +53,8 @@ pub(super) struct Consume {
     /// timestamp, %h headers, %K and %S their lengths, \n, \t, \0, %%.
     #[arg(short = 'f', long, value_name = "TEMPLATE")]
     template: Option<String>,
-    /// A property of librdkafka, which overrides the other options. Can be given many times.
+    /// A property of the client, by its name in Java's clients or in librdkafka; it overrides the
+    /// other options. Can be given many times.
     #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
     properties: Vec<Property>,
 }
@@ -76,7 +77,7 @@ impl Consume {
             if !matches!(self.offset, Position::Start | Position::End) {
                 bail!("--offset with --group is start or end: `forebay group reset` moves a group");
             }
-            reader::Reader::subscribed(self, target, cluster)?.read(&form)?;
+            reader::Reader::subscribed(self, target)?.read(&form)?;
             return Ok(ExitCode::SUCCESS);
         }
         let topic = topics.first_mut().context("an empty answer")?;
@@ -94,11 +95,14 @@ impl Consume {
         {
             return Ok(ExitCode::SUCCESS);
         }
-        let mut positions = TopicPartitionList::new();
-        for ((topic, partition), offset) in offsets {
-            positions.add_partition_offset(&topic, partition, Offset::Offset(offset))?;
-        }
-        reader::Reader::assigned(self, target, cluster, &positions)?.read(&form)?;
+        let positions = offsets.into_iter().map(|((topic, partition), offset)| {
+            let topic = topic.into();
+            (
+                TopicPartition { topic, partition },
+                Whence::At(offset, None),
+            )
+        });
+        reader::Reader::assigned(self, target, positions.collect())?.read(&form)?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -8,6 +8,7 @@ mod sender;
 
 use std::io;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
@@ -17,7 +18,9 @@ use crate::ask::{Cluster, Refusal, check, while_it_passes};
 use crate::property::Property;
 use crate::target::Chosen;
 use input::{Input, Record};
-use sender::Sender;
+
+/// How long a request may take, if the command may take longer.
+const REQUEST_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
 pub(super) struct Produce {
@@ -58,7 +61,8 @@ pub(super) struct Produce {
     /// Does not report the records that were written.
     #[arg(short, long)]
     quiet: bool,
-    /// A property of librdkafka, which overrides the other options. Can be given many times.
+    /// A property of a producer, by its name in Java's clients or in librdkafka, which overrides
+    /// the other options. Can be given many times.
     #[arg(short = 'X', long = "property", value_name = "KEY=VALUE")]
     properties: Vec<Property>,
 }
@@ -95,19 +99,20 @@ impl Produce {
                 self.topic
             );
         }
-        let mut sender = Sender::open(self, target)?;
+        let delimiter = self.key_delimiter.clone();
         if self.values.is_empty() {
-            let delimiter = self.key_delimiter.as_deref();
-            input::read(io::stdin().lock(), self.input, delimiter, |record| {
-                sender.send(&self.fill(record))
-            })?;
-        } else {
-            for value in &self.values {
-                let record = input::line(value.as_bytes(), self.key_delimiter.as_deref());
-                sender.send(&self.fill(record))?;
-            }
+            let input = self.input;
+            return sender::send(self, target, move |each| {
+                input::read(io::stdin().lock(), input, delimiter.as_deref(), each)
+            });
         }
-        sender.finish()
+        let values = self.values.clone();
+        sender::send(self, target, move |each| {
+            let lines = values.iter();
+            let mut records =
+                lines.map(|value| input::line(value.as_bytes(), delimiter.as_deref()));
+            records.try_for_each(each)
+        })
     }
 
     /// Fills in from the options what a record does not set itself.
@@ -148,7 +153,7 @@ impl Produce {
         Ok(i32::try_from(found)?)
     }
 
-    /// Returns the properties of librdkafka.
+    /// Returns the properties of the producer.
     fn settings(&self, target: &Chosen) -> Vec<(String, String)> {
         let acks = match self.acks {
             Acks::None => "0",
@@ -162,20 +167,22 @@ impl Produce {
             Compression::Lz4 => "lz4",
             Compression::Zstd => "zstd",
         };
+        let within = target.within.as_millis().to_string();
+        let request = target.within.min(REQUEST_WITHIN).as_millis().to_string();
+        // With the acknowledgements of all replicas a producer is idempotent: it avoids duplicates
+        // and reordering.
         let ours = [
             ("acks", acks.to_owned()),
             ("compression.type", compression.to_owned()),
-            // Avoids duplicates and reordering; it needs the acknowledgements of all replicas.
-            ("enable.idempotence", (self.acks == Acks::All).to_string()),
-            // Like the Java client: a key goes to the same partition from every client.
-            ("partitioner", "murmur2_random".to_owned()),
-            ("message.timeout.ms", target.within.as_millis().to_string()),
+            ("delivery.timeout.ms", within.clone()),
+            ("max.block.ms", within),
+            ("request.timeout.ms", request),
             (
                 "allow.auto.create.topics",
                 self.allow_auto_topic_creation.to_string(),
             ),
             // The broker refuses a record that is too large, with a message.
-            ("message.max.bytes", "1000000000".to_owned()),
+            ("max.request.size", "1000000000".to_owned()),
         ];
         let ours = ours.map(|(key, value)| (key.to_owned(), value)).into_iter();
         let theirs = self.properties.iter();

@@ -44,6 +44,27 @@ pub(crate) fn their_batch(records: &[TestRecord<'_>]) -> Bytes {
 }
 
 #[test]
+fn a_batch_with_another_producer_is_the_one_that_was_built_with_it() {
+    let build = |id, epoch, sequence| {
+        let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch(-1));
+        builder = builder.producer(ProducerId(id), epoch, sequence);
+        for number in 0..100 {
+            builder.add(TimestampMs(number), None, Some(b"value"), &[]);
+        }
+        builder.finish().unwrap()
+    };
+    let mut batch = build(-1, -1, -1).to_vec();
+    for (id, epoch, sequence) in [(7, 0, 5), (i64::MAX, i16::MAX, i32::MAX), (-1, -1, -1)] {
+        let fixed = batch.first_chunk_mut().unwrap();
+        stamp_producer(fixed, ProducerId(id), epoch, sequence);
+        assert_eq!(batch, build(id, epoch, sequence));
+    }
+    let mut none = [0; HEADER_BYTES];
+    stamp_producer(&mut none, ProducerId(7), 0, 5);
+    assert_eq!(none, [0; HEADER_BYTES], "not a batch");
+}
+
+#[test]
 fn the_fixed_part_reads_as_it_was_written() {
     let batch = their_batch(&[(100, None, Some(b"a")), (130, Some(b"k"), None)]);
     let header = BatchHeader::parse(&batch).unwrap();

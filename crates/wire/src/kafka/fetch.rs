@@ -1,5 +1,5 @@
 //! Fetch, versions 4 to 18: requests, and responses into which stored batches are spliced without a
-//! copy.
+//! copy (for brokers), and from which they are taken without one (for clients: `fetch/answer.rs`).
 //!
 //! From version 13 topics are named by id instead of by name; the field that a version lacks is
 //! empty. Versions: 5 log start offset, 7 sessions, 9 current leader epoch, 11 rack and preferred
@@ -17,6 +17,8 @@ use super::writer::Writer;
 use crate::error::{DecodeError, EncodeError};
 use crate::protocol::StrBytes;
 use crate::types::{ErrorCode, LeaderEpoch, NodeId, Offset, ProducerId, TopicId, Uuid};
+
+mod answer;
 
 /// A request to read partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -134,11 +134,22 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         element_bytes_min: usize,
-        mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+        element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        let count = self
-            .count(field, element_bytes_min)?
-            .ok_or_else(|| null(field))?;
+        self.nullable_array(field, element_bytes_min, element)?
+            .ok_or_else(|| null(field))
+    }
+
+    /// Does the same as [`Self::array`], for arrays that may be null.
+    pub(super) fn nullable_array<T>(
+        &mut self,
+        field: &'static str,
+        element_bytes_min: usize,
+        mut element: impl FnMut(&mut Self) -> Result<T, DecodeError>,
+    ) -> Result<Option<Vec<T>>, DecodeError> {
+        let Some(count) = self.count(field, element_bytes_min)? else {
+            return Ok(None);
+        };
         self.parts = self
             .parts
             .checked_sub(count)
@@ -159,7 +170,7 @@ impl<'a> Reader<'a> {
         for _ in 0..count {
             elements.push(element(self)?);
         }
-        Ok(elements)
+        Ok(Some(elements))
     }
 
     /// Reads the tagged fields at the end of a structure (nothing in classic versions).
@@ -172,23 +183,54 @@ impl<'a> Reader<'a> {
         field: &'static str,
         mut known: impl FnMut(&mut Self, u32) -> Result<bool, DecodeError>,
     ) -> Result<(), DecodeError> {
-        if !self.flexible {
-            return Ok(());
-        }
-        for _ in 0..self.uvarint(field)? {
-            let tag = self.uvarint(field)?;
-            let size = self.uvarint(field)? as usize;
-            let start = self.at;
-            if size > self.remaining() {
-                return Err(self.truncated(field, size as u64));
-            }
-            if !known(self, tag)? {
-                self.at += size;
-            } else if self.at - start != size {
-                return Err(malformed(field, tag));
+        for _ in 0..self.tag_count(field)? {
+            let (tag, end) = self.tag(field)?;
+            if known(self, tag)? {
+                self.tag_ends(field, tag, end)?;
+            } else {
+                self.at = end;
             }
         }
         Ok(())
+    }
+
+    /// Reads the number of tagged fields at the end of a structure; none in classic versions.
+    pub(super) fn tag_count(&mut self, field: &'static str) -> Result<u32, DecodeError> {
+        if self.flexible {
+            self.uvarint(field)
+        } else {
+            Ok(0)
+        }
+    }
+
+    /// Reads the tag of the next tagged field, and returns it with the position after its value.
+    pub(super) fn tag(&mut self, field: &'static str) -> Result<(u32, usize), DecodeError> {
+        let tag = self.uvarint(field)?;
+        let size = self.uvarint(field)? as usize;
+        if size > self.remaining() {
+            return Err(self.truncated(field, size as u64));
+        }
+        Ok((tag, self.at + size))
+    }
+
+    /// Goes on at a position that [`Self::tag`] returned.
+    pub(super) fn pass_to(&mut self, end: usize) {
+        debug_assert!(self.at <= end && end <= self.frame.len());
+        self.at = end;
+    }
+
+    /// Checks that the value of a tagged field ended where its size says.
+    pub(super) fn tag_ends(
+        &self,
+        field: &'static str,
+        tag: u32,
+        end: usize,
+    ) -> Result<(), DecodeError> {
+        if self.at == end {
+            Ok(())
+        } else {
+            Err(malformed(field, tag))
+        }
     }
 
     /// Does the same as [`Self::tags`], for structures without known tags.

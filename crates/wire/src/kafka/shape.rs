@@ -5,7 +5,8 @@
 //! claims to have, so a frame of 20 bytes could demand 200 GB. The walk over a request's shape
 //! finds such a claim, names the field, and adds up the memory that decoding takes, which the
 //! caller bounds. Bytes after the message are ignored. Not checked here: nulls where a value is
-//! required, and text that is not UTF-8; the decoders return errors for them.
+//! required, and text that is not UTF-8; the decoders return errors for them. Answers of brokers go
+//! the same way ([`decode_answer`]): a client trusts them no more.
 
 use bytes::Bytes;
 
@@ -14,6 +15,7 @@ use super::reader::{PARTS_MAX, Reader};
 use crate::error::DecodeError;
 use crate::protocol;
 
+mod answers;
 mod responses;
 mod rewrite;
 pub mod schema;
@@ -34,6 +36,12 @@ pub const DECODED_BYTES_MAX: usize = 16 << 20;
 /// Minimum charge for an element of an array, because even a number of four bytes is answered with
 /// a structure.
 const ELEMENT_BYTES_MIN: usize = 64;
+
+/// Memory that a decoded answer may take beyond its frame, for each byte of it; real answers stay
+/// below 16 (an array of broker ids).
+const ANSWER_BYTES_PER_BYTE_MAX: usize = 32;
+/// What is added to that, for the smallest answers.
+const ANSWER_BYTES_MIN: usize = 64 << 10;
 
 const _: () = assert!(
     ELEMENT_BYTES_MIN * PARTS_MAX <= DECODED_BYTES_MAX,
@@ -105,6 +113,43 @@ pub fn decode_request<T: protocol::Request>(
     Ok(request)
 }
 
+/// Decodes the body of the answer to a request, in memory bounded by its length.
+///
+/// Checks lengths and memory first. Bytes after the answer are ignored.
+pub fn decode_answer<T: protocol::Request>(
+    version: i16,
+    body: &Bytes,
+) -> Result<T::Response, DecodeError> {
+    let known = <T::Response as protocol::Message>::VERSIONS;
+    let api = Api::from_key(T::KEY)
+        .filter(|_| known.min <= version && version <= known.max)
+        .ok_or(DecodeError::Version { version })?;
+    // Saturates: a very long answer must not get a smaller bound.
+    let bytes_max = body
+        .len()
+        .saturating_mul(ANSWER_BYTES_PER_BYTE_MAX)
+        .saturating_add(ANSWER_BYTES_MIN);
+    let shape = answers::of(api);
+    let mut walk = Walk {
+        reader: Reader::new(body, api.is_flexible(version)),
+        version,
+        bytes: message_bytes(api, shape),
+    };
+    walk.structure(api.name(), shape)?;
+    if walk.bytes > bytes_max {
+        return Err(DecodeError::TooMuchMemory {
+            bytes: walk.bytes,
+            bytes_max,
+        });
+    }
+    let mut rest = body.clone();
+    protocol::Decodable::decode(&mut rest, version).map_err(|error: anyhow::Error| {
+        DecodeError::Codec {
+            reason: error.to_string(),
+        }
+    })
+}
+
 /// Returns an upper bound of the memory that decoding a request's body takes beyond its frame.
 ///
 /// Fails when the body is not such a request.
@@ -143,14 +188,31 @@ impl Walk<'_> {
         for field in fields.iter().filter(|field| field.is_in(version)) {
             self.value(field.name, field.kind)?;
         }
-        let mut tags = 0_usize;
-        self.reader.tags(name, |_, _| {
-            tags = tags.saturating_add(1);
-            Ok(false)
-        })?;
-        if tags > 0 {
+        self.tags(name, fields)
+    }
+
+    /// Walks over the values of the tags that the shape has, and counts the others.
+    fn tags(&mut self, name: &'static str, fields: &'static [Field]) -> Result<(), DecodeError> {
+        let mut unknown = 0_usize;
+        for _ in 0..self.reader.tag_count(name)? {
+            let (tag, end) = self.reader.tag(name)?;
+            let known = fields.iter().find_map(|field| match field.kind {
+                FieldKind::Tagged(its, kind) if its == tag && field.is_in(self.version) => {
+                    Some((field.name, *kind))
+                }
+                _ => None,
+            });
+            if let Some((field, kind)) = known {
+                self.value(field, kind)?;
+                self.reader.tag_ends(name, tag, end)?;
+            } else {
+                unknown = unknown.saturating_add(1);
+                self.reader.pass_to(end);
+            }
+        }
+        if unknown > 0 {
             self.grow(FIRST_TAG_BYTES);
-            self.grow(TAG_BYTES.saturating_mul(tags.saturating_sub(1)));
+            self.grow(TAG_BYTES.saturating_mul(unknown.saturating_sub(1)));
         }
         Ok(())
     }
@@ -166,6 +228,11 @@ impl Walk<'_> {
                     .map_err(|error| error.within(&format!("{name}."))),
                 _ => Ok(()),
             },
+            FieldKind::Struct(fields) => self
+                .structure(name, fields)
+                .map_err(|error| error.within(&format!("{name}."))),
+            // Among the tags, after all other fields.
+            FieldKind::Tagged(..) => Ok(()),
             FieldKind::Each(element) => {
                 // Null has no elements.
                 let count = self.reader.count(name, 1)?.unwrap_or(0);

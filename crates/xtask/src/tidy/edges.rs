@@ -25,8 +25,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("page", &[]),
     ("plan", &["page"]),
     ("host", &["platform", "page"]),
-    ("bench", &["wire", "host", "platform", "page"]),
-    ("cli", &["wire"]),
+    ("client", &["wire", "platform"]),
+    ("bench", &["wire", "host", "platform", "page", "client"]),
+    ("cli", &["wire", "platform", "client"]),
     (
         "sim",
         &[

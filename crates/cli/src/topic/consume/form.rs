@@ -5,12 +5,15 @@
 //! terminal does not show are escaped, without a change of meaning.
 
 use anyhow::bail;
-use rdkafka::Message;
-use rdkafka::message::{BorrowedMessage, Headers as _};
+use client::fetch::RecordView;
 use wire::text::escaped_json;
+use wire::types::TopicPartition;
 
 use crate::show::Format;
 use crate::topic::line::Line;
+
+/// The timestamp of a record that has none.
+const NO_TIMESTAMP: i64 = -1;
 
 /// The output format of a record.
 #[derive(PartialEq, Eq, Debug)]
@@ -49,31 +52,35 @@ impl Form {
     /// Appends a record.
     pub(super) fn write(
         &self,
-        record: &BorrowedMessage<'_>,
+        place: &TopicPartition,
+        record: &RecordView<'_>,
         out: &mut Vec<u8>,
     ) -> anyhow::Result<()> {
         match self {
             Self::Json => {
-                let json = serde_json::to_string(&line(record))?;
+                let json = serde_json::to_string(&line(place, record))?;
                 out.extend(escaped_json(&json).as_bytes());
                 out.push(b'\n');
             }
-            Self::Pieces(pieces) => pieces.iter().for_each(|piece| piece.write(record, out)),
+            Self::Pieces(pieces) => {
+                let pieces = pieces.iter();
+                pieces.for_each(|piece| piece.write(place, record, out));
+            }
         }
         Ok(())
     }
 }
 
-fn line(record: &BorrowedMessage<'_>) -> Line {
+fn line(place: &TopicPartition, record: &RecordView<'_>) -> Line {
     let mut line = Line::default()
-        .with_key(record.key())
-        .with_value(record.payload());
-    line.topic = Some(record.topic().to_owned());
-    line.partition = Some(record.partition());
-    line.offset = Some(record.offset());
-    line.timestamp = record.timestamp().to_millis();
-    for header in record.headers().iter().flat_map(|headers| headers.iter()) {
-        line.add_header(header.key, header.value);
+        .with_key(record.key)
+        .with_value(record.value);
+    line.topic = Some(place.topic.to_string());
+    line.partition = Some(place.partition);
+    line.offset = Some(record.offset);
+    line.timestamp = (record.timestamp != NO_TIMESTAMP).then_some(record.timestamp);
+    for header in record.headers() {
+        line.add_header(&String::from_utf8_lossy(header.name), header.value);
     }
     line
 }
@@ -113,30 +120,29 @@ fn pieces(template: &str) -> anyhow::Result<Vec<Piece>> {
 }
 
 impl Piece {
-    fn write(&self, record: &BorrowedMessage<'_>, out: &mut Vec<u8>) {
+    fn write(&self, place: &TopicPartition, record: &RecordView<'_>, out: &mut Vec<u8>) {
         let number = |number: i64, out: &mut Vec<u8>| out.extend(number.to_string().into_bytes());
         // As in kcat, a null has length -1 and no text.
         let length =
             |bytes: Option<&[u8]>| bytes.map_or(-1, |bytes| bytes.len().cast_signed() as i64);
         match self {
             Self::Literal(byte) => out.push(*byte),
-            Self::Topic => out.extend(record.topic().as_bytes()),
-            Self::Partition => number(record.partition().into(), out),
-            Self::Offset => number(record.offset(), out),
-            Self::Key => out.extend(record.key().unwrap_or_default()),
-            Self::Value => out.extend(record.payload().unwrap_or_default()),
-            Self::Timestamp => number(record.timestamp().to_millis().unwrap_or(-1), out),
-            Self::KeyLength => number(length(record.key()), out),
-            Self::ValueLength => number(length(record.payload()), out),
+            Self::Topic => out.extend_from_slice(place.topic.as_bytes()),
+            Self::Partition => number(place.partition.into(), out),
+            Self::Offset => number(record.offset, out),
+            Self::Key => out.extend_from_slice(record.key.unwrap_or_default()),
+            Self::Value => out.extend_from_slice(record.value.unwrap_or_default()),
+            Self::Timestamp => number(record.timestamp, out),
+            Self::KeyLength => number(length(record.key), out),
+            Self::ValueLength => number(length(record.value), out),
             Self::Headers => {
-                let headers = record.headers();
-                for (index, header) in headers.iter().flat_map(|all| all.iter()).enumerate() {
+                for (index, header) in record.headers().enumerate() {
                     if index > 0 {
                         out.push(b',');
                     }
-                    out.extend(header.key.as_bytes());
+                    out.extend_from_slice(header.name);
                     out.push(b'=');
-                    out.extend(header.value.unwrap_or(b"NULL"));
+                    out.extend_from_slice(header.value.unwrap_or(b"NULL"));
                 }
             }
         }

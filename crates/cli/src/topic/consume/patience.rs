@@ -1,23 +1,22 @@
 //! Decides, when a partition returns no records, whether there are none or whether the broker
 //! cannot read it.
 //!
-//! librdkafka retries forever, without a message, when a fetch is refused because of the broker's
-//! disk (`KAFKA_STORAGE_ERROR`) or a similar error: to its user it looks as if there were no
-//! records. So, after a time without records, the command sends a fetch of its own to the
-//! partitions ([`super::probe`]). A refusal is reported once; when it has lasted for the command's
-//! `--timeout` without a record in between, the command fails. Transient errors (a leader that
-//! moves) are left to librdkafka.
+//! The client retries forever when a fetch is refused because of the broker's disk
+//! (`KAFKA_STORAGE_ERROR`) or a similar error: to its user it would look as if there were no
+//! records. So, after a time without records, the command looks which partitions are refused. A
+//! refusal is reported once; when it has lasted for the command's `--timeout` without a record in
+//! between, the command fails. Transient errors (a leader that moves) are left to the client.
 //!
-//! It performs no I/O: the caller passes the time and the answers of the partitions.
+//! It performs no I/O: the caller passes the time and the refusals of the partitions.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::ask::Refusal;
 
-/// Time without records after which the partitions are asked.
+/// Time without records after which the refusals are looked at.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
-/// Longest pause between two looks while no error is found.
+/// Longest pause between two looks while there is no refusal.
 const EVERY_MAX: Duration = Duration::from_secs(10);
 
 /// The state of a reader that waits.
@@ -50,7 +49,7 @@ impl Patience {
         self.failing_since = None;
     }
 
-    /// Returns true if it is time to ask the partitions.
+    /// Returns true if it is time to look at the refusals.
     pub(super) fn wants_to_look(&self, now: Instant) -> bool {
         now >= self.look_at
     }

@@ -1,43 +1,61 @@
-//! Reads records with a consumer of librdkafka, polled until there is enough.
+//! Takes records from a consumer until there is enough, and writes them out.
 //!
-//! Invariant: a group's position covers only records that were written out.
+//! The consumer works on a thread of its own: it fetches ahead and keeps its membership while
+//! records are written. Invariant: a group's position covers only records that were written out.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::{ClientConfig, Message as _, Offset, TopicPartitionList};
+use client::blocking::Client;
+use client::consumer::{Assignment, Consumer, ConsumerOptions, Event, FetchedRecords};
+use client::fetch::{Position as ReadPosition, Whence};
+use client::{Settings, SettingsBuilder};
+use platform::net::TcpNet;
+use wire::batch::record::DECOMPRESSED_BYTES_MAX;
+use wire::types::TopicPartition;
 
 use super::patience::Patience;
-use super::{Consume, Form, Protocol, probe};
-use crate::ask::{CLIENT_ID, Cluster, EARLIEST, LATEST, Refusal};
+use super::{Consume, Form, Protocol};
+use crate::ask::{CLIENT_ID, Refusal};
 use crate::position::Position;
 use crate::show;
 use crate::stop::Stop;
 use crate::target::Chosen;
 
-/// How long a poll waits for a record before other conditions are checked.
+/// How long an event is waited for before other conditions are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Bytes that are collected before they are written out.
 const OUT_BYTES: usize = 64 << 10;
+/// How often a group's position is stored.
+const COMMIT_EVERY: Duration = Duration::from_secs(5);
+/// Bytes that are fetched ahead.
+const BUFFER_BYTES: usize = 64 << 20;
 
 /// A consumer and the options of its command.
 pub(super) struct Reader<'a> {
-    client: BaseConsumer,
+    client: Client,
+    consumer: Consumer,
     asked: &'a Consume,
+    within: Duration,
     stop: Stop,
     left: Option<u64>,
+    assigned: BTreeSet<TopicPartition>,
     /// Partitions that were read to their end, until another record comes.
-    ended: HashSet<i32>,
-    /// Records that are not written out yet, and the newest of them in each partition.
+    ended: BTreeSet<TopicPartition>,
+    /// Records that are not written out yet, and the position after them in each partition.
     out: Vec<u8>,
-    unwritten: HashMap<i32, i64>,
-    /// The connection for asking why no records come.
-    cluster: Cluster,
+    unwritten: BTreeMap<TopicPartition, ReadPosition>,
     patience: Patience,
+}
+
+/// Whether there is somebody to write for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Open,
+    /// The reader of the output has gone.
+    Gone,
 }
 
 impl<'a> Reader<'a> {
@@ -45,64 +63,61 @@ impl<'a> Reader<'a> {
     pub(super) fn assigned(
         asked: &'a Consume,
         target: &Chosen,
-        cluster: Cluster,
-        positions: &TopicPartitionList,
+        positions: BTreeMap<TopicPartition, Whence>,
     ) -> anyhow::Result<Self> {
-        let mut settings = settings(asked, target);
-        // librdkafka requires a group id, even if no position is stored.
-        settings
-            .set("group.id", CLIENT_ID)
-            .set("enable.auto.commit", "false");
-        let reader = Self::open(&settings, asked, cluster)?;
-        reader.client.assign(positions)?;
-        Ok(reader)
+        let assigned = positions.keys().cloned().collect();
+        Self::open(asked, target, Assignment::Given(positions), assigned)
     }
 
     /// Reads as a member of a group.
-    pub(super) fn subscribed(
-        asked: &'a Consume,
-        target: &Chosen,
-        cluster: Cluster,
-    ) -> anyhow::Result<Self> {
-        let mut settings = settings(asked, target);
-        settings.set("group.id", asked.group.as_deref().unwrap_or_default());
-        match asked.group_protocol {
-            Protocol::Classic => settings.set("partition.assignment.strategy", "range"),
-            Protocol::Consumer => settings.set("group.protocol", "consumer"),
-        };
-        let reader = Self::open(&settings, asked, cluster)?;
-        reader.client.subscribe(&[&asked.topic])?;
-        Ok(reader)
+    pub(super) fn subscribed(asked: &'a Consume, target: &Chosen) -> anyhow::Result<Self> {
+        let topics = BTreeSet::from([asked.topic.clone()]);
+        Self::open(
+            asked,
+            target,
+            Assignment::Subscribed(topics),
+            BTreeSet::new(),
+        )
     }
 
-    fn open(settings: &ClientConfig, asked: &'a Consume, cluster: Cluster) -> anyhow::Result<Self> {
-        let mut settings = settings.clone();
-        for property in &asked.properties {
-            settings.set(&property.key, &property.value);
+    fn open(
+        asked: &'a Consume,
+        target: &Chosen,
+        assignment: Assignment,
+        assigned: BTreeSet<TopicPartition>,
+    ) -> anyhow::Result<Self> {
+        let settings = settings(asked, target)?;
+        for warning in &settings.warnings {
+            show::say(warning);
         }
+        let options = ConsumerOptions {
+            client: settings.client,
+            auto_commit: asked.group.is_some().then_some(COMMIT_EVERY),
+            buffer_bytes: BUFFER_BYTES,
+        };
+        let stop = Stop::on_signal()?;
         Ok(Self {
-            client: settings.create().context("settings of the consumer")?,
+            client: Client::new()?,
+            consumer: Consumer::apart(TcpNet, options, assignment)?,
             asked,
-            stop: Stop::on_signal()?,
+            within: target.within,
+            stop,
             left: asked.num,
-            ended: HashSet::new(),
+            assigned,
+            ended: BTreeSet::new(),
             out: Vec::new(),
-            unwritten: HashMap::new(),
-            patience: Patience::new(cluster.within(), Instant::now()),
-            cluster,
+            unwritten: BTreeMap::new(),
+            patience: Patience::new(target.within, Instant::now()),
         })
     }
 
     /// Reads until there is enough, and writes it out; then stores the group's position.
     pub(super) fn read(mut self, form: &Form) -> anyhow::Result<()> {
         let read = self.read_all(form);
+        let deadline = platform::clock::Instant::now() + self.within;
+        let closed = self.client.run(self.consumer.close(deadline));
         if self.asked.group.is_some() {
-            let stored = match self.client.commit_consumer_state(CommitMode::Sync) {
-                // Nothing was read since the last commit.
-                Err(KafkaError::ConsumerCommit(RDKafkaErrorCode::NoOffset)) => Ok(()),
-                stored => stored.context("storing the position"),
-            };
-            return read.and(stored);
+            return read.and(closed.context("storing the position"));
         }
         read
     }
@@ -116,70 +131,127 @@ impl<'a> Reader<'a> {
             } else {
                 Duration::ZERO
             };
-            match self.client.poll(wait) {
-                Some(Ok(record)) => {
-                    self.patience.progressed(Instant::now());
-                    self.ended.remove(&record.partition());
-                    self.unwritten.insert(record.partition(), record.offset());
-                    self.left = self.left.map(|left| left - 1);
-                    form.write(&record, &mut self.out)?;
-                }
-                Some(Err(KafkaError::PartitionEOF(partition))) => {
-                    self.patience.progressed(Instant::now());
-                    self.ended.insert(partition);
-                    if self.asked.exit && self.is_at_end()? {
-                        break;
-                    }
-                }
-                Some(Err(error)) => fail(error)?,
-                None if self.out.is_empty() => self.look()?,
-                None => {
-                    if !self.write()? {
-                        return Ok(());
-                    }
-                }
-            }
-            if self.out.len() >= OUT_BYTES && !self.write()? {
+            let deadline = platform::clock::Instant::now() + wait;
+            let event = self.client.run(self.consumer.next(deadline));
+            let is_end = matches!(event, Event::End { .. });
+            if self.take(event, form)? == Output::Gone {
                 return Ok(());
+            }
+            if is_end && self.asked.exit && self.is_at_end() {
+                break;
             }
         }
         self.write()?;
         Ok(())
     }
 
-    /// Writes out the collected records; returns false if the reader of the output has gone.
-    ///
-    /// The group's position covers only what was written out.
-    fn write(&mut self) -> anyhow::Result<bool> {
+    fn take(&mut self, event: Event, form: &Form) -> anyhow::Result<Output> {
+        match event {
+            Event::Records(records) => {
+                self.patience.progressed(Instant::now());
+                self.ended.remove(&records.place);
+                return self.write_records(&records, form);
+            }
+            Event::End { place, .. } => {
+                self.patience.progressed(Instant::now());
+                self.ended.insert(place);
+            }
+            Event::Assigned(places) => self.assigned.extend(places),
+            Event::Revoking(revocation) => {
+                // What was read of them is written out and stored before they are let go.
+                let output = self.write()?;
+                self.forget(&revocation.places);
+                return Ok(output);
+            }
+            Event::Lost(places) => self.forget(&places),
+            Event::Truncated { place, from, to } => show::say(&format!(
+                "partition {place}: the log was cut: reading on at offset {to} instead of {from}"
+            )),
+            Event::Trouble(error) => show::say(&format!("{error}; trying on")),
+            Event::Failed { place, error } => {
+                self.write()?;
+                let failed = Err(error);
+                return match place {
+                    Some(place) => failed.with_context(|| format!("partition {place}")),
+                    None => failed.map_err(Into::into),
+                };
+            }
+            Event::Nothing if self.out.is_empty() => self.look()?,
+            Event::Nothing => return self.write(),
+            Event::Closed => bail!("the consumer has ended"),
+        }
+        Ok(Output::Open)
+    }
+
+    fn write_records(&mut self, records: &FetchedRecords, form: &Form) -> anyhow::Result<Output> {
+        let place = &records.place;
+        let broken = || format!("partition {place}");
+        for batch in &records.batches {
+            if self.stop.is_set() {
+                return Ok(Output::Open);
+            }
+            let epoch = Some(batch.header().leader_epoch.0).filter(|epoch| *epoch >= 0);
+            let open = batch.open(DECOMPRESSED_BYTES_MAX).with_context(broken)?;
+            for record in open.records() {
+                let record = record.with_context(broken)?;
+                form.write(place, &record, &mut self.out)?;
+                let offset = record.offset + 1;
+                self.left = self.left.map(|left| left - 1);
+                let is_enough = self.left == Some(0);
+                if is_enough || self.out.len() >= OUT_BYTES {
+                    let position = ReadPosition { offset, epoch };
+                    self.unwritten.insert(place.clone(), position);
+                    if self.write()? == Output::Gone {
+                        return Ok(Output::Gone);
+                    }
+                }
+                if is_enough {
+                    return Ok(Output::Open);
+                }
+            }
+            let offset = batch.next_offset();
+            let position = ReadPosition { offset, epoch };
+            self.unwritten.insert(place.clone(), position);
+        }
+        self.unwritten.insert(place.clone(), records.position);
+        Ok(Output::Open)
+    }
+
+    /// Writes out the collected records. The group's position covers only what was written out.
+    fn write(&mut self) -> anyhow::Result<Output> {
         let mut to = io::stdout().lock();
         let written = to.write_all(&self.out).and_then(|()| to.flush());
         self.out.clear();
         match written {
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(Output::Gone),
             written => written?,
         }
-        for (partition, offset) in self.unwritten.drain() {
-            if self.asked.group.is_some() {
-                // This fails for a partition that another member has now.
-                let _ = self
-                    .client
-                    .store_offset(&self.asked.topic, partition, offset);
-            }
+        for (place, position) in std::mem::take(&mut self.unwritten) {
+            self.consumer.store(&place, position);
         }
-        Ok(true)
+        Ok(Output::Open)
     }
 
-    /// Asks the partitions, from time to time, why no records come.
+    /// Forgets partitions that the group has given to others.
+    fn forget(&mut self, gone: &BTreeSet<TopicPartition>) {
+        self.assigned.retain(|place| !gone.contains(place));
+        self.ended.retain(|place| !gone.contains(place));
+        self.unwritten.retain(|place, _| !gone.contains(place));
+    }
+
+    /// Looks, from time to time, whether a refusal is why no records come.
     fn look(&mut self) -> anyhow::Result<()> {
         if !self.patience.wants_to_look(Instant::now()) {
             return Ok(());
         }
-        // If they cannot be asked, librdkafka reports the error.
-        let refusals = self.refusals().unwrap_or_default();
+        let refusals = self.consumer.refusals().into_iter();
+        let refusals = refusals
+            .map(|(place, refusal)| (place.partition, Refusal::from(refusal.code)))
+            .collect();
+        let topic = &self.asked.topic;
         match self.patience.looked(refusals, Instant::now()) {
             Ok(new) => {
                 for (partition, refusal) in new {
-                    let topic = &self.asked.topic;
                     show::say(&format!(
                         "partition {topic}-{partition}: {refusal}; trying on"
                     ));
@@ -188,80 +260,17 @@ impl<'a> Reader<'a> {
             }
             Err((partition, refusal)) => {
                 self.write()?;
-                Err(refusal).with_context(|| format!("partition {}-{partition}", self.asked.topic))
+                Err(refusal).with_context(|| format!("partition {topic}-{partition}"))
             }
         }
     }
 
-    /// Asks the partitions that were not read to their end which error a fetch returns.
-    fn refusals(&mut self) -> anyhow::Result<BTreeMap<i32, Refusal>> {
-        let mut offsets = BTreeMap::new();
-        let mut unknown = false;
-        let (assigned, positions) = (self.client.assignment()?, self.client.position()?);
-        for one in assigned.elements() {
-            let partition = one.partition();
-            if self.ended.contains(&partition) {
-                continue;
-            }
-            let position = positions.find_partition(one.topic(), partition);
-            let position = position.map(|position| position.offset());
-            let known = [position, Some(one.offset())].into_iter().flatten();
-            let known = known.filter_map(|offset| match offset {
-                Offset::Offset(offset) => Some(offset),
-                _ => None,
-            });
-            let offset = known.max();
-            unknown |= offset.is_none();
-            offsets.insert(partition, offset);
-        }
-        let topic = &self.asked.topic;
-        let mut begin = BTreeMap::new();
-        if unknown {
-            let topics = self.cluster.topics(std::slice::from_ref(topic))?;
-            let end = matches!(self.asked.offset, Position::End);
-            let time = if end { LATEST } else { EARLIEST };
-            begin = self.cluster.offsets(&topics, time, 0);
-        }
-        let begin = |partition| {
-            begin
-                .get(&(topic.clone(), partition))?
-                .as_ref()
-                .ok()
-                .copied()
-        };
-        let offsets = offsets.into_iter().filter_map(|(partition, offset)| {
-            Some((partition, offset.or_else(|| begin(partition))?))
-        });
-        probe::refusals(&mut self.cluster, topic, &offsets.collect())
-    }
-
-    fn is_at_end(&self) -> anyhow::Result<bool> {
-        let assigned = self.client.assignment()?;
-        let all = assigned
-            .elements()
-            .iter()
-            .all(|one| self.ended.contains(&one.partition()));
-        Ok(all && assigned.count() > 0)
+    fn is_at_end(&self) -> bool {
+        !self.assigned.is_empty() && self.assigned.is_subset(&self.ended)
     }
 }
 
-/// Reports an error that librdkafka recovers from; any other error ends the command.
-fn fail(error: KafkaError) -> anyhow::Result<()> {
-    match error.rdkafka_error_code() {
-        Some(
-            code @ (RDKafkaErrorCode::BrokerTransportFailure
-            | RDKafkaErrorCode::AllBrokersDown
-            | RDKafkaErrorCode::OperationTimedOut),
-        ) => {
-            show::say(&format!("{code}; trying on"));
-            Ok(())
-        }
-        Some(code) => bail!("{code}"),
-        None => Err(error.into()),
-    }
-}
-
-fn settings(asked: &Consume, target: &Chosen) -> ClientConfig {
+fn settings(asked: &Consume, target: &Chosen) -> anyhow::Result<Settings> {
     let isolation = if asked.read_uncommitted {
         "read_uncommitted"
     } else {
@@ -273,17 +282,28 @@ fn settings(asked: &Consume, target: &Chosen) -> ClientConfig {
     };
     // With `--exit` the end of a partition should be reported soon.
     let wait_ms = if asked.exit { "20" } else { "500" };
-    let mut settings = ClientConfig::new();
-    settings
-        .set("bootstrap.servers", &target.brokers)
-        .set("client.id", CLIENT_ID)
-        .set("isolation.level", isolation)
-        .set("auto.offset.reset", reset)
-        .set("enable.partition.eof", "true")
-        .set("enable.auto.offset.store", "false")
-        .set("fetch.wait.max.ms", wait_ms)
-        .set("fetch.max.bytes", "100000000")
-        .set("receive.message.max.bytes", "200000000")
-        .set("allow.auto.create.topics", "false");
-    settings
+    let protocol = match asked.group_protocol {
+        Protocol::Classic => "classic",
+        Protocol::Consumer => "consumer",
+    };
+    let mut settings = SettingsBuilder::new(&target.brokers)?;
+    for (key, value) in [
+        ("client.id", CLIENT_ID),
+        ("isolation.level", isolation),
+        ("auto.offset.reset", reset),
+        ("fetch.max.wait.ms", wait_ms),
+        ("max.partition.fetch.bytes", "4194304"),
+        ("allow.auto.create.topics", "false"),
+        ("group.protocol", protocol),
+        ("partition.assignment.strategy", "range"),
+    ] {
+        settings.set(key, value)?;
+    }
+    if let Some(group) = &asked.group {
+        settings.set("group.id", group)?;
+    }
+    for property in &asked.properties {
+        settings.set(&property.key, &property.value)?;
+    }
+    Ok(settings.finish()?)
 }

@@ -4,8 +4,10 @@
 //! It does not send records (`sender.rs`).
 
 use std::io::BufRead;
+use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
+use bytes::Bytes;
 use clap::ValueEnum;
 
 use crate::topic::line::Line;
@@ -30,6 +32,23 @@ pub(super) struct Record {
     pub(super) headers: Vec<(String, Option<Vec<u8>>)>,
     pub(super) partition: Option<i32>,
     pub(super) timestamp: Option<i64>,
+}
+
+impl Record {
+    /// Returns the record for the producer of a topic.
+    pub(super) fn into_record(self, topic: &Rc<str>) -> client::Record {
+        let headers = self.headers.into_iter();
+        client::Record {
+            topic: Rc::clone(topic),
+            partition: self.partition,
+            timestamp: self.timestamp,
+            key: self.key.map(Bytes::from),
+            value: self.value.map(Bytes::from),
+            headers: headers
+                .map(|(name, value)| (name, value.map(Bytes::from)))
+                .collect(),
+        }
+    }
 }
 
 /// Reads the whole stream, record by record.

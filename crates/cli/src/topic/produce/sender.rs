@@ -1,173 +1,148 @@
-//! Sends records through librdkafka's queue, and reads the delivery reports.
+//! Sends records through a producer, and tells what became of each.
 //!
+//! Records are read on a thread of their own, so that what was read is sent while the input waits.
 //! The reports come in the order of their arrival.
 
+use std::cell::RefCell;
 use std::process::ExitCode;
-use std::sync::mpsc::{self, Receiver};
+use std::rc::Rc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use rdkafka::error::{KafkaError, RDKafkaErrorCode};
-use rdkafka::message::{Header, OwnedHeaders};
-use rdkafka::producer::{
-    BaseProducer, BaseRecord, DeliveryResult, NoCustomPartitioner, Producer as _, ProducerContext,
-};
-use rdkafka::{ClientConfig, ClientContext, Message as _};
+use client::blocking::Client;
+use client::{Cluster, Producer, Report, SettingsBuilder};
+use platform::clock::Instant;
+use platform::net::TcpNet;
 use serde_json::json;
+use tokio::sync::mpsc;
 
 use super::{Produce, Record};
 use crate::ask::CLIENT_ID;
 use crate::show::{self, Format};
 use crate::target::Chosen;
 
-/// How long to wait for room in the queue before trying again.
-const ROOM_WITHIN: Duration = Duration::from_millis(100);
+/// Records that were read and not taken by the producer, which bounds their bytes.
+const READ_AHEAD: usize = 16;
 
-/// The outcome of a record.
-struct Report {
-    partition: i32,
-    offset: i64,
-    error: Option<KafkaError>,
-}
-
-/// Receives librdkafka's delivery reports.
-struct Reports(mpsc::Sender<Report>);
-
-impl ClientContext for Reports {}
-
-impl ProducerContext for Reports {
-    type DeliveryOpaque = ();
-
-    fn delivery(&self, result: &DeliveryResult<'_>, (): ()) {
-        let (message, error) = match result {
-            Ok(message) => (message, None),
-            Err((error, message)) => (message, Some(error.clone())),
-        };
-        // The send fails if the command has ended.
-        let _ = self.0.send(Report {
-            partition: message.partition(),
-            offset: message.offset(),
-            error,
-        });
-    }
-}
-
-/// Writes records and reports their outcomes.
-pub(super) struct Sender<'a> {
-    client: BaseProducer<Reports, NoCustomPartitioner>,
-    reports: Receiver<Report>,
-    asked: &'a Produce,
+/// What became of the records so far.
+struct Outcome {
+    topic: String,
     format: Format,
-    within: Duration,
+    is_quiet: bool,
     failed: u64,
+    /// The first error of the output, which ends the command.
+    unwritten: Option<anyhow::Error>,
 }
 
-impl<'a> Sender<'a> {
-    pub(super) fn open(asked: &'a Produce, target: &Chosen) -> anyhow::Result<Self> {
-        let mut settings = ClientConfig::new();
-        settings
-            .set("bootstrap.servers", &target.brokers)
-            .set("client.id", CLIENT_ID);
-        for (key, value) in asked.settings(target) {
-            settings.set(key, value);
-        }
-        let (sender, reports) = mpsc::channel();
-        let client = settings.create_with_context(Reports(sender));
-        Ok(Self {
-            client: client.context("settings of the producer")?,
-            reports,
-            asked,
-            format: target.format,
-            within: target.within,
-            failed: 0,
-        })
+/// Sends the records that `read` hands out; returns a failure if one was not written.
+pub(super) fn send(
+    asked: &Produce,
+    target: &Chosen,
+    read: impl FnOnce(&mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<()>
+    + Send
+    + 'static,
+) -> anyhow::Result<ExitCode> {
+    let mut builder = SettingsBuilder::new(&target.brokers)?;
+    builder.set("client.id", CLIENT_ID)?;
+    for (key, value) in asked.settings(target) {
+        builder
+            .set(&key, &value)
+            .context("settings of the producer")?;
     }
-
-    /// Puts a record into the queue, and waits for room.
-    pub(super) fn send(&mut self, record: &Record) -> anyhow::Result<()> {
-        let mut wanted = BaseRecord::<[u8], [u8]>::to(&self.asked.topic);
-        if let Some(key) = &record.key {
-            wanted = wanted.key(key);
-        }
-        if let Some(value) = &record.value {
-            wanted = wanted.payload(value);
-        }
-        if let Some(partition) = record.partition {
-            wanted = wanted.partition(partition);
-        }
-        if let Some(timestamp) = record.timestamp {
-            wanted = wanted.timestamp(timestamp);
-        }
-        if !record.headers.is_empty() {
-            let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-            for (key, value) in &record.headers {
-                let value = value.as_deref();
-                headers = headers.insert(Header { key, value });
-            }
-            wanted = wanted.headers(headers);
-        }
-        while let Err((error, unsent)) = self.client.send(wanted) {
-            if error.rdkafka_error_code() != Some(RDKafkaErrorCode::QueueFull) {
-                self.say(&Report {
-                    partition: record.partition.unwrap_or(-1),
-                    offset: -1,
-                    error: Some(error),
-                })?;
-                return Ok(());
-            }
-            wanted = unsent;
-            self.client.poll(ROOM_WITHIN);
-            self.drain()?;
-        }
-        self.client.poll(Duration::ZERO);
-        self.drain()
+    let settings = builder.finish().context("settings of the producer")?;
+    for warning in &settings.warnings {
+        show::say(warning);
     }
-
-    /// Waits for the records under way; returns a failure if one was not written.
-    pub(super) fn finish(mut self) -> anyhow::Result<ExitCode> {
-        // Each record has a timeout of its own, which begins when it is queued; the extra time lets
-        // it be reported.
-        let flushed = self.client.flush(self.within + Duration::from_secs(5));
-        self.drain()?;
-        flushed.context("waiting for acknowledgements")?;
-        if self.failed > 0 {
-            show::say(&format!("{} records were not written", self.failed));
-            return Ok(ExitCode::FAILURE);
-        }
-        Ok(ExitCode::SUCCESS)
+    // A record that is sent at the end of its time is waited for as long as a request takes.
+    let request = settings.client.request_timeout;
+    let within = settings.producer.delivery_timeout + request + Duration::from_secs(5);
+    let outcome = Rc::new(RefCell::new(Outcome {
+        topic: asked.topic.clone(),
+        format: target.format,
+        is_quiet: asked.quiet,
+        failed: 0,
+        unwritten: None,
+    }));
+    let told = Rc::clone(&outcome);
+    Client::new()?.run(async move {
+        let cluster = Cluster::new(TcpNet, settings.client);
+        let producer = Producer::new(cluster, settings.producer);
+        let sent = send_all(&producer, asked, &told, read).await;
+        let flushed = producer.flush(Instant::now() + within).await;
+        sent.and(flushed.context("waiting for acknowledgements"))
+    })?;
+    let mut outcome = outcome.borrow_mut();
+    if let Some(error) = outcome.unwritten.take() {
+        return Err(error);
     }
+    if outcome.failed > 0 {
+        show::say(&format!("{} records were not written", outcome.failed));
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
 
-    fn drain(&mut self) -> anyhow::Result<()> {
-        while let Ok(report) = self.reports.try_recv() {
-            self.say(&report)?;
+/// Hands the records to the producer as they are read.
+async fn send_all(
+    producer: &Producer,
+    asked: &Produce,
+    outcome: &Rc<RefCell<Outcome>>,
+    read: impl FnOnce(&mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<()>
+    + Send
+    + 'static,
+) -> anyhow::Result<()> {
+    let (to, mut records) = mpsc::channel(READ_AHEAD);
+    // The thread ends with the input, or at its next record after the command has ended.
+    thread::spawn(move || {
+        let mut each = |record| Ok(to.blocking_send(Ok(record))?);
+        if let Err(error) = read(&mut each) {
+            // The command may have ended.
+            drop(to.blocking_send(Err(error)));
         }
-        Ok(())
+    });
+    let topic = asked.topic.as_str().into();
+    while let Some(record) = records.recv().await {
+        let record = asked.fill(record?);
+        let told = Rc::clone(outcome);
+        let partition = record.partition.unwrap_or(-1);
+        let done = move |report| told.borrow_mut().take(&report);
+        let taken = producer.send(record.into_record(&topic), done).await;
+        if let Err(error) = taken {
+            let result = Err(error);
+            outcome.borrow_mut().take(&Report { partition, result });
+        }
+        if outcome.borrow().unwritten.is_some() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+impl Outcome {
+    fn take(&mut self, report: &Report) {
+        if let Err(error) = self.say(report) {
+            self.unwritten.get_or_insert(error);
+        }
     }
 
     fn say(&mut self, report: &Report) -> anyhow::Result<()> {
-        let &Report {
-            partition, offset, ..
-        } = report;
-        if let Some(error) = &report.error {
-            self.failed += 1;
-            let reason = match error.rdkafka_error_code() {
-                Some(code) => code.to_string(),
-                None => error.to_string(),
-            };
-            show::say(&format!(
-                "topic {}, partition {partition}: {reason}",
-                self.asked.topic
-            ));
-            return Ok(());
-        }
-        if self.asked.quiet {
+        let (topic, partition) = (&self.topic, report.partition);
+        let receipt = match &report.result {
+            Ok(receipt) => receipt,
+            Err(error) => {
+                self.failed += 1;
+                show::say(&format!("topic {topic}, partition {partition}: {error}"));
+                return Ok(());
+            }
+        };
+        if self.is_quiet {
             return Ok(());
         }
         // Without acknowledgements the offset is unknown.
-        let offset = (offset >= 0).then_some(offset);
+        let offset = receipt.offset;
         let written = match self.format {
             Format::Json => {
-                let topic = &self.asked.topic;
                 let line = json!({"topic": topic, "partition": partition, "offset": offset});
                 show::print_json(&line)
             }

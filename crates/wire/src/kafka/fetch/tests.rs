@@ -301,6 +301,58 @@ fn responses_are_byte_for_byte_those_of_the_generated_codec() {
     }
 }
 
+/// Returns a response without what its version does not tell, as a reader gets it.
+fn as_read(mut ours: FetchResponse, version: i16) -> FetchResponse {
+    for topic in &mut ours.topics {
+        if version >= 13 {
+            topic.name = StrBytes::new();
+        } else {
+            topic.topic_id = TopicId::ZERO;
+        }
+        for partition in &mut topic.partitions {
+            partition.records = vec![partition.records.concat().into()];
+            if version < 5 {
+                partition.log_start_offset = Offset(-1);
+            }
+            if version < 12 {
+                partition.diverging_epoch = None;
+                partition.current_leader = None;
+                partition.snapshot_id = None;
+            }
+        }
+    }
+    if version < 16 {
+        ours.node_endpoints.clear();
+    }
+    ours
+}
+
+/// The bytes of a response without its length, correlation id and tags.
+fn body(ours: FetchResponse, version: i16) -> Bytes {
+    let header = if version >= 12 { 9 } else { 8 };
+    ours.encode(version, 3).unwrap().to_bytes().slice(header..)
+}
+
+#[test]
+fn responses_are_read_as_they_were_written() {
+    for version in Api::Fetch.versions() {
+        for ours in [FetchResponse::default(), response(version)] {
+            let read = FetchResponse::decode(&body(ours.clone(), version), version);
+            assert_eq!(read, Ok(as_read(ours, version)), "version {version}");
+        }
+    }
+}
+
+#[test]
+fn records_are_read_without_a_copy() {
+    for version in Api::Fetch.versions() {
+        let frame = body(response(version), version);
+        let read = FetchResponse::decode(&frame, version).unwrap();
+        let records = &read.topics[0].partitions[0].records[0];
+        assert!(frame.as_ptr_range().contains(&records.as_ptr()));
+    }
+}
+
 #[test]
 fn a_response_is_the_same_however_few_parts_are_encoded_at_a_time() {
     for version in Api::Fetch.versions() {
@@ -345,6 +397,24 @@ proptest! {
         version in 3i16..20, body in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
         let _ = FetchRequest::decode(&body.into(), version);
+    }
+
+    #[test]
+    fn any_bytes_give_a_response_or_an_error(
+        version in 3i16..20, body in proptest::collection::vec(any::<u8>(), 0..200),
+    ) {
+        let _ = FetchResponse::decode(&body.into(), version);
+    }
+
+    #[test]
+    fn damaged_responses_give_a_response_or_an_error(
+        version in 4i16..19, at: prop::sample::Index, byte: u8, cut: prop::sample::Index,
+    ) {
+        let mut body = BytesMut::from(&body(response(version), version)[..]);
+        let length = body.len();
+        body[at.index(length)] = byte;
+        body.truncate(length - cut.index(length));
+        let _ = FetchResponse::decode(&body.freeze(), version);
     }
 
     #[test]

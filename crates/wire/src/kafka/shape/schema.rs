@@ -18,6 +18,10 @@ pub enum FieldKind {
     List(&'static [Field]),
     /// A byte that is 1 when a structure follows.
     Optional(&'static [Field]),
+    /// A structure.
+    Struct(&'static [Field]),
+    /// A value among the tagged fields, under this tag.
+    Tagged(u32, &'static FieldKind),
 }
 
 pub(super) const BOOL: FieldKind = FieldKind::Fixed(1);
@@ -66,6 +70,11 @@ pub(super) const fn optional(name: &'static str, fields: &'static [Field]) -> Fi
     field(name, FieldKind::Optional(fields))
 }
 
+/// Returns a tagged field.
+pub(super) const fn tagged(tag: u32, name: &'static str, kind: &'static FieldKind) -> Field {
+    field(name, FieldKind::Tagged(tag, kind))
+}
+
 impl Field {
     /// Sets the first version that has the field.
     pub(super) const fn since(mut self, version: i16) -> Self {
@@ -104,6 +113,8 @@ fn value_bytes(kind: FieldKind) -> usize {
         FieldKind::Text | FieldKind::Blob => 32,
         FieldKind::Each(_) | FieldKind::List(_) => 24,
         FieldKind::Optional(fields) => 8 + struct_bytes(fields),
+        FieldKind::Struct(fields) => struct_bytes(fields),
+        FieldKind::Tagged(_, kind) => value_bytes(*kind),
     }
 }
 

@@ -1,0 +1,276 @@
+//! What a producer knows between two turns of its sender: the queues, the ways to brokers, who it
+//! is. No waiting here: tasks of `producer/sender.rs` wait, and change it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use platform::clock::Instant;
+
+use super::outbox::{Outbox, Place, Plan, Way};
+use super::partitioner::Sticky;
+use super::queue::Identity;
+use super::transaction::Transaction;
+use crate::cluster::{Cluster, Leader};
+use crate::connection::Connection;
+use crate::error::ClientError;
+use crate::retry::Backoff;
+use crate::settings::ProducerSettings;
+
+/// Who an idempotent producer is.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) enum Known {
+    /// It has to ask.
+    #[default]
+    No,
+    /// It has asked.
+    Asking,
+    /// After an error: not before this time.
+    After(Instant),
+    /// It is this one.
+    As(Identity),
+}
+
+/// The way to one broker.
+#[derive(Default)]
+pub(super) struct Lane {
+    connection: Option<Connection>,
+    /// Requests that are not answered.
+    in_flight: usize,
+    is_connecting: bool,
+    /// The broker wants nothing before this time, or could not be reached.
+    until: Option<Instant>,
+}
+
+/// What is done about a topic whose leaders are not known.
+struct Search {
+    is_asking: bool,
+    until: Option<Instant>,
+    backoff: Backoff,
+    /// Why nothing is sent; until something is.
+    trouble: Option<ClientError>,
+}
+
+/// What the sender has to do after a turn, besides sending.
+#[derive(Default)]
+pub(super) struct Errands {
+    /// Topics to ask for.
+    pub(super) topics: BTreeSet<Rc<str>>,
+    /// Brokers to connect to.
+    pub(super) nodes: BTreeSet<i32>,
+    /// The producer has to learn who it is.
+    pub(super) identity: bool,
+}
+
+/// The state of a producer.
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) outbox: Outbox,
+    // Bounded: by the brokers of the cluster
+    lanes: BTreeMap<i32, Lane>,
+    // Bounded: by the topics that the program writes to
+    searches: BTreeMap<Rc<str>, Search>,
+    // Bounded: by the topics that the program writes to
+    pub(super) sticky: BTreeMap<Rc<str>, Sticky>,
+    pub(super) known: Known,
+    pub(super) transaction: Transaction,
+    /// How many wait for everything to be settled.
+    pub(super) flushing: u32,
+    pub(super) fatal: Option<ClientError>,
+    pub(super) is_closed: bool,
+}
+
+impl State {
+    /// Decides what is sent now, and what is to be found out.
+    pub(super) fn plan(
+        &mut self,
+        cluster: &Cluster,
+        settings: &ProducerSettings,
+        now: Instant,
+    ) -> (Plan, Errands) {
+        let mut errands = Errands::default();
+        let mut look_at: Option<Instant> = None;
+        let mut later = |at: Instant| look_at = Some(look_at.map_or(at, |before| before.min(at)));
+        let current = match self.known {
+            Known::As(identity) => Some(identity),
+            _ => None,
+        };
+        if settings.idempotent && current.is_none() && self.outbox.active().next().is_some() {
+            match self.known {
+                Known::After(at) if at > now => later(at),
+                Known::No | Known::After(_) if settings.transactional_id.is_none() => {
+                    errands.identity = true;
+                }
+                _ => {}
+            }
+        }
+        let (lanes, searches) = (&mut self.lanes, &self.searches);
+        let transaction = &mut self.transaction;
+        let way = |place: &Place| {
+            if settings.idempotent && current.is_none() {
+                return Way::Busy;
+            }
+            if settings.transactional_id.is_some() && !transaction.may_write(place) {
+                return Way::Busy;
+            }
+            let (topic, partition) = place;
+            let Some(Leader { node, .. }) = cluster.known_leader(topic, *partition) else {
+                return match searches.get(topic) {
+                    Some(search) if search.is_asking => Way::Busy,
+                    Some(Search {
+                        until: Some(until), ..
+                    }) if *until > now => Way::Until(*until),
+                    _ => {
+                        errands.topics.insert(Rc::clone(topic));
+                        Way::Busy
+                    }
+                };
+            };
+            let way = lanes.entry(node).or_default().way(node, settings, now);
+            if way.is_none() {
+                errands.nodes.insert(node);
+            }
+            way.unwrap_or(Way::Busy)
+        };
+        let is_urgent = self.flushing > 0;
+        let mut plan = self.outbox.plan(settings, (now, is_urgent), current, way);
+        plan.look_at = match (plan.look_at, look_at) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        for topic in &errands.topics {
+            let search = self.searches.entry(Rc::clone(topic));
+            search.or_insert_with(|| Search::new(cluster)).is_asking = true;
+        }
+        for node in &errands.nodes {
+            self.lanes.entry(*node).or_default().is_connecting = true;
+        }
+        for parcel in plan.requests.values().flatten() {
+            if let Some(search) = self.searches.get_mut(&parcel.place.0) {
+                search.trouble = None;
+            }
+        }
+        if errands.identity {
+            self.known = Known::Asking;
+        }
+        (plan, errands)
+    }
+
+    /// Returns why nothing is sent to a topic, if that is known.
+    pub(super) fn trouble(&self, topic: &str) -> Option<ClientError> {
+        self.searches.get(topic)?.trouble.clone()
+    }
+
+    /// Returns the connection that a request to this broker takes.
+    pub(super) fn connection(&self, node: i32) -> Option<Connection> {
+        self.lanes.get(&node)?.connection.clone()
+    }
+
+    /// A request went out, or is answered.
+    pub(super) fn in_flight(&mut self, node: i32, sent: bool) {
+        let lane = self.lanes.entry(node).or_default();
+        lane.in_flight = if sent {
+            lane.in_flight.saturating_add(1)
+        } else {
+            lane.in_flight.saturating_sub(1)
+        };
+    }
+
+    /// The broker wants nothing before this time.
+    pub(super) fn throttle(&mut self, node: i32, until: Option<Instant>) {
+        let lane = self.lanes.entry(node).or_default();
+        lane.until = lane.until.max(until);
+    }
+
+    /// A connection was made, or not; in the second case not before `until` again. `led` are the
+    /// partitions that wait for it.
+    pub(super) fn connected(
+        &mut self,
+        node: i32,
+        reached: Result<Connection, ClientError>,
+        until: Option<Instant>,
+        led: &[Place],
+    ) {
+        let lane = self.lanes.entry(node).or_default();
+        lane.is_connecting = false;
+        match reached {
+            Ok(connection) => lane.connection = Some(connection),
+            Err(error) => {
+                lane.until = lane.until.max(until);
+                for (topic, _) in led {
+                    if let Some(search) = self.searches.get_mut(topic) {
+                        search.trouble = Some(error.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A topic was asked for; without an answer, or without leaders in it, not before a pause again.
+    pub(super) fn searched(
+        &mut self,
+        topic: &Rc<str>,
+        trouble: Option<ClientError>,
+        cluster: &Cluster,
+        now: Instant,
+    ) {
+        let mut active = self.outbox.active();
+        let is_missing =
+            |place: &Place| place.0 == *topic && cluster.known_leader(topic, place.1).is_none();
+        let is_missing = active.any(is_missing);
+        let search = self.searches.entry(Rc::clone(topic));
+        let search = search.or_insert_with(|| Search::new(cluster));
+        search.is_asking = false;
+        if trouble.is_some() {
+            search.trouble = trouble;
+        }
+        if is_missing {
+            search.until = now.checked_add(search.backoff.next(cluster.random()));
+        } else {
+            search.backoff.reset();
+            search.until = None;
+        }
+    }
+
+    /// Returns the partitions with batches whose leader is this broker.
+    pub(super) fn led_by(&self, cluster: &Cluster, node: i32) -> Vec<Place> {
+        let is_led = |place: &&Place| {
+            let leader = cluster.known_leader(&place.0, place.1);
+            leader.is_some_and(|leader| leader.node == node)
+        };
+        self.outbox.active().filter(is_led).cloned().collect()
+    }
+}
+
+impl Lane {
+    /// Returns what can be sent here; `None` if a connection is needed.
+    fn way(&mut self, node: i32, settings: &ProducerSettings, now: Instant) -> Option<Way> {
+        if let Some(until) = self.until.filter(|until| *until > now) {
+            return Some(Way::Until(until));
+        }
+        if self.is_connecting || self.in_flight >= settings.in_flight_max {
+            return Some(Way::Busy);
+        }
+        let is_usable =
+            |connection: &Connection| !connection.is_lost() && !connection.is_ageing(now);
+        if self.connection.as_ref().is_some_and(is_usable) {
+            return Some(Way::Open(node));
+        }
+        if self.in_flight > 0 {
+            // What is on its way on the old connection comes first, so that order is kept.
+            return Some(Way::Busy);
+        }
+        self.connection = None;
+        None
+    }
+}
+
+impl Search {
+    fn new(cluster: &Cluster) -> Self {
+        Self {
+            is_asking: false,
+            until: None,
+            backoff: cluster.backoff(),
+            trouble: None,
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! How a client logs in, from the properties of Java's clients or of librdkafka.
+//!
+//! Invariant: no error shows a password, or any part of a JAAS line.
+
+use wire::sasl::jaas::Entry;
+use wire::sasl::{Mechanism, Secret};
+
+use super::Login;
+use crate::error::ClientError;
+
+/// The properties about logins as they were given.
+#[derive(Clone, Default, Debug)]
+pub(super) struct RawLogin {
+    protocol: Option<String>,
+    mechanism: Option<String>,
+    user: Option<String>,
+    password: Option<Secret<String>>,
+    jaas: Option<Secret<String>>,
+}
+
+impl RawLogin {
+    /// Takes a property; returns false if it is another.
+    pub(super) fn set(&mut self, key: &str, value: &str) -> bool {
+        let text = || Some(value.to_owned());
+        let secret = || Some(Secret::new(value.to_owned()));
+        match key {
+            "security.protocol" => self.protocol = text(),
+            "sasl.mechanism" | "sasl.mechanisms" => self.mechanism = text(),
+            "sasl.username" => self.user = text(),
+            "sasl.password" => self.password = secret(),
+            "sasl.jaas.config" => self.jaas = secret(),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Returns how the client logs in, if it does.
+    pub(super) fn resolve(self) -> Result<Option<Login>, ClientError> {
+        let protocol = self.protocol.as_deref().unwrap_or("PLAINTEXT");
+        match protocol.to_ascii_uppercase().as_str() {
+            "PLAINTEXT" => return Ok(None),
+            "SASL_PLAINTEXT" => {}
+            "SSL" | "SASL_SSL" => {
+                let reason = "this client has no TLS yet; PLAINTEXT and SASL_PLAINTEXT are served";
+                return Err(ClientError::invalid("security.protocol", reason));
+            }
+            _ => {
+                let reason = format!("{protocol:?} is not one of PLAINTEXT, SASL_PLAINTEXT");
+                return Err(ClientError::invalid("security.protocol", reason));
+            }
+        }
+        let named = self.mechanism.as_deref().unwrap_or("GSSAPI");
+        let mechanism = Mechanism::from_name(named);
+        let mechanism = mechanism.filter(|mechanism| *mechanism != Mechanism::Oauthbearer);
+        let mechanism = mechanism.ok_or_else(|| {
+            let reason = format!("{named:?} is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512");
+            ClientError::invalid("sasl.mechanism", reason)
+        })?;
+        let (user, password) = self.credentials()?;
+        Ok(Some(Login {
+            mechanism,
+            user,
+            password,
+        }))
+    }
+
+    fn credentials(self) -> Result<(String, Secret<String>), ClientError> {
+        if let Some(jaas) = &self.jaas {
+            let wrong = |reason: String| ClientError::invalid("sasl.jaas.config", reason);
+            let entry = Entry::parse(jaas.expose()).map_err(|error| wrong(error.to_string()))?;
+            let option = |name: &'static str| {
+                let option = entry.option(name).cloned();
+                option.ok_or_else(|| wrong(format!("there is no {name} in it")))
+            };
+            let user = option("username")?;
+            return Ok((user.expose().clone(), option("password")?));
+        }
+        let missing = |key: &str| ClientError::invalid(key, "a login needs it");
+        let user = self.user.ok_or_else(|| missing("sasl.username"))?;
+        let password = self.password.ok_or_else(|| missing("sasl.password"))?;
+        Ok((user, password))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::sasl::scram::ScramHash;
+
+    use super::*;
+
+    fn resolve(properties: &[(&str, &str)]) -> Result<Option<Login>, ClientError> {
+        let mut raw = RawLogin::default();
+        for (key, value) in properties {
+            assert!(raw.set(key, value), "{key}");
+        }
+        raw.resolve()
+    }
+
+    #[test]
+    fn java_and_librdkafka_are_understood() {
+        let java = [
+            ("security.protocol", "SASL_PLAINTEXT"),
+            ("sasl.mechanism", "SCRAM-SHA-512"),
+            (
+                "sasl.jaas.config",
+                "org.apache.kafka.common.security.scram.ScramLoginModule required \
+                 username=\"ada\" password=\"pen;cil\";",
+            ),
+        ];
+        let other = [
+            ("security.protocol", "sasl_plaintext"),
+            ("sasl.mechanisms", "SCRAM-SHA-512"),
+            ("sasl.username", "ada"),
+            ("sasl.password", "pen;cil"),
+        ];
+        for properties in [&java[..], &other] {
+            let login = resolve(properties).unwrap().unwrap();
+            assert_eq!(login.mechanism, Mechanism::Scram(ScramHash::Sha512));
+            assert_eq!(login.user, "ada");
+            assert_eq!(login.password.expose(), "pen;cil");
+        }
+        assert!(resolve(&[]).unwrap().is_none());
+        assert!(resolve(&other[2..]).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_missing_is_said_and_no_secret() {
+        let told = |properties: &[(&str, &str)]| resolve(properties).unwrap_err().to_string();
+        let sasl = ("security.protocol", "SASL_PLAINTEXT");
+        let plain = ("sasl.mechanism", "PLAIN");
+        assert!(told(&[("security.protocol", "SASL_SSL")]).contains("no TLS yet"));
+        assert!(told(&[sasl]).contains("SCRAM-SHA-256"));
+        assert!(told(&[sasl, plain]).starts_with("sasl.username"));
+        let broken = (
+            "sasl.jaas.config",
+            "PlainLoginModule required password=\"hunter2\"",
+        );
+        let error = told(&[sasl, plain, broken]);
+        assert!(
+            error.starts_with("sasl.jaas.config") && !error.contains("hunter"),
+            "{error}"
+        );
+    }
+}

@@ -19,14 +19,15 @@ const EDGES: &[(&str, &[&str])] = &[
         "server",
         &[
             "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli", "plan",
-            "page",
+            "page", "tls",
         ],
     ),
+    ("tls", &["platform"]),
     ("page", &[]),
     ("plan", &["page"]),
     ("host", &["platform", "page"]),
-    ("bench", &["wire", "host", "platform", "page"]),
-    ("cli", &["wire"]),
+    ("bench", &["wire", "host", "platform", "page", "tls"]),
+    ("cli", &["wire", "tls"]),
     (
         "sim",
         &[

@@ -113,6 +113,16 @@ impl Session {
         }
     }
 
+    /// Makes the client somebody whom its certificate names. A client that has to log in is whom its
+    /// login names, whatever its certificate says.
+    #[must_use]
+    pub fn known_as(self, principal: Principal) -> Self {
+        if self.login.is_none() {
+            self.principal.replace(principal);
+        }
+        self
+    }
+
     /// Returns who the client is.
     pub fn principal(&self) -> Principal {
         self.principal.borrow().clone()

@@ -6,9 +6,11 @@
 pub mod admin;
 pub mod admission;
 pub mod assemble;
+mod certificates;
 pub mod cli;
 pub mod config;
 pub mod connection;
+pub mod handshake;
 pub mod health;
 pub mod listener;
 pub mod logging;

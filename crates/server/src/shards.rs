@@ -11,6 +11,7 @@ mod shard;
 mod spread;
 mod surveys;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::iter::zip;
 use std::net::SocketAddr;
@@ -24,13 +25,15 @@ use anyhow::Context as _;
 use broker::answers::Answers;
 use broker::dispatch::Service;
 use tokio::sync::{mpsc, oneshot, watch};
+use wire::acl::Principal;
 
-use crate::admission::{Admission, Changing, Descriptors};
+use crate::admission::{Admission, Changing, Descriptors, Stranger};
 use crate::config::NetworkSettings;
-use crate::connection::{Budget, Limits};
+use crate::connection::{Budget, Limits, Secured};
+use crate::handshake::{Door, Handshakes};
 use crate::health::{self, Reason};
 use crate::listener::{Bound, Listening};
-use crate::metrics::{ConnectionMetrics, RequestMetrics};
+use crate::metrics::{ConnectionMetrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
 use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
@@ -149,6 +152,12 @@ pub struct ShardOptions {
     pub requests: RequestMetrics,
     /// Counts of connections.
     pub connections: ConnectionMetrics,
+    /// The listeners that speak TLS.
+    pub doors: BTreeMap<String, Arc<Door>>,
+    /// Threads that do handshakes, if there are such listeners.
+    pub handshake_threads: usize,
+    /// Counts of TLS.
+    pub tls: TlsMetrics,
 }
 
 /// The state of all shards.
@@ -194,6 +203,10 @@ struct Shared {
     beat_interval: Duration,
     requests: RequestMetrics,
     connections: ConnectionMetrics,
+    doors: Arc<BTreeMap<String, Arc<Door>>>,
+    /// `None` if no listener speaks TLS.
+    handshakes: Option<Arc<Handshakes>>,
+    tls: TlsMetrics,
 }
 
 /// The running shards, as the control thread sees them.
@@ -233,6 +246,7 @@ impl Shards {
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);
         let budget = Budget::new(network.queued_bytes_max, network.request_bytes_max);
+        let handshakes = handshakes(&options, &seen)?;
         let shared = Shared {
             phase: seen,
             reports,
@@ -250,6 +264,9 @@ impl Shards {
             beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
             requests: options.requests,
             connections: options.connections,
+            doors: Arc::new(options.doors),
+            handshakes,
+            tls: options.tls,
         };
         let sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
@@ -444,6 +461,25 @@ impl ShardsView {
     }
 }
 
+/// Starts the threads of handshakes, if a listener speaks TLS. They end when shards let nobody in.
+fn handshakes(
+    options: &ShardOptions,
+    phase: &watch::Receiver<Phase>,
+) -> anyhow::Result<Option<Arc<Handshakes>>> {
+    if options.doors.is_empty() {
+        return Ok(None);
+    }
+    let stopped = || {
+        let mut phase = phase.clone();
+        async move {
+            // The sender is gone only if the process is ending.
+            let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
+        }
+    };
+    let handshakes = Handshakes::start(options.handshake_threads, &options.tls, stopped)?;
+    Ok(Some(Arc::new(handshakes)))
+}
+
 fn descriptors<A: Assembly>(assembly: &Arc<A>) -> Descriptors {
     let assembly = Arc::clone(assembly);
     Descriptors {
@@ -481,7 +517,12 @@ fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
 /// An accepted connection, on its way to the shard that serves it.
 struct Accepted {
     socket: std::net::TcpStream,
+    /// The state of TLS, and who the client is if its certificate says so; `None` without TLS.
+    secured: Option<(Secured, Option<Principal>)>,
     peer: SocketAddr,
     listener: Arc<str>,
+    since: tokio::time::Instant,
+    /// Counts it as one whose client is not known, if that has begun.
+    stranger: Option<Stranger>,
     counts: accept::Counts,
 }

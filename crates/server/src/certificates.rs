@@ -162,7 +162,11 @@ impl OfListener {
         match self.expiry.due(now) {
             Some(0) => tracing::error!(listener, "the certificate has expired: clients refuse it"),
             Some(days) => {
-                tracing::warn!(listener, days, "the certificate expires within so many days");
+                tracing::warn!(
+                    listener,
+                    days,
+                    "the certificate expires within so many days"
+                );
             }
             None => {}
         }

@@ -41,6 +41,8 @@ pub use budget::Budget;
 pub use buffers::Buffers;
 pub use frames::ReadError;
 pub(crate) use transport::control;
+#[cfg(test)]
+pub(crate) use transport::harness;
 pub use transport::{Scratch, Secured, TlsStream, Transport};
 pub use turns::WriteTurns;
 
@@ -160,11 +162,7 @@ pub struct Newcomer {
 
 /// Serves one connection until it ends, and logs a warning if the peer is to blame, unless there
 /// were many just now.
-pub async fn serve<S: Service>(
-    newcomer: Newcomer,
-    service: &S,
-    environment: &Environment,
-) -> End {
+pub async fn serve<S: Service>(newcomer: Newcomer, service: &S, environment: &Environment) -> End {
     let Newcomer {
         transport,
         context,

@@ -229,6 +229,20 @@ impl Door {
     }
 }
 
+/// Completes the handshake of a client that is sure to speak TLS.
+#[cfg(test)]
+pub(crate) async fn secured(socket: &TcpStream, config: Arc<rustls::ServerConfig>) -> Secured {
+    let first = exchange::first_bytes(socket).await.unwrap();
+    let shaken = exchange::shake(socket, first, config).await.unwrap();
+    let count = TlsMetrics::default().secured(&"TEST".into(), "full", agreed(&shaken));
+    Secured {
+        connection: shaken.connection,
+        records: shaken.records,
+        plain: shaken.plain,
+        count,
+    }
+}
+
 /// Returns the names of the suite and the version, as Java has them.
 fn agreed(shaken: &Shaken) -> (String, String) {
     let suite = shaken.connection.negotiated_cipher_suite();

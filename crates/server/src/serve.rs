@@ -1,9 +1,10 @@
 //! `forebay serve`: from settings to a running server, and its end.
 //!
-//! Order: lock the directories, bind the addresses, start the shards (logs are recovered), let
-//! clients in; on a signal, finish the requests that have begun, close the logs, end. No client is
-//! let in before everything is ready; the locks are released last.
+//! Order: read keys and certificates, lock the directories, bind the addresses, start the shards
+//! (logs are recovered), let clients in; on a signal, finish the requests that have begun, close the
+//! logs, end. No client is let in before everything is ready; the locks are released last.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,11 +19,14 @@ use host::root::Root;
 use platform::lock::DirLock;
 use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::admin::{self, Names, Shown};
+use crate::certificates::Certificates;
 use crate::config::Settings;
+use crate::handshake::Door;
 use crate::listener::Bound;
-use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
+use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
 use crate::shards::{Assembly, ShardOptions, Shards};
 
@@ -51,6 +55,7 @@ pub fn run<A: Assembly>(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
+    let certificates = Certificates::open(settings.tls_listeners())?;
     let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
@@ -76,7 +81,12 @@ pub fn run<A: Assembly>(
         .thread_keep_alive(BLOCKING_THREADS_KEPT)
         .build()?;
     begin_blocking_pool(&runtime);
-    let stopped = runtime.block_on(control(prepared, listeners, admin, assembly, begin));
+    let outside = Outside {
+        listeners,
+        admin,
+        certificates,
+    };
+    let stopped = runtime.block_on(control(prepared, outside, assembly, begin));
     runtime.shutdown_background();
     stopped
 }
@@ -102,10 +112,30 @@ fn say_cpus(settings: &Settings) {
     }
 }
 
-async fn control<A: Assembly>(
-    prepared: Prepared,
+/// What clients meet.
+struct Outside {
     listeners: Vec<Bound>,
     admin: Option<TcpListener>,
+    certificates: Certificates,
+}
+
+/// Returns how listeners serve TLS, by their names.
+fn doors(settings: &Settings, certificates: &Certificates) -> BTreeMap<String, Arc<Door>> {
+    let in_force = certificates.in_force().into_iter();
+    let door = in_force.map(|(listener, tls)| {
+        let door = Door {
+            tls,
+            time_max: settings.login_time_max,
+            names_clients: !settings.asks_for_login(&listener),
+        };
+        (listener, Arc::new(door))
+    });
+    door.collect()
+}
+
+async fn control<A: Assembly>(
+    prepared: Prepared,
+    outside: Outside,
     assembly: Arc<A>,
     begin: Instant,
 ) -> anyhow::Result<()> {
@@ -114,7 +144,20 @@ async fn control<A: Assembly>(
         metrics,
         ports,
     } = prepared;
-    let mut signals = Signals::new()?;
+    let Outside {
+        listeners,
+        admin,
+        certificates,
+    } = outside;
+    let tls = metrics.register(TlsMetrics::register);
+    let doors = doors(&settings, &certificates);
+    let mut signals = Signals::new(!doors.is_empty())?;
+    // One that waits stands for all that come meanwhile.
+    let (reload, asked) = mpsc::channel(1);
+    if !doors.is_empty() {
+        let interval = settings.tls_reload_interval;
+        tokio::spawn(certificates.keep(interval, asked, tls.clone()));
+    }
     let options = ShardOptions {
         count: settings.shards,
         pinned: settings.shards_pinned,
@@ -123,6 +166,9 @@ async fn control<A: Assembly>(
         stuck_after: settings.stuck_after,
         requests: metrics.register(RequestMetrics::register),
         connections: metrics.register(ConnectionMetrics::register),
+        doors,
+        handshake_threads: settings.tls_handshake_threads,
+        tls,
     };
     let mut shards = Shards::start(options, listeners, &assembly)?;
     let tiers = assembly.tiers();
@@ -142,7 +188,7 @@ async fn control<A: Assembly>(
     tokio::spawn(serve_admin(admin, Arc::new(shown)));
     tokio::select! {
         started = shards.started() => started?,
-        name = signals.next() => {
+        name = signals.stop(&reload) => {
             // The next start recovers everything that was written.
             tracing::info!(signal = name, "stopped while starting");
             return Ok(());
@@ -157,7 +203,7 @@ async fn control<A: Assembly>(
     tracing::info!(shards = shards_count, admin = admin_at, ready_ms, "ready");
     supervisor.ready();
     tokio::select! {
-        name = signals.next() => tracing::info!(signal = name, "stopping"),
+        name = signals.stop(&reload) => tracing::info!(signal = name, "stopping"),
         error = shards.failed() => return Err(error),
     }
     supervisor.stopping();
@@ -193,17 +239,21 @@ async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {
 }
 
 /// SIGTERM, SIGINT, and SIGHUP, which a closing terminal sends: each of them stops the server
-/// cleanly.
+/// cleanly. With a listener that speaks TLS, SIGHUP asks for its keys and certificates to be read
+/// again, unless the terminal of the process is gone.
 ///
 /// A process that was started with SIGHUP ignored (nohup) keeps ignoring it.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
+    reloads: bool,
+    /// True if the process was started from a terminal.
+    has_terminal: bool,
 }
 
 impl Signals {
-    fn new() -> anyhow::Result<Self> {
+    fn new(reloads: bool) -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -211,21 +261,31 @@ impl Signals {
             hangup: (!platform::process::ignores_hangup())
                 .then(|| listen(SignalKind::hangup()))
                 .transpose()?,
+            reloads,
+            has_terminal: platform::process::has_terminal(),
         })
     }
 
-    /// Returns the name of the next signal.
-    async fn next(&mut self) -> &'static str {
-        let hung_up = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
+    /// Returns the name of the next signal that stops the server; passes on what asks for a reload.
+    async fn stop(&mut self, reload: &mpsc::Sender<()>) -> &'static str {
+        loop {
+            let hung_up = async {
+                match &mut self.hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = hung_up => {}
             }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = hung_up => "SIGHUP",
+            if !self.reloads || (self.has_terminal && !platform::process::has_terminal()) {
+                return "SIGHUP";
+            }
+            tracing::info!(signal = "SIGHUP", "keys and certificates are read again");
+            // One that waits already stands for this one, too.
+            let _ = reload.try_send(());
         }
     }
 

@@ -50,7 +50,11 @@ mod tests {
             said.extend(expiry.due(at - hours * 3600));
         }
         assert_eq!(said, [30, 14, 7, 1, 0]);
-        assert_eq!(expiry.due(at - 10 * DAY_SECONDS), None, "the clock was set back");
+        assert_eq!(
+            expiry.due(at - 10 * DAY_SECONDS),
+            None,
+            "the clock was set back"
+        );
         let mut late = Expiry::at(Some(at));
         assert_eq!(late.due(at - 3 * DAY_SECONDS), Some(7));
         assert_eq!(Expiry::at(Some(at)).due(at), Some(0));

@@ -63,7 +63,10 @@ mod tests {
         symlink(&one, &link).unwrap();
         let stores = StoreSettings {
             keystore_location: Some(Setting::new("ssl.keystore.location", link.clone())),
-            truststore_location: Some(Setting::new("ssl.truststore.location", dir.path().join("-"))),
+            truststore_location: Some(Setting::new(
+                "ssl.truststore.location",
+                dir.path().join("-"),
+            )),
             ..StoreSettings::default()
         };
         let first = Stamps::of(&stores);

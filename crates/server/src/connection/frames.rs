@@ -214,7 +214,8 @@ impl FrameReader {
                 },
                 State::Coming { len } => {
                     self.state = State::Coming { len };
-                    ready!(socket.poll_read_ready(cx)).map_err(ReadError::of)?;
+                    let missing = len.saturating_sub(self.ahead.len());
+                    ready!(socket.poll_come(cx, missing)).map_err(ReadError::of)?;
                     self.state = self.first_piece(len);
                 }
                 State::Granting {

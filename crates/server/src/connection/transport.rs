@@ -56,11 +56,22 @@ impl Transport {
         }
     }
 
+    /// Completes when the next `missing` bytes have come, or as many of them as the socket was told
+    /// to collect ([`Transport::collect`]), or the peer has ended its half.
+    pub(super) fn poll_come(&self, cx: &mut Context<'_>, missing: usize) -> Poll<io::Result<()>> {
+        match self {
+            Self::Plain(socket) => socket.poll_read_ready(cx),
+            // All of them may be here already; else the rest of their records comes.
+            Self::Tls(tls) if tls.missing_records(missing) == 0 => Poll::Ready(Ok(())),
+            Self::Tls(tls) => tls.socket().poll_read_ready(cx),
+        }
+    }
+
     /// Reads what is available, at most what `into` has room for; 0 at the end of the peer.
     ///
     /// Without data, the task is woken when `missing` bytes have come, or as many of them as the
     /// socket collects; `wakes_at` is the last value set on the socket.
-    pub(super) fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         into: &mut impl BufMut,
@@ -207,6 +218,6 @@ fn poll_readable(
 }
 
 #[cfg(test)]
-pub(super) mod harness;
+pub(crate) mod harness;
 #[cfg(test)]
 mod tests;

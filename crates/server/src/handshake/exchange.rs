@@ -111,8 +111,7 @@ impl Exchange<'_> {
     /// Lets rustls do the next thing with what was received.
     fn step(&mut self) -> Result<Next, Failure> {
         let received = &mut self.received;
-        let UnbufferedStatus { mut discard, state } =
-            self.connection.process_tls_records(received);
+        let UnbufferedStatus { mut discard, state } = self.connection.process_tls_records(received);
         let next = match state.map_err(Failure::Tls)? {
             ConnectionState::EncodeTlsData(mut data) => {
                 control(&mut data, &mut self.to_send);

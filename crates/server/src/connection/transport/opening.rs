@@ -131,10 +131,14 @@ impl TlsStream {
         (self.received_bytes, self.missing_records(missing))
     }
 
-    /// Returns how many bytes of records at least have to come until `missing` bytes can be taken.
+    /// Returns how many bytes of records at least have to come until `missing` bytes can be taken;
+    /// 0 if nothing more comes.
     ///
     /// Never too many: a socket that waited for more than the peer sends would not wake anybody.
     pub(super) fn missing_records(&self, missing: usize) -> usize {
+        if self.is_over {
+            return 0;
+        }
         let opened = missing.saturating_sub(self.plain.len());
         let records = opened / RECORD_BYTES;
         let least = opened.saturating_add(records.saturating_mul(OVERHEAD_BYTES_MIN));

@@ -136,11 +136,7 @@ struct Sealer<'a, 'b> {
 }
 
 impl Sealer<'_, '_> {
-    fn seal_parts(
-        &mut self,
-        parts: &[IoSlice<'_>],
-        stage: &mut [u8],
-    ) -> Result<(), EncryptError> {
+    fn seal_parts(&mut self, parts: &[IoSlice<'_>], stage: &mut [u8]) -> Result<(), EncryptError> {
         let mut staged = 0_usize;
         for part in parts {
             let mut part: &[u8] = part;

@@ -1,32 +1,27 @@
-//! Who a certificate stands for: the text of its subject, and the rules that make a name of it.
+//! Who a certificate stands for: the text of its subject as Java writes it, and the rules that make
+//! a name of that text.
+//!
+//! Invariant: a certificate that no rule is about stands for nobody. Rules cannot be made to run
+//! for long: patterns are matched in time that grows with the length of the subject, which has a
+//! bound.
+
+mod pattern;
+mod replacement;
+mod rules;
+mod subject;
 
 use std::fmt;
 
-/// The rules of `ssl.principal.mapping.rules`.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct PrincipalRules(());
+use rustls_pki_types::CertificateDer;
+use x509_parser::prelude::{FromDer as _, X509Certificate};
 
-impl PrincipalRules {
-    /// Reads rules as Kafka writes them: `DEFAULT`, and `RULE:pattern/replacement/[LU]`.
-    pub fn parse(text: &str) -> Result<Self, RulesProblem> {
-        let _ = text;
-        Ok(Self(()))
-    }
-}
+pub use rules::{PrincipalRules, RulesProblem};
+pub use subject::{canonical_subject, subject_text};
 
-/// Why rules cannot be read.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RulesProblem(pub String);
+/// The name of a client without a certificate.
+const ANONYMOUS: &str = "ANONYMOUS";
 
-impl fmt::Display for RulesProblem {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for RulesProblem {}
-
-/// Why a certificate stands for nobody: the connection ends.
+/// Why a certificate stands for nobody: the connection has to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PrincipalProblem {
     /// Its subject cannot be read.
@@ -39,14 +34,30 @@ impl fmt::Display for PrincipalProblem {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable => to.write_str("the subject of the certificate cannot be read"),
-            Self::NoRule(subject) => {
-                write!(
-                    to,
-                    "no rule of ssl.principal.mapping.rules matches {subject:?}"
-                )
-            }
+            Self::NoRule(subject) => write!(
+                to,
+                "no rule of ssl.principal.mapping.rules matches {subject:?}"
+            ),
         }
     }
 }
 
 impl std::error::Error for PrincipalProblem {}
+
+/// Returns the name of a client with this chain.
+pub(crate) fn principal_of(
+    rules: &PrincipalRules,
+    chain: &[CertificateDer<'_>],
+) -> Result<String, PrincipalProblem> {
+    let Some(certificate) = chain.first() else {
+        return Ok(ANONYMOUS.to_owned());
+    };
+    let (_, certificate) =
+        X509Certificate::from_der(certificate).map_err(|_| PrincipalProblem::Unreadable)?;
+    let subject = subject_text(certificate.subject().as_raw());
+    let subject = subject.ok_or(PrincipalProblem::Unreadable)?;
+    match rules.name_of(&subject) {
+        Some(name) => Ok(name),
+        None => Err(PrincipalProblem::NoRule(subject)),
+    }
+}

@@ -1,7 +1,7 @@
 //! What is wrong with a store, or worth saying about it: setting, file, and what to do.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a set cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +14,30 @@ pub struct TlsProblem {
     pub why: String,
     /// What to do about it.
     pub advice: String,
+}
+
+impl TlsProblem {
+    /// A problem with a setting by itself.
+    pub(crate) fn of(
+        setting: impl Into<String>,
+        why: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        Self {
+            setting: setting.into(),
+            file: None,
+            why: why.into(),
+            advice: advice.into(),
+        }
+    }
+
+    /// The same with the file that the setting names.
+    pub(crate) fn in_file(self, file: &Path) -> Self {
+        Self {
+            file: Some(file.to_owned()),
+            ..self
+        }
+    }
 }
 
 impl fmt::Display for TlsProblem {

@@ -30,6 +30,9 @@ impl<T> Setting<T> {
 /// Where keys and certificates are.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StoreSettings {
+    /// What stands before the names of settings that are not given, in messages: empty, or
+    /// `listener.name.<listener>.`.
+    pub prefix: String,
     /// `ssl.keystore.type`: JKS, PKCS12 or PEM; JKS if it is not given.
     pub keystore_type: Option<Setting<String>>,
     /// `ssl.keystore.location`.
@@ -54,6 +57,24 @@ pub struct StoreSettings {
     pub crl_location: Option<Setting<PathBuf>>,
     /// True if a key that others than its owner may read is refused (`secrets.permissions=strict`).
     pub is_strict: bool,
+}
+
+impl StoreSettings {
+    /// Returns the full name of a setting that is not given.
+    pub(crate) fn name_of(&self, setting: &str) -> String {
+        format!("{}{setting}", self.prefix)
+    }
+
+    /// Returns the files that are read, in no order; to look at when they change.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let all = [
+            &self.keystore_location,
+            &self.truststore_location,
+            &self.crl_location,
+        ];
+        let given = all.into_iter().flatten();
+        given.map(|location| location.value.clone()).collect()
+    }
 }
 
 /// Which versions and cipher suites are offered. Empty lists are those that are good.

@@ -55,7 +55,7 @@ pub fn run<A: Assembly>(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
-    let certificates = Certificates::open(settings.tls_listeners())?;
+    let certificates = Certificates::open(settings.tls_listeners(), settings.tls_reload_interval)?;
     let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
@@ -155,8 +155,7 @@ async fn control<A: Assembly>(
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
     if !doors.is_empty() {
-        let interval = settings.tls_reload_interval;
-        tokio::spawn(certificates.keep(interval, asked, tls.clone()));
+        tokio::spawn(certificates.keep(asked, tls.clone()));
     }
     let options = ShardOptions {
         count: settings.shards,

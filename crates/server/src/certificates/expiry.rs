@@ -4,24 +4,18 @@
 const WARNED_DAYS: [i64; 4] = [1, 7, 14, 30];
 const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// The certificates of a set, and what has been said about them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Expiry {
-    /// When the first of them expires, as Unix time; `None` if it is not known.
-    pub(super) at: Option<i64>,
+/// What has been said about the certificates of a set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct ExpiryWarnings {
     /// The days of the last warning.
     said: Option<i64>,
 }
 
-impl Expiry {
-    /// Certificates of which nothing has been said.
-    pub(super) fn at(at: Option<i64>) -> Self {
-        Self { at, said: None }
-    }
-
-    /// Returns within how many days they expire, if that is to be said now; 0 if they have.
-    pub(super) fn due(&mut self, now: i64) -> Option<i64> {
-        let left = self.at?.saturating_sub(now);
+impl ExpiryWarnings {
+    /// Returns within how many days what is valid until `not_after` expires, if that is to be said
+    /// now; 0 if it has expired. Times are in seconds.
+    pub(super) fn due(&mut self, not_after: i64, now: i64) -> Option<i64> {
+        let left = not_after.saturating_sub(now);
         let within = |days: &i64| left <= days.saturating_mul(DAY_SECONDS);
         let days = if left <= 0 {
             0
@@ -44,21 +38,21 @@ mod tests {
     #[test]
     fn each_warning_comes_once_and_a_start_says_only_the_last() {
         let at = 1_800_000_000;
-        let mut expiry = Expiry::at(Some(at));
+        let mut warnings = ExpiryWarnings::default();
         let mut said = Vec::new();
         for hours in (-48..40 * 24).rev() {
-            said.extend(expiry.due(at - hours * 3600));
+            said.extend(warnings.due(at, at - hours * 3600));
         }
         assert_eq!(said, [30, 14, 7, 1, 0]);
+        let back = warnings.due(at, at - 10 * DAY_SECONDS);
+        assert_eq!(back, None, "the clock was set back");
+        let mut late = ExpiryWarnings::default();
+        assert_eq!(late.due(at, at - 3 * DAY_SECONDS), Some(7));
+        assert_eq!(ExpiryWarnings::default().due(at, at), Some(0));
         assert_eq!(
-            expiry.due(at - 10 * DAY_SECONDS),
-            None,
-            "the clock was set back"
+            ExpiryWarnings::default().due(i64::MIN, i64::MAX),
+            Some(0),
+            "no time overflows"
         );
-        let mut late = Expiry::at(Some(at));
-        assert_eq!(late.due(at - 3 * DAY_SECONDS), Some(7));
-        assert_eq!(Expiry::at(Some(at)).due(at), Some(0));
-        assert_eq!(Expiry::at(None).due(at), None);
-        assert_eq!(Expiry::at(Some(i64::MIN)).due(i64::MAX), Some(0));
     }
 }

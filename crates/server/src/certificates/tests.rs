@@ -8,13 +8,19 @@ use tls::{ClientAuth, PrincipalRules, Setting, StoreSettings, TlsNames};
 use super::*;
 use crate::metrics::Metrics;
 
-/// Key and chain as one file.
-fn pem() -> String {
-    let own = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+const EVERY: Option<Duration> = Some(Duration::from_secs(10));
+
+/// Key and chain for a host, as one file.
+fn pem_for(host: &str) -> String {
+    let own = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
     own.signing_key.serialize_pem() + &own.cert.pem()
 }
 
-fn settings(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
+fn pem() -> String {
+    pem_for("localhost")
+}
+
+fn listeners(file: &Path) -> BTreeMap<String, TlsListener> {
     let stores = StoreSettings {
         keystore_type: Some(Setting::new("ssl.keystore.type", "PEM".to_owned())),
         keystore_location: Some(Setting::new("ssl.keystore.location", file.to_path_buf())),
@@ -26,7 +32,11 @@ fn settings(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
         client_auth: Setting::new("ssl.client.auth", ClientAuth::None),
         principal_rules: PrincipalRules::default(),
     };
-    BTreeMap::from([("OUT".to_owned(), settings)])
+    let listener = TlsListener {
+        settings,
+        allowed: AllowedChanges::default(),
+    };
+    BTreeMap::from([("OUT".to_owned(), listener)])
 }
 
 struct World {
@@ -37,7 +47,7 @@ struct World {
 }
 
 fn world(file: &Path) -> World {
-    let certificates = Certificates::open(settings(file)).unwrap();
+    let mut certificates = Certificates::open(listeners(file), EVERY).unwrap();
     let in_force = certificates.in_force().remove("OUT").unwrap();
     let metrics = Metrics::new();
     let counts = metrics.register(TlsMetrics::register);
@@ -54,7 +64,12 @@ impl World {
     /// Looks, and returns whether another set is in force than before.
     fn look(&mut self, look: Look) -> bool {
         let before = self.in_force.borrow_and_update().clone();
-        self.certificates.look(look, 0, &self.counts);
+        // Long after anything was written.
+        let now = Times {
+            up_ms: 0,
+            wall_ms: i64::MAX,
+        };
+        self.certificates.look(look, now, &self.counts);
         let now = self.in_force.borrow_and_update().clone();
         !Arc::ptr_eq(&before, &now)
     }
@@ -72,6 +87,7 @@ fn a_set_is_taken_when_its_files_are_others_and_whole() {
     fs::write(&file, pem()).unwrap();
     let mut world = world(&file);
     assert!(!world.look(Look::Timely), "nothing is another");
+    assert!(!world.look(Look::Asked), "nor if somebody asks");
     let next = pem();
     // Half of it is written.
     fs::write(&file, &next[..next.len() / 2]).unwrap();
@@ -97,12 +113,21 @@ fn files_that_are_gone_leave_the_set_in_force_until_they_are_back() {
 }
 
 #[test]
-fn who_asks_has_everything_read_again() {
+fn a_set_for_another_host_is_not_taken() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("key.pem");
     fs::write(&file, pem()).unwrap();
     let mut world = world(&file);
-    assert!(world.look(Look::Asked), "with new keys of tickets");
+    fs::write(&file, pem_for("elsewhere")).unwrap();
+    assert!(!world.look(Look::Timely));
+    assert!(world.reloads("failure"));
+    // It is not looked at again and again; who asks is told again.
+    assert!(!world.look(Look::Timely));
+    assert!(world.reloads("failure"));
+    assert!(!world.look(Look::Asked));
+    assert!(!world.reloads("failure"), "two by now");
+    fs::write(&file, pem()).unwrap();
+    assert!(world.look(Look::Timely));
 }
 
 #[test]
@@ -111,8 +136,8 @@ fn a_set_that_is_not_whole_refuses_the_start() {
     let file = dir.path().join("key.pem");
     let whole = pem();
     fs::write(&file, &whole[..whole.len() / 2]).unwrap();
-    let refused = Certificates::open(settings(&file)).unwrap_err();
-    assert_eq!(refused.setting, "ssl.keystore.location");
+    let refused = Certificates::open(listeners(&file), EVERY).unwrap_err();
+    assert_eq!(refused.file, Some(file));
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,10 +152,11 @@ async fn it_is_looked_at_each_time_and_when_it_is_asked() {
         ..
     } = world(&file);
     let (ask, asked) = mpsc::channel(1);
-    let keeping = tokio::spawn(certificates.keep(Duration::from_secs(10), asked, counts));
+    let keeping = tokio::spawn(certificates.keep(asked, counts));
     in_force.borrow_and_update();
     fs::write(&file, pem()).unwrap();
     in_force.changed().await.unwrap();
+    fs::write(&file, pem()).unwrap();
     ask.send(()).await.unwrap();
     in_force.changed().await.unwrap();
     drop(ask);

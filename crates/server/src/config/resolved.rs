@@ -85,6 +85,12 @@ pub struct Settings {
     pub shards_pinned: bool,
     /// True if the process is confined to some CPUs.
     pub confined: bool,
+    /// How long a handshake and a login may take.
+    pub login_time_max: Duration,
+    /// Threads that do handshakes.
+    pub tls_handshake_threads: usize,
+    /// Time between two looks at the files of TLS; `None` for never.
+    pub tls_reload_interval: Option<Duration>,
     /// The process ends when a shard has not moved for this long; `None`: never.
     pub stuck_after: Option<Duration>,
     /// How files are read and written.
@@ -175,6 +181,9 @@ impl Settings {
             shards: values.number("num.shards").map_or(machine.cores, size),
             shards_pinned: values.is("shards.pinned"),
             confined: values.text(cpus::KEY).is_some_and(|text| !text.is_empty()),
+            login_time_max: milliseconds(values.int("authentication.timeout.ms")),
+            tls_handshake_threads: 1,
+            tls_reload_interval: Some(Duration::from_secs(10)),
             stuck_after: Some(values.int("shard.watchdog.ms"))
                 .filter(|time| *time > 0)
                 .map(milliseconds),
@@ -212,6 +221,17 @@ impl Settings {
     /// Returns what in the metadata a broker heeds.
     pub fn heeded(&self) -> Heeded {
         self.broker.heeded()
+    }
+
+    /// Returns how listeners serve TLS, by their names.
+    pub(crate) fn tls_listeners(&self) -> BTreeMap<String, crate::certificates::TlsListener> {
+        BTreeMap::new()
+    }
+
+    /// Returns true if clients of a listener have to log in.
+    pub(crate) fn asks_for_login(&self, listener: &str) -> bool {
+        let protocol = self.protocols.get(listener);
+        protocol.is_none_or(|protocol| protocol.asks_for_login())
     }
 
     /// Returns true if there is an authorizer.

@@ -216,13 +216,4 @@ impl BlockingClient {
         };
         socket.shutdown(Shutdown::Write).unwrap();
     }
-
-    /// Puts bytes into the socket, below TLS.
-    pub(crate) fn inject(&mut self, bytes: &[u8]) {
-        let socket = match self {
-            Self::Plain(socket) => socket,
-            Self::Tls(stream) => &mut stream.sock,
-        };
-        socket.write_all(bytes).unwrap();
-    }
 }

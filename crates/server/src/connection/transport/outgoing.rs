@@ -112,7 +112,7 @@ mod tests {
             outgoing.append(&vec![7; stands_for + overhead], stands_for);
             let mut told = 0;
             for (step, appended) in steps {
-                outgoing.control().resize(outgoing.bytes.len() + appended, 0);
+                outgoing.control().extend_from_slice(&vec![0; appended]);
                 let count = step.min(outgoing.unsent().len());
                 told += outgoing.advance(count);
                 if outgoing.is_empty() {

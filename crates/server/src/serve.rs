@@ -51,6 +51,9 @@ pub fn run<A: Assembly>(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
+    if let Some((listener, _)) = settings.tls_listeners().first_key_value() {
+        anyhow::bail!("listener {listener} maps to TLS, which is not served yet");
+    }
     let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings

@@ -143,7 +143,7 @@ fn each_sort_of_setting_falls_into_its_group() {
     // No listener is to speak TLS.
     nothing(
         "ssl.client.auth=required",
-        "AT/f:1: ssl.client.auth: has no effect: there is no TLS yet",
+        "AT/f:1: ssl.client.auth: has no effect: no listener maps to SSL or SASL_SSL",
     );
     nothing(
         "num.io.threads=8",
@@ -665,7 +665,7 @@ fn values_in_force_are_shown_with_where_they_come_from() {
             "log.dirs AT/d AT/f:1",
             "message.max.bytes 99 AT/f:3",
             "num.shards 2 command line",
-            "ssl.key.password (hidden) AT/f:4 (no effect: there is no TLS yet)",
+            "ssl.key.password (hidden) AT/f:4 (not used: no listener maps to SSL or SASL_SSL)",
         ]
     );
     let named = ["--data", "log.cleaner.threads", "message.max.bytes"];

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tls::reload::{self, AllowedChanges, ReloadVerdict};
+use tls::reload::{self, ReloadVerdict};
 use tls::watch::{FileStamp, StoreWatch};
 use tls::{Opened, ServerTls, ServerTlsSettings, StoreSettings, TlsProblem, TlsWarning};
 use tokio::sync::{mpsc, watch};
@@ -24,15 +24,6 @@ use tokio::time::Instant;
 
 use crate::metrics::TlsMetrics;
 use expiry::ExpiryWarnings;
-
-/// How a listener serves TLS, as the settings say.
-#[derive(Clone, Debug)]
-pub struct TlsListener {
-    /// Where its keys and certificates are.
-    pub settings: ServerTlsSettings,
-    /// What a change of them may change.
-    pub allowed: AllowedChanges,
-}
 
 /// The sets of all listeners that speak TLS.
 #[derive(Debug)]
@@ -48,7 +39,7 @@ pub(crate) struct Certificates {
 #[derive(Debug)]
 struct OfListener {
     name: Arc<str>,
-    listener: TlsListener,
+    settings: ServerTlsSettings,
     in_force: watch::Sender<Arc<ServerTls>>,
     files: StoreWatch,
     /// Why the last set was not taken.
@@ -76,22 +67,21 @@ impl Certificates {
     /// Opens the sets of all listeners, and logs what there is to say about them. Reads files, so
     /// it blocks.
     pub(crate) fn open(
-        listeners: BTreeMap<String, TlsListener>,
-        interval: Option<Duration>,
+        listeners: BTreeMap<String, ServerTlsSettings>,
+        interval: Duration,
     ) -> Result<Self, TlsProblem> {
         let since = Instant::now();
-        let interval = interval.filter(|interval| !interval.is_zero());
-        let open = |(name, listener): (String, TlsListener)| {
-            let settings = &listener.settings;
+        let interval = Some(interval).filter(|interval| !interval.is_zero());
+        let open = |(name, settings): (String, ServerTlsSettings)| {
             // A change from here on is one that the next look finds.
             let seen = stamps(&settings.stores);
-            let Opened { tls, warnings } = ServerTls::open(settings)?;
+            let Opened { tls, warnings } = ServerTls::open(&settings)?;
             say(&name, &warnings);
             let every_ms = interval.map_or(0, milliseconds);
             let files = StoreWatch::new(every_ms, seen, 0, Times::now(since).wall_ms);
             Ok(OfListener {
                 name: name.into(),
-                listener,
+                settings,
                 in_force: watch::Sender::new(Arc::new(tls)),
                 files,
                 failed: None,
@@ -160,12 +150,12 @@ impl Certificates {
 
 impl OfListener {
     fn look(&mut self, look: Look, now: Times, metrics: &TlsMetrics) {
-        let stamps = stamps(&self.listener.settings.stores);
+        let stamps = stamps(&self.settings.stores);
         let is_due = self.files.look(stamps, now.up_ms, now.wall_ms);
         if !is_due && look == Look::Timely {
             return;
         }
-        match ServerTls::open(&self.listener.settings) {
+        match ServerTls::open(&self.settings) {
             Ok(Opened { tls, warnings }) => self.decide(tls, &warnings, metrics),
             Err(problem) => {
                 self.files.note_failure();
@@ -176,7 +166,7 @@ impl OfListener {
 
     fn decide(&mut self, tls: ServerTls, warnings: &[TlsWarning], metrics: &TlsMetrics) {
         let before = self.in_force.borrow().clone();
-        match reload::decide(&before, &tls, self.listener.allowed) {
+        match reload::decide(&before, &tls, self.settings.allowed_changes) {
             ReloadVerdict::Same => self.failed = None,
             ReloadVerdict::Take => {
                 say(&self.name, warnings);

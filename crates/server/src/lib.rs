@@ -6,7 +6,7 @@
 pub mod admin;
 pub mod admission;
 pub mod assemble;
-pub mod certificates;
+mod certificates;
 pub mod cli;
 pub mod config;
 pub mod connection;

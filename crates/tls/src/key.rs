@@ -15,10 +15,10 @@ use rustls_pki_types::{PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, Pr
 use crate::password::Password;
 use crate::pem::{PemKind, PemSection};
 
-/// Rounds that find a key from a password. Ten times what OWASP asks for; a second or two.
-const ROUNDS_MAX: u32 = 6_000_000;
-/// Memory that `scrypt` may ask for, in bytes.
-const SCRYPT_BYTES_MAX: u64 = 256 << 20;
+/// Rounds that find a key from a password: several times what is advised, and a second of work.
+const ROUNDS_MAX: u32 = 2_000_000;
+/// Memory that `scrypt` may ask for, in bytes. OpenSSL asks for 16 MiB.
+const SCRYPT_BYTES_MAX: u64 = 64 << 20;
 /// How many times `scrypt` may ask for its work.
 const SCRYPT_LANES_MAX: u16 = 16;
 

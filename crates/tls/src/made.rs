@@ -16,6 +16,7 @@ use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerCon
 use rustls_pki_types::ServerName;
 use tempfile::TempDir;
 
+use crate::reload::AllowedChanges;
 use crate::{
     ClientAuth, ClientTls, ClientTlsSettings, Password, PrincipalRules, ServerTls,
     ServerTlsSettings, Setting, StoreSettings, TlsNames, TlsProblem,
@@ -176,6 +177,7 @@ pub(crate) fn server_settings(stores: StoreSettings, client_auth: ClientAuth) ->
         names: TlsNames::default(),
         client_auth: Setting::new("ssl.client.auth", client_auth),
         principal_rules: PrincipalRules::default(),
+        allowed_changes: AllowedChanges::default(),
     }
 }
 

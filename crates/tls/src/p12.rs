@@ -18,6 +18,10 @@ use crate::store::{CHAIN_MAX, KEYS_MAX, TRUSTED_MAX};
 /// The beginning of a store of Java's own format, and of another of its formats.
 const JAVA_MAGIC: [[u8; 4]; 2] = [[0xfe, 0xed, 0xfe, 0xed], [0xce, 0xce, 0xce, 0xce]];
 
+/// The number of `scrypt`, as DER writes it. Neither keytool nor OpenSSL uses it for stores, and it
+/// may ask for a gigabyte.
+const SCRYPT: [u8; 9] = [0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x04, 0x0b];
+
 /// Why a store cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum P12Problem {
@@ -50,6 +54,9 @@ pub(crate) fn open(bytes: &[u8], password: &str) -> Result<P12Store, P12Problem>
     }
     if crate::pem::is_pem(bytes) {
         return Err(P12Problem::Pem);
+    }
+    if bytes.windows(SCRYPT.len()).any(|window| window == SCRYPT) {
+        return Err(P12Problem::OldEncryption);
     }
     let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| match error {
         Error::MacError(_) | Error::UnpadError | Error::Pkcs5Error(_) => P12Problem::WrongPassword,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use crate::password::Password;
 use crate::principal::PrincipalRules;
+use crate::reload::AllowedChanges;
 
 /// A value, and the full name of the setting that it was given for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,6 +122,8 @@ pub struct ServerTlsSettings {
     pub client_auth: Setting<ClientAuth>,
     /// Who a certificate stands for (`ssl.principal.mapping.rules`).
     pub principal_rules: PrincipalRules,
+    /// What may change with a set that takes the place of another.
+    pub allowed_changes: AllowedChanges,
 }
 
 /// All of TLS of a client.

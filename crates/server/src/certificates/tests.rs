@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::Path;
 
+use tls::reload::AllowedChanges;
 use tls::{ClientAuth, PrincipalRules, Setting, StoreSettings, TlsNames};
 
 use super::*;
 use crate::metrics::Metrics;
 
-const EVERY: Option<Duration> = Some(Duration::from_secs(10));
+const EVERY: Duration = Duration::from_secs(10);
 
 /// Key and chain for a host, as one file.
 fn pem_for(host: &str) -> String {
@@ -20,7 +21,7 @@ fn pem() -> String {
     pem_for("localhost")
 }
 
-fn listeners(file: &Path) -> BTreeMap<String, TlsListener> {
+fn listeners(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
     let stores = StoreSettings {
         keystore_type: Some(Setting::new("ssl.keystore.type", "PEM".to_owned())),
         keystore_location: Some(Setting::new("ssl.keystore.location", file.to_path_buf())),
@@ -31,12 +32,9 @@ fn listeners(file: &Path) -> BTreeMap<String, TlsListener> {
         names: TlsNames::default(),
         client_auth: Setting::new("ssl.client.auth", ClientAuth::None),
         principal_rules: PrincipalRules::default(),
+        allowed_changes: AllowedChanges::default(),
     };
-    let listener = TlsListener {
-        settings,
-        allowed: AllowedChanges::default(),
-    };
-    BTreeMap::from([("OUT".to_owned(), listener)])
+    BTreeMap::from([("OUT".to_owned(), settings)])
 }
 
 struct World {

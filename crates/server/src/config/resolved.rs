@@ -10,12 +10,14 @@ mod listeners;
 mod login;
 mod network;
 mod tiers;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::tls::ServerTlsSettings;
 use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
 use broker::options::Heeded;
@@ -25,6 +27,7 @@ use broker::session::SecurityProtocol;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
+pub use self::tls::ListenerSecurity;
 use super::address::{self, Address};
 use super::cpus;
 use super::keys;
@@ -75,8 +78,17 @@ pub struct Settings {
     pub listeners: Vec<Address>,
     /// Addresses for clients, in the same order; port 0 stands for the port that was bound.
     pub advertised: Vec<Address>,
-    /// What each listener speaks.
-    protocols: login::Protocols,
+    /// What each listener speaks, and with which keys.
+    // Bounded: one for each of `listeners`.
+    security: BTreeMap<String, ListenerSecurity>,
+    /// How often the files with keys and certificates are looked at.
+    pub tls_reload_interval: Duration,
+    /// Threads for handshakes of TLS.
+    pub tls_handshake_threads: usize,
+    /// How long a handshake and a login may take.
+    pub login_time_max: Duration,
+    /// How long a handshake and a login may take together.
+    pub login_time_max: Duration,
     /// Sockets, connections, request memory.
     pub network: NetworkSettings,
     /// Shards.
@@ -85,12 +97,6 @@ pub struct Settings {
     pub shards_pinned: bool,
     /// True if the process is confined to some CPUs.
     pub confined: bool,
-    /// How long a handshake and a login may take.
-    pub login_time_max: Duration,
-    /// Threads that do handshakes.
-    pub tls_handshake_threads: usize,
-    /// Time between two looks at the files of TLS; `None` for never.
-    pub tls_reload_interval: Option<Duration>,
     /// The process ends when a shard has not moved for this long; `None`: never.
     pub stuck_after: Option<Duration>,
     /// How files are read and written.
@@ -162,7 +168,9 @@ impl Settings {
         listeners::check_named(&values, &mut warnings);
         let said = (&mut warnings, &mut problems);
         let logins = login::resolve(&values, &listeners, &protocols, said);
-        let clients = authorizer::Clients::of(&protocols, &logins);
+        let said = (&mut warnings, &mut problems);
+        let encrypted = tls::resolve(&values, &listeners, &protocols, said);
+        let clients = authorizer::Clients::of(&protocols, &logins, &encrypted);
         let said = (&mut warnings, &mut problems);
         let authorizer = authorizer::resolve(&values, &clients, said);
         let tiers = tiers::resolve(&values, &mut problems);
@@ -181,9 +189,6 @@ impl Settings {
             shards: values.number("num.shards").map_or(machine.cores, size),
             shards_pinned: values.is("shards.pinned"),
             confined: values.text(cpus::KEY).is_some_and(|text| !text.is_empty()),
-            login_time_max: milliseconds(values.int("authentication.timeout.ms")),
-            tls_handshake_threads: 1,
-            tls_reload_interval: Some(Duration::from_secs(10)),
             stuck_after: Some(values.int("shard.watchdog.ms"))
                 .filter(|time| *time > 0)
                 .map(milliseconds),
@@ -202,7 +207,11 @@ impl Settings {
                 authorizer,
                 ..broker_options(&values, machine)
             },
-            protocols,
+            security: ListenerSecurity::of(&protocols, encrypted),
+            tls_reload_interval: milliseconds(values.int("ssl.reload.interval.ms")),
+            tls_handshake_threads: size(values.int("tls.handshake.threads")),
+            login_time_max: milliseconds(values.int("authentication.timeout.ms")),
+            login_time_max: milliseconds(values.int("authentication.timeout.ms")),
         };
         if settings
             .log_level
@@ -223,15 +232,19 @@ impl Settings {
         self.broker.heeded()
     }
 
-    /// Returns how listeners serve TLS, by their names.
-    pub(crate) fn tls_listeners(&self) -> BTreeMap<String, crate::certificates::TlsListener> {
-        BTreeMap::new()
+    /// Returns the settings of TLS of each listener that speaks it.
+    pub fn tls_listeners(&self) -> BTreeMap<String, ServerTlsSettings> {
+        let each = self.security.iter().filter_map(|(listener, security)| {
+            let tls = security.tls.as_deref()?;
+            Some((listener.clone(), tls.clone()))
+        });
+        each.collect()
     }
 
     /// Returns true if clients of a listener have to log in.
-    pub(crate) fn asks_for_login(&self, listener: &str) -> bool {
-        let protocol = self.protocols.get(listener);
-        protocol.is_none_or(|protocol| protocol.asks_for_login())
+    pub fn asks_for_login(&self, listener: &str) -> bool {
+        let security = self.security.get(listener);
+        security.is_none_or(|security| security.protocol.asks_for_login())
     }
 
     /// Returns true if there is an authorizer.
@@ -261,10 +274,9 @@ impl Settings {
             listener: address.listener.clone(),
             // What is not known asks for a login that nobody passes.
             protocol: self
-                .protocols
+                .security
                 .get(&address.listener)
-                .copied()
-                .unwrap_or(SecurityProtocol::SaslPlaintext),
+                .map_or(SecurityProtocol::SaslPlaintext, |it| it.protocol),
             host: address.host.clone(),
             port: if address.port == 0 {
                 *port
@@ -541,3 +553,5 @@ mod login_tests;
 mod tests;
 #[cfg(test)]
 mod tiers_tests;
+#[cfg(test)]
+mod tls_tests;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use tls::reload::AllowedChanges;
 use tls::{
     ClientAuth, Password, PrincipalRules, ServerTlsSettings, Setting, StoreSettings, TlsNames,
 };
@@ -38,6 +39,7 @@ fn keys() -> Keys {
         names: TlsNames::default(),
         client_auth: Setting::new("ssl.client.auth", ClientAuth::None),
         principal_rules: PrincipalRules::default(),
+        allowed_changes: AllowedChanges::default(),
     };
     let tls = ServerTls::open(&settings).unwrap().tls;
     let mut roots = RootCertStore::empty();

@@ -15,7 +15,7 @@ use std::str::Chars;
 use regex::{Captures, Regex, RegexBuilder};
 
 /// Memory of a compiled pattern.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
+const COMPILED_BYTES_MAX: usize = 256 << 10;
 /// Longest pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
 /// More matches in one subject are not what a rule is for.

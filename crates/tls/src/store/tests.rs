@@ -346,3 +346,29 @@ fn revocation_lists_are_pem_or_der() {
         "holds no revocation list",
     );
 }
+
+#[test]
+fn stores_of_openssl_and_keytool_are_opened() {
+    let files = Files::new();
+    let open = |bytes: &[u8]| {
+        let location = files.write("a.p12", bytes);
+        let settings = pkcs12_store(&location, Some(PASSWORD));
+        (open_keys(&settings), open_trusted(&settings))
+    };
+    for store in [
+        include_bytes!("../../tests/golden/openssl.p12").as_slice(),
+        include_bytes!("../../tests/golden/openssl-legacy.p12").as_slice(),
+    ] {
+        assert_eq!(open(store), (Ok(1), Ok((1, 0))));
+    }
+    // A key and a trusted certificate, which Java takes for two.
+    let keytool = open(include_bytes!("../../tests/golden/keytool.p12"));
+    assert_eq!(keytool, (Ok(1), Ok((2, 0))));
+    let (keys, trusted) = open(include_bytes!("../../tests/golden/openssl-trusted.p12"));
+    check(keys, "ssl.keystore.location", "holds no private key");
+    // Java sees no trusted certificate in it.
+    assert_eq!(trusted, Ok((1, 1)));
+    let (keys, trusted) = open(include_bytes!("../../tests/golden/keytool.jks"));
+    check(keys, "ssl.keystore.location", "keytool -importkeystore -srckeystore");
+    check(trusted.map(|_| 0), "ssl.truststore.location", "Java's own format");
+}

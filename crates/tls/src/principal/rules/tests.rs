@@ -101,6 +101,32 @@ fn a_name_has_a_bound() {
     check(&rules, "x", Some(&"x".repeat(100)));
 }
 
+#[test]
+fn names_are_those_that_kafka_makes() {
+    const RECORDED: &str = include_str!("../../../tests/golden/rules.txt");
+    for line in RECORDED.lines() {
+        let mut parts = line.split('\t');
+        let (rules, subject, result) = (parts.next(), parts.next(), parts.next());
+        let (rules, subject, result) = (rules.unwrap(), subject.unwrap(), result.unwrap());
+        let parsed = PrincipalRules::parse(rules);
+        match (result.strip_prefix('='), parsed) {
+            (Some(expect), Ok(parsed)) => {
+                assert_eq!(parsed.name_of(subject).as_deref(), Some(expect), "{line}");
+            }
+            (None, Ok(parsed)) => {
+                assert_eq!((result, parsed.name_of(subject)), ("!none", None), "{line}");
+            }
+            (Some(_), Err(problem)) => panic!("{line}: {problem}"),
+            // No rules at all let nobody in; here they do not start.
+            (None, Err(_)) => {
+                let is_empty = rules.trim_matches([' ', ',']).is_empty();
+                assert!(result != "!none" || is_empty, "{line}");
+            }
+        }
+    }
+    assert!(RECORDED.lines().count() > 200);
+}
+
 proptest! {
     #[test]
     fn any_text_is_read(

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use aws_lc_rs::digest;
+use rustls::sign::SigningKey;
 use x509_parser::oid_registry::OID_X509_EXT_SUBJECT_ALT_NAME;
 use x509_parser::prelude::{FromDer as _, X509Certificate};
 
@@ -37,6 +38,8 @@ pub struct CertificateFacts {
     pub(crate) issuer_der: Vec<u8>,
     /// Subject, for the same.
     pub(crate) subject_der: Vec<u8>,
+    /// The public key, as it is written in a certificate.
+    pub(crate) public_key: Vec<u8>,
     /// What it may be used for.
     pub(crate) purposes: Purposes,
 }
@@ -85,8 +88,15 @@ impl CertificateFacts {
             fingerprint: fingerprint(der),
             issuer_der: certificate.issuer().as_raw().to_vec(),
             subject_der: subject_der.to_vec(),
+            public_key: certificate.public_key().raw.to_vec(),
             purposes,
         })
+    }
+
+    /// Returns true if a key belongs to it.
+    pub(crate) fn is_of(&self, key: &dyn SigningKey) -> bool {
+        let public = key.public_key();
+        public.is_some_and(|public| *public.as_ref() == *self.public_key)
     }
 
     /// Returns true if it has signed itself, as far as names tell.

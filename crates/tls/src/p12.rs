@@ -136,10 +136,7 @@ impl P12Store {
     /// key.
     fn leaf_of(&self, id: Option<&[u8]>, signing: &Arc<dyn SigningKey>) -> Option<&P12Certificate> {
         let is_marked = |it: &&P12Certificate| id.is_some() && it.local_key_id.as_deref() == id;
-        let fits = |it: &&P12Certificate| {
-            let together = CertifiedKey::new(vec![it.der.clone()], Arc::clone(signing));
-            together.keys_match().is_ok()
-        };
+        let fits = |it: &&P12Certificate| it.facts.is_of(&**signing);
         let marked = self.certificates.iter().find(is_marked);
         marked.or_else(|| self.certificates.iter().find(fits))
     }

@@ -98,6 +98,7 @@ mod tests {
             fingerprint: String::new(),
             issuer_der: Vec::new(),
             subject_der: Vec::new(),
+            public_key: Vec::new(),
             purposes: Purposes {
                 is_for_servers: true,
                 is_for_clients: true,

@@ -219,17 +219,16 @@ fn checked(certified: CertifiedKey) -> Result<CertifiedKey, Texts> {
             "leave the certificate of the key, and those between it and one that clients trust",
         ));
     }
-    if certified
-        .cert
-        .iter()
-        .any(|it| CertificateFacts::of(it).is_none())
-    {
+    // rustls compares keys, too, but reads no certificate of version 1, which Java serves with.
+    let facts = certified.cert.iter().map(|it| CertificateFacts::of(it));
+    let Some(facts) = facts.collect::<Option<Vec<_>>>() else {
         return Err((
             "a certificate in it cannot be read",
             "write it again, as X.509",
         ));
-    }
-    if certified.keys_match().is_err() {
+    };
+    let first = facts.first();
+    if !first.is_some_and(|first| first.is_of(&*certified.key)) {
         return Err((
             "the key does not belong to the first certificate",
             "put the certificate of this key first, and those that follow it behind",

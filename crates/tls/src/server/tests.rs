@@ -133,9 +133,7 @@ fn a_chain_is_followed_and_a_long_one_is_not() {
     assert_eq!(world.principal(&tls, Some(&pem)), Ok("CN=ada".into()));
     let padded = format!("{}{}", made.pem(), inter.0.pem().repeat(9));
     assert_eq!(world.principal(&tls, Some(&padded)), Ok("CN=ada".into()));
-    let mut chain = vec![rustls_pki_types::CertificateDer::from(
-        made.certificate.der().to_vec(),
-    )];
+    let mut chain = vec![CertificateDer::from(made.certificate.der().to_vec())];
     let links = (0..10).map(|_| inter.0.der().clone());
     chain.extend(links);
     let (first, rest) = chain.split_first().unwrap();

@@ -348,6 +348,15 @@ fn revocation_lists_are_pem_or_der() {
 }
 
 #[test]
+fn a_certificate_of_version_1_is_served_with() {
+    // As `openssl x509 -req` made them for years.
+    let files = Files::new();
+    let pem = include_bytes!("../../tests/golden/version-1.pem");
+    let location = files.write("a.pem", pem);
+    assert_eq!(open_keys(&pem_stores(&location, None)), Ok(1));
+}
+
+#[test]
 fn stores_of_openssl_and_keytool_are_opened() {
     let files = Files::new();
     let open = |bytes: &[u8]| {
@@ -369,6 +378,14 @@ fn stores_of_openssl_and_keytool_are_opened() {
     // Java sees no trusted certificate in it.
     assert_eq!(trusted, Ok((1, 1)));
     let (keys, trusted) = open(include_bytes!("../../tests/golden/keytool.jks"));
-    check(keys, "ssl.keystore.location", "keytool -importkeystore -srckeystore");
-    check(trusted.map(|_| 0), "ssl.truststore.location", "Java's own format");
+    check(
+        keys,
+        "ssl.keystore.location",
+        "keytool -importkeystore -srckeystore",
+    );
+    check(
+        trusted.map(|_| 0),
+        "ssl.truststore.location",
+        "Java's own format",
+    );
 }

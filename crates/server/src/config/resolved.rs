@@ -85,8 +85,6 @@ pub struct Settings {
     pub tls_reload_interval: Duration,
     /// Threads for handshakes of TLS.
     pub tls_handshake_threads: usize,
-    /// How long a handshake and a login may take.
-    pub login_time_max: Duration,
     /// How long a handshake and a login may take together.
     pub login_time_max: Duration,
     /// Sockets, connections, request memory.
@@ -210,7 +208,6 @@ impl Settings {
             security: ListenerSecurity::of(&protocols, encrypted),
             tls_reload_interval: milliseconds(values.int("ssl.reload.interval.ms")),
             tls_handshake_threads: size(values.int("tls.handshake.threads")),
-            login_time_max: milliseconds(values.int("authentication.timeout.ms")),
             login_time_max: milliseconds(values.int("authentication.timeout.ms")),
         };
         if settings

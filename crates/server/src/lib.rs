@@ -22,6 +22,7 @@ mod planner;
 pub mod run;
 pub mod serve;
 pub mod shards;
+mod signals;
 pub mod tiers;
 mod trouble;
 pub mod version;

@@ -18,7 +18,6 @@ use host::facts::interrupts;
 use host::root::Root;
 use platform::lock::DirLock;
 use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use crate::admin::{self, Names, Shown};
@@ -29,6 +28,7 @@ use crate::listener::Bound;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
 use crate::shards::{Assembly, ShardOptions, Shards};
+use crate::signals::Signals;
 
 /// How long requests that have begun may take when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
@@ -119,8 +119,12 @@ struct Outside {
     certificates: Certificates,
 }
 
-/// Returns how listeners serve TLS, by their names.
-fn doors(settings: &Settings, certificates: &Certificates) -> BTreeMap<String, Arc<Door>> {
+/// Returns how listeners serve TLS, by their names. One that is to speak it and has no keys would
+/// serve without: it refuses the start.
+fn doors(
+    settings: &Settings,
+    certificates: &Certificates,
+) -> anyhow::Result<BTreeMap<String, Arc<Door>>> {
     let in_force = certificates.in_force().into_iter();
     let door = in_force.map(|(listener, tls)| {
         let door = Door {
@@ -130,7 +134,16 @@ fn doors(settings: &Settings, certificates: &Certificates) -> BTreeMap<String, A
         };
         (listener, Arc::new(door))
     });
-    door.collect()
+    let doors: BTreeMap<_, _> = door.collect();
+    for address in &settings.listeners {
+        let name = &address.listener;
+        let has_keys = doors.contains_key(name);
+        anyhow::ensure!(
+            has_keys == settings.is_encrypted(name),
+            "listener {name} is to speak TLS, and has no keys"
+        );
+    }
+    Ok(doors)
 }
 
 async fn control<A: Assembly>(
@@ -150,7 +163,7 @@ async fn control<A: Assembly>(
         certificates,
     } = outside;
     let tls = metrics.register(TlsMetrics::register);
-    let doors = doors(&settings, &certificates);
+    let doors = doors(&settings, &certificates)?;
     let mut signals = Signals::new(!doors.is_empty())?;
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
@@ -234,66 +247,6 @@ async fn serve_admin(listener: Option<TcpListener>, shown: Arc<Shown>) {
         && let Err(error) = admin::serve(listener, shown).await
     {
         tracing::error!(%error, "the admin endpoint ended");
-    }
-}
-
-/// SIGTERM, SIGINT, and SIGHUP, which a closing terminal sends: each of them stops the server
-/// cleanly. With a listener that speaks TLS, SIGHUP asks for its keys and certificates to be read
-/// again, unless the terminal of the process is gone.
-///
-/// A process that was started with SIGHUP ignored (nohup) keeps ignoring it.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Option<Signal>,
-    reloads: bool,
-    /// True if the process was started from a terminal.
-    has_terminal: bool,
-}
-
-impl Signals {
-    fn new(reloads: bool) -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("listening for signals");
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hangup: (!platform::process::ignores_hangup())
-                .then(|| listen(SignalKind::hangup()))
-                .transpose()?,
-            reloads,
-            has_terminal: platform::process::has_terminal(),
-        })
-    }
-
-    /// Returns the name of the next signal that stops the server; passes on what asks for a reload.
-    async fn stop(&mut self, reload: &mpsc::Sender<()>) -> &'static str {
-        loop {
-            let hung_up = async {
-                match &mut self.hangup {
-                    Some(hangup) => hangup.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = hung_up => {}
-            }
-            if !self.reloads || (self.has_terminal && !platform::process::has_terminal()) {
-                return "SIGHUP";
-            }
-            tracing::info!(signal = "SIGHUP", "keys and certificates are read again");
-            // One that waits already stands for this one, too.
-            let _ = reload.try_send(());
-        }
-    }
-
-    /// Returns the name of the next signal of an operator who does not want to wait: not SIGHUP.
-    async fn urgent(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

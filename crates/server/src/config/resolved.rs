@@ -238,6 +238,12 @@ impl Settings {
         each.collect()
     }
 
+    /// Returns true if a listener speaks TLS.
+    pub fn is_encrypted(&self, listener: &str) -> bool {
+        let security = self.security.get(listener);
+        security.is_none_or(|security| security.protocol.is_encrypted())
+    }
+
     /// Returns true if clients of a listener have to log in.
     pub fn asks_for_login(&self, listener: &str) -> bool {
         let security = self.security.get(listener);

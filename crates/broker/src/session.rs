@@ -217,3 +217,20 @@ impl Session {
         self.stage.replace(Stage::Done(until));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_names_a_client_only_where_no_login_does() {
+        let ada = Principal::user("CN=ada");
+        let known = Session::default().known_as(ada.clone());
+        assert_eq!(known.principal(), ada);
+        assert!(known.is_logged_in());
+        let asks = Session::with_login(Arc::new(LoginOptions::refused()));
+        let unknown = asks.known_as(ada);
+        assert_eq!(unknown.principal(), Principal::anonymous());
+        assert!(!unknown.is_logged_in());
+    }
+}

@@ -637,14 +637,14 @@ fn dynamic(broker: &str, name: &str, value: &str) -> MetadataRecord {
 fn keys_and_certificates_are_opened_with_the_data() {
     let place = Place::new();
     let pem = include_bytes!("../../tls/tests/golden/self-signed.pem");
-    std::fs::write(place.path("k.pem"), pem).unwrap();
+    fs::write(place.path("k.pem"), pem).unwrap();
     let text = "listeners=SSL://127.0.0.1:9093\nlog.dirs=AT/d\nssl.keystore.type=PEM\n\
                 ssl.keystore.location=AT/k.pem\nsecrets.permissions=strict\n";
     place.write("f", text);
     let mode = |mode: u32| {
         use std::os::unix::fs::PermissionsExt as _;
-        let mode = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(place.path("k.pem"), mode).unwrap();
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(place.path("k.pem"), mode).unwrap();
     };
     mode(0o600);
     let (_, said) = place.run(&["config", "check", "--data", "AT/f"]);
@@ -655,9 +655,12 @@ fn keys_and_certificates_are_opened_with_the_data() {
     let what = "AT/f:4: ssl.keystore.location: AT/k.pem: others than its owner may read this key \
                 (mode 0644)";
     assert!(said.contains(what) && said.contains("chmod 600"), "{said}");
-    std::fs::remove_file(place.path("k.pem")).unwrap();
+    fs::remove_file(place.path("k.pem")).unwrap();
     let (code, said) = place.run(&["config", "check", "--data", "AT/f"]);
-    assert!(code == 1 && said.contains("AT/k.pem: there is no such file"), "{said}");
+    assert!(
+        code == 1 && said.contains("AT/k.pem: there is no such file"),
+        "{said}"
+    );
     let (code, said) = place.run(&["config", "check", "AT/f"]);
     assert_eq!((code, said.as_str()), (0, "AT/f: sound\n"));
 }

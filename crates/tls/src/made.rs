@@ -146,16 +146,28 @@ impl Files {
 }
 
 /// Returns a value of a setting.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the fields of settings are optional"
+)]
 pub(crate) fn text(name: &str, value: &str) -> Option<Setting<String>> {
     Some(Setting::new(name, value.to_owned()))
 }
 
 /// Returns a secret value of a setting.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the fields of settings are optional"
+)]
 pub(crate) fn secret(name: &str, value: &str) -> Option<Setting<Password>> {
     Some(Setting::new(name, Password::new(value)))
 }
 
 /// Returns a path that is a value of a setting.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "the fields of settings are optional"
+)]
 pub(crate) fn path(name: &str, value: &Path) -> Option<Setting<PathBuf>> {
     Some(Setting::new(name, value.to_owned()))
 }

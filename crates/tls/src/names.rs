@@ -167,6 +167,10 @@ fn shown(names: &[&str]) -> String {
 mod tests {
     use super::*;
 
+    #[allow(
+        clippy::unnecessary_wraps,
+        reason = "the fields of settings are optional"
+    )]
     fn setting(name: &str, items: &[&str]) -> Option<Setting<Vec<String>>> {
         let items = items.iter().map(|item| (*item).to_owned()).collect();
         Some(Setting::new(name, items))

@@ -336,10 +336,16 @@ fn digest_of(
     };
     for key in keys {
         add(0, &[]);
-        key.cert.iter().for_each(|it| add(1, it));
+        for certificate in &key.cert {
+            add(1, certificate);
+        }
     }
-    trusted.iter().for_each(|it| add(2, it));
-    lists.iter().for_each(|it| add(3, it));
+    for certificate in trusted {
+        add(2, certificate);
+    }
+    for list in lists {
+        add(3, list);
+    }
     digest.finish().as_ref().to_vec()
 }
 

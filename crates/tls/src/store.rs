@@ -51,8 +51,9 @@ pub(crate) fn keys(
             let sections = inline_sections(key)?;
             let chain = certificates(&inline_sections(chain)?);
             let signing = one_key(&sections, settings.key_password.as_ref());
-            let signing =
-                signing.map_err(|(why, advice)| TlsProblem::of(&key.name, why, advice))?;
+            let signing = signing.map_err(|(why, advice)| {
+                TlsProblem::of(&key.name, why, with_name(settings, advice))
+            })?;
             let certified = checked(CertifiedKey::new(chain, signing));
             let certified = certified.map_err(|(why, advice)| {
                 let setting = settings.name_of("ssl.keystore.certificate.chain");
@@ -64,6 +65,7 @@ pub(crate) fn keys(
             file::check_mode(location, settings.is_strict, warnings)?;
             let bytes = file::read(location, KEY_STORE_BYTES_MAX)?;
             let wrong = |(why, advice): Texts| {
+                let advice = with_name(settings, advice);
                 TlsProblem::of(&location.name, why, advice).in_file(&location.value)
             };
             let sections = pem::sections(&bytes).map_err(|it| wrong(pem_texts(it)))?;
@@ -166,6 +168,14 @@ pub(crate) fn revocation_lists(
         return Err(wrong("it holds no revocation list", advice));
     }
     Ok(lists)
+}
+
+/// Puts the full name of the setting into what there is to do about a password of a key.
+fn with_name(settings: &StoreSettings, advice: &str) -> String {
+    const SETTING: &str = "ssl.key.password";
+    let given = settings.key_password.as_ref();
+    let name = given.map_or_else(|| settings.name_of(SETTING), |given| given.name.clone());
+    advice.replace(SETTING, &name)
 }
 
 /// What is wrong, and what to do.

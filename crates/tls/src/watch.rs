@@ -112,6 +112,10 @@ fn is_unsettled(stamps: &[Option<FileStamp>], wall_ms: i64) -> bool {
 mod tests {
     use super::*;
 
+    #[allow(
+        clippy::unnecessary_wraps,
+        reason = "a file that is not there has none"
+    )]
     fn stamp(second: i64, inode: u64) -> Option<FileStamp> {
         Some(FileStamp {
             modified_s: second,

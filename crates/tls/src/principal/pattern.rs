@@ -9,6 +9,7 @@
 //! Invariants: a pattern that is taken matches what it matches in Java, as far as texts have no
 //! line breaks; texts that have any match nothing. Not here: what follows from a match.
 
+use std::fmt::Write as _;
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -120,7 +121,7 @@ impl Pattern {
     }
 }
 
-/// A pattern that is being translated.
+/// A pattern that is being translated. Writing to a `String` cannot fail.
 struct Translation<'a> {
     rest: Peekable<Chars<'a>>,
     to: String,
@@ -209,7 +210,7 @@ impl Translation<'_> {
             match letter {
                 'a'..='z' | 'A'..='Z' | '0'..='9' => name.push(letter),
                 '>' => {
-                    self.to.push_str(&format!("?<{name}>"));
+                    let _ = write!(self.to, "?<{name}>");
                     return Ok(());
                 }
                 '=' | '!' if name.is_empty() => return Err(LOOK_AROUND.into()),
@@ -226,7 +227,7 @@ impl Translation<'_> {
             'd' | 'D' | 'w' | 'W' | 's' | 'S' => {
                 let (members, is_without) = members_of(letter);
                 let not = if is_without { "^" } else { "" };
-                self.to.push_str(&format!("[{not}{members}]"));
+                let _ = write!(self.to, "[{not}{members}]");
             }
             'b' => self.to.push_str("(?-u:\\b)"),
             'A' | 'z' => self.to.extend(['\\', letter]),
@@ -317,7 +318,7 @@ impl Translation<'_> {
             'd' | 'w' | 's' => self.to.push_str(members_of(letter).0),
             'D' | 'W' | 'S' => {
                 let (members, _) = members_of(letter);
-                self.to.push_str(&format!("[^{members}]"));
+                let _ = write!(self.to, "[^{members}]");
             }
             'Q' => return Err("\\Q in a set is not served".into()),
             '0'..='9' => return Err("\\0 in a set is not served: write \\x00".into()),

@@ -348,6 +348,33 @@ fn revocation_lists_are_pem_or_der() {
 }
 
 #[test]
+fn the_password_of_a_key_is_asked_for_by_its_full_name() {
+    let encrypted = include_bytes!("../../tests/golden/keys/pbes2-aes256.pem").as_slice();
+    let (_, certificate) = made();
+    let files = Files::new();
+    let location = files.write("a.pem", [encrypted, certificate.as_bytes()].concat());
+    let own = "listener.name.in.ssl.key.password";
+    let settings = |password: Option<&str>| StoreSettings {
+        prefix: "listener.name.in.".into(),
+        key_password: password.and_then(|it| secret(own, it)),
+        ..pem_stores(&location, None)
+    };
+    let setting = "ssl.keystore.location";
+    check(
+        open_keys(&settings(None)),
+        setting,
+        "set listener.name.in.ssl.key.password",
+    );
+    check(
+        open_keys(&settings(Some("x"))),
+        setting,
+        "correct listener.name.in.ssl.key.password",
+    );
+    let fits = "does not belong to the first certificate";
+    check(open_keys(&settings(Some(PASSWORD))), setting, fits);
+}
+
+#[test]
 fn a_certificate_of_version_1_is_served_with() {
     // As `openssl x509 -req` made them for years.
     let files = Files::new();

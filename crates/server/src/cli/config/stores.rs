@@ -28,7 +28,8 @@ pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> Seen
     let is_of_tls = |key: &str| key.starts_with("ssl.") || key.contains(".ssl.");
     if let Some(wrong) = problems.iter().find(|one| is_of_tls(&one.key)) {
         let key = &wrong.key;
-        let why = format!("keys and certificates were not looked at: {key} has to be corrected first");
+        let why =
+            format!("keys and certificates were not looked at: {key} has to be corrected first");
         seen.unseen.push(why);
         return seen;
     }
@@ -42,7 +43,8 @@ pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> Seen
                 seen.findings.extend(of_expiry(raw, &tls, now));
             }
             Err(problem) if may_not_be_read(&problem) => {
-                seen.unseen.push(format!("cannot look at everything: {problem}"));
+                seen.unseen
+                    .push(format!("cannot look at everything: {problem}"));
             }
             Err(problem) => seen.findings.push(finding(raw, &problem, Group::Refuses)),
         }

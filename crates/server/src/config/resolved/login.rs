@@ -176,7 +176,7 @@ impl OfListener<'_> {
         if !is_plain {
             return Ok(Vec::new());
         }
-        if text.contains("${") && self.has_providers() {
+        if text.contains("${") && has_providers(self.values) {
             let why = format!(
                 "has ${{..}}, which nothing replaces ({PROVIDERS} is not served): it would be the \
                  password itself"
@@ -195,12 +195,6 @@ impl OfListener<'_> {
         Ok(users
             .map(|(name, password)| (name.to_owned(), password.clone()))
             .collect())
-    }
-
-    /// Returns true if the settings name classes that would replace parts of values.
-    fn has_providers(&self) -> bool {
-        let mut given = self.values.given();
-        given.any(|(name, text)| name == PROVIDERS && !text.is_empty())
     }
 
     /// Warns of settings of a login at a listener that asks for none.
@@ -226,4 +220,10 @@ impl OfListener<'_> {
             }
         }
     }
+}
+
+/// Returns true if the settings name classes that would replace parts of values.
+pub(super) fn has_providers(values: &Values) -> bool {
+    let mut given = values.given();
+    given.any(|(name, text)| name == PROVIDERS && !text.is_empty())
 }

@@ -18,7 +18,7 @@ use super::super::address::Address;
 use super::super::keys;
 use super::super::problem::{Problem, Warning};
 use super::super::values::{ListenerValues, Values};
-use super::login::Protocols;
+use super::login::{Protocols, has_providers};
 
 const CLIENT_AUTH: &str = "ssl.client.auth";
 const RULES: &str = "ssl.principal.mapping.rules";
@@ -87,6 +87,7 @@ pub(super) fn resolve(
             }
         }
         check_protocol(&own, problems);
+        check_providers(values, &own, problems);
         let of = OfListener {
             values,
             own,
@@ -225,6 +226,28 @@ fn check_protocol(own: &ListenerValues<'_>, problems: &mut Vec<Problem>) {
         let why = "asks for a version that is not served: take it out, and name TLSv1.2, TLSv1.3 or \
                    both in ssl.enabled.protocols";
         problems.push(own.problem(PROTOCOL, why));
+    }
+}
+
+/// Refuses values that a class was to replace, such as `${file:/secrets:key}`: they would be taken as
+/// they are written, and be said to be wrong passwords.
+fn check_providers(values: &Values, own: &ListenerValues<'_>, problems: &mut Vec<Problem>) {
+    if !has_providers(values) {
+        return;
+    }
+    let names_one = |text: &str| {
+        let mut each = text.split("${").skip(1);
+        each.any(|rest| {
+            rest.split_once('}')
+                .is_some_and(|(name, _)| name.contains(':'))
+        })
+    };
+    for key in keys::all().filter(|key| is_of_tls(key.name)) {
+        if own.text(key.name).is_some_and(names_one) {
+            let why = "has ${..}, which nothing replaces (config.providers is not served): write the \
+                       value itself";
+            problems.push(own.problem(key.name, why));
+        }
     }
 }
 

@@ -164,6 +164,25 @@ fn what_is_not_served_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn what_a_class_was_to_replace_is_refused_and_groups_of_rules_are_not() {
+    let rules = "ssl.principal.mapping.rules=RULE:^CN=(?<who>.*)$/${who}/\n";
+    let store = "ssl.keystore.location=/k.p12\nssl.keystore.password=${file:/s:k}\n";
+    let providers = "config.providers=file\n";
+    check_refused(
+        &format!("{SSL}{store}{rules}{providers}"),
+        "server.properties:4: ssl.keystore.password=(hidden): has ${..}, which nothing replaces \
+         (config.providers is not served): write the value itself",
+    );
+    // It is a password where nothing was to replace it.
+    assert!(
+        only(&format!("{SSL}{store}{rules}"))
+            .stores
+            .keystore_password
+            .is_some()
+    );
+}
+
+#[test]
 fn settings_of_tls_of_a_listener_without_it_are_warned_of() {
     check_warned(
         "listener.name.plaintext.ssl.keystore.location=/k\nssl.provider=x\n",

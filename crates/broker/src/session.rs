@@ -113,8 +113,8 @@ impl Session {
         }
     }
 
-    /// Makes the client somebody whom its certificate names. A client that has to log in is whom its
-    /// login names, whatever its certificate says.
+    /// Makes the client somebody whom its certificate names. A client that has to log in is whom
+    /// its login names, whatever its certificate says.
     #[must_use]
     pub fn known_as(self, principal: Principal) -> Self {
         if self.login.is_none() {

@@ -6,9 +6,9 @@
 //! which is logged and counted. What could not be read is tried again at each look: a file may be
 //! half-written.
 //!
-//! Invariants: a listener has a whole set at every moment; a handshake uses the set that is in force
-//! when its client speaks, and connections live on. Not here: what fits together ([`ServerTls`]),
-//! what may follow what ([`reload`]), and when the signal means this (`serve.rs`).
+//! Invariants: a listener has a whole set at every moment; a handshake uses the set that is in
+//! force when its client speaks, and connections live on. Not here: what fits together
+//! ([`ServerTls`]), what may follow what ([`reload`]), and when the signal means this (`signals`).
 
 mod expiry;
 

@@ -1,15 +1,15 @@
 //! Handshakes of TLS, on threads of their own.
 //!
 //! A handshake takes a processor for as long as hundreds of requests, so it keeps no shard from
-//! them: a connection comes here when it has been accepted, and goes on to its shard when both sides
-//! know each other's keys. Many are under way on a thread together; one that waits for its peer
-//! takes a descriptor, and nothing else before its first bytes.
+//! them: a connection comes here when it has been accepted, and goes on to its shard when both
+//! sides know each other's keys. Many are under way on a thread together; one that waits for its
+//! peer takes a descriptor, and nothing else before its first bytes.
 //!
 //! Invariants: a handshake ends at its deadline, which counts from when the connection was
 //! accepted, whatever the peer sends; all of them together are as many as connections that are not
-//! logged in may be, and the oldest end of the address that has most ([`Stranger`]). Each that fails
-//! is counted by its cause and has a line in the log, unless there were many just now. Not here:
-//! keys and certificates ([`ServerTls`]), and records after the handshake (`connection`).
+//! logged in may be, and the oldest end of the address that has most ([`Stranger`]). Each that
+//! fails is counted by its cause and has a line in the log, unless there were many just now. Not
+//! here: keys and certificates ([`ServerTls`]), and records after the handshake (`connection`).
 
 #![cfg_attr(
     not(test),
@@ -83,7 +83,7 @@ pub(crate) struct Known {
 
 /// The threads of handshakes; they end when this is dropped, or when they are told to.
 pub(crate) struct Handshakes {
-    // Bounded: each holds a `Stranger`, of which there are `max.connections.unauthenticated`.
+    // Bounded: `tls.handshake.threads`; what is sent, by `max.connections.unauthenticated`.
     threads: Vec<mpsc::UnboundedSender<Unsecured>>,
     next: AtomicUsize,
 }

@@ -1,8 +1,8 @@
 //! `forebay serve`: from settings to a running server, and its end.
 //!
 //! Order: read keys and certificates, lock the directories, bind the addresses, start the shards
-//! (logs are recovered), let clients in; on a signal, finish the requests that have begun, close the
-//! logs, end. No client is let in before everything is ready; the locks are released last.
+//! (logs are recovered), let clients in; on a signal, finish the requests that have begun, close
+//! the logs, end. No client is let in before everything is ready; the locks are released last.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -146,6 +146,25 @@ fn doors(
     Ok(doors)
 }
 
+fn options(
+    settings: &Settings,
+    metrics: &Metrics,
+    doors: BTreeMap<String, Arc<Door>>,
+) -> ShardOptions {
+    ShardOptions {
+        count: settings.shards,
+        pinned: settings.shards_pinned,
+        network: settings.network.clone(),
+        drain_max: DRAIN_MAX,
+        stuck_after: settings.stuck_after,
+        requests: metrics.register(RequestMetrics::register),
+        connections: metrics.register(ConnectionMetrics::register),
+        doors,
+        handshake_threads: settings.tls_handshake_threads,
+        tls: metrics.register(TlsMetrics::register),
+    }
+}
+
 async fn control<A: Assembly>(
     prepared: Prepared,
     outside: Outside,
@@ -162,26 +181,14 @@ async fn control<A: Assembly>(
         admin,
         certificates,
     } = outside;
-    let tls = metrics.register(TlsMetrics::register);
-    let doors = doors(&settings, &certificates)?;
-    let mut signals = Signals::new(!doors.is_empty())?;
+    let options = options(&settings, &metrics, doors(&settings, &certificates)?);
+    let has_tls = !options.doors.is_empty();
+    let mut signals = Signals::new(has_tls)?;
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
-    if !doors.is_empty() {
-        tokio::spawn(certificates.keep(asked, tls.clone()));
+    if has_tls {
+        tokio::spawn(certificates.keep(asked, options.tls.clone()));
     }
-    let options = ShardOptions {
-        count: settings.shards,
-        pinned: settings.shards_pinned,
-        network: settings.network.clone(),
-        drain_max: DRAIN_MAX,
-        stuck_after: settings.stuck_after,
-        requests: metrics.register(RequestMetrics::register),
-        connections: metrics.register(ConnectionMetrics::register),
-        doors,
-        handshake_threads: settings.tls_handshake_threads,
-        tls,
-    };
     let mut shards = Shards::start(options, listeners, &assembly)?;
     let tiers = assembly.tiers();
     if let Some(watch) = tiers.clone() {

@@ -153,6 +153,7 @@ pub struct ShardOptions {
     /// Counts of connections.
     pub connections: ConnectionMetrics,
     /// The listeners that speak TLS.
+    // Bounded: one for each of `listeners`.
     pub doors: BTreeMap<String, Arc<Door>>,
     /// Threads that do handshakes, if there are such listeners.
     pub handshake_threads: usize,
@@ -203,6 +204,7 @@ struct Shared {
     beat_interval: Duration,
     requests: RequestMetrics,
     connections: ConnectionMetrics,
+    // Bounded: one for each of `listeners`.
     doors: Arc<BTreeMap<String, Arc<Door>>>,
     /// `None` if no listener speaks TLS.
     handshakes: Option<Arc<Handshakes>>,
@@ -242,32 +244,12 @@ impl Shards {
         assembly: &Arc<A>,
     ) -> anyhow::Result<Self> {
         let (count, pinned, network) = (options.count, options.pinned, &options.network);
+        let (stuck_after, drain_max) = (options.stuck_after, options.drain_max);
         let (phase, seen) = watch::channel(Phase::Starting);
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);
         let budget = Budget::new(network.queued_bytes_max, network.request_bytes_max);
-        let handshakes = handshakes(&options, &seen)?;
-        let shared = Shared {
-            phase: seen,
-            reports,
-            admission: Admission::new(
-                network.connections.clone(),
-                assembly.changing(),
-                descriptors(assembly),
-            )
-            .with_strangers_max(network.strangers_max),
-            budget: budget.clone(),
-            answers: assembly.answers(),
-            limits: limits(network),
-            spread: Arc::new(spread),
-            drain_max: options.drain_max,
-            beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
-            requests: options.requests,
-            connections: options.connections,
-            doors: Arc::new(options.doors),
-            handshakes,
-            tls: options.tls,
-        };
+        let shared = shared(options, assembly, (seen, reports), (&budget, spread))?;
         let sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
         let core_of = cores(pinned)?;
@@ -303,8 +285,8 @@ impl Shards {
             calls,
             threads,
             pulses,
-            stuck_after: options.stuck_after,
-            drain_max: options.drain_max,
+            stuck_after,
+            drain_max,
             budget,
             answers: assembly.answers(),
         })
@@ -459,6 +441,38 @@ impl ShardsView {
         }
         answers
     }
+}
+
+/// Makes what every shard shares with the others, and starts the threads of handshakes.
+fn shared<A: Assembly>(
+    options: ShardOptions,
+    assembly: &Arc<A>,
+    (phase, reports): (watch::Receiver<Phase>, mpsc::UnboundedSender<Report>),
+    (budget, spread): (&Budget, Spread),
+) -> anyhow::Result<Shared> {
+    let handshakes = handshakes(&options, &phase)?;
+    let network = &options.network;
+    let admission = Admission::new(
+        network.connections.clone(),
+        assembly.changing(),
+        descriptors(assembly),
+    );
+    Ok(Shared {
+        phase,
+        reports,
+        admission: admission.with_strangers_max(network.strangers_max),
+        budget: budget.clone(),
+        answers: assembly.answers(),
+        limits: limits(network),
+        spread: Arc::new(spread),
+        drain_max: options.drain_max,
+        beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
+        requests: options.requests,
+        connections: options.connections,
+        doors: Arc::new(options.doors),
+        handshakes,
+        tls: options.tls,
+    })
 }
 
 /// Starts the threads of handshakes, if a listener speaks TLS. They end when shards let nobody in.

@@ -149,6 +149,7 @@ impl TlsStream {
     pub(super) fn take(&mut self, into: &mut impl BufMut) -> io::Result<usize> {
         if !self.plain.is_empty() {
             let count = self.plain.len().min(into.chunk_mut().len());
+            // Bounded: at most all of it.
             into.put_slice(&self.plain.split_to(count));
             if self.plain.is_empty() {
                 // The memory goes as well.
@@ -181,7 +182,9 @@ impl TlsStream {
             .min(bytes.len());
         // Bounded: what is kept leaves room, see `scratch.rs`.
         let (here, room) = bytes.split_at_mut(have);
+        // Bounded: the start of what is kept.
         here.copy_from_slice(self.kept.split_at(self.start).1);
+        // Bounded: `wanted` is more than is kept, and no more than there is.
         let room = room.split_at_mut(wanted.saturating_sub(have)).0;
         let received = self.socket.try_read(room)?;
         if received == 0 {
@@ -191,8 +194,10 @@ impl TlsStream {
             return Ok(0);
         }
         self.received_bytes = self.received_bytes.saturating_add(received as u64);
+        // Bounded: it was received there.
         let all = bytes.split_at_mut(have.saturating_add(received)).0;
         let (at, read) = self.open(all, into);
+        // Bounded: no more is done with than there is.
         self.keep(all.split_at(at).1);
         read
     }
@@ -270,6 +275,7 @@ impl TlsStream {
                     Some(Ok(record)) => {
                         discard = discard.saturating_add(record.discard);
                         let count = record.payload.len().min(room);
+                        // Bounded: at most all of it.
                         let (now, later) = record.payload.split_at(count);
                         into.put_slice(now);
                         if !later.is_empty() {

@@ -36,6 +36,7 @@ pub(super) const SEALED_BYTES_MAX: usize = 128 << 10;
 /// The memory of a shard; clones share it.
 #[derive(Clone, Debug)]
 pub struct Scratch {
+    // Bounded: `SCRATCH_BYTES`.
     bytes: Rc<RefCell<Vec<u8>>>,
     /// What connections hold of records, of all shards.
     held: Gauge,

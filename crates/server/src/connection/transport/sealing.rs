@@ -51,6 +51,7 @@ impl TlsStream {
             }
             let scratch = self.scratch.clone();
             let mut bytes = scratch.bytes();
+            // Bounded: `scratch::SCRATCH_BYTES` is many times as much.
             let (stage, records) = bytes.split_at_mut(RECORD_BYTES);
             let sealed = self.seal(parts, stage, records)?;
             // Bounded: what was sealed is there.
@@ -143,6 +144,7 @@ impl Sealer<'_, '_> {
             let room = SEALED_BYTES_MAX.saturating_sub(self.sealed.plain.saturating_add(staged));
             let whole = part.len().min(room) / RECORD_BYTES * RECORD_BYTES;
             if whole > 0 {
+                // Bounded: a full stage is sealed below.
                 self.seal(stage.split_at(staged).0)?;
                 staged = 0;
                 // Bounded: at most all of the part.
@@ -157,10 +159,12 @@ impl Sealer<'_, '_> {
                 let free = stage.split_at_mut(staged).1;
                 let count = part.len().min(free.len()).min(room);
                 if count == 0 {
+                    // Bounded: a full stage is sealed below.
                     return self.seal(stage.split_at(staged).0);
                 }
                 // Bounded: at most all of either.
                 let (now, later) = part.split_at(count);
+                // Bounded: the same.
                 free.split_at_mut(count).0.copy_from_slice(now);
                 part = later;
                 staged = staged.saturating_add(count);
@@ -170,6 +174,7 @@ impl Sealer<'_, '_> {
                 }
             }
         }
+        // Bounded: a full stage is sealed above.
         self.seal(stage.split_at(staged).0)
     }
 

@@ -113,6 +113,16 @@ impl Session {
         }
     }
 
+    /// Makes the client somebody whom its certificate names. A client that has to log in is whom
+    /// its login names, whatever its certificate says.
+    #[must_use]
+    pub fn known_as(self, principal: Principal) -> Self {
+        if self.login.is_none() {
+            self.principal.replace(principal);
+        }
+        self
+    }
+
     /// Returns who the client is.
     pub fn principal(&self) -> Principal {
         self.principal.borrow().clone()
@@ -211,5 +221,22 @@ impl Session {
         );
         self.principal.replace(principal);
         self.stage.replace(Stage::Done(until));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_names_a_client_only_where_no_login_does() {
+        let ada = Principal::user("CN=ada");
+        let known = Session::default().known_as(ada.clone());
+        assert_eq!(known.principal(), ada);
+        assert!(known.is_logged_in());
+        let asks = Session::with_login(Arc::new(LoginOptions::refused()));
+        let unknown = asks.known_as(ada);
+        assert_eq!(unknown.principal(), Principal::anonymous());
+        assert!(!unknown.is_logged_in());
     }
 }

@@ -25,7 +25,7 @@ use wire::batch::compression::Compression;
 use crate::image::{Image, ResourceType};
 use crate::options::BrokerOptions;
 
-pub(crate) use broker_settings::{BrokerSettings, is_of_logins, of_listener, row_of};
+pub(crate) use broker_settings::{BrokerSettings, is_of_security, of_listener, row_of};
 pub use check::validate;
 pub use kind::InvalidSetting;
 pub(crate) use kind::{canonical, parse_kind, parse_whole};

@@ -15,7 +15,7 @@ use wire::types::NodeId;
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
 use crate::options::Heeded;
-use crate::topic_config::is_of_logins;
+use crate::topic_config::is_of_security;
 
 /// Longest example, in bytes: its name may be long.
 const EXAMPLE_BYTES_MAX: usize = 100;
@@ -136,16 +136,18 @@ fn users(image: &Image) -> Option<UnservedItem> {
     )
 }
 
-/// Settings by which a Kafka would log clients in, whatever its file says.
+/// Settings by which a Kafka would log clients in, or encrypt, whatever its file says.
 fn logins(image: &Image, node: NodeId) -> Option<UnservedItem> {
     let node = node.0.to_string();
     let of = |resource: &str| image.settings(ResourceType::BROKER, resource);
     let set = of(&node).into_iter().chain(of("")).flatten();
     found(
         "login-settings",
-        "settings of logins in the metadata are not heeded: those of the file hold, with its passwords",
+        "settings of logins and TLS in the metadata are not heeded: those of the file hold, with its \
+         passwords and keys",
         "write them into the file, and delete them from the metadata (kafka-configs.sh --delete-config)",
-        set.map(|(name, _)| name).filter(|name| is_of_logins(name)),
+        set.map(|(name, _)| name)
+            .filter(|name| is_of_security(name)),
         // Not the value, which may be a secret.
         String::clone,
     )

@@ -70,6 +70,12 @@ pub fn ignores_hangup() -> bool {
     mask.is_some_and(|mask| mask & HANGUP != 0)
 }
 
+/// Returns true while this process has a controlling terminal. When the terminal is closed the
+/// system takes it away before it sends SIGHUP.
+pub fn has_terminal() -> bool {
+    std::fs::File::open("/dev/tty").is_ok()
+}
+
 /// Returns the limit of open files of this process; `None` without a limit.
 pub fn open_files_max() -> Option<usize> {
     let limit = getrlimit(Resource::Nofile).current?;

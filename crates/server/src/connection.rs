@@ -1,9 +1,10 @@
 //! One connection of a client: frames in, replies out, in order and within limits.
 //!
 //! `frames` reads, the broker answers, `replies` writes, `watch` enforces the time limits;
-//! `conversation` is the loop over them, with the requests in progress. Memory of requests comes
-//! from the `budget`, their buffers from `buffers`. This module knows nothing about the contents of
-//! a frame, except the two numbers at its start that label metrics.
+//! `conversation` is the loop over them, with the requests in progress, and `transport` is below
+//! them all: a socket, with or without TLS. Memory of requests comes from the `budget`, their
+//! buffers from `buffers`. This module knows nothing about the contents of a frame, except the two
+//! numbers at its start that label metrics.
 
 #![cfg_attr(
     not(test),
@@ -20,6 +21,7 @@ mod buffers;
 mod conversation;
 mod frames;
 mod replies;
+mod transport;
 mod turns;
 mod unsent;
 mod watch;
@@ -31,7 +33,6 @@ use std::time::Duration;
 use broker::answers::Answers;
 use broker::dispatch::{CloseReason, Service};
 use broker::handler::Context;
-use tokio::net::TcpStream;
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
@@ -39,6 +40,10 @@ pub use blamed::Blamed;
 pub use budget::Budget;
 pub use buffers::Buffers;
 pub use frames::ReadError;
+pub(crate) use transport::control;
+#[cfg(test)]
+pub(crate) use transport::harness;
+pub use transport::{Scratch, Secured, TlsStream, Transport};
 pub use turns::WriteTurns;
 
 use crate::admission::Stranger;
@@ -74,6 +79,8 @@ pub struct Environment {
     pub buffers: Buffers,
     /// Turns for large answers, of this shard.
     pub write_turns: WriteTurns,
+    /// Where records of TLS are opened and sealed, of this shard.
+    pub scratch: Scratch,
     /// Lines about connections that ended badly, of this shard.
     pub blamed: Blamed,
     /// Counters.
@@ -141,16 +148,29 @@ impl fmt::Display for End {
     }
 }
 
+/// A connection as it comes to its shard.
+pub struct Newcomer {
+    /// Its bytes.
+    pub transport: Transport,
+    /// Its client.
+    pub context: Context,
+    /// When it was accepted: a login has a certain time from then on.
+    pub since: Instant,
+    /// Counts it until its client is logged in.
+    pub stranger: Option<Stranger>,
+}
+
 /// Serves one connection until it ends, and logs a warning if the peer is to blame, unless there
-/// were many just now. `stranger` counts it until its client is logged in.
-pub async fn serve<S: Service>(
-    socket: TcpStream,
-    service: &S,
-    (context, stranger): (Context, Option<Stranger>),
-    environment: &Environment,
-) -> End {
-    let client = (&context, stranger);
-    let end = conversation::hold(socket, service, client, environment).await;
+/// were many just now.
+pub async fn serve<S: Service>(newcomer: Newcomer, service: &S, environment: &Environment) -> End {
+    let Newcomer {
+        transport,
+        context,
+        since,
+        stranger,
+    } = newcomer;
+    let login = conversation::Login::of(&context.session, since, stranger);
+    let end = conversation::hold(transport, service, (&context, login), environment).await;
     let (peer, listener) = (context.peer, &*context.listener);
     match &end {
         End::Closed | End::Idle | End::Stopping | End::Broken(_) => {

@@ -13,6 +13,7 @@ mod logs;
 mod process;
 mod requests;
 mod room;
+mod secured;
 mod times;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,7 @@ pub use logs::{LogMetrics, LogRow, Replicas};
 pub(crate) use requests::Timing;
 pub use requests::{RequestKind, RequestMeter, RequestMetrics};
 pub use room::{RoomMetrics, TierDir};
+pub use secured::{SecuredCount, TlsMetrics};
 
 /// The registry of the process; clones share it.
 #[derive(Clone, Default, Debug)]

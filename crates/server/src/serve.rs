@@ -1,9 +1,10 @@
 //! `forebay serve`: from settings to a running server, and its end.
 //!
-//! Order: lock the directories, bind the addresses, start the shards (logs are recovered), let
-//! clients in; on a signal, finish the requests that have begun, close the logs, end. No client is
-//! let in before everything is ready; the locks are released last.
+//! Order: read keys and certificates, lock the directories, bind the addresses, start the shards
+//! (logs are recovered), let clients in; on a signal, finish the requests that have begun, close
+//! the logs, end. No client is let in before everything is ready; the locks are released last.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +18,17 @@ use host::facts::interrupts;
 use host::root::Root;
 use platform::lock::DirLock;
 use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::admin::{self, AdminContent, Names};
+use crate::certificates::Certificates;
 use crate::config::Settings;
+use crate::handshake::Door;
 use crate::listener::Bound;
-use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
+use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
 use crate::shards::{Assembly, ShardOptions, Shards};
+use crate::signals::Signals;
 
 /// How long requests that have begun may take when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
@@ -51,6 +55,7 @@ pub fn run<A: Assembly>(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
+    let certificates = Certificates::open(settings.tls_listeners(), settings.tls_reload_interval)?;
     let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
@@ -76,7 +81,12 @@ pub fn run<A: Assembly>(
         .thread_keep_alive(BLOCKING_THREADS_KEPT)
         .build()?;
     begin_blocking_pool(&runtime);
-    let stopped = runtime.block_on(control(prepared, listeners, admin, assembly, begin));
+    let outside = Outside {
+        listeners,
+        admin,
+        certificates,
+    };
+    let stopped = runtime.block_on(control(prepared, outside, assembly, begin));
     runtime.shutdown_background();
     stopped
 }
@@ -102,10 +112,62 @@ fn say_cpus(settings: &Settings) {
     }
 }
 
-async fn control<A: Assembly>(
-    prepared: AssemblyInputs,
+/// What clients meet.
+struct Outside {
     listeners: Vec<Bound>,
     admin: Option<TcpListener>,
+    certificates: Certificates,
+}
+
+/// Returns how listeners serve TLS, by their names. One that is to speak it and has no keys would
+/// serve without: it refuses the start.
+fn doors(
+    settings: &Settings,
+    certificates: &Certificates,
+) -> anyhow::Result<BTreeMap<String, Arc<Door>>> {
+    let in_force = certificates.in_force().into_iter();
+    let door = in_force.map(|(listener, tls)| {
+        let door = Door {
+            tls,
+            time_max: settings.login_time_max,
+            names_clients: !settings.asks_for_login(&listener),
+        };
+        (listener, Arc::new(door))
+    });
+    let doors: BTreeMap<_, _> = door.collect();
+    for address in &settings.listeners {
+        let name = &address.listener;
+        let has_keys = doors.contains_key(name);
+        anyhow::ensure!(
+            has_keys == settings.is_encrypted(name),
+            "listener {name} is to speak TLS, and has no keys"
+        );
+    }
+    Ok(doors)
+}
+
+fn options(
+    settings: &Settings,
+    metrics: &Metrics,
+    doors: BTreeMap<String, Arc<Door>>,
+) -> ShardOptions {
+    ShardOptions {
+        count: settings.shards,
+        pinned: settings.shards_pinned,
+        network: settings.network.clone(),
+        drain_max: DRAIN_MAX,
+        stuck_after: settings.stuck_after,
+        requests: metrics.register(RequestMetrics::register),
+        connections: metrics.register(ConnectionMetrics::register),
+        doors,
+        handshake_threads: settings.tls_handshake_threads,
+        tls: metrics.register(TlsMetrics::register),
+    }
+}
+
+async fn control<A: Assembly>(
+    prepared: AssemblyInputs,
+    outside: Outside,
     assembly: Arc<A>,
     begin: Instant,
 ) -> anyhow::Result<()> {
@@ -114,16 +176,19 @@ async fn control<A: Assembly>(
         metrics,
         ports,
     } = prepared;
-    let mut signals = Signals::new()?;
-    let options = ShardOptions {
-        count: settings.shards,
-        pinned: settings.shards_pinned,
-        network: settings.network.clone(),
-        drain_max: DRAIN_MAX,
-        stuck_after: settings.stuck_after,
-        requests: metrics.register(RequestMetrics::register),
-        connections: metrics.register(ConnectionMetrics::register),
-    };
+    let Outside {
+        listeners,
+        admin,
+        certificates,
+    } = outside;
+    let options = options(&settings, &metrics, doors(&settings, &certificates)?);
+    let has_tls = !options.doors.is_empty();
+    let mut signals = Signals::new(has_tls)?;
+    // One that waits stands for all that come meanwhile.
+    let (reload, asked) = mpsc::channel(1);
+    if has_tls {
+        tokio::spawn(certificates.keep(asked, options.tls.clone()));
+    }
     let mut shards = Shards::start(options, listeners, &assembly)?;
     let tiers = assembly.tiers();
     if let Some(watch) = tiers.clone() {
@@ -142,7 +207,7 @@ async fn control<A: Assembly>(
     tokio::spawn(serve_admin(admin, Arc::new(shown)));
     tokio::select! {
         started = shards.started() => started?,
-        name = signals.next() => {
+        name = signals.stop(&reload) => {
             // The next start recovers everything that was written.
             tracing::info!(signal = name, "stopped while starting");
             return Ok(());
@@ -157,7 +222,7 @@ async fn control<A: Assembly>(
     tracing::info!(shards = shards_count, admin = admin_at, ready_ms, "ready");
     supervisor.ready();
     tokio::select! {
-        name = signals.next() => tracing::info!(signal = name, "stopping"),
+        name = signals.stop(&reload) => tracing::info!(signal = name, "stopping"),
         error = shards.failed() => return Err(error),
     }
     supervisor.stopping();
@@ -189,52 +254,6 @@ async fn serve_admin(listener: Option<TcpListener>, shown: Arc<AdminContent>) {
         && let Err(error) = admin::serve(listener, shown).await
     {
         tracing::error!(%error, "the admin endpoint ended");
-    }
-}
-
-/// SIGTERM, SIGINT, and SIGHUP, which a closing terminal sends: each of them stops the server
-/// cleanly.
-///
-/// A process that was started with SIGHUP ignored (nohup) keeps ignoring it.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Option<Signal>,
-}
-
-impl Signals {
-    fn new() -> anyhow::Result<Self> {
-        let listen = |kind| signal(kind).context("listening for signals");
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-            hangup: (!platform::process::ignores_hangup())
-                .then(|| listen(SignalKind::hangup()))
-                .transpose()?,
-        })
-    }
-
-    /// Returns the name of the next signal.
-    async fn next(&mut self) -> &'static str {
-        let hung_up = async {
-            match &mut self.hangup {
-                Some(hangup) => hangup.recv().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = hung_up => "SIGHUP",
-        }
-    }
-
-    /// Returns the name of the next signal of an operator who does not want to wait: not SIGHUP.
-    async fn urgent(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
-        }
     }
 }
 

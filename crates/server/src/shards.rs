@@ -11,6 +11,7 @@ mod shard;
 mod spread;
 mod surveys;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::iter::zip;
 use std::net::SocketAddr;
@@ -24,13 +25,15 @@ use anyhow::Context as _;
 use broker::answers::Answers;
 use broker::dispatch::Service;
 use tokio::sync::{mpsc, oneshot, watch};
+use wire::acl::Principal;
 
-use crate::admission::{Admission, Changing, Descriptors};
+use crate::admission::{Admission, Changing, Descriptors, Stranger};
 use crate::config::NetworkSettings;
-use crate::connection::{Budget, Limits};
+use crate::connection::{Budget, Limits, Secured};
+use crate::handshake::{Door, Handshakes};
 use crate::health::{self, Reason};
 use crate::listener::{Bound, Listening};
-use crate::metrics::{ConnectionMetrics, RequestMetrics};
+use crate::metrics::{ConnectionMetrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
 use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
@@ -149,6 +152,13 @@ pub struct ShardOptions {
     pub requests: RequestMetrics,
     /// Counts of connections.
     pub connections: ConnectionMetrics,
+    /// The listeners that speak TLS.
+    // Bounded: one for each of `listeners`.
+    pub doors: BTreeMap<String, Arc<Door>>,
+    /// Threads that do handshakes, if there are such listeners.
+    pub handshake_threads: usize,
+    /// Counts of TLS.
+    pub tls: TlsMetrics,
 }
 
 /// The state of all shards.
@@ -194,6 +204,11 @@ struct Shared {
     beat_interval: Duration,
     requests: RequestMetrics,
     connections: ConnectionMetrics,
+    // Bounded: one for each of `listeners`.
+    doors: Arc<BTreeMap<String, Arc<Door>>>,
+    /// `None` if no listener speaks TLS.
+    handshakes: Option<Arc<Handshakes>>,
+    tls: TlsMetrics,
 }
 
 /// The running shards, as the control thread sees them.
@@ -229,28 +244,12 @@ impl Shards {
         assembly: &Arc<A>,
     ) -> anyhow::Result<Self> {
         let (count, pinned, network) = (options.count, options.pinned, &options.network);
+        let (stuck_after, drain_max) = (options.stuck_after, options.drain_max);
         let (phase, seen) = watch::channel(Phase::Starting);
         let (reports, reported) = mpsc::unbounded_channel();
         let (spread, handed) = Spread::new(count);
         let budget = Budget::new(network.queued_bytes_max, network.request_bytes_max);
-        let shared = Shared {
-            phase: seen,
-            reports,
-            admission: Admission::new(
-                network.connections.clone(),
-                assembly.changing(),
-                descriptors(assembly),
-            )
-            .with_strangers_max(network.strangers_max),
-            budget: budget.clone(),
-            answers: assembly.answers(),
-            limits: limits(network),
-            spread: Arc::new(spread),
-            drain_max: options.drain_max,
-            beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
-            requests: options.requests,
-            connections: options.connections,
-        };
+        let shared = shared(options, assembly, (seen, reports), (&budget, spread))?;
         let sockets = per_shard(listeners, count);
         let (mut calls, mut threads) = (Vec::new(), Vec::new());
         let core_of = cores(pinned)?;
@@ -286,8 +285,8 @@ impl Shards {
             calls,
             threads,
             pulses,
-            stuck_after: options.stuck_after,
-            drain_max: options.drain_max,
+            stuck_after,
+            drain_max,
             budget,
             answers: assembly.answers(),
         })
@@ -444,6 +443,57 @@ impl ShardsView {
     }
 }
 
+/// Makes what every shard shares with the others, and starts the threads of handshakes.
+fn shared<A: Assembly>(
+    options: ShardOptions,
+    assembly: &Arc<A>,
+    (phase, reports): (watch::Receiver<Phase>, mpsc::UnboundedSender<Report>),
+    (budget, spread): (&Budget, Spread),
+) -> anyhow::Result<Shared> {
+    let handshakes = handshakes(&options, &phase)?;
+    let network = &options.network;
+    let admission = Admission::new(
+        network.connections.clone(),
+        assembly.changing(),
+        descriptors(assembly),
+    );
+    Ok(Shared {
+        phase,
+        reports,
+        admission: admission.with_strangers_max(network.strangers_max),
+        budget: budget.clone(),
+        answers: assembly.answers(),
+        limits: limits(network),
+        spread: Arc::new(spread),
+        drain_max: options.drain_max,
+        beat_interval: watchdog::beat_interval(options.stuck_after.unwrap_or_default()),
+        requests: options.requests,
+        connections: options.connections,
+        doors: Arc::new(options.doors),
+        handshakes,
+        tls: options.tls,
+    })
+}
+
+/// Starts the threads of handshakes, if a listener speaks TLS. They end when shards let nobody in.
+fn handshakes(
+    options: &ShardOptions,
+    phase: &watch::Receiver<Phase>,
+) -> anyhow::Result<Option<Arc<Handshakes>>> {
+    if options.doors.is_empty() {
+        return Ok(None);
+    }
+    let stopped = || {
+        let mut phase = phase.clone();
+        async move {
+            // The sender is gone only if the process is ending.
+            let _ = phase.wait_for(|phase| *phase >= Phase::Draining).await;
+        }
+    };
+    let handshakes = Handshakes::start(options.handshake_threads, &options.tls, stopped)?;
+    Ok(Some(Arc::new(handshakes)))
+}
+
 fn descriptors<A: Assembly>(assembly: &Arc<A>) -> Descriptors {
     let assembly = Arc::clone(assembly);
     Descriptors {
@@ -481,7 +531,12 @@ fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
 /// An accepted connection, on its way to the shard that serves it.
 struct Accepted {
     socket: std::net::TcpStream,
+    /// The state of TLS, and who the client is if its certificate says so; `None` without TLS.
+    secured: Option<(Secured, Option<Principal>)>,
     peer: SocketAddr,
     listener: Arc<str>,
+    since: tokio::time::Instant,
+    /// Counts it as one whose client is not known, if that has begun.
+    stranger: Option<Stranger>,
     counts: accept::Counts,
 }

@@ -143,7 +143,7 @@ fn each_sort_of_setting_falls_into_its_group() {
     // No listener is to speak TLS.
     nothing(
         "ssl.client.auth=required",
-        "AT/f:1: ssl.client.auth: has no effect: there is no TLS yet",
+        "AT/f:1: ssl.client.auth: has no effect: no listener maps to SSL or SASL_SSL",
     );
     nothing(
         "num.io.threads=8",
@@ -633,6 +633,38 @@ fn dynamic(broker: &str, name: &str, value: &str) -> MetadataRecord {
     record.into()
 }
 
+#[test]
+fn keys_and_certificates_are_opened_with_the_data() {
+    let place = Place::new();
+    let pem = include_bytes!("../../tls/tests/golden/self-signed.pem");
+    fs::write(place.path("k.pem"), pem).unwrap();
+    let text = "listeners=SSL://127.0.0.1:9093\nlog.dirs=AT/d\nssl.keystore.type=PEM\n\
+                ssl.keystore.location=AT/k.pem\nsecrets.permissions=strict\n";
+    place.write("f", text);
+    let mode = |mode: u32| {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::Permissions::from_mode(mode);
+        fs::set_permissions(place.path("k.pem"), mode).unwrap();
+    };
+    mode(0o600);
+    let (_, said) = place.run(&["config", "check", "--data", "AT/f"]);
+    assert!(!said.contains("ssl."), "{said}");
+    mode(0o644);
+    let (code, said) = place.run(&["config", "check", "--data", "AT/f"]);
+    assert_eq!(code, 1, "{said}");
+    let what = "AT/f:4: ssl.keystore.location: AT/k.pem: others than its owner may read this key \
+                (mode 0644)";
+    assert!(said.contains(what) && said.contains("chmod 600"), "{said}");
+    fs::remove_file(place.path("k.pem")).unwrap();
+    let (code, said) = place.run(&["config", "check", "--data", "AT/f"]);
+    assert!(
+        code == 1 && said.contains("AT/k.pem: there is no such file"),
+        "{said}"
+    );
+    let (code, said) = place.run(&["config", "check", "AT/f"]);
+    assert_eq!((code, said.as_str()), (0, "AT/f: sound\n"));
+}
+
 /// The lines of a table, with one blank between cells.
 fn cells(table: &str) -> Vec<String> {
     let lines = table.lines();
@@ -665,7 +697,7 @@ fn values_in_force_are_shown_with_where_they_come_from() {
             "log.dirs AT/d AT/f:1",
             "message.max.bytes 99 AT/f:3",
             "num.shards 2 command line",
-            "ssl.key.password (hidden) AT/f:4 (no effect: there is no TLS yet)",
+            "ssl.key.password (hidden) AT/f:4 (not used: no listener maps to SSL or SASL_SSL)",
         ]
     );
     let named = ["--data", "log.cleaner.threads", "message.max.bytes"];

@@ -18,12 +18,15 @@ mod running;
 use running::Broker;
 
 /// Metrics whose first sample is there once something has happened: a client has come, been
-/// refused, been held back, or a log was compacted. They are in docs/metrics.md.
-const APPEAR_LATER: [&str; 16] = [
+/// refused, been held back, or a log was compacted; or if a listener speaks TLS. They are in
+/// docs/metrics.md.
+const APPEAR_LATER: [&str; 18] = [
     "forebay_connections_ended_total",
     "forebay_connections_refused_total",
     "forebay_log_dir_oldest_operation_seconds",
     "forebay_tier_full_seconds",
+    "forebay_tls_certificate_expiry_seconds",
+    "forebay_tls_reloads_total",
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     "kafka_network_requestmetrics_requests_total",
     "kafka_network_requestmetrics_totaltimems_bucket",

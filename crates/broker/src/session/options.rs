@@ -13,16 +13,30 @@ pub enum SecurityProtocol {
     /// Requests as they are.
     #[default]
     Plaintext,
+    /// Requests inside TLS.
+    Ssl,
     /// Requests as they are, after a login.
     SaslPlaintext,
+    /// Requests inside TLS, after a login.
+    SaslSsl,
 }
 
 impl SecurityProtocol {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Plaintext,
+        Self::Ssl,
+        Self::SaslPlaintext,
+        Self::SaslSsl,
+    ];
+
     /// Returns the number that requests and metadata records have for it.
     pub fn code(self) -> i16 {
         match self {
             Self::Plaintext => 0,
+            Self::Ssl => 1,
             Self::SaslPlaintext => 2,
+            Self::SaslSsl => 3,
         }
     }
 
@@ -30,15 +44,25 @@ impl SecurityProtocol {
     pub fn name(self) -> &'static str {
         match self {
             Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
             Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
         }
     }
 
     /// Returns true if a client has to log in.
     pub fn asks_for_login(self) -> bool {
         match self {
-            Self::Plaintext => false,
-            Self::SaslPlaintext => true,
+            Self::Plaintext | Self::Ssl => false,
+            Self::SaslPlaintext | Self::SaslSsl => true,
+        }
+    }
+
+    /// Returns true if what goes over the network is encrypted.
+    pub fn is_encrypted(self) -> bool {
+        match self {
+            Self::Plaintext | Self::SaslPlaintext => false,
+            Self::Ssl | Self::SaslSsl => true,
         }
     }
 }

@@ -52,10 +52,11 @@ pub(crate) fn of_listener(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("listener.name.")?.split_once('.')
 }
 
-/// Returns true for a setting by which a listener decides who its clients are.
+/// Returns true for a setting by which a listener decides who its clients are, or encrypts what
+/// they send.
 ///
 /// Names of listeners may have dots, so the setting is looked for behind any of them.
-pub(crate) fn is_of_logins(name: &str) -> bool {
+pub(crate) fn is_of_security(name: &str) -> bool {
     const OTHERS: [&str; 3] = [
         ".connection.failed.authentication.delay.ms",
         ".connections.max.reauth.ms",
@@ -65,7 +66,8 @@ pub(crate) fn is_of_logins(name: &str) -> bool {
     let of_listener = name.strip_prefix("listener.name.");
     of_listener.is_some_and(|rest| {
         let ends_as = |those: &[&str]| those.iter().any(|end| rest.ends_with(end));
-        !ends_as(&NO_LOGINS) && (rest.contains(".sasl.") || ends_as(&OTHERS))
+        let is_of_kind = [".sasl.", ".ssl."].iter().any(|kind| rest.contains(kind));
+        !ends_as(&NO_LOGINS) && (is_of_kind || ends_as(&OTHERS))
     })
 }
 

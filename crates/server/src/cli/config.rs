@@ -11,6 +11,7 @@ mod groups;
 mod reading;
 mod report;
 mod show;
+mod stores;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -64,7 +65,7 @@ struct CheckArgs {
     #[arg(long)]
     strict: bool,
     /// Also looks into the directories that the files name, and says what in them would not be
-    /// served or enforced. They are only read.
+    /// served or enforced, and opens their keys and certificates. They are only read.
     #[arg(long)]
     data: bool,
     /// Output format.
@@ -128,6 +129,9 @@ impl CheckArgs {
             checked.findings.extend(seen.findings);
             checked.facts = seen.facts;
             checked.unseen = seen.unseen;
+            let seen = stores::look(&settings, &raw, &problems);
+            checked.findings.extend(seen.findings);
+            checked.unseen.extend(seen.unseen);
         }
         checked.findings.sort_by_key(Finding::rank);
         checked

@@ -155,6 +155,12 @@ fn note(key: &str, values: &Values, settings: &Settings) -> String {
         key if needs_authorizer(key) && values.is_given(key) && !settings.has_authorizer() => {
             "not used: authorizer.class.name is not set".into()
         }
+        key if key.starts_with("ssl.")
+            && values.is_given(key)
+            && settings.tls_listeners().is_empty() =>
+        {
+            "not used: no listener maps to SSL or SASL_SSL".into()
+        }
         "node.id" if is_open && settings.node_id.is_none() => {
             "that of meta.properties, else 1".into()
         }
@@ -228,7 +234,8 @@ mod tests {
             "num.io.threads",
             (Some("8"), "f:1", why),
         );
-        let tls = (Some(HIDDEN), "f:1", "no effect: there is no TLS yet");
+        let unused = "not used: no listener maps to SSL or SASL_SSL";
+        let tls = (Some(HIDDEN), "f:1", unused);
         check("ssl.key.password=x", "ssl.key.password", tls);
         let unknown = (Some(HIDDEN), "f:1", "no effect: unknown key");
         check("my.plugin.password=x", "my.plugin.password", unknown);

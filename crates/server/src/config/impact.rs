@@ -2,8 +2,8 @@
 //! does; and what an operator does about it.
 //!
 //! Invariant: one line of consequence and one of advice, both true whatever else the settings say.
-//! A setting that is in no row here changes nothing for clients, nor does one about TLS or SASL
-//! where no listener for clients is to speak it. Not here: whether a value is allowed (`keys`), and
+//! A setting that is in no row here changes nothing for clients, nor does one about SASL where no
+//! listener for clients is to speak it. Not here: whether a value is allowed (`keys`), and
 //! settings whose meaning depends on others (`resolved`).
 
 use super::address::Address;
@@ -26,17 +26,12 @@ enum When {
     Several,
     /// `true`.
     True,
-    /// All but `none`.
-    NotNone,
     /// A list with this item.
     Lists(&'static str),
 }
 
-const NO_TLS: &str = "there is no TLS yet: what clients send and read is not encrypted";
 const POLICY: &str = "the policy is not asked: clients may do what it refuses";
 
-const PROXY: &str =
-    "put a tunnel or a TLS proxy in front of the port (docs/security-now.md), and take it out";
 const CLOSED: &str = "let nobody else reach the port (docs/security-now.md), and take it out";
 const TAKE_OUT: &str = "take it out when no client depends on it";
 
@@ -66,18 +61,6 @@ const ROWS: &[(&str, When, &str, &str)] = &[
         When::Lists("streams"),
         "streams groups are not served: their members are refused",
         "let Kafka Streams use classic groups (group.protocol=classic), and take streams out",
-    ),
-    (
-        "ssl.keystore.location ssl.keystore.certificate.chain",
-        When::Given,
-        NO_TLS,
-        PROXY,
-    ),
-    (
-        "ssl.client.auth",
-        When::NotNone,
-        "there is no TLS yet: clients are not asked for certificates",
-        PROXY,
     ),
     (
         "delegation.token.secret.key delegation.token.master.key",
@@ -163,16 +146,12 @@ impl Protocols {
     /// Returns true if clients were to speak what `setting` is about, at the listener `only`, or at
     /// any.
     fn are_of(&self, setting: &str, only: Option<&str>) -> bool {
-        let part = if setting.starts_with("ssl.") {
-            "SSL"
-        } else if setting.starts_with("sasl.") || setting.starts_with("delegation.token.") {
-            "SASL"
-        } else {
+        if !setting.starts_with("sasl.") && !setting.starts_with("delegation.token.") {
             return true;
-        };
+        }
         let is_meant = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
         let mut all = self.0.iter();
-        all.any(|(name, protocol)| is_meant(name) && protocol.contains(part))
+        all.any(|(name, protocol)| is_meant(name) && protocol.contains("SASL"))
     }
 }
 
@@ -197,9 +176,8 @@ pub fn remedy(key: &str) -> Option<&'static str> {
             "write org.apache.kafka.metadata.authorizer.StandardAuthorizer, which decides by the ACLs \
              in the metadata; other classes cannot be loaded (docs/security-now.md)"
         }
-        "listener.security.protocol.map" | "security.inter.broker.protocol" => {
-            "map the listener to PLAINTEXT or SASL_PLAINTEXT, behind a tunnel or a TLS proxy \
-             (docs/security-now.md)"
+        "listener.security.protocol.map" => {
+            "map each listener to PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL (docs/security-now.md)"
         }
         "process.roles" | "controller.quorum.voters" | "controller.quorum.bootstrap.servers" => {
             "move a broker that is its own only controller (docs/moving-from-kafka.md)"
@@ -231,7 +209,6 @@ impl When {
             Self::Given => !value.is_empty(),
             Self::Several => value.parse::<i64>().is_ok_and(|number| number > 1),
             Self::True => value.eq_ignore_ascii_case("true"),
-            Self::NotNone => !value.is_empty() && !value.eq_ignore_ascii_case("none"),
             Self::Lists(item) => value.split(',').any(|one| one.trim() == *item),
         }
     }
@@ -254,15 +231,17 @@ mod tests {
 
     #[test]
     fn a_setting_of_one_listener_counts_as_the_setting() {
-        let listeners = "SSL://:1,SASL_SSL://:2";
-        let spoken = Protocols::of(Some(listeners), None, None);
+        let spoken = Protocols::of(Some("SASL_SSL://:1"), None, None);
         let notices = |key: &str, value: &str| {
             let mut all = of(key, value, &spoken);
             all.next().map(|impact| impact.why)
         };
-        let store = "listener.name.ssl.ssl.keystore.location";
-        assert_eq!(notices(store, "/k"), Some(NO_TLS));
-        assert_eq!(notices("ssl.client.auth", "none"), None);
+        let tokens = "delegation.token.secret.key";
+        let of_all = notices(tokens, "x");
+        assert!(of_all.is_some());
+        let own = format!("listener.name.sasl_ssl.{tokens}");
+        assert_eq!(notices(&own, "x"), of_all);
+        assert_eq!(notices("ssl.client.auth", "required"), None);
         assert_eq!(notices("default.replication.factor", "1"), None);
         assert_eq!(notices("listener.name.", "x"), None);
     }
@@ -273,20 +252,17 @@ mod tests {
             let spoken = Protocols::of(Some(listeners), protocols, Some("CTL"));
             of(key, "x", &spoken).count()
         };
-        let (tls, sasl) = ("ssl.keystore.location", "delegation.token.secret.key");
+        let sasl = "delegation.token.secret.key";
         let map = Some("IN:SSL, CTL:SASL_SSL,OUT:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT");
-        assert_eq!(count("PLAINTEXT://:1,CTL://:2", map, tls), 0);
         assert_eq!(count("PLAINTEXT://:1,CTL://:2", map, sasl), 0);
-        assert_eq!(count("IN://:1,CTL://:2", map, tls), 1);
         assert_eq!(count("IN://:1,CTL://:2", map, sasl), 0);
         assert_eq!(count("OUT://:1", map, sasl), 1);
-        assert_eq!(count("OUT://:1", map, tls), 0);
-        let of_in = "listener.name.in.ssl.keystore.location";
-        assert_eq!(count("IN://:1,OUT://:2", map, of_in), 1);
-        let of_out = "listener.name.out.ssl.keystore.location";
-        assert_eq!(count("IN://:1,OUT://:2", map, of_out), 0);
+        let of_in = format!("listener.name.in.{sasl}");
+        assert_eq!(count("IN://:1,OUT://:2", map, &of_in), 0);
+        let of_out = format!("listener.name.out.{sasl}");
+        assert_eq!(count("IN://:1,OUT://:2", map, &of_out), 1);
         // Without a map, a listener has the name of its protocol.
-        assert_eq!(count("SASL_SSL://:1", None, tls), 1);
+        assert_eq!(count("SASL_SSL://:1", None, sasl), 1);
         assert_eq!(count("PLAINTEXT://:1", None, "zookeeper.connect"), 1);
     }
 }

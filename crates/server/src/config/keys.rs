@@ -15,19 +15,21 @@ mod node;
 mod process;
 mod quotas;
 mod replication;
+mod scope;
 mod tiers;
+mod tls;
 mod transactions;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::sync::LazyLock;
 
-use broker::node_config::{CREATION_RATE, MAX_CONNECTIONS};
 use broker::options::{ConfigKey, ConfigKind};
 
 pub use broker::options::{AllowedValues, Changes};
 
 pub use foreign::why_without_effect;
+pub use scope::{Scope, of_listener};
 
 /// Longer names resemble none of the table.
 const NAME_BYTES_MAX: usize = 64;
@@ -57,6 +59,8 @@ pub struct Key {
     pub sensitive: bool,
     /// True for a key of this project, which neither Kafka nor Pafka has.
     pub ours: bool,
+    /// For whom it may have a value of its own.
+    pub scope: Scope,
     /// What it does.
     pub doc: &'static str,
 }
@@ -89,6 +93,7 @@ impl Key {
             without_effect: None,
             sensitive: false,
             ours: false,
+            scope: Scope::Process,
             doc: "",
         }
     }
@@ -180,6 +185,11 @@ impl Key {
         self
     }
 
+    const fn scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
     const fn doc(mut self, doc: &'static str) -> Self {
         self.doc = doc;
         self
@@ -190,6 +200,7 @@ impl Key {
 pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Node and topics", node::KEYS),
     ("Listeners, connections, requests", network::KEYS),
+    ("TLS", tls::KEYS),
     ("Logins", login::KEYS),
     ("Authorization", authorizer::KEYS),
     ("Logs", log::KEYS),
@@ -225,52 +236,6 @@ pub fn may_change(name: &str) -> bool {
 /// Returns the member that a key of a family is for, for example the tier's name.
 pub fn member_of(name: &str) -> Option<&str> {
     all().find_map(|key| key.member(name))
-}
-
-/// The mechanisms that have settings of their own, as they stand in names.
-const MECHANISMS: [&str; 3] = ["plain", "scram-sha-256", "scram-sha-512"];
-
-/// Settings that single listeners may have.
-const OF_LISTENER: [(&str, OfMechanism); 7] = [
-    (MAX_CONNECTIONS, OfMechanism::Never),
-    (CREATION_RATE, OfMechanism::Never),
-    ("sasl.enabled.mechanisms", OfMechanism::Never),
-    ("sasl.server.max.receive.size", OfMechanism::Never),
-    (
-        "connection.failed.authentication.delay.ms",
-        OfMechanism::Never,
-    ),
-    ("connections.max.reauth.ms", OfMechanism::Maybe),
-    ("sasl.jaas.config", OfMechanism::Always),
-];
-
-/// Whether the name of a mechanism stands between those of listener and setting.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OfMechanism {
-    Never,
-    Maybe,
-    Always,
-}
-
-/// Splits `listener.name.<listener>.<setting>`, or
-/// `listener.name.<listener>.<mechanism>.<setting>`, into the listener and the row of the setting.
-/// The name of a listener may have dots.
-///
-/// Returns `None` for a setting that single listeners cannot have.
-pub fn of_listener(name: &str) -> Option<(&str, &'static Key)> {
-    let rest = name.strip_prefix("listener.name.")?;
-    let (listener, setting) = OF_LISTENER.iter().find_map(|(setting, of_mechanism)| {
-        let before = rest.strip_suffix(setting)?.strip_suffix('.')?;
-        let mut mechanisms = MECHANISMS.iter();
-        let without = mechanisms.find_map(|it| before.strip_suffix(it)?.strip_suffix('.'));
-        let listener = match of_mechanism {
-            OfMechanism::Never => before,
-            OfMechanism::Maybe => without.unwrap_or(before),
-            OfMechanism::Always => without?,
-        };
-        (!listener.is_empty()).then_some((listener, *setting))
-    })?;
-    Some((listener, find(setting)?))
 }
 
 /// Returns the key with the name nearest to `name`, if it is near enough to be a misspelling.

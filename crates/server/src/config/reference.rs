@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use broker::options::ConfigKind;
 
-use super::keys::{Changes, Key, SECTIONS};
+use super::keys::{Changes, Key, SECTIONS, Scope};
 use super::problem::allowed;
 
 const HEAD: &str = "\
@@ -23,7 +23,9 @@ directory, which it formats itself.
 
 *dynamic* settings may be changed while the broker runs, with
 `kafka-configs.sh --alter --entity-type brokers --entity-default`.
-Keys marked *ours* are not Kafka's.
+Keys marked *ours* are not Kafka's. One marked *per listener* may have a value of a single listener,
+`listener.name.<listener>.<key>` with the name of the listener in lower case, which stands before
+that of all.
 ";
 
 /// Returns the page.
@@ -50,6 +52,7 @@ fn entry(page: &mut String, key: &Key) {
         (key.changes == Changes::PerBroker, "dynamic, of one broker"),
         (key.ours, "ours"),
         (key.sensitive, "secret"),
+        (key.scope != Scope::Process, "per listener"),
     ];
     let marks: Vec<_> = marks
         .iter()

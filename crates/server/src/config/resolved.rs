@@ -10,12 +10,14 @@ mod listeners;
 mod login;
 mod network;
 mod tiers;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::tls::ServerTlsSettings;
 use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
 use broker::options::Heeded;
@@ -25,6 +27,7 @@ use broker::session::SecurityProtocol;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
+pub use self::tls::ListenerSecurity;
 use super::address::{self, Address};
 use super::cpus;
 use super::keys;
@@ -75,8 +78,15 @@ pub struct Settings {
     pub listeners: Vec<Address>,
     /// Addresses for clients, in the same order; port 0 stands for the port that was bound.
     pub advertised: Vec<Address>,
-    /// What each listener speaks.
-    protocols: login::Protocols,
+    /// What each listener speaks, and with which keys.
+    // Bounded: one for each of `listeners`.
+    security: BTreeMap<String, ListenerSecurity>,
+    /// How often the files with keys and certificates are looked at.
+    pub tls_reload_interval: Duration,
+    /// Threads for handshakes of TLS.
+    pub tls_handshake_threads: usize,
+    /// How long a handshake and a login may take together.
+    pub login_time_max: Duration,
     /// Sockets, connections, request memory.
     pub network: NetworkSettings,
     /// Shards.
@@ -156,7 +166,9 @@ impl Settings {
         listeners::check_named(&values, &mut warnings);
         let said = (&mut warnings, &mut problems);
         let logins = login::resolve(&values, &listeners, &protocols, said);
-        let clients = authorizer::Clients::of(&protocols, &logins);
+        let said = (&mut warnings, &mut problems);
+        let encrypted = tls::resolve(&values, &listeners, &protocols, said);
+        let clients = authorizer::Clients::of(&protocols, &logins, &encrypted);
         let said = (&mut warnings, &mut problems);
         let authorizer = authorizer::resolve(&values, &clients, said);
         let tiers = tiers::resolve(&values, &mut problems);
@@ -193,7 +205,10 @@ impl Settings {
                 authorizer,
                 ..broker_options(&values, machine)
             },
-            protocols,
+            security: ListenerSecurity::of(&protocols, encrypted),
+            tls_reload_interval: milliseconds(values.int("ssl.reload.interval.ms")),
+            tls_handshake_threads: size(values.int("tls.handshake.threads")),
+            login_time_max: milliseconds(values.int("authentication.timeout.ms")),
         };
         if settings
             .log_level
@@ -212,6 +227,27 @@ impl Settings {
     /// Returns what in the metadata a broker heeds.
     pub fn heeded(&self) -> Heeded {
         self.broker.heeded()
+    }
+
+    /// Returns the settings of TLS of each listener that speaks it.
+    pub fn tls_listeners(&self) -> BTreeMap<String, ServerTlsSettings> {
+        let each = self.security.iter().filter_map(|(listener, security)| {
+            let tls = security.tls.as_deref()?;
+            Some((listener.clone(), tls.clone()))
+        });
+        each.collect()
+    }
+
+    /// Returns true if a listener speaks TLS.
+    pub fn is_encrypted(&self, listener: &str) -> bool {
+        let security = self.security.get(listener);
+        security.is_none_or(|security| security.protocol.is_encrypted())
+    }
+
+    /// Returns true if clients of a listener have to log in.
+    pub fn asks_for_login(&self, listener: &str) -> bool {
+        let security = self.security.get(listener);
+        security.is_none_or(|security| security.protocol.asks_for_login())
     }
 
     /// Returns true if there is an authorizer.
@@ -241,10 +277,9 @@ impl Settings {
             listener: address.listener.clone(),
             // What is not known asks for a login that nobody passes.
             protocol: self
-                .protocols
+                .security
                 .get(&address.listener)
-                .copied()
-                .unwrap_or(SecurityProtocol::SaslPlaintext),
+                .map_or(SecurityProtocol::SaslPlaintext, |it| it.protocol),
             host: address.host.clone(),
             port: if address.port == 0 {
                 *port
@@ -521,3 +556,5 @@ mod login_tests;
 mod tests;
 #[cfg(test)]
 mod tiers_tests;
+#[cfg(test)]
+mod tls_tests;

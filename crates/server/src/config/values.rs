@@ -13,6 +13,10 @@ use super::keys::{self, AllowedValues, Key};
 use super::problem::{self, Problem, Warning};
 use super::raw::{Entry, Origin, Raw};
 
+mod overlay;
+
+pub(super) use overlay::ListenerValues;
+
 /// Effective values of known keys.
 pub(super) struct Values {
     // Bounded: `raw::FILE_BYTES_MAX`.

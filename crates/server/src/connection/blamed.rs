@@ -30,7 +30,7 @@ struct Counts {
 impl Blamed {
     /// Returns how many lines were left out since the last one; `None` if this one is left out,
     /// too.
-    pub(super) fn turn(&self, now: Instant) -> Option<u64> {
+    pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
         let counts = &self.0;
         let is_over = |since| now.saturating_duration_since(since) >= SPAN;
         if counts.since.get().is_none_or(is_over) {

@@ -21,7 +21,6 @@ use broker::dispatch::{ParsedRequest, Reply, Service};
 use broker::handler;
 use broker::session::Session;
 use bytes::Bytes;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
@@ -29,12 +28,13 @@ use super::bell::Bell;
 use super::budget::Taken;
 use super::frames::{Frame, FrameReader, ReadError};
 use super::replies::ReplyWriter;
+use super::transport::Transport;
 use super::unsent::Unsent;
 use super::watch::Watch;
 use super::{End, Environment, Limits};
-use crate::admission::Stranger;
 use crate::metrics::{RequestKind, Timing};
-use timers::{Gone, Login};
+use timers::Gone;
+pub(super) use timers::Login;
 
 mod timers;
 
@@ -43,9 +43,9 @@ const UNWRITTEN_BYTES_MAX: usize = 64 << 10;
 
 /// Serves one connection until it ends, and returns why it ended.
 pub(super) async fn hold<S: Service>(
-    socket: TcpStream,
+    mut socket: Transport,
     service: &S,
-    (client, stranger): (&handler::Context, Option<Stranger>),
+    (client, login): (&handler::Context, Option<Login>),
     environment: &Environment,
 ) -> End {
     let Environment {
@@ -73,7 +73,7 @@ pub(super) async fn hold<S: Service>(
         pause: None,
         gone: None,
         look: None,
-        login: Login::of(&client.session, stranger),
+        login,
         session: &client.session,
         watch: Watch::new(limits),
     };
@@ -95,7 +95,7 @@ pub(super) async fn hold<S: Service>(
                 timing,
             }
         };
-        let polled = talk.poll(cx, &socket, call);
+        let polled = talk.poll(cx, &mut socket, call);
         meter.moved(
             &mut counted,
             (talk.reader.read_bytes, talk.writer.written_bytes),
@@ -104,7 +104,7 @@ pub(super) async fn hold<S: Service>(
     })
     .await;
     // Close now, so that the peer learns of the end before its last request is done.
-    drop(socket);
+    socket.close();
     talk.writer.leave();
     let finish = poll_fn(|cx| talk.poll_rest(cx));
     // The rest is dropped after that time: no peer waits for it.
@@ -147,7 +147,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &TcpStream,
+        socket: &mut Transport,
         call: impl Fn(Frame) -> Request<F>,
     ) -> Poll<End> {
         self.inflight.poll(cx);
@@ -167,6 +167,10 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
                     Poll::Ready(Ok(None)) => self.end = Some(End::Closed),
                     Poll::Ready(Err(ReadError::Socket(error))) => {
                         return Poll::Ready(End::Broken(error));
+                    }
+                    // Nothing can be written any more, either.
+                    Poll::Ready(Err(error @ ReadError::Tls(_))) => {
+                        return Poll::Ready(End::BadFrame(error));
                     }
                     Poll::Ready(Err(error)) => self.end = Some(End::BadFrame(error)),
                     Poll::Pending => {}

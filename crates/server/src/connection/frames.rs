@@ -1,4 +1,4 @@
-//! Splits the bytes of a socket into frames: four bytes of length, then that many bytes.
+//! Splits the bytes of a connection into frames: four bytes of length, then that many bytes.
 //!
 //! Small frames are cut out of the read-ahead buffer, several per read. A large frame is read
 //! straight into a buffer of its own, which is taken when the bytes have arrived. Until then they
@@ -14,22 +14,15 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use platform::socket::{unread_bytes, wake_reader_at};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use wire::error::FrameError;
 use wire::kafka::frame::{PREFIX_BYTES, frame_length};
 
 use super::budget::{Account, Taken, Waiting};
 use super::buffers::{Buffer, Buffers};
+use super::transport::Transport;
 
 /// Size of the read-ahead, and the largest frame that is cut out of it.
 const AHEAD_BYTES: usize = 16 << 10;
-
-/// Bytes of a frame that the socket collects before it wakes the task; the system may wake it
-/// earlier. A frame that lacks fewer than [`COLLECTED_BYTES_MIN`] is not collected.
-const COLLECTED_BYTES_MAX: usize = 2 << 20;
-const COLLECTED_BYTES_MIN: usize = 16 << 10;
 
 /// Bytes of large frames that are read before other tasks get a turn. A peer on this machine sends
 /// as fast as this task reads.
@@ -54,9 +47,23 @@ pub enum ReadError {
         /// Bytes that did not arrive.
         missing: usize,
     },
+    /// The peer sent something that TLS does not allow.
+    #[error("TLS: {0}")]
+    Tls(rustls::Error),
     /// The socket failed.
     #[error("reading: {0}")]
     Socket(io::Error),
+}
+
+impl ReadError {
+    fn of(error: io::Error) -> Self {
+        let inner = error.get_ref();
+        let tls = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match tls.cloned() {
+            Some(tls) => Self::Tls(tls),
+            None => Self::Socket(error),
+        }
+    }
 }
 
 /// The reading half of a connection.
@@ -123,9 +130,9 @@ impl FrameReader {
     }
 
     /// Returns true when a frame has begun and the peer has to send more of it.
-    pub(super) fn is_within_frame(&self) -> bool {
+    pub(super) fn is_within_frame(&self, socket: &Transport) -> bool {
         match self.state {
-            State::Length => !self.ahead.is_empty(),
+            State::Length => !self.ahead.is_empty() || socket.is_within_record(),
             State::Whole { .. } | State::Granting { .. } => false,
             State::Small { .. } | State::Coming { .. } | State::Large { .. } => true,
         }
@@ -147,7 +154,7 @@ impl FrameReader {
     /// frame that wait in the socket.
     ///
     /// The number never decreases, even when the frame begins to wait for memory.
-    pub(super) fn come_bytes(&self, socket: &TcpStream) -> u64 {
+    pub(super) fn come_bytes(&self, socket: &Transport) -> u64 {
         let missing = match &self.state {
             State::Coming { len }
             | State::Granting {
@@ -159,17 +166,16 @@ impl FrameReader {
                 body: Some(body),
                 ..
             } => len.saturating_sub(body.bytes.len()),
-            State::Length | State::Small { .. } | State::Whole { .. } => return self.read_bytes,
+            State::Length | State::Small { .. } | State::Whole { .. } => 0,
         };
-        let unread = unread_bytes(socket).min(missing) as u64;
-        self.read_bytes.saturating_add(unread)
+        socket.come_bytes(self.read_bytes, missing)
     }
 
     /// Returns the next frame; `None` when the peer has ended the connection between two frames.
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &TcpStream,
+        socket: &mut Transport,
     ) -> Poll<Result<Option<Frame>, ReadError>> {
         loop {
             match std::mem::replace(&mut self.state, State::Length) {
@@ -208,7 +214,8 @@ impl FrameReader {
                 },
                 State::Coming { len } => {
                     self.state = State::Coming { len };
-                    ready!(socket.poll_read_ready(cx)).map_err(ReadError::Socket)?;
+                    let missing = len.saturating_sub(self.ahead.len());
+                    ready!(socket.poll_come(cx, missing)).map_err(ReadError::of)?;
                     self.state = self.first_piece(len);
                 }
                 State::Granting {
@@ -234,11 +241,12 @@ impl FrameReader {
     }
 
     /// Begins a body.
-    fn begin(&mut self, socket: &TcpStream, len: usize) -> State {
+    fn begin(&mut self, socket: &Transport, len: usize) -> State {
         if len <= AHEAD_BYTES {
             return State::Small { len };
         }
-        self.collect(socket, len.saturating_sub(self.ahead.len()));
+        let missing = len.saturating_sub(self.ahead.len());
+        socket.collect(missing, &mut self.wakes_at);
         State::Coming { len }
     }
 
@@ -300,7 +308,7 @@ impl FrameReader {
     fn poll_large(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &TcpStream,
+        socket: &mut Transport,
         len: usize,
         mut taken: Taken,
         mut body: Buffer,
@@ -314,11 +322,10 @@ impl FrameReader {
         let (have, granted) = (body.bytes.len(), taken.bytes().min(len));
         let missing = len - have;
         if have < granted {
-            let wake_at = wake_at(missing);
             let room = &mut (&mut body.bytes).limit(granted - have);
-            let read = poll_read(cx, socket, room, wake_at, &mut self.wakes_at);
+            let read = socket.poll_read(cx, room, missing, &mut self.wakes_at);
             self.state = State::Large { len, taken, body };
-            return match ready!(read).map_err(ReadError::Socket)? {
+            return match ready!(read).map_err(ReadError::of)? {
                 0 => Poll::Ready(Err(ReadError::Truncated { missing })),
                 read => {
                     self.read_bytes += read as u64;
@@ -329,7 +336,7 @@ impl FrameReader {
         }
         // The granted memory is full: take more once further bytes have arrived.
         match socket.poll_read_ready(cx) {
-            Poll::Ready(ready) => ready.map_err(ReadError::Socket)?,
+            Poll::Ready(ready) => ready.map_err(ReadError::of)?,
             Poll::Pending => {
                 self.state = State::Large { len, taken, body };
                 return Poll::Pending;
@@ -348,29 +355,11 @@ impl FrameReader {
         Poll::Ready(Ok(()))
     }
 
-    /// Asks the socket to wake the task when `missing` bytes have arrived, unless they have.
-    fn collect(&mut self, socket: &TcpStream, missing: usize) {
-        let wanted = wake_at(missing);
-        if wanted == 1 {
-            return;
-        }
-        // This makes the socket report again if it is readable, also for the end of the peer; so
-        // clearing the earlier readiness below loses nothing.
-        wake_reader_at(socket, wanted);
-        self.wakes_at = wanted;
-        if unread_bytes(socket) < wanted {
-            // This tries no I/O; it is the way to clear the readiness.
-            let _ = socket.try_io(Interest::READABLE, || {
-                Err::<(), _>(io::ErrorKind::WouldBlock.into())
-            });
-        }
-    }
-
     /// Reads what is available into the read-ahead, which gets room for `need` bytes.
     fn poll_ahead(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &TcpStream,
+        socket: &mut Transport,
         need: usize,
     ) -> Poll<Result<usize, ReadError>> {
         let room = self.ahead.capacity() - self.ahead.len();
@@ -378,46 +367,10 @@ impl FrameReader {
             // Reuses the old memory once the frames cut out of it are dropped.
             self.ahead.reserve(AHEAD_BYTES - self.ahead.len());
         }
-        let read = poll_read(cx, socket, &mut self.ahead, 1, &mut self.wakes_at);
-        let read = ready!(read).map_err(ReadError::Socket)?;
+        let read = socket.poll_read(cx, &mut self.ahead, 1, &mut self.wakes_at);
+        let read = ready!(read).map_err(ReadError::of)?;
         self.read_bytes += read as u64;
         Poll::Ready(Ok(read))
-    }
-}
-
-/// Returns at how many bytes to wake the task when `missing` are missing.
-fn wake_at(missing: usize) -> usize {
-    if missing < COLLECTED_BYTES_MIN {
-        1
-    } else {
-        missing.min(COLLECTED_BYTES_MAX)
-    }
-}
-
-/// Reads what is available.
-///
-/// Without data, the task is woken at `wake_at` bytes; `wakes_at` is the last value set on the
-/// socket.
-fn poll_read(
-    cx: &mut Context<'_>,
-    socket: &TcpStream,
-    into: &mut impl BufMut,
-    wake_at: usize,
-    wakes_at: &mut usize,
-) -> Poll<io::Result<usize>> {
-    loop {
-        let Poll::Ready(readable) = socket.poll_read_ready(cx) else {
-            if *wakes_at != wake_at {
-                wake_reader_at(socket, wake_at);
-                *wakes_at = wake_at;
-            }
-            return Poll::Pending;
-        };
-        readable?;
-        match socket.try_read_buf(into) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            read => return Poll::Ready(read),
-        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! Writes replies to a socket, many parts per call.
+//! Writes replies to a connection, many parts per call.
 //!
-//! Invariant: replies are sent whole, in the order in which they were pushed. Parts are never
-//! copied. Queued bytes above `FLOOR_BYTES` count as memory of responses until they are written.
+//! Invariant: replies are sent whole, in the order in which they were pushed. Parts are not copied
+//! here. Queued bytes above `FLOOR_BYTES` count as memory of responses until they are written, and
+//! so do sealed ones that the socket has not taken.
 
 use std::collections::VecDeque;
 use std::future::Future as _;
@@ -11,8 +12,8 @@ use std::task::{Context, Poll, ready};
 use broker::answers::{Account, FLOOR_BYTES};
 use bytes::{Buf, Bytes};
 use platform::task::yield_now;
-use tokio::net::TcpStream;
 
+use super::transport::Transport;
 use super::turns::WritePlace;
 
 /// Parts per system call.
@@ -40,6 +41,8 @@ pub(super) struct ReplyWriter {
     pending_bytes: usize,
     /// Largest `pending_bytes` since the queue was empty.
     peak_bytes: usize,
+    /// Bytes that the transport holds until its socket takes them.
+    unsent_bytes: usize,
     place: WritePlace,
     /// Bytes written to the socket since the connection began.
     pub(super) written_bytes: u64,
@@ -54,6 +57,7 @@ impl ReplyWriter {
             parts: VecDeque::new(),
             pending_bytes: 0,
             peak_bytes: 0,
+            unsent_bytes: 0,
             place,
             written_bytes: 0,
         }
@@ -71,7 +75,8 @@ impl ReplyWriter {
 
     /// Counts the queued bytes above the floor.
     fn count(&mut self) {
-        let held = self.pending_bytes.saturating_sub(FLOOR_BYTES);
+        let all = self.pending_bytes.saturating_add(self.unsent_bytes);
+        let held = all.saturating_sub(FLOOR_BYTES);
         if held > self.held_bytes {
             self.answers.hold(held - self.held_bytes);
         } else if held < self.held_bytes {
@@ -115,7 +120,7 @@ impl ReplyWriter {
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &TcpStream,
+        socket: &mut Transport,
     ) -> Poll<io::Result<()>> {
         self.place.pass_on();
         self.place.look(cx);
@@ -126,7 +131,7 @@ impl ReplyWriter {
         written
     }
 
-    fn poll_piece(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<io::Result<()>> {
+    fn poll_piece(&mut self, cx: &mut Context<'_>, socket: &mut Transport) -> Poll<io::Result<()>> {
         let mut left = if self.place.is_crowded() {
             CROWDED_TURN_BYTES
         } else {
@@ -160,7 +165,13 @@ impl ReplyWriter {
                 }
             }
             // Bounded: at most as many as there are.
-            match socket.try_write_vectored(slices.split_at(count).0) {
+            let written = socket.try_write_vectored(slices.split_at(count).0);
+            let unsent = socket.unsent_bytes();
+            if unsent != self.unsent_bytes {
+                self.unsent_bytes = unsent;
+                self.count();
+            }
+            match written {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(written) => {
                     left = left.saturating_sub(written);

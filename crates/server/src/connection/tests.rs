@@ -1,4 +1,4 @@
-//! Connections over real sockets, with a service that the request controls.
+//! Connections over real sockets, without and with TLS, with a service that the request controls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -8,13 +8,14 @@ use std::rc::Rc;
 
 use broker::dispatch::{ParsedRequest, Reply};
 use bytes::Bytes;
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use wire::kafka::Response;
 
+use super::harness::{Between, Client, pair};
 use super::*;
 use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics};
 
@@ -111,8 +112,11 @@ const ANSWERS_BYTES: usize = 64 << 20;
 
 /// One served connection.
 struct World {
+    between: Between,
     service: Rc<Echo>,
-    client: TcpStream,
+    client: Client,
+    /// Bytes of records that connections hold.
+    record_bytes: Gauge,
     budget: Budget,
     stop: watch::Sender<bool>,
     metrics: Metrics,
@@ -120,8 +124,9 @@ struct World {
     environment: Rc<Environment>,
 }
 
-async fn world(limits: Limits, budget_bytes: usize) -> World {
+async fn world(between: Between, limits: Limits, budget_bytes: usize) -> World {
     let (stop, stopped) = watch::channel(false);
+    let record_bytes = Gauge::default();
     let (service, budget, metrics) = (
         Rc::new(Echo::default()),
         Budget::new(budget_bytes, limits.frame_bytes_max),
@@ -133,6 +138,7 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         answers: Answers::new(ANSWERS_BYTES),
         buffers: Buffers::new(1 << 20),
         write_turns: WriteTurns::default(),
+        scratch: Scratch::new(record_bytes.clone()),
         blamed: Blamed::default(),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
@@ -140,10 +146,12 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
         ),
         stop: stopped,
     });
-    let (client, served) = connect(&service, &environment).await;
+    let (client, served) = connect(between, &service, &environment).await;
     World {
+        between,
         service,
         client,
+        record_bytes,
         budget,
         stop,
         metrics,
@@ -153,17 +161,20 @@ async fn world(limits: Limits, budget_bytes: usize) -> World {
 }
 
 async fn connect(
+    between: Between,
     service: &Rc<Echo>,
     environment: &Rc<Environment>,
-) -> (TcpStream, tokio::task::JoinHandle<End>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let client = TcpStream::connect(listener.local_addr().unwrap());
-    let client = client.await.unwrap();
-    let (socket, peer) = listener.accept().await.unwrap();
+) -> (Client, tokio::task::JoinHandle<End>) {
+    let (client, transport, peer) = pair(between, environment.scratch.clone()).await;
     let (answering, environment) = (Rc::clone(service), Rc::clone(environment));
-    let served = tokio::task::spawn_local(async move {
-        serve(socket, &*answering, (context(peer), None), &environment).await
-    });
+    let newcomer = Newcomer {
+        transport,
+        context: context(peer),
+        since: Instant::now(),
+        stranger: None,
+    };
+    let served =
+        tokio::task::spawn_local(async move { serve(newcomer, &*answering, &environment).await });
     (client, served)
 }
 
@@ -180,12 +191,12 @@ fn context(peer: SocketAddr) -> Context {
 
 impl World {
     /// Opens another connection to the same service.
-    async fn another(&self) -> (TcpStream, tokio::task::JoinHandle<End>) {
-        connect(&self.service, &self.environment).await
+    async fn another(&self) -> (Client, tokio::task::JoinHandle<End>) {
+        connect(self.between, &self.service, &self.environment).await
     }
 
     async fn send(&mut self, frame: &[u8]) {
-        self.client.write_all(&prefixed(frame)).await.unwrap();
+        send(&mut self.client, &prefixed(frame)).await;
     }
 
     async fn receive(&mut self) -> Vec<u8> {
@@ -204,21 +215,36 @@ impl World {
     }
 }
 
-/// Runs a scenario on the executor of a shard, on a clock that runs.
-fn run<F: Future>(limits: Limits, scenario: impl FnOnce(World) -> F) {
+async fn send(client: &mut Client, bytes: &[u8]) {
+    client.write_all(bytes).await.unwrap();
+    client.flush().await.unwrap();
+}
+
+/// Runs a scenario on the executor of a shard, on a clock that runs, without and with TLS.
+fn run<F: Future>(limits: Limits, scenario: impl Fn(World) -> F) {
     run_with_budget(limits, 1 << 20, scenario);
 }
 
-fn run_with_budget<F: Future>(limits: Limits, bytes: usize, scenario: impl FnOnce(World) -> F) {
+fn run_with_budget<F: Future>(limits: Limits, bytes: usize, scenario: impl Fn(World) -> F) {
+    for between in Between::ALL {
+        run_between(between, limits.clone(), bytes, &scenario);
+    }
+}
+
+fn run_between<F: Future>(
+    between: Between,
+    limits: Limits,
+    bytes: usize,
+    scenario: impl Fn(World) -> F,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
     LocalSet::new().block_on(&runtime, async {
-        let scenario = async { scenario(world(limits, bytes).await).await };
-        tokio::time::timeout(Duration::from_secs(20), scenario)
-            .await
-            .expect("it hangs");
+        let scenario = async { scenario(world(between, limits, bytes).await).await };
+        let done = tokio::time::timeout(Duration::from_secs(20), scenario).await;
+        assert!(done.is_ok(), "it hangs: {between:?}");
     });
 }
 
@@ -287,7 +313,7 @@ fn frames_of_all_sizes_are_answered_in_order() {
             stop: _stop,
             ..
         } = world;
-        let (mut reader, mut writer) = client.into_split();
+        let (mut reader, mut writer) = tokio::io::split(client);
         let frame = |(at, size): (usize, &usize)| vec![b'A' + u8::try_from(at).unwrap(); *size];
         let frames: Vec<_> = sizes.iter().enumerate().map(frame).collect();
         let sent = frames.clone();
@@ -318,9 +344,9 @@ fn a_reply_of_more_parts_than_one_call_takes_arrives_whole() {
 #[test]
 fn a_frame_that_arrives_byte_by_byte_is_understood() {
     run(limits(), |mut world| async move {
-        world.client.set_nodelay(true).unwrap();
+        world.client.socket().set_nodelay(true).unwrap();
         for byte in prefixed(b"slowly") {
-            world.client.write_u8(byte).await.unwrap();
+            send(&mut world.client, &[byte]).await;
             tokio::task::yield_now().await;
         }
         assert_eq!(world.receive().await, b"slowly");
@@ -407,9 +433,10 @@ fn a_request_may_have_no_answer() {
 #[test]
 fn what_is_no_frame_ends_the_connection() {
     let check = |bytes: Vec<u8>, reason: &'static str| {
+        let bytes = &bytes;
         run(limits(), |mut world| async move {
             world.send(b"first").await;
-            world.client.write_all(&bytes).await.unwrap();
+            send(&mut world.client, bytes).await;
             world.client.shutdown().await.unwrap();
             let (answers, end) = world.end().await;
             assert!(
@@ -460,7 +487,7 @@ fn an_idle_connection_is_closed_but_not_one_whose_request_takes_long() {
     };
     run(short, |mut world| async move {
         world.send(b"o").await;
-        let quiet = tokio::time::timeout(Duration::from_millis(200), world.client.readable()).await;
+        let quiet = tokio::time::timeout(Duration::from_millis(200), world.client.read_u8()).await;
         assert!(quiet.is_err(), "closed while a request is worked on");
         world.service.release();
         assert_eq!(world.receive().await, b"o");
@@ -475,11 +502,7 @@ fn a_body_that_stops_coming_ends_the_connection() {
         ..limits()
     };
     run(short, |mut world| async move {
-        world
-            .client
-            .write_all(&[0, 1, 0, 0, 7, 7, 7])
-            .await
-            .unwrap();
+        send(&mut world.client, &[0, 1, 0, 0, 7, 7, 7]).await;
         let budget = world.budget.clone();
         assert!(matches!(world.end().await, (_, End::Stalled)));
         assert_eq!(budget.used_bytes(), 0);
@@ -517,7 +540,7 @@ fn large_answers_take_turns_and_a_client_that_does_not_read_keeps_none() {
         let mut sleepy = Vec::new();
         for _ in 0..6 {
             let (mut client, end) = world.another().await;
-            client.write_all(&prefixed(&frame)).await.unwrap();
+            send(&mut client, &prefixed(&frame)).await;
             sleepy.push((client, end));
         }
         world.service.until(|service| service.begun() == 6).await;
@@ -538,7 +561,8 @@ fn large_answers_take_turns_and_a_client_that_does_not_read_keeps_none() {
 #[test]
 fn a_request_is_not_begun_before_its_memory_is_granted() {
     run_with_budget(limits(), 1 << 20, |mut world| async move {
-        let other = world.budget.account(world.client.peer_addr().unwrap().ip());
+        let ip = world.client.socket().peer_addr().unwrap().ip();
+        let other = world.budget.account(ip);
         let taken: Vec<_> = std::iter::from_fn(|| other.try_take(1000)).collect();
         for len in [900, 60_000, 900_000] {
             world.send(&vec![b'x'; len]).await;
@@ -568,10 +592,7 @@ fn frames_that_are_only_announced_keep_nobody_from_being_served() {
         }
         for client in &mut sleepy {
             let length = 1_000_000_i32.to_be_bytes();
-            client
-                .write_all(&[&length[..], &[7; 8]].concat())
-                .await
-                .unwrap();
+            send(client, &[&length[..], &[7; 8]].concat()).await;
         }
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -589,7 +610,7 @@ fn requests_of_a_peer_that_has_gone_are_finished() {
     run(limits(), |mut world| async move {
         world.send(b"p1").await;
         world.service.until(|s| s.begun() == 1).await;
-        world.client.set_zero_linger().unwrap();
+        world.client.socket().set_zero_linger().unwrap();
         drop(world.client);
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -684,5 +705,136 @@ fn requests_and_bytes_are_counted_by_name_and_version() {
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+    });
+}
+
+/// Runs a scenario with each version of TLS.
+fn run_secured<F: Future>(limits: Limits, scenario: impl Fn(World) -> F) {
+    for between in [Between::Tls12, Between::Tls13] {
+        run_between(between, limits.clone(), 64 << 20, &scenario);
+    }
+}
+
+/// Bytes on the socket below TLS.
+async fn inject(client: &Client, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        client.socket().writable().await.unwrap();
+        match client.socket().try_write(bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+}
+
+#[test]
+fn a_record_that_was_made_by_nobody_ends_the_connection_and_begins_nothing() {
+    for record in [
+        // A record of 32 bytes that no key has sealed, one of no kind there is, one that is too
+        // long.
+        &[&[23, 3, 3, 0, 32][..], &[7; 32]].concat()[..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[23, 3, 3, 0xff, 0xff, 1],
+    ] {
+        run_secured(limits(), |mut world| async move {
+            world.send(b"first").await;
+            assert_eq!(world.receive().await, b"first");
+            inject(&world.client, record).await;
+            let (service, (rest, end)) = (Rc::clone(&world.service), world.end().await);
+            assert!(matches!(end, End::BadFrame(ReadError::Tls(_))), "{end:?}");
+            assert!(rest.is_empty());
+            assert_eq!(service.begun(), 1);
+        });
+    }
+}
+
+#[test]
+fn a_socket_that_ends_without_a_word_of_tls_ends_the_connection_and_leaves_no_half_request() {
+    run_secured(limits(), |mut world| async move {
+        world.send(b"whole").await;
+        assert_eq!(world.receive().await, b"whole");
+        // The end of the next frame is cut off: a thousand bytes were announced.
+        send(&mut world.client, &[0, 0, 3, 232, b'x', b'x']).await;
+        let (service, Client::Tls(stream)) = (Rc::clone(&world.service), world.client) else {
+            unreachable!("with TLS")
+        };
+        let (socket, _tls) = stream.into_inner();
+        drop(socket);
+        let end = world.served.await.unwrap();
+        assert!(
+            matches!(end, End::BadFrame(ReadError::Truncated { missing: 998 })),
+            "{end:?}"
+        );
+        assert_eq!(service.begun(), 1);
+    });
+    run_secured(limits(), |mut world| async move {
+        world.send(b"whole").await;
+        assert_eq!(world.receive().await, b"whole");
+        // The beginning of a record, and no more of it.
+        inject(&world.client, &[23, 3, 3, 1, 0, 7, 7, 7]).await;
+        let Client::Tls(stream) = world.client else {
+            unreachable!("with TLS")
+        };
+        drop(stream.into_inner().0);
+        assert!(matches!(world.served.await.unwrap(), End::Closed));
+    });
+}
+
+#[test]
+fn a_record_that_stops_coming_ends_the_connection() {
+    let short = Limits {
+        stall_max: Duration::from_millis(40),
+        ..limits()
+    };
+    run_secured(short, |mut world| async move {
+        world.send(b"first").await;
+        assert_eq!(world.receive().await, b"first");
+        inject(&world.client, &[23, 3, 3, 1, 0, 7, 7, 7]).await;
+        assert!(matches!(world.end().await, (rest, End::Stalled) if rest.is_empty()));
+    });
+}
+
+#[test]
+fn a_connection_that_waits_holds_no_records() {
+    run_secured(limits(), |mut world| async move {
+        for len in [1, 10, 20_000, 300_000, 70_000, 1 << 20] {
+            world.send(&vec![b'x'; len]).await;
+            assert_eq!(world.receive().await.len(), len);
+        }
+        world.service.until(|_| world.record_bytes.get() == 0).await;
+    });
+}
+
+#[test]
+fn who_does_not_read_holds_a_bounded_number_of_sealed_bytes_and_they_are_counted() {
+    let large = Limits {
+        frame_bytes_max: 64 << 20,
+        ..limits()
+    };
+    run_secured(large, |mut world| async move {
+        world.send(&vec![b'x'; 32 << 20]).await;
+        let answers = world.environment.answers.clone();
+        let held = world.record_bytes.clone();
+        world
+            .service
+            .until(|_| answers.used_bytes() > 16 << 20 && held.get() > 0)
+            .await;
+        assert!(held.get() < 200 << 10, "{}", held.get());
+        assert_eq!(world.receive().await.len(), 32 << 20);
+        world.service.until(|_| held.get() == 0).await;
+        assert_eq!(answers.used_bytes(), 0);
+    });
+}
+
+#[test]
+fn a_length_of_two_gigabytes_under_tls_takes_no_memory() {
+    run_secured(limits(), |mut world| async move {
+        send(&mut world.client, &[0x7f, 0xff, 0xff, 0xff, 0, 0]).await;
+        let (budget, (rest, end)) = (world.budget.clone(), world.end().await);
+        assert!(
+            matches!(end, End::BadFrame(ReadError::BadLength(_))),
+            "{end:?}"
+        );
+        assert!(rest.is_empty());
+        assert_eq!(budget.used_bytes(), 0);
     });
 }

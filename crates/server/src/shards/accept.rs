@@ -1,4 +1,5 @@
-//! Accepts connections of one listener on one shard and sends each to the shard that will serve it.
+//! Accepts connections of one listener on one shard and sends each to the shard that will serve it,
+//! by way of its handshake if the listener speaks TLS.
 //!
 //! A connection above a bound is closed at once. A listener above its rate delays the connection; a
 //! connection from an address above its rate is kept for a while and then closed. The log reports
@@ -15,10 +16,13 @@ use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use wire::acl::Principal;
 
-use super::spread::Counted;
+use super::spread::{Counted, Spread};
 use super::{Accepted, Shared};
-use crate::admission::{Refused, Seat, Turn};
+use crate::admission::{Refused, Seat, Stranger, Turn};
+use crate::connection::Secured;
+use crate::handshake::{Door, Known, Unsecured};
 use crate::metrics::{ListenerMetrics, OpenCount};
 
 /// Silence after which the kernel probes a peer, and the interval of the probes. A peer that
@@ -45,12 +49,51 @@ pub(super) struct Counts {
     _shard: Counted,
 }
 
+/// A connection that has a seat, before it is known which shard will serve it.
+struct Arrived {
+    peer: SocketAddr,
+    listener: Arc<str>,
+    since: Instant,
+    accepted_on: usize,
+    seat: Seat,
+    open: OpenCount,
+}
+
+impl Arrived {
+    /// Sends it to the shard that has fewest.
+    fn go(
+        self,
+        spread: &Spread,
+        socket: std::net::TcpStream,
+        secured: Option<(Secured, Option<Principal>)>,
+        stranger: Option<Stranger>,
+    ) {
+        let (shard, counted) = spread.choose(self.accepted_on);
+        let accepted = Accepted {
+            socket,
+            secured,
+            peer: self.peer,
+            listener: self.listener,
+            since: self.since,
+            stranger,
+            counts: Counts {
+                _seat: self.seat,
+                _open: self.open,
+                _shard: counted,
+            },
+        };
+        spread.hand(shard, accepted);
+    }
+}
+
 /// Accepts connections until the future is dropped.
 pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, shared: Shared) {
     let metrics = shared.connections.of_listener(&name);
+    let door = shared.doors.get(&*name).cloned();
     let mut acceptor = Acceptor {
         me,
         name,
+        door,
         shared,
         metrics,
         refused: 0,
@@ -89,6 +132,8 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 struct Acceptor {
     me: usize,
     name: Arc<str>,
+    /// How the listener serves TLS, if it does.
+    door: Option<Arc<Door>>,
     shared: Shared,
     metrics: ListenerMetrics,
     /// Refused since the last log line about it.
@@ -133,21 +178,48 @@ impl Acceptor {
             .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL);
         SockRef::from(&socket).set_tcp_keepalive(&alive)?;
-        let (shard, counted) = self.shared.spread.choose(self.me);
-        let counts = Counts {
-            _seat: seat,
-            _open: self.metrics.opened(),
-            _shard: counted,
+        let arrived = Arrived {
+            peer,
+            listener: Arc::clone(&self.name),
+            since: Instant::now(),
+            accepted_on: self.me,
+            seat,
+            open: self.metrics.opened(),
         };
-        let listener = Arc::clone(&self.name);
-        let accepted = Accepted {
-            socket: socket.into_std()?,
+        self.hand_on(socket.into_std()?, arrived);
+        Ok(())
+    }
+
+    fn hand_on(&self, socket: std::net::TcpStream, arrived: Arrived) {
+        let spread = Arc::clone(&self.shared.spread);
+        let (Some(door), Some(handshakes)) = (&self.door, &self.shared.handshakes) else {
+            // A listener that is to speak TLS and cannot serves nobody.
+            if self.door.is_none() {
+                arrived.go(&spread, socket, None, None);
+            }
+            return;
+        };
+        let (peer, listener, since) = (arrived.peer, Arc::clone(&arrived.listener), arrived.since);
+        let stranger = self.shared.admission.stranger(&listener, peer.ip());
+        let then = move |known: Known| {
+            let Known {
+                socket,
+                secured,
+                principal,
+                stranger,
+            } = known;
+            let secured = Some((secured, principal));
+            arrived.go(&spread, socket, secured, Some(stranger));
+        };
+        handshakes.begin(Unsecured {
+            socket,
             peer,
             listener,
-            counts,
-        };
-        self.shared.spread.hand(shard, accepted);
-        Ok(())
+            door: Arc::clone(door),
+            stranger,
+            since,
+            then: Box::new(then),
+        });
     }
 
     /// Closes a connection, but not so soon that its client reconnects at once.

@@ -12,7 +12,9 @@ use tokio::task::JoinSet;
 
 use super::{Accepted, Assembly, Call, Phase, Shared, accept};
 use crate::admission::Admission;
-use crate::connection::{self, Blamed, Buffers, Environment, WriteTurns};
+use crate::connection::{
+    self, Blamed, Buffers, Environment, Newcomer, Scratch, TlsStream, Transport, WriteTurns,
+};
 use crate::listener::Listening;
 use crate::metrics::RequestMeter;
 use crate::watchdog::Pulse;
@@ -109,6 +111,7 @@ async fn serve<A: Assembly>(
         answers: shared.answers.clone(),
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
         write_turns: WriteTurns::default(),
+        scratch: Scratch::new(shared.tls.held_bytes.clone()),
         blamed: Blamed::default(),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,
@@ -158,8 +161,11 @@ async fn hold<A: Assembly>(
 ) {
     let Accepted {
         socket,
+        secured,
         peer,
         listener,
+        since,
+        stranger,
         counts,
     } = accepted;
     let socket = match TcpStream::from_std(socket) {
@@ -170,9 +176,21 @@ async fn hold<A: Assembly>(
         }
     };
     let connection = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-    let session = A::requests(&service).session(&listener);
+    let mut session = A::requests(&service).session(&listener);
+    let transport = match secured {
+        None => Transport::Plain(socket),
+        Some((secured, principal)) => {
+            if let Some(principal) = principal {
+                session = session.known_as(principal);
+            }
+            let scratch = environment.scratch.clone();
+            Transport::Tls(Box::new(TlsStream::new(socket, secured, scratch)))
+        }
+    };
     let has_to_log_in = session.login_limits().is_some();
-    let stranger = has_to_log_in.then(|| admission.stranger(&listener, peer.ip()));
+    let begins = || admission.stranger(&listener, peer.ip());
+    // After a handshake it may be counted already, and for a client that is known it is over.
+    let stranger = has_to_log_in.then(|| stranger.unwrap_or_else(begins));
     let context = Context {
         listener,
         peer,
@@ -183,8 +201,13 @@ async fn hold<A: Assembly>(
         frame_bytes: 0,
     };
     tracing::debug!(%peer, connection, "connection begins");
-    let client = (context, stranger);
-    let end = connection::serve(socket, A::requests(&service), client, &environment).await;
+    let newcomer = Newcomer {
+        transport,
+        context,
+        since,
+        stranger,
+    };
+    let end = connection::serve(newcomer, A::requests(&service), &environment).await;
     environment.meter.connections.ended(end.label());
     drop(counts);
 }

@@ -19,15 +19,16 @@ const EDGES: &[(&str, &[&str])] = &[
         "server",
         &[
             "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli", "plan",
-            "page",
+            "page", "tls",
         ],
     ),
+    ("tls", &["platform"]),
     ("page", &[]),
     ("plan", &["page"]),
     ("host", &["platform", "page"]),
     ("client", &["wire", "platform"]),
-    ("bench", &["wire", "host", "platform", "page", "client"]),
-    ("cli", &["wire", "platform", "client"]),
+    ("bench", &["wire", "host", "platform", "page", "client", "tls"]),
+    ("cli", &["wire", "platform", "client", "tls"]),
     (
         "sim",
         &[
@@ -40,7 +41,7 @@ const EDGES: &[(&str, &[&str])] = &[
 /// Crates whose behaviour depends only on their inputs: the simulation replays them from a seed.
 const DETERMINISTIC: &[&str] = &["wire", "storage", "broker", "keyed", "plan"];
 
-/// Runtimes, entropy, sockets, HTTP: access to the outside world that does not go through
+/// Runtimes, entropy, sockets, HTTP, TLS: access to the outside world that does not go through
 /// `platform`.
 const OUTSIDE_WORLD: &[&str] = &[
     "tokio",
@@ -60,6 +61,9 @@ const OUTSIDE_WORLD: &[&str] = &[
     "io-uring",
     "chrono",
     "anyhow",
+    "rustls",
+    "tokio-rustls",
+    "aws-lc-rs",
 ];
 
 /// Exceptions: `wire` implements traits of `kafka-protocol`, whose errors are anyhow's.

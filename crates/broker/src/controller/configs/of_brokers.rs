@@ -3,14 +3,14 @@
 //!
 //! The messages are those of Kafka's broker, which checks before the controller does. Kafka accepts
 //! unknown keys (they may belong to a plugin), and so does this broker. Unlike Kafka, it refuses
-//! settings of a listener's logins, which are read at a start only: an operator who removes a user,
-//! or changes a password, must not believe that it is done.
+//! settings of a listener's logins and TLS, which are read at a start only: an operator who removes
+//! a user, or changes a password or a key, must not believe that it is done.
 
 use super::Change;
 use crate::controller::{Refusal, Rules};
 use crate::options::{AllowedValues, Changes, ConfigKey, ConfigKind};
 use crate::topic_config::{
-    BrokerSettings, DEFINITIONS, Definition, Source, is_of_logins, of_listener, parse_kind,
+    BrokerSettings, DEFINITIONS, Definition, Source, is_of_security, of_listener, parse_kind,
 };
 use wire::types::ErrorCode;
 
@@ -33,7 +33,7 @@ impl Rules<'_> {
         };
         let is_fixed = |name: &str| {
             let row = broker.key(name);
-            row.is_some_and(|key| !key.is_dynamic()) || is_of_logins(name)
+            row.is_some_and(|key| !key.is_dynamic()) || is_of_security(name)
         };
         let fixed = changes.iter();
         let fixed = fixed.filter(|change| change.value.is_some() && is_fixed(&change.name));

@@ -4,21 +4,11 @@
 //! Only names: their values are not checked. A key moves from here to the table when the broker
 //! implements it.
 
-use super::find;
+use super::all;
+use super::scope::{PREFIX, before_setting};
 
 /// Reason and names, separated by white space.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    (
-        "there is no TLS yet",
-        "ssl.allow.dn.changes ssl.allow.san.changes ssl.cipher.suites ssl.client.auth \
-         ssl.enabled.protocols ssl.endpoint.identification.algorithm ssl.engine.factory.class \
-         ssl.key.password ssl.keymanager.algorithm ssl.keystore.certificate.chain \
-         ssl.keystore.key ssl.keystore.location ssl.keystore.password ssl.keystore.type \
-         ssl.principal.mapping.rules ssl.protocol ssl.provider \
-         ssl.secure.random.implementation ssl.trustmanager.algorithm \
-         ssl.truststore.certificates ssl.truststore.location ssl.truststore.password \
-         ssl.truststore.type",
-    ),
     (
         "GSSAPI, OAUTHBEARER and delegation tokens are not there yet, nor classes that log in",
         "delegation.token.expiry.check.interval.ms \
@@ -183,15 +173,20 @@ const FAMILIES: &[(&str, &str)] = &[
 /// Returns why a key of Kafka that is not in the table has no effect; `None` if Kafka has no such
 /// key.
 pub fn why_without_effect(name: &str) -> Option<&'static str> {
-    if let Some(of_listener) = name.strip_prefix("listener.name.") {
-        let (_, setting) = of_listener.split_once('.')?;
-        let known = find(setting).is_some() || why_without_effect(setting).is_some();
-        let of_mechanism = setting.contains(".sasl.") || setting.contains(".oauthbearer.");
-        return (known || of_mechanism)
+    if let Some(rest) = name.strip_prefix(PREFIX) {
+        // The name of a listener may have dots, so any known setting at the end is the setting.
+        let mut known = all().map(|key| key.name).chain(names());
+        return known
+            .any(|setting| before_setting(rest, setting).is_some())
             .then_some("single listeners have no such setting of their own yet");
     }
     let holds = |(_, names): &&(&str, &str)| names.split_whitespace().any(|known| known == name);
     let alone = WITHOUT_EFFECT.iter().find(holds);
     let family = || FAMILIES.iter().find(|(_, start)| name.starts_with(start));
     alone.or_else(family).map(|(why, _)| *why)
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    let all = WITHOUT_EFFECT.iter();
+    all.flat_map(|(_, names)| names.split_whitespace())
 }

@@ -1,6 +1,6 @@
 //! Settings of sockets, connections and request memory.
 
-use super::Key;
+use super::{Key, Scope};
 
 const SHARDS: &str = "threads are shards, see num.shards";
 
@@ -23,16 +23,17 @@ pub(super) const KEYS: &[Key] = &[
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
     )
     .doc(
-        "Security protocol per listener name. An opened listener must map to PLAINTEXT, or to \
-             SASL_PLAINTEXT if clients have to log in; TLS is not there yet.",
+        "Security protocol per listener name: PLAINTEXT, SSL (TLS), and SASL_PLAINTEXT or SASL_SSL \
+             where clients have to log in.",
     ),
     Key::string("inter.broker.listener.name", "")
         .unset()
         .not_empty()
         .doc("Listener between brokers; it is the one shown first."),
     Key::string("security.inter.broker.protocol", "PLAINTEXT")
-        .one_of(&["PLAINTEXT"])
-        .doc("Protocol between brokers. TLS and SASL are not there yet."),
+        .one_of(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"])
+        .without_effect("one node sends no requests")
+        .doc("Protocol between brokers."),
     Key::int("socket.send.buffer.bytes", "-1")
         .min(-1)
         .doc("Send buffer of a socket; -1 leaves it to the system."),
@@ -60,6 +61,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("max.connections", "2147483647")
         .min(0)
         .dynamic()
+        .scope(Scope::Listener)
         .doc(
             "Connections in all. One more is closed as soon as it is accepted, and so is one \
              for which there is no descriptor that the logs do not need (one each, and 64; at \
@@ -77,6 +79,7 @@ pub(super) const KEYS: &[Key] = &[
     Key::int("max.connection.creation.rate", "2147483647")
         .min(0)
         .dynamic()
+        .scope(Scope::Listener)
         .doc(
             "Connections accepted in a second, of all listeners together, measured over the \
              samples of quota.window.num. One that comes too soon waits before it is served, and \

@@ -56,10 +56,10 @@ fn a_key_is_in_the_table_or_among_those_without_effect_but_not_both() {
 #[test]
 fn kafka_keys_without_effect_are_known_with_a_reason() {
     for name in [
-        "ssl.keystore.location",
+        "security.providers",
         "share.coordinator.threads",
         "fetch.purgatory.purge.interval.requests",
-        "listener.name.internal.ssl.keystore.location",
+        "listener.name.in.side.num.network.threads",
         "listener.name.internal.gssapi.sasl.jaas.config",
         "listener.name.internal.num.network.threads",
         "inter.broker.protocol.version",
@@ -87,6 +87,8 @@ fn a_setting_of_a_listener_is_found_whatever_its_name() {
         found("listener.name.in.plain.connections.max.reauth.ms"),
         life
     );
+    let store = Some(("in.side", "ssl.keystore.location"));
+    assert_eq!(found("listener.name.in.side.ssl.keystore.location"), store);
     let most = Some(("in", "max.connections"));
     assert_eq!(found("listener.name.in.max.connections"), most);
     for name in [
@@ -94,6 +96,8 @@ fn a_setting_of_a_listener_is_found_whatever_its_name() {
         "listener.name.plain.sasl.jaas.config",
         "listener.name.max.connections",
         "listener.name.in.log.dirs",
+        "listener.name.ssl.keystore.location",
+        "listener.name.in.ssl.reload.interval.ms",
         "sasl.jaas.config",
     ] {
         assert_eq!(found(name), None, "{name}");

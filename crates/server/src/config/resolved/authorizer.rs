@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use broker::authorizer::{Authorizer, AuthorizerMode};
 use broker::session::LoginOptions;
+use tls::{ClientAuth, ServerTlsSettings};
 use wire::acl::{Policy, Principal, super_users};
 use wire::sasl::Mechanism;
 use wire::text::cut;
@@ -64,9 +65,10 @@ pub(super) fn resolve(
 
 /// Who the clients of all listeners can be.
 pub(super) struct Clients {
-    /// Whether a listener asks for no login.
+    /// Whether a listener asks neither for a login nor for a certificate.
     has_anonymous: bool,
-    /// Whether a mechanism takes its users from the metadata, where there can be any.
+    /// Whether a mechanism takes its users from the metadata, where there can be any, or a listener
+    /// from certificates.
     has_any_user: bool,
     /// Users that the settings name.
     // Bounded: `raw::FILE_BYTES_MAX`.
@@ -74,13 +76,28 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    pub(super) fn of(protocols: &Protocols, logins: &BTreeMap<String, Arc<LoginOptions>>) -> Self {
+    pub(super) fn of(
+        protocols: &Protocols,
+        logins: &BTreeMap<String, Arc<LoginOptions>>,
+        encrypted: &BTreeMap<String, ServerTlsSettings>,
+    ) -> Self {
+        // Whether clients of a listener without login show who they are.
+        let auth = |listener: &str| {
+            let tls = encrypted.get(listener);
+            tls.map_or(ClientAuth::None, |tls| tls.client_auth.value)
+        };
+        let without_login = || protocols.iter().filter(|(_, it)| !it.asks_for_login());
+        let has = |wanted: fn(ClientAuth) -> bool| {
+            without_login().any(|(listener, _)| wanted(auth(listener)))
+        };
         let mechanisms = || logins.values().flat_map(|login| &login.mechanisms);
         let is_scram = |mechanism| matches!(mechanism, Mechanism::Scram(_));
         let users = mechanisms().flat_map(|mechanism| &mechanism.users);
         Self {
-            has_anonymous: protocols.values().any(|it| !it.asks_for_login()),
-            has_any_user: mechanisms().any(|mechanism| is_scram(mechanism.mechanism)),
+            has_anonymous: has(|auth| auth != ClientAuth::Required),
+            // A rule can make any name of a certificate.
+            has_any_user: mechanisms().any(|mechanism| is_scram(mechanism.mechanism))
+                || has(|auth| auth != ClientAuth::None),
             users: users.map(|(name, _)| name.clone()).collect(),
         }
     }
@@ -123,8 +140,8 @@ fn warn(values: &Values, clients: &Clients, authorizer: &Authorizer, warnings: &
             format!(" and {others} more")
         };
         let why = format!("names who no client can be: {first}{more}");
-        let advice = "clients are User:<name of a login>, or User:ANONYMOUS where a listener asks \
-                      for none";
+        let advice = "clients are User:<name of a login>, or what the rules for certificates make of \
+                      theirs, or User:ANONYMOUS where a listener asks for neither";
         warnings.push(Warning::of(entry, why).seen_by_clients(advice));
     }
     let has_anonymous = clients.has_anonymous && super_users.contains(&Principal::anonymous());

@@ -1,7 +1,6 @@
 //! Which listeners are opened, and the addresses that clients get for them.
 //!
-//! A listener for controllers is not opened: the controller is in this process. An opened listener
-//! must be PLAINTEXT or `SASL_PLAINTEXT`.
+//! A listener for controllers is not opened: the controller is in this process.
 
 use broker::session::SecurityProtocol;
 
@@ -89,8 +88,6 @@ fn addresses(values: &Values, key: &str, problems: &mut Vec<Problem>) -> Vec<Add
 
 fn protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>) -> Protocols {
     const KEY: &str = "listener.security.protocol.map";
-    const SERVED: [SecurityProtocol; 2] =
-        [SecurityProtocol::Plaintext, SecurityProtocol::SaslPlaintext];
     let map: Vec<(String, &str)> = values
         .list(KEY)
         .iter()
@@ -112,14 +109,14 @@ fn protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>
                 problems.push(values.problem(KEY, allowed));
             }
             Some(protocol) => {
-                let mut served = SERVED.into_iter();
-                if let Some(known) = served.find(|it| it.name().eq_ignore_ascii_case(protocol)) {
+                let mut all_known = SecurityProtocol::ALL.into_iter();
+                let known = all_known.find(|it| it.name().eq_ignore_ascii_case(protocol));
+                if let Some(known) = known {
                     all.insert(listener.clone(), known);
                 } else {
-                    let allowed = format!(
-                        "listener {listener} maps to {protocol}; only PLAINTEXT and \
-                         SASL_PLAINTEXT are there yet (TLS is not)"
-                    );
+                    let names = SecurityProtocol::ALL.map(SecurityProtocol::name).join(", ");
+                    let allowed =
+                        format!("listener {listener} maps to {protocol}, which is none of {names}");
                     problems.push(values.problem(KEY, allowed));
                 }
             }

@@ -15,7 +15,7 @@ use wire::sasl::{Mechanism, Secret};
 use super::super::address::Address;
 use super::super::keys;
 use super::super::problem::{Problem, Warning};
-use super::super::values::Values;
+use super::super::values::{ListenerValues, Values};
 use super::{milliseconds, size};
 
 const MECHANISMS: &str = "sasl.enabled.mechanisms";
@@ -48,14 +48,18 @@ pub(super) fn resolve(
             "is ignored, as in Kafka: those of a listener and a mechanism stand before its name";
         warnings.push(Warning::of(entry, why.into()));
     }
-    let asks = |name: &str| protocols.get(name).is_some_and(|it| it.asks_for_login());
     let mut all = BTreeMap::new();
     for Address { listener, .. } in listeners {
+        // One without protocol refuses the start already.
+        let Some(&protocol) = protocols.get(listener) else {
+            continue;
+        };
         let of = OfListener {
             values,
-            lower: listener.to_ascii_lowercase(),
+            own: ListenerValues::of(values, listener),
+            protocol,
         };
-        if asks(listener) {
+        if protocol.asks_for_login() {
             let login = of.login(warnings, problems);
             all.insert(listener.clone(), Arc::new(login));
         } else {
@@ -73,46 +77,24 @@ pub(super) fn resolve(
     all
 }
 
-/// The settings as they hold for one listener.
+/// One listener.
 struct OfListener<'a> {
     values: &'a Values,
-    /// Its name, in lower case.
-    lower: String,
+    own: ListenerValues<'a>,
+    protocol: SecurityProtocol,
 }
 
 impl OfListener<'_> {
-    fn name(&self, setting: &str) -> String {
-        format!("listener.name.{}.{setting}", self.lower)
-    }
-
-    /// Returns the full name under which a setting is given for this listener, or the setting.
-    fn full(&self, setting: &str) -> String {
-        let own = self.name(setting);
-        let is_own = self.values.of_listener(&own).is_some();
-        if is_own { own } else { setting.to_owned() }
-    }
-
-    fn text(&self, setting: &str) -> Option<&str> {
-        let own = self.values.of_listener(&self.name(setting));
-        own.or_else(|| self.values.text(setting))
-    }
-
-    fn number(&self, setting: &str) -> i64 {
-        let text = self.text(setting);
-        text.and_then(|text| text.parse().ok()).unwrap_or_default()
-    }
-
     fn login(&self, warnings: &mut Vec<Warning>, problems: &mut Vec<Problem>) -> LoginOptions {
         let mut mechanisms: Vec<MechanismOptions> = Vec::new();
-        let names = self.text(MECHANISMS).unwrap_or_default().split(',');
-        for name in names.map(str::trim).filter(|name| !name.is_empty()) {
+        for name in self.own.list(MECHANISMS) {
             let served = Mechanism::from_name(name).filter(|it| *it != Mechanism::Oauthbearer);
             let Some(mechanism) = served else {
                 let why = format!(
                     "{} is a login of {name}, which is not served ({SERVED})",
-                    self.lower
+                    self.own.listener()
                 );
-                problems.push(self.values.problem_of(&self.full(MECHANISMS), why));
+                problems.push(self.own.problem(MECHANISMS, why));
                 continue;
             };
             if mechanisms.iter().all(|it| it.mechanism != mechanism) {
@@ -120,22 +102,24 @@ impl OfListener<'_> {
             }
         }
         let is_plain = mechanisms.iter().any(|it| it.mechanism == Mechanism::Plain);
-        if let Some(entry) = self.values.any_entry(&self.full(MECHANISMS))
+        if let Some(entry) = self.own.entry(MECHANISMS)
             && is_plain
+            && !self.protocol.is_encrypted()
         {
-            let why = "with PLAIN passwords cross the network in clear text: there is no TLS yet";
+            let why = "with PLAIN passwords cross the network in clear text: the listener does not \
+                       speak TLS (SASL_SSL)";
             warnings.push(Warning::of(entry, why.into()));
         }
-        let (delay, idle) = (self.number(FAILURE_DELAY), self.values.int(IDLE));
+        let (delay, idle) = (self.own.number(FAILURE_DELAY), self.values.int(IDLE));
         // Kafka's rule: a connection that waits for its end is held, whether its client is or not.
         if idle >= 0 && delay >= idle {
             let allowed = format!("must be less than {IDLE}={idle}");
-            problems.push(self.values.problem_of(&self.full(FAILURE_DELAY), allowed));
+            problems.push(self.own.problem(FAILURE_DELAY, allowed));
         }
         LoginOptions {
             mechanisms,
             failure_delay: milliseconds(delay),
-            frame_bytes_max: size(self.number("sasl.server.max.receive.size")),
+            frame_bytes_max: size(self.own.number("sasl.server.max.receive.size")),
             time_max: milliseconds(self.values.int("authentication.timeout.ms")),
         }
     }
@@ -148,11 +132,9 @@ impl OfListener<'_> {
     ) -> MechanismOptions {
         const REAUTH: &str = "connections.max.reauth.ms";
         let lower = mechanism.name().to_ascii_lowercase();
-        let own = self
-            .values
-            .of_listener(&self.name(&format!("{lower}.{REAUTH}")));
-        let life = own.and_then(|text| text.parse().ok());
-        let life = life.unwrap_or_else(|| self.number(REAUTH));
+        let life = self.own.of_mechanism(&lower, REAUTH);
+        let life = life.and_then(|text| text.parse().ok());
+        let life = life.unwrap_or_else(|| self.own.number(REAUTH));
         let users = self.users(mechanism, warnings);
         MechanismOptions {
             mechanism,
@@ -171,10 +153,10 @@ impl OfListener<'_> {
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<(String, Secret<String>)>, Problem> {
         let lower = mechanism.name().to_ascii_lowercase();
-        let name = self.name(&format!("{lower}.{JAAS}"));
+        let name = self.own.mechanism_name(&lower, JAAS);
         let wrong = |why: String| self.values.problem_of(&name, why);
         let is_plain = mechanism == Mechanism::Plain;
-        let Some(text) = self.values.of_listener(&name) else {
+        let Some(text) = self.own.of_mechanism(&lower, JAAS) else {
             if is_plain {
                 let why = "must name the users of PLAIN (user_<name>=\"<password>\")";
                 return Err(wrong(why.into()));
@@ -194,7 +176,7 @@ impl OfListener<'_> {
         if !is_plain {
             return Ok(Vec::new());
         }
-        if text.contains("${") && self.has_providers() {
+        if text.contains("${") && has_providers(self.values) {
             let why = format!(
                 "has ${{..}}, which nothing replaces ({PROVIDERS} is not served): it would be the \
                  password itself"
@@ -215,23 +197,33 @@ impl OfListener<'_> {
             .collect())
     }
 
-    /// Returns true if the settings name classes that would replace parts of values.
-    fn has_providers(&self) -> bool {
-        let mut given = self.values.given();
-        given.any(|(name, text)| name == PROVIDERS && !text.is_empty())
-    }
-
     /// Warns of settings of a login at a listener that asks for none.
     fn warn_of_no_login(&self, warnings: &mut Vec<Warning>) {
-        for (listener, entry) in self.values.of_listeners() {
+        let protocol = self.protocol.name();
+        let with_login = if self.protocol.is_encrypted() {
+            SecurityProtocol::SaslSsl
+        } else {
+            SecurityProtocol::SaslPlaintext
+        };
+        for entry in self.own.own_entries() {
             let is_of_login =
                 keys::of_listener(&entry.key).is_some_and(|(_, key)| key.name.starts_with("sasl."));
-            if listener == self.lower && is_of_login {
-                let why = "has no effect: the listener maps to PLAINTEXT, which asks for no login";
-                let advice = "map the listener to SASL_PLAINTEXT in listener.security.protocol.map, \
-                              or take this out";
-                warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
+            if is_of_login {
+                let why = format!(
+                    "has no effect: the listener maps to {protocol}, which asks for no login"
+                );
+                let advice = format!(
+                    "map the listener to {} in listener.security.protocol.map, or take this out",
+                    with_login.name()
+                );
+                warnings.push(Warning::of(entry, why).seen_by_clients(advice));
             }
         }
     }
+}
+
+/// Returns true if the settings name classes that would replace parts of values.
+pub(super) fn has_providers(values: &Values) -> bool {
+    let mut given = values.given();
+    given.any(|(name, text)| name == PROVIDERS && !text.is_empty())
 }

@@ -153,10 +153,9 @@ fn values_that_contradict_each_other_are_refused() {
 #[test]
 fn listeners_that_cannot_be_served_are_refused() {
     check_refused(
-        "listeners=SSL://:9093",
-        "default: listener.security.protocol.map=SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,\
-         SASL_PLAINTEXT:SASL_PLAINTEXT: listener SSL maps to SSL; only \
-         PLAINTEXT and SASL_PLAINTEXT are there yet (TLS is not)",
+        "listeners=IN://:9093\nlistener.security.protocol.map=IN:TLS",
+        "server.properties:2: listener.security.protocol.map=IN:TLS: listener IN maps to TLS, which \
+         is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
     );
     check_refused(
         "listeners=PLAINTEXT://0.0.0.0:9092",
@@ -220,7 +219,9 @@ fn what_has_no_effect_is_said_once_with_the_reason() {
     );
     check_warned(
         "ssl.client.auth=none",
-        &["server.properties:1: ssl.client.auth: has no effect: there is no TLS yet"],
+        &[
+            "server.properties:1: ssl.client.auth: has no effect: no listener maps to SSL or SASL_SSL",
+        ],
     );
     check_warned(
         "num.io.threads=8",

@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use broker::dispatch::Reply;
 use broker::session::Session;
-use platform::socket::peer_has_ended;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use super::Conversation;
 use crate::admission::Stranger;
 use crate::connection::End;
 use crate::connection::frames::ReadError;
+use crate::connection::transport::Transport;
 use crate::connection::watch::{Doing, PROGRESS_BYTES_MIN, Progress};
 
 /// How long a request that only reads continues after the peer has ended the connection.
@@ -29,17 +28,21 @@ const GONE_MAX: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What ends the connection of a client that has to log in, until it is.
-pub(super) struct Login {
+pub(in crate::connection) struct Login {
     timer: Pin<Box<Sleep>>,
     stranger: Option<Stranger>,
 }
 
 impl Login {
-    /// Returns that of a session; `None` if its client need not log in.
-    pub(super) fn of(session: &Session, stranger: Option<Stranger>) -> Option<Self> {
+    /// Returns that of a session that began at `since`; `None` if its client need not log in.
+    pub(in crate::connection) fn of(
+        session: &Session,
+        since: Instant,
+        stranger: Option<Stranger>,
+    ) -> Option<Self> {
         let limits = session.login_limits()?;
         Some(Self {
-            timer: Box::pin(tokio::time::sleep(limits.time_max)),
+            timer: Box::pin(tokio::time::sleep_until(since + limits.time_max)),
             stranger,
         })
     }
@@ -109,7 +112,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     }
 
     /// Completes when the peer has ended the connection and the time for its requests is over.
-    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<()> {
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>, socket: &Transport) -> Poll<()> {
         let ended = match &self.end {
             Some(End::Closed | End::BadFrame(ReadError::Truncated { .. })) => true,
             None => self.gone.is_some() || (self.held.is_some() && self.sees_end(cx, socket)),
@@ -139,11 +142,11 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     }
 
     /// Returns true if the peer has ended the connection, even if earlier bytes are not all read.
-    fn sees_end(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> bool {
+    fn sees_end(&mut self, cx: &mut Context<'_>, socket: &Transport) -> bool {
         let timer = || Box::pin(tokio::time::sleep(LOOK_INTERVAL));
         let look = self.look.get_or_insert_with(timer);
         while look.as_mut().poll(cx).is_ready() {
-            if peer_has_ended(socket) {
+            if socket.peer_has_ended() {
                 return true;
             }
             look.as_mut().reset(Instant::now() + LOOK_INTERVAL);
@@ -152,10 +155,11 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
     }
 
     /// Ends the connection when it is idle or stalled for too long.
-    pub(super) fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &TcpStream) -> Poll<End> {
+    pub(super) fn poll_watch(&mut self, cx: &mut Context<'_>, socket: &Transport) -> Poll<End> {
         let (reader, written_bytes) = (&self.reader, self.writer.written_bytes);
         let completed = self.frames.saturating_mul(PROGRESS_BYTES_MIN);
-        let reading = self.held.is_none() && self.pause.is_none() && self.reader.is_within_frame();
+        let is_open = self.held.is_none() && self.pause.is_none();
+        let reading = is_open && self.reader.is_within_frame(socket);
         // The peer cannot speed up a frame that waits for memory.
         let frame_bytes = if reading { reader.frame_bytes() } else { 0 };
         let size = frame_bytes.max(self.writer.peak_bytes());

@@ -1,0 +1,247 @@
+//! The keys and certificates that listeners serve with, and how they change while they serve.
+//!
+//! Their files are looked at every `ssl.reload.interval.ms`, and read again when one of them is
+//! another than before, or when the operator asks for it (SIGHUP). What is read is one set: it is
+//! taken whole if it fits together and may follow the one before, and else that stays in force,
+//! which is logged and counted. What could not be read is tried again at each look: a file may be
+//! half-written.
+//!
+//! Invariants: a listener has a whole set at every moment; a handshake uses the set that is in
+//! force when its client speaks, and connections live on. Not here: what fits together
+//! ([`ServerTls`]), what may follow what ([`reload`]), and when the signal means this (`signals`).
+
+mod expiry;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tls::reload::{self, ReloadVerdict};
+use tls::watch::{FileStamp, StoreWatch};
+use tls::{Opened, ServerTls, ServerTlsSettings, StoreSettings, TlsProblem, TlsWarning};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::metrics::TlsMetrics;
+use expiry::ExpiryWarnings;
+
+/// The sets of all listeners that speak TLS.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    /// Since when times are counted.
+    since: Instant,
+    /// Time between two looks; `None` for never.
+    interval: Option<Duration>,
+    // Bounded: one for each of `listeners`.
+    listeners: Vec<OfListener>,
+}
+
+#[derive(Debug)]
+struct OfListener {
+    name: Arc<str>,
+    settings: ServerTlsSettings,
+    in_force: watch::Sender<Arc<ServerTls>>,
+    files: StoreWatch,
+    /// Why the last set was not taken.
+    failed: Option<String>,
+    warnings: ExpiryWarnings,
+}
+
+/// Why there is a look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Look {
+    /// The time has come: what has not changed is left alone.
+    Timely,
+    /// The operator asks: everything is read.
+    Asked,
+}
+
+/// The time of a look, in milliseconds: since the beginning, and of the wall clock.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    up_ms: i64,
+    wall_ms: i64,
+}
+
+impl Certificates {
+    /// Opens the sets of all listeners, and logs what there is to say about them. Reads files, so
+    /// it blocks.
+    pub(crate) fn open(
+        listeners: BTreeMap<String, ServerTlsSettings>,
+        interval: Duration,
+    ) -> Result<Self, TlsProblem> {
+        let since = Instant::now();
+        let interval = Some(interval).filter(|interval| !interval.is_zero());
+        let open = |(name, settings): (String, ServerTlsSettings)| {
+            // A change from here on is one that the next look finds.
+            let seen = stamps(&settings.stores);
+            let Opened { tls, warnings } = ServerTls::open(&settings)?;
+            say(&name, &warnings);
+            let every_ms = interval.map_or(0, milliseconds);
+            let files = StoreWatch::new(every_ms, seen, 0, Times::now(since).wall_ms);
+            Ok(OfListener {
+                name: name.into(),
+                settings,
+                in_force: watch::Sender::new(Arc::new(tls)),
+                files,
+                failed: None,
+                warnings: ExpiryWarnings::default(),
+            })
+        };
+        let listeners = listeners.into_iter().map(open).collect::<Result<_, _>>()?;
+        Ok(Self {
+            since,
+            interval,
+            listeners,
+        })
+    }
+
+    /// Returns the set of each listener, as it will be.
+    pub(crate) fn in_force(&self) -> BTreeMap<String, watch::Receiver<Arc<ServerTls>>> {
+        let of = |listener: &OfListener| (listener.name.to_string(), listener.in_force.subscribe());
+        self.listeners.iter().map(of).collect()
+    }
+
+    /// Looks each time it is due, and when it is asked, until nobody can ask any more.
+    pub(crate) async fn keep(mut self, mut asked: mpsc::Receiver<()>, metrics: TlsMetrics) {
+        self.show(&metrics);
+        loop {
+            let due = async {
+                match self.interval {
+                    Some(interval) => tokio::time::sleep(interval).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let look = tokio::select! {
+                () = due => Look::Timely,
+                asked = asked.recv() => match asked {
+                    Some(()) => Look::Asked,
+                    None => return,
+                },
+            };
+            let counts = metrics.clone();
+            let looking = tokio::task::spawn_blocking(move || {
+                self.look(look, Times::now(self.since), &counts);
+                self
+            });
+            match looking.await {
+                Ok(back) => self = back,
+                // The process is ending.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Shows when certificates expire, and warns of those that do soon.
+    fn show(&mut self, metrics: &TlsMetrics) {
+        let now = Times::now(self.since);
+        for listener in &mut self.listeners {
+            listener.show(now, metrics);
+        }
+    }
+
+    fn look(&mut self, look: Look, now: Times, metrics: &TlsMetrics) {
+        for listener in &mut self.listeners {
+            listener.look(look, now, metrics);
+            listener.show(now, metrics);
+        }
+    }
+}
+
+impl OfListener {
+    fn look(&mut self, look: Look, now: Times, metrics: &TlsMetrics) {
+        let stamps = stamps(&self.settings.stores);
+        let is_due = self.files.look(stamps, now.up_ms, now.wall_ms);
+        if !is_due && look == Look::Timely {
+            return;
+        }
+        match ServerTls::open(&self.settings) {
+            Ok(Opened { tls, warnings }) => self.decide(tls, &warnings, metrics),
+            Err(problem) => {
+                self.files.note_failure();
+                self.refuse(problem.to_string(), metrics);
+            }
+        }
+    }
+
+    fn decide(&mut self, tls: ServerTls, warnings: &[TlsWarning], metrics: &TlsMetrics) {
+        let before = self.in_force.borrow().clone();
+        match reload::decide(&before, &tls, self.settings.allowed_changes) {
+            ReloadVerdict::Same => self.failed = None,
+            ReloadVerdict::Take => {
+                say(&self.name, warnings);
+                self.in_force.send_replace(Arc::new(tls));
+                self.failed = None;
+                self.warnings = ExpiryWarnings::default();
+                metrics.reloaded(&self.name, true);
+                let listener = &*self.name;
+                tracing::info!(listener, "new keys and certificates are in force");
+            }
+            ReloadVerdict::Keep(why) => self.refuse(why, metrics),
+        }
+    }
+
+    /// Leaves the set before in force.
+    fn refuse(&mut self, why: String, metrics: &TlsMetrics) {
+        metrics.reloaded(&self.name, false);
+        if self.failed.as_ref() != Some(&why) {
+            let listener = &*self.name;
+            tracing::error!(listener, reason = %why,
+                "new keys and certificates are not taken: those before stay in force");
+        }
+        self.failed = Some(why);
+    }
+
+    fn show(&mut self, now: Times, metrics: &TlsMetrics) {
+        let Some(expiry) = self.in_force.borrow().expiry() else {
+            return;
+        };
+        metrics.expires(&self.name, expiry.not_after);
+        let (listener, subject) = (&*self.name, &*expiry.subject);
+        match self.warnings.due(expiry.not_after, now.wall_ms / 1000) {
+            Some(0) => {
+                tracing::error!(
+                    listener,
+                    subject,
+                    "a certificate has expired: clients refuse it"
+                );
+            }
+            Some(days) => {
+                tracing::warn!(
+                    listener,
+                    subject,
+                    days,
+                    "a certificate expires within so many days"
+                );
+            }
+            None => {}
+        }
+    }
+}
+
+impl Times {
+    fn now(since: Instant) -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            up_ms: milliseconds(since.elapsed()),
+            wall_ms: milliseconds(wall.unwrap_or_default()),
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn stamps(stores: &StoreSettings) -> Vec<Option<FileStamp>> {
+    stores.files().iter().map(|it| FileStamp::of(it)).collect()
+}
+
+fn say(listener: &str, warnings: &[TlsWarning]) {
+    for warning in warnings {
+        tracing::warn!(listener, %warning, "keys and certificates");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! Sets that change on disk while they are in force.
+
+use std::fs;
+use std::path::Path;
+
+use tls::reload::AllowedChanges;
+use tls::{ClientAuth, PrincipalRules, Setting, StoreSettings, TlsNames};
+
+use super::*;
+use crate::metrics::Metrics;
+
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Key and chain for a host, as one file.
+fn pem_for(host: &str) -> String {
+    let own = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
+    own.signing_key.serialize_pem() + &own.cert.pem()
+}
+
+fn pem() -> String {
+    pem_for("localhost")
+}
+
+fn listeners(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
+    let stores = StoreSettings {
+        keystore_type: Some(Setting::new("ssl.keystore.type", "PEM".to_owned())),
+        keystore_location: Some(Setting::new("ssl.keystore.location", file.to_path_buf())),
+        ..StoreSettings::default()
+    };
+    let settings = ServerTlsSettings {
+        stores,
+        names: TlsNames::default(),
+        client_auth: Setting::new("ssl.client.auth", ClientAuth::None),
+        principal_rules: PrincipalRules::default(),
+        allowed_changes: AllowedChanges::default(),
+    };
+    BTreeMap::from([("OUT".to_owned(), settings)])
+}
+
+struct World {
+    certificates: Certificates,
+    in_force: watch::Receiver<Arc<ServerTls>>,
+    metrics: Metrics,
+    counts: TlsMetrics,
+}
+
+fn world(file: &Path) -> World {
+    let mut certificates = Certificates::open(listeners(file), EVERY).unwrap();
+    let in_force = certificates.in_force().remove("OUT").unwrap();
+    let metrics = Metrics::new();
+    let counts = metrics.register(TlsMetrics::register);
+    certificates.show(&counts);
+    World {
+        certificates,
+        in_force,
+        metrics,
+        counts,
+    }
+}
+
+impl World {
+    /// Looks, and returns whether another set is in force than before.
+    fn look(&mut self, look: Look) -> bool {
+        let before = self.in_force.borrow_and_update().clone();
+        // Long after anything was written.
+        let now = Times {
+            up_ms: 0,
+            wall_ms: i64::MAX,
+        };
+        self.certificates.look(look, now, &self.counts);
+        let now = self.in_force.borrow_and_update().clone();
+        !Arc::ptr_eq(&before, &now)
+    }
+
+    fn reloads(&self, result: &str) -> bool {
+        let line = format!("forebay_tls_reloads_total{{listener=\"OUT\",result=\"{result}\"}} 1\n");
+        self.metrics.text().contains(&line)
+    }
+}
+
+#[test]
+fn a_set_is_taken_when_its_files_are_others_and_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key.pem");
+    fs::write(&file, pem()).unwrap();
+    let mut world = world(&file);
+    assert!(!world.look(Look::Timely), "nothing is another");
+    assert!(!world.look(Look::Asked), "nor if somebody asks");
+    let next = pem();
+    // Half of it is written.
+    fs::write(&file, &next[..next.len() / 2]).unwrap();
+    assert!(!world.look(Look::Timely));
+    assert!(world.reloads("failure") && !world.reloads("success"));
+    fs::write(&file, &next).unwrap();
+    assert!(world.look(Look::Timely));
+    assert!(world.reloads("success"));
+    assert!(!world.look(Look::Timely), "it is in force");
+}
+
+#[test]
+fn files_that_are_gone_leave_the_set_in_force_until_they_are_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key.pem");
+    let one = pem();
+    fs::write(&file, &one).unwrap();
+    let mut world = world(&file);
+    fs::remove_file(&file).unwrap();
+    assert!(!world.look(Look::Timely) && !world.look(Look::Asked));
+    fs::write(&file, one).unwrap();
+    assert!(world.look(Look::Timely));
+}
+
+#[test]
+fn a_set_for_another_host_is_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key.pem");
+    fs::write(&file, pem()).unwrap();
+    let mut world = world(&file);
+    fs::write(&file, pem_for("elsewhere")).unwrap();
+    assert!(!world.look(Look::Timely));
+    assert!(world.reloads("failure"));
+    // It is not looked at again and again; who asks is told again.
+    assert!(!world.look(Look::Timely));
+    assert!(world.reloads("failure"));
+    assert!(!world.look(Look::Asked));
+    assert!(!world.reloads("failure"), "two by now");
+    fs::write(&file, pem()).unwrap();
+    assert!(world.look(Look::Timely));
+}
+
+#[test]
+fn a_set_that_is_not_whole_refuses_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key.pem");
+    let whole = pem();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    let refused = Certificates::open(listeners(&file), EVERY).unwrap_err();
+    assert_eq!(refused.file, Some(file));
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_is_looked_at_each_time_and_when_it_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key.pem");
+    fs::write(&file, pem()).unwrap();
+    let World {
+        certificates,
+        mut in_force,
+        counts,
+        ..
+    } = world(&file);
+    let (ask, asked) = mpsc::channel(1);
+    let keeping = tokio::spawn(certificates.keep(asked, counts));
+    in_force.borrow_and_update();
+    fs::write(&file, pem()).unwrap();
+    in_force.changed().await.unwrap();
+    fs::write(&file, pem()).unwrap();
+    ask.send(()).await.unwrap();
+    in_force.changed().await.unwrap();
+    drop(ask);
+    keeping.await.unwrap();
+    // What was in force last stays so.
+    drop(in_force.borrow().config());
+}

@@ -1,0 +1,251 @@
+//! Why a handshake failed: a word for the metric, and for the log a sentence that says which side
+//! has to change what.
+//!
+//! What a peer sends is in neither, except the number of an alert, and of the certificate of a
+//! client that is refused by name the subject. Pure.
+
+use std::fmt;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+use tls::PrincipalProblem;
+
+/// Why a connection has no TLS.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// It took too long.
+    Timeout,
+    /// It was the oldest, and there were too many like it.
+    Crowded,
+    /// The peer left before it had said anything.
+    Unused,
+    /// The peer left in the middle.
+    Closed,
+    /// The peer began without TLS.
+    NotTls(Spoken),
+    /// A message is longer than any that is needed.
+    TooLong,
+    /// The peers did not agree, or one of them is wrong.
+    Tls(Error),
+    /// The certificate of the client stands for nobody.
+    Principal(PrincipalProblem),
+    /// The socket failed.
+    Socket(io::Error),
+}
+
+/// What a peer speaks that does not speak TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spoken {
+    /// A request of HTTP.
+    Http,
+    /// A request of Kafka.
+    Kafka,
+    /// Anything else.
+    Other,
+}
+
+impl Spoken {
+    /// Looks at the first bytes of a connection; `None` if they may begin a handshake, or are too
+    /// few to tell.
+    pub(super) fn of(first: &[u8]) -> Option<Self> {
+        const HANDSHAKE: u8 = 22;
+        const METHODS: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN"];
+        let beginning = first.first_chunk::<4>()?;
+        if beginning.first() == Some(&HANDSHAKE) {
+            return None;
+        }
+        if METHODS.contains(&beginning.as_slice()) {
+            return Some(Self::Http);
+        }
+        // A length, and the number of a request, of which there are a hundred.
+        let api = first.get(4).is_none_or(|high| *high == 0);
+        let is_length = (8..1 << 27).contains(&i32::from_be_bytes(*beginning));
+        Some(if api && is_length {
+            Self::Kafka
+        } else {
+            Self::Other
+        })
+    }
+}
+
+impl Failure {
+    /// Returns a word for metrics.
+    pub(crate) fn label(&self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Crowded => "crowded",
+            Self::Unused => "unused",
+            Self::Closed => "closed",
+            Self::NotTls(Spoken::Http) => "http",
+            Self::NotTls(Spoken::Kafka) => "kafka_plaintext",
+            Self::NotTls(Spoken::Other) => "not_tls",
+            Self::TooLong => "too_long",
+            Self::Principal(_) => "principal",
+            Self::Socket(_) => "broken",
+            Self::Tls(error) => match error {
+                Error::PeerIncompatible(how) => incompatible(how),
+                Error::NoCertificatesPresented => "no_certificate",
+                Error::InvalidCertificate(why) => certificate(why),
+                Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge) => "too_long",
+                Error::AlertReceived(alert) => refusal(*alert),
+                Error::InvalidMessage(_)
+                | Error::InappropriateMessage { .. }
+                | Error::InappropriateHandshakeMessage { .. }
+                | Error::PeerMisbehaved(_)
+                | Error::DecryptError
+                | Error::PeerSentOversizedRecord => "protocol",
+                _ => "other",
+            },
+        }
+    }
+
+    /// Returns true if a line of the log is worth it: not for whoever only tries the port.
+    pub(super) fn is_told(&self) -> bool {
+        !matches!(self, Self::Unused | Self::Socket(_))
+    }
+}
+
+fn incompatible(how: &PeerIncompatible) -> &'static str {
+    match how {
+        PeerIncompatible::NoCipherSuitesInCommon
+        | PeerIncompatible::NoKxGroupsInCommon
+        | PeerIncompatible::NoSignatureSchemesInCommon => "no_cipher_in_common",
+        PeerIncompatible::Tls12NotOffered
+        | PeerIncompatible::Tls12NotOfferedOrEnabled
+        | PeerIncompatible::ServerDoesNotSupportTls12Or13
+        | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig
+        | PeerIncompatible::SupportedVersionsExtensionRequired => "no_version_in_common",
+        _ => "protocol",
+    }
+}
+
+fn certificate(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "certificate_expired"
+        }
+        CertificateError::Revoked => "certificate_revoked",
+        CertificateError::UnknownIssuer => "certificate_unknown_issuer",
+        _ => "certificate",
+    }
+}
+
+/// What the peer has said by an alert.
+fn refusal(alert: AlertDescription) -> &'static str {
+    match alert {
+        AlertDescription::UnknownCA
+        | AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateExpired
+        | AlertDescription::CertificateUnknown => "refused_by_client",
+        _ => "alert",
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => to.write_str("no handshake within authentication.timeout.ms"),
+            Self::Crowded => to.write_str(
+                "no handshake yet, and too many are like it (max.connections.unauthenticated)",
+            ),
+            Self::Unused => to.write_str("the client left before it had said anything"),
+            Self::Closed => to.write_str(
+                "the client left in the middle of the handshake: mostly it does not trust the \
+                 certificate, and its own log says why",
+            ),
+            Self::NotTls(Spoken::Http) => {
+                to.write_str("the client speaks HTTP, and this listener TLS")
+            }
+            Self::NotTls(Spoken::Kafka) => to.write_str(
+                "the client speaks Kafka without TLS: give it security.protocol=SSL or SASL_SSL",
+            ),
+            Self::NotTls(Spoken::Other) => to.write_str("the client does not speak TLS"),
+            Self::TooLong => to.write_str("a message of the handshake is too long"),
+            Self::Principal(problem) => problem.fmt(to),
+            Self::Socket(error) => write!(to, "socket: {error}"),
+            Self::Tls(Error::AlertReceived(alert)) => match refusal(*alert) {
+                "refused_by_client" => write!(
+                    to,
+                    "the client refuses the certificate of this listener ({alert:?}): it needs \
+                     the issuer in its trust store, and a name that it connects to in the \
+                     certificate"
+                ),
+                _ => write!(to, "the client ended the handshake: {alert:?}"),
+            },
+            Self::Tls(Error::NoCertificatesPresented) => {
+                to.write_str("the client has no certificate (ssl.client.auth=required)")
+            }
+            Self::Tls(error) => error.fmt(to),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_peer_speaks_is_seen_by_its_first_bytes() {
+        for (first, spoken) in [
+            (&b"GET / HTTP/1.1\r\n"[..], Some(Spoken::Http)),
+            (b"POST", Some(Spoken::Http)),
+            (b"\0\0\0\x2f\0\x12\0\x04", Some(Spoken::Kafka)),
+            (b"\0\0\x01\0", Some(Spoken::Kafka)),
+            (b"\0\0\0\x2f\x7f\x12", Some(Spoken::Other)),
+            (b"SSH-2.0-", Some(Spoken::Other)),
+            (b"\x80\x2e\x01\x03\x01", Some(Spoken::Other)),
+            (b"\xff\xff\xff\xff", Some(Spoken::Other)),
+            (b"\x16\x03\x01\x02\0", None),
+            (b"GET", None),
+            (b"", None),
+        ] {
+            assert_eq!(Spoken::of(first), spoken, "{first:?}");
+        }
+    }
+
+    #[test]
+    fn causes_have_words_that_an_alert_of_metrics_can_name() {
+        for (error, label) in [
+            (
+                Error::PeerIncompatible(PeerIncompatible::NoCipherSuitesInCommon),
+                "no_cipher_in_common",
+            ),
+            (
+                Error::PeerIncompatible(PeerIncompatible::Tls12NotOfferedOrEnabled),
+                "no_version_in_common",
+            ),
+            (Error::NoCertificatesPresented, "no_certificate"),
+            (
+                Error::InvalidCertificate(CertificateError::UnknownIssuer),
+                "certificate_unknown_issuer",
+            ),
+            (
+                Error::InvalidCertificate(CertificateError::Expired),
+                "certificate_expired",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::UnknownCA),
+                "refused_by_client",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::InternalError),
+                "alert",
+            ),
+            (
+                Error::InvalidMessage(InvalidMessage::InvalidContentType),
+                "protocol",
+            ),
+        ] {
+            assert_eq!(Failure::Tls(error).label(), label);
+        }
+    }
+
+    #[test]
+    fn who_only_tries_the_port_makes_no_line() {
+        assert!(!Failure::Unused.is_told());
+        assert!(Failure::Closed.is_told());
+        assert!(Failure::NotTls(Spoken::Http).is_told());
+    }
+}

@@ -1,0 +1,330 @@
+//! Who is let in by a certificate: what rustls verifies, with what Java trusts besides, and a bound
+//! on chains.
+//!
+//! Java trusts a certificate that is itself in the trust store, whoever has issued it and even if it
+//! may issue others; many a store of Kafka holds the certificates of single clients. Such a one is
+//! taken here too, within its time and if it is for this purpose.
+//!
+//! Invariants: what is expired, revoked, signed wrongly or for another purpose is never taken; a
+//! certificate that is not in the store is taken only if rustls takes it. Not here: who the client
+//! is (`principal`).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_name;
+use rustls::crypto::CryptoProvider;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
+    SignatureScheme,
+};
+use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
+
+use crate::certificate::CertificateFacts;
+use crate::problem::TlsProblem;
+use crate::store::CHAIN_MAX;
+
+/// Names of issuers that clients are told, in bytes; they are in one message of the handshake, and
+/// with more clients get none, which leaves the choice to them.
+const HINTS_BYTES_MAX: usize = 16 << 10;
+
+/// Trusted certificates as a trust store holds them.
+pub(crate) struct Trust {
+    roots: Arc<RootCertStore>,
+    itself: TrustedThemselves,
+    lists: Vec<CertificateRevocationListDer<'static>>,
+}
+
+impl Trust {
+    /// Takes the certificates of a store, and returns how many of them cannot be read.
+    pub(crate) fn of(
+        trusted: &[CertificateDer<'static>],
+        lists: Vec<CertificateRevocationListDer<'static>>,
+    ) -> (Self, usize) {
+        let mut roots = RootCertStore::empty();
+        let (_, unreadable) = roots.add_parsable_certificates(trusted.iter().cloned());
+        let trust = Self {
+            roots: Arc::new(roots),
+            itself: TrustedThemselves::of(trusted),
+            lists,
+        };
+        (trust, unreadable)
+    }
+
+    /// Returns what verifies clients; those without a certificate get in if `may_be_without`.
+    pub(crate) fn for_clients(
+        self,
+        provider: &Arc<CryptoProvider>,
+        may_be_without: bool,
+    ) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
+        let hints: usize = self
+            .roots
+            .subjects()
+            .iter()
+            .map(|name| name.as_ref().len())
+            .sum();
+        let mut builder =
+            WebPkiClientVerifier::builder_with_provider(self.roots, Arc::clone(provider))
+                .with_crls(self.lists)
+                .allow_unknown_revocation_status();
+        if hints > HINTS_BYTES_MAX {
+            builder = builder.clear_root_hint_subjects();
+        }
+        if may_be_without {
+            builder = builder.allow_unauthenticated();
+        }
+        Ok(Arc::new(VerifiedClients {
+            chains: builder.build()?,
+            itself: self.itself,
+        }))
+    }
+
+    /// Returns what verifies servers, and their names if `checks_host`.
+    pub(crate) fn for_servers(
+        self,
+        provider: &Arc<CryptoProvider>,
+        checks_host: bool,
+    ) -> Result<Arc<dyn ServerCertVerifier>, VerifierBuilderError> {
+        let builder = WebPkiServerVerifier::builder_with_provider(self.roots, Arc::clone(provider))
+            .with_crls(self.lists)
+            .allow_unknown_revocation_status();
+        Ok(Arc::new(VerifiedServers {
+            chains: builder.build()?,
+            itself: self.itself,
+            checks_host,
+        }))
+    }
+}
+
+/// Says why a trust store and its revocation lists cannot be used.
+pub(crate) fn problem_of(
+    error: &VerifierBuilderError,
+    trust_setting: &str,
+    list_setting: &str,
+) -> TlsProblem {
+    match error {
+        VerifierBuilderError::InvalidCrl(_) => TlsProblem::of(
+            list_setting,
+            "a revocation list in it cannot be read",
+            "write it again: openssl crl -in OLD -out NEW",
+        ),
+        _ => TlsProblem::of(
+            trust_setting,
+            "no certificate in it can be read",
+            "name certificates of X.509",
+        ),
+    }
+}
+
+/// Certificates that are trusted by themselves, by SHA-256.
+#[derive(Debug)]
+struct TrustedThemselves(
+    // Bounded: `store::TRUSTED_MAX`.
+    BTreeSet<Vec<u8>>,
+);
+
+impl TrustedThemselves {
+    fn of(trusted: &[CertificateDer<'_>]) -> Self {
+        Self(trusted.iter().map(|it| digest_of(it)).collect())
+    }
+
+    /// Decides again about a certificate that did not verify: it may be trusted by itself.
+    fn again(
+        &self,
+        error: Error,
+        certificate: &CertificateDer<'_>,
+        now: UnixTime,
+        is_for: impl Fn(&CertificateFacts) -> bool,
+    ) -> Result<(), Error> {
+        if !may_be_trusted_itself(&error) || !self.0.contains(&digest_of(certificate)) {
+            return Err(error);
+        }
+        let facts = CertificateFacts::of(certificate);
+        let facts = facts.ok_or(CertificateError::BadEncoding)?;
+        let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        if now > facts.not_after {
+            return Err(CertificateError::Expired.into());
+        }
+        if now < facts.not_before {
+            return Err(CertificateError::NotValidYet.into());
+        }
+        if !is_for(&facts) {
+            return Err(CertificateError::InvalidPurpose.into());
+        }
+        Ok(())
+    }
+}
+
+fn digest_of(der: &[u8]) -> Vec<u8> {
+    digest::digest(&digest::SHA256, der).as_ref().to_vec()
+}
+
+/// Returns true for what says that a chain leads nowhere, or that its end may issue others. A
+/// certificate of the store need not lead anywhere: the bytes are those that are trusted. What says
+/// more about it stands.
+fn may_be_trusted_itself(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::InvalidCertificate(
+            CertificateError::UnknownIssuer
+                | CertificateError::BadSignature
+                | CertificateError::Other(_)
+        )
+    )
+}
+
+fn check_length(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
+    if intermediates.len() >= CHAIN_MAX {
+        let why = OtherError(Arc::new(TooLong));
+        return Err(CertificateError::Other(why).into());
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(to, "the chain has more than {CHAIN_MAX} certificates")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// Verifies clients.
+#[derive(Debug)]
+struct VerifiedClients {
+    chains: Arc<dyn ClientCertVerifier>,
+    itself: TrustedThemselves,
+}
+
+impl ClientCertVerifier for VerifiedClients {
+    fn offer_client_auth(&self) -> bool {
+        self.chains.offer_client_auth()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.chains.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chains.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        check_length(intermediates)?;
+        let verified = self
+            .chains
+            .verify_client_cert(end_entity, intermediates, now);
+        verified.or_else(|error| {
+            let is_for = |facts: &CertificateFacts| facts.purposes.is_for_clients;
+            let again = self.itself.again(error, end_entity, now, is_for);
+            again.map(|()| ClientCertVerified::assertion())
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
+
+/// Verifies servers.
+#[derive(Debug)]
+struct VerifiedServers {
+    chains: Arc<WebPkiServerVerifier>,
+    itself: TrustedThemselves,
+    checks_host: bool,
+}
+
+impl VerifiedServers {
+    fn check_host(&self, server: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
+        if !self.checks_host {
+            return Ok(());
+        }
+        verify_server_name(&ParsedCertificate::try_from(server)?, name)
+    }
+}
+
+impl ServerCertVerifier for VerifiedServers {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        check_length(intermediates)?;
+        let verified = self.chains.verify_server_cert(
+            end_entity,
+            intermediates,
+            server_name,
+            ocsp_response,
+            now,
+        );
+        match verified {
+            // The name is looked at last: all else is verified (a test holds rustls to this).
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.checks_host => Ok(ServerCertVerified::assertion()),
+            Err(error) => {
+                let is_for = |facts: &CertificateFacts| facts.purposes.is_for_servers;
+                self.itself.again(error, end_entity, now, is_for)?;
+                self.check_host(end_entity, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}

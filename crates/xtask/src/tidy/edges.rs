@@ -27,7 +27,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("plan", &["page"]),
     ("host", &["platform", "page"]),
     ("client", &["wire", "platform"]),
-    ("bench", &["wire", "host", "platform", "page", "client", "tls"]),
+    (
+        "bench",
+        &["wire", "host", "platform", "page", "client", "tls"],
+    ),
     ("cli", &["wire", "platform", "client", "tls"]),
     (
         "sim",

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use platform::clock::Clock;
 use tls::{Opened, ServerTls, TlsProblem, TlsWarning};
 
-use super::directories::Seen;
+use super::directories::DirectorySurvey;
 use super::finding::{Finding, Group, line_of};
 use crate::config::{Origin, Problem, Raw, Settings};
 
@@ -19,8 +19,8 @@ const SOON_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
 /// Opens the stores of `settings`, which come from `raw` and have these problems.
-pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> Seen {
-    let mut seen = Seen::default();
+pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> DirectorySurvey {
+    let mut seen = DirectorySurvey::default();
     let listeners = settings.tls_listeners();
     if listeners.is_empty() {
         return seen;

@@ -225,7 +225,10 @@ fn run<F: Future>(limits: Limits, scenario: impl Fn(World) -> F) {
     run_with_budget(limits, 1 << 20, scenario);
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as the scenarios are written")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "as the scenarios are written"
+)]
 fn run_with_budget<F: Future>(limits: Limits, bytes: usize, scenario: impl Fn(World) -> F) {
     for between in Between::ALL {
         run_between(between, limits.clone(), bytes, &scenario);
@@ -710,7 +713,10 @@ fn requests_and_bytes_are_counted_by_name_and_version() {
 }
 
 /// Runs a scenario with each version of TLS.
-#[expect(clippy::needless_pass_by_value, reason = "as the scenarios are written")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "as the scenarios are written"
+)]
 fn run_secured<F: Future>(limits: Limits, scenario: impl Fn(World) -> F) {
     for between in [Between::Tls12, Between::Tls13] {
         run_between(between, limits.clone(), 64 << 20, &scenario);

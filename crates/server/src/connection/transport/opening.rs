@@ -45,7 +45,10 @@ pub struct Secured {
 }
 
 /// Both directions of a connection under TLS.
-#[expect(clippy::struct_excessive_bools, reason = "each answers a question of its own")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each answers a question of its own"
+)]
 pub struct TlsStream {
     pub(super) socket: TcpStream,
     pub(super) connection: UnbufferedServerConnection,

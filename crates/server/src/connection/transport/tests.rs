@@ -12,7 +12,10 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use super::harness::{Between, Client, pair};
 use super::*;
 
-#[expect(clippy::needless_pass_by_value, reason = "closures are written in the call")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "closures are written in the call"
+)]
 fn run(scenario: impl AsyncFn(Client, Transport, &Gauge)) {
     for between in Between::ALL {
         run_between(between, &scenario);

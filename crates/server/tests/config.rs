@@ -635,7 +635,7 @@ fn dynamic(broker: &str, name: &str, value: &str) -> MetadataRecord {
 
 #[test]
 fn keys_and_certificates_are_opened_with_the_data() {
-    let place = Place::new();
+    let place = SettingsDir::new();
     let pem = include_bytes!("../../tls/tests/golden/self-signed.pem");
     fs::write(place.path("k.pem"), pem).unwrap();
     let text = "listeners=SSL://127.0.0.1:9093\nlog.dirs=AT/d\nssl.keystore.type=PEM\n\

@@ -102,6 +102,8 @@ struct BrokerFetches {
     empty: u32,
     /// Which partition comes first.
     turn: usize,
+    /// The number of the last fetch.
+    asked: u64,
 }
 
 /// The reading of many partitions from many brokers.
@@ -113,6 +115,8 @@ pub(crate) struct Fetcher {
     readings: BTreeMap<TopicPartition, PartitionReading>,
     brokers: BTreeMap<i32, BrokerFetches>,
     serial: u64,
+    /// How many fetches there were.
+    fetches: u64,
 }
 
 impl Fetcher {
@@ -124,6 +128,7 @@ impl Fetcher {
             readings: BTreeMap::new(),
             brokers: BTreeMap::new(),
             serial: 0,
+            fetches: 0,
         }
     }
 
@@ -227,8 +232,9 @@ impl Fetcher {
         }
     }
 
-    /// Returns a fetch to send now, of at most that many bytes, and takes it as under way.
-    pub(crate) fn next_fetch(&mut self, bytes_max: usize, now: Instant) -> Option<FetchOrder> {
+    /// Returns a fetch to send now, and takes it as under way: from the broker that waits longest,
+    /// of at most its share of these bytes.
+    pub(crate) fn next_fetch(&mut self, bytes_free: usize, now: Instant) -> Option<FetchOrder> {
         let mut ready: BTreeMap<i32, Vec<TopicPartition>> = BTreeMap::new();
         for (place, reading) in &self.readings {
             if let (Some(leader), Some(_)) = (reading.leader, reading.position)
@@ -238,11 +244,14 @@ impl Fetcher {
             }
         }
         self.forget_idle(&ready);
-        let (node, places) = ready.into_iter().find(|(node, _)| {
+        ready.retain(|node, _| {
             let broker = self.brokers.get(node);
             broker.is_none_or(|broker| broker.is_free(now))
-        })?;
-        Some(self.fetch(node, places, bytes_max, now))
+        });
+        let asked = |node: &i32| self.brokers.get(node).map_or(0, |broker| broker.asked);
+        let share = bytes_free.checked_div(ready.len())?;
+        let (node, places) = ready.into_iter().min_by_key(|(node, _)| asked(node))?;
+        Some(self.fetch(node, places, share, now))
     }
 
     fn fetch(
@@ -256,6 +265,8 @@ impl Fetcher {
         let turn = broker.turn.checked_rem(places.len()).unwrap_or(0);
         places.rotate_left(turn);
         broker.turn = turn.saturating_add(1);
+        self.fetches = self.fetches.wrapping_add(1);
+        broker.asked = self.fetches;
         let mut under_way = UnderWay {
             since: now,
             serials: BTreeMap::new(),

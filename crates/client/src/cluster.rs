@@ -1,8 +1,8 @@
 //! A cluster: its brokers, what leads what, and one connection to each broker.
 //!
-//! What is known (`cluster/known.rs`) is asked for when it is missing, too old, or told to be stale,
-//! at most once per `retry_backoff` and by one request at a time; connections (`cluster/links.rs`)
-//! are made when they are needed, and again after pauses when they are lost.
+//! What is known (`cluster/known.rs`) is asked for when it is missing, too old, or told to be
+//! stale, at most once per `retry_backoff` and by one request at a time; connections
+//! (`cluster/links.rs`) are made when they are needed, and again after pauses when they are lost.
 //!
 //! Invariants:
 //! - Every wait ends by the deadline of its caller. That never breaks a connection that others use:

@@ -7,9 +7,10 @@
 //!
 //! Invariants:
 //! - Every record that `send` took is reported once: with its offset, or with the reason why it is
-//!   not acknowledged, at the latest `delivery_timeout` after it was taken plus the time of a request.
-//! - Records of a partition are in the log in the order of `send`; of an idempotent producer each at
-//!   most once, whatever is lost or sent again.
+//!   not acknowledged, at the latest `delivery_timeout` after it was taken plus the time of a
+//!   request.
+//! - Records of a partition are in the log in the order of `send`; of an idempotent producer each
+//!   at most once, whatever is lost or sent again.
 //! - Records that are not settled take at most `buffer_bytes` of memory, or one record.
 //!
 //! Not here: a buffer for records of a topic that is not there ([`Producer::send`] waits for it).

@@ -1,9 +1,9 @@
 //! Who is let in by a certificate: what rustls verifies, with what Java trusts besides, and a bound
 //! on chains.
 //!
-//! Java trusts a certificate that is itself in the trust store, whoever has issued it and even if it
-//! may issue others; many a store of Kafka holds the certificates of single clients. Such a one is
-//! taken here too, within its time and if it is for this purpose.
+//! Java trusts a certificate that is itself in the trust store, whoever has issued it and even if
+//! it may issue others; many a store of Kafka holds the certificates of single clients. Such a one
+//! is taken here too, within its time and if it is for this purpose.
 //!
 //! Invariants: what is expired, revoked, signed wrongly or for another purpose is never taken; a
 //! certificate that is not in the store is taken only if rustls takes it. Not here: who the client

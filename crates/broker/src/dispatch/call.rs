@@ -304,7 +304,8 @@ where
         Size::Own => (None, place),
         Size::Few | Size::Many => (place, None),
     };
-    // What waits is boxed, so that it does not enlarge the futures of requests that need none of it.
+    // What waits is boxed, so that it does not enlarge the futures of requests that need none of
+    // it.
     let asked = if call.is_coded_beside() {
         Box::pin(decoded_beside(call)).await?
     } else {

@@ -46,6 +46,7 @@ use crate::metrics::ErrorTally;
 use crate::partition::Isolation;
 use crate::quota::{Charge, QuotaKind, RequestTime, wire_ms};
 use crate::rests::{PIECE, Rests, each};
+use crate::route::Target;
 use crate::session::Session;
 use crate::topic_rights::TopicRight;
 
@@ -145,18 +146,7 @@ async fn handle<P: Platform>(
     let count = resolved.partitions.len();
     broker.place_for(count, peer, place).await;
     let follower = from_follower.then(|| of_follower(access));
-    let items = {
-        let mut right = TopicRight::new(access, Operation::Read);
-        let target = |((topic, partition), wanted): &(Key, PartitionFetch)| {
-            let target = match follower {
-                Some(code) => Err(code),
-                None => right.check(broker, topic),
-            };
-            let target = target.and_then(|()| broker.target(topic, *partition));
-            (target, *wanted)
-        };
-        each(&resolved.partitions, target).await
-    };
+    let items = targets(broker, access, follower, &resolved.partitions).await;
     let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
     let FetchedPartitions {
         partitions: mut fetched,
@@ -196,6 +186,25 @@ async fn handle<P: Platform>(
     let topics = by_topic(answers, runs, &mut errors).await;
     broker.metrics.errors.count(Api::Fetch, &errors);
     (of_session(session_id, topics), aside)
+}
+
+/// Returns where each partition is, or why the client gets nothing of it, in their order.
+async fn targets<P: Platform>(
+    broker: &Broker<P>,
+    access: &Access,
+    follower: Option<ErrorCode>,
+    partitions: &[(Key, PartitionFetch)],
+) -> Vec<(Result<Target, ErrorCode>, PartitionFetch)> {
+    let mut right = TopicRight::new(access, Operation::Read);
+    let target = |((topic, partition), wanted): &(Key, PartitionFetch)| {
+        let target = match follower {
+            Some(code) => Err(code),
+            None => right.check(broker, topic),
+        };
+        let target = target.and_then(|()| broker.target(topic, *partition));
+        (target, *wanted)
+    };
+    each(partitions, target).await
 }
 
 /// Returns the error of all partitions that a follower fetches.

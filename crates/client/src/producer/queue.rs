@@ -10,7 +10,8 @@
 //! - After a sequenced batch has failed (its time was over, the broker refused it), no new sequence
 //!   is given out before those given out after it are settled: one of them that is written shows
 //!   that the failed one is in the log too; otherwise the partition begins anew.
-//! - At most `in_flight_max` batches have sequences that are not settled, and brokers remember five.
+//! - At most `in_flight_max` batches have sequences that are not settled, and brokers remember
+//!   five.
 
 use std::collections::VecDeque;
 

@@ -137,6 +137,17 @@ impl State {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),
         };
+        for parcel in plan.requests.values().flatten() {
+            if let Some(search) = self.searches.get_mut(&parcel.place.0) {
+                search.trouble = None;
+            }
+        }
+        self.begin(&errands, cluster);
+        (plan, errands)
+    }
+
+    /// Notes that errands are being run.
+    fn begin(&mut self, errands: &Errands, cluster: &Cluster) {
         for topic in &errands.topics {
             let search = self.searches.entry(Rc::clone(topic));
             search.or_insert_with(|| Search::new(cluster)).is_asking = true;
@@ -144,15 +155,9 @@ impl State {
         for node in &errands.nodes {
             self.lanes.entry(*node).or_default().is_connecting = true;
         }
-        for parcel in plan.requests.values().flatten() {
-            if let Some(search) = self.searches.get_mut(&parcel.place.0) {
-                search.trouble = None;
-            }
-        }
         if errands.identity {
             self.known = Known::Asking;
         }
-        (plan, errands)
     }
 
     /// Returns why nothing is sent to a topic, if that is known.
@@ -205,7 +210,8 @@ impl State {
         }
     }
 
-    /// A topic was asked for; without an answer, or without leaders in it, not before a pause again.
+    /// A topic was asked for; without an answer, or without leaders in it, not before a pause
+    /// again.
     pub(super) fn searched(
         &mut self,
         topic: &Rc<str>,

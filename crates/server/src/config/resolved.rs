@@ -190,11 +190,7 @@ impl Settings {
             stuck_after: Some(values.int("shard.watchdog.ms"))
                 .filter(|time| *time > 0)
                 .map(milliseconds),
-            disk_engine: match values.string("disk.engine").as_str() {
-                "io_uring" => DiskEngine::IoUring,
-                "threads" => DiskEngine::Threads,
-                _ => DiskEngine::Auto,
-            },
+            disk_engine: disk_engine(&values),
             log_cache_bytes: log_cache_bytes(&values, machine),
             admin_listener: admin_listener(&values, &mut problems),
             admin_plan: values.is("admin.plan"),
@@ -305,6 +301,14 @@ fn size(number: i64) -> usize {
 
 fn milliseconds(number: i64) -> Duration {
     Duration::from_millis(u64::try_from(number).unwrap_or(0))
+}
+
+fn disk_engine(values: &Values) -> DiskEngine {
+    match values.string("disk.engine").as_str() {
+        "io_uring" => DiskEngine::IoUring,
+        "threads" => DiskEngine::Threads,
+        _ => DiskEngine::Auto,
+    }
 }
 
 /// Least size of the cache, on a small machine too.

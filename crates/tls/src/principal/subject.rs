@@ -3,8 +3,8 @@
 //!
 //! The last attribute comes first. `CN`, `C`, `L`, `ST`, `O`, `OU`, `STREET`, `DC` and `UID` have
 //! their names; any other type is its number, and its value the bytes in hexadecimal, so an e-mail
-//! address is `1.2.840.113549.1.9.1=#16..`. Java takes the bytes of every string for UTF-8, those of
-//! a `BMPString` too, and replaces what is none.
+//! address is `1.2.840.113549.1.9.1=#16..`. Java takes the bytes of every string for UTF-8, those
+//! of a `BMPString` too, and replaces what is none.
 //!
 //! Invariant: any bytes give a text of bounded length or `None`. Not here: what follows from it.
 

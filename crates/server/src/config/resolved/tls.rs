@@ -229,8 +229,8 @@ fn check_protocol(own: &ListenerValues<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Refuses values that a class was to replace, such as `${file:/secrets:key}`: they would be taken as
-/// they are written, and be said to be wrong passwords.
+/// Refuses values that a class was to replace, such as `${file:/secrets:key}`: they would be taken
+/// as they are written, and be said to be wrong passwords.
 fn check_providers(values: &Values, own: &ListenerValues<'_>, problems: &mut Vec<Problem>) {
     if !has_providers(values) {
         return;

@@ -48,6 +48,10 @@ pub use hook::Place;
 use crate::outcome::Outcome;
 use crate::spec::{Driver, Load};
 
+/// What a build without the driver says.
+const NO_LIBRDKAFKA: &str = "there is no driver of librdkafka in this build: cargo build --release \
+                             -p forebay-server --features librdkafka";
+
 /// Runs a load against the broker at `bootstrap` (`host:port`, several comma-separated).
 ///
 /// Creates the topics before and deletes them after, unless they exist or many hosts share the load
@@ -61,7 +65,7 @@ pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Res
     let value_bytes_min = verification.map_or(0, |check| check.value_bytes_min());
     check::check(load, value_bytes_min)?;
     if load.driver == Driver::Librdkafka && !cfg!(feature = "librdkafka") {
-        bail!("there is no driver of librdkafka in this build");
+        bail!("{NO_LIBRDKAFKA}");
     }
     let makes = !load.topics.existing && control.host.of == 1;
     let topics = if load.topics.existing {
@@ -92,7 +96,7 @@ use librdkafka::run as ordinary;
 /// Never called: [`run`] has already refused the load.
 #[cfg(not(feature = "librdkafka"))]
 fn ordinary(_part: native::Part) -> anyhow::Result<native::Ended> {
-    bail!("there is no driver of librdkafka in this build")
+    bail!("{NO_LIBRDKAFKA}")
 }
 
 fn checked(mut outcome: Outcome, control: &Control, load: &Load) -> Outcome {

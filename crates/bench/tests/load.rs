@@ -203,3 +203,12 @@ fn an_ordinary_client_that_reaches_nobody_says_so() {
     let error = load::run_blocking("127.0.0.1:1", &load, &Control::default()).unwrap_err();
     assert!(format!("{error:#}").contains("127.0.0.1:1"), "{error:#}");
 }
+
+#[cfg(not(feature = "librdkafka"))]
+#[test]
+fn a_build_without_the_ordinary_client_says_how_to_get_it() {
+    let mut load = load("record = 1000");
+    load.driver = bench::spec::Driver::Librdkafka;
+    let error = load::run_blocking("127.0.0.1:1", &load, &Control::default()).unwrap_err();
+    assert!(format!("{error:#}").contains("--features librdkafka"), "{error:#}");
+}

@@ -2,8 +2,8 @@
 //! cluster from a terminal or a script.
 //!
 //! It is a client only: it knows brokers by the protocol, so it works with any Kafka.
-//! Administrative requests go over plain connections ([`ask`]); records go through librdkafka,
-//! which batches, compresses and takes part in groups (docs/adr/0018).
+//! Administrative requests go over plain connections ([`ask`]); records go through `client`, which
+//! batches, compresses and takes part in groups (docs/adr/0040).
 //!
 //! Invariant: standard output has the answer alone, as text or as JSON; all other messages go to
 //! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage, 130 ended by a

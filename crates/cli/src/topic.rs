@@ -1,6 +1,6 @@
 //! `forebay topic ...`: topics and the records in them.
 //!
-//! Records are read and written through librdkafka, everything else by plain requests.
+//! Records are read and written by `client`, everything else by plain requests.
 
 mod add_partitions;
 mod alter;

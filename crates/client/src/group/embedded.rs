@@ -19,12 +19,12 @@ pub(super) const NO_GENERATION: i32 = -1;
 
 /// What a member tells its leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Subscription {
-    pub(super) topics: BTreeSet<Arc<str>>,
+pub(crate) struct Subscription {
+    pub(crate) topics: BTreeSet<Arc<str>>,
     /// What it owned when it joined.
-    pub(super) owned: BTreeSet<TopicPartition>,
+    pub(crate) owned: BTreeSet<TopicPartition>,
     /// The generation in which it got that.
-    pub(super) generation: i32,
+    pub(crate) generation: i32,
 }
 
 impl Subscription {

@@ -1,11 +1,13 @@
 //! Every partition goes to one subscriber, in the way that the strategy promises.
 
+use std::collections::BTreeSet;
+
 use proptest::prelude::*;
 
 use super::*;
 // The name is also that of a trait of proptest.
 use super::Strategy;
-use crate::group::embedded::NO_GENERATION;
+use crate::group::embedded::{NO_GENERATION, Subscription};
 
 fn member(id: &str, topics: &[&str]) -> GroupMember {
     GroupMember {

@@ -45,6 +45,10 @@ fuzz seconds="60" *targets:
 deny:
     cargo deny check
 
+# Words and names of types that the ratchet on wording counts.
+words:
+    cargo xtask words
+
 # Asserts, methods of types, circles of files.
 structure:
     cargo xtask structure

@@ -271,7 +271,11 @@ fn a_broker_that_hangs_is_given_up_and_nothing_is_doubled() {
         bench.send(10..20, Some(0)).await;
         bench.producer.flush(later()).await.unwrap();
         let request = bench.producer.shared().cluster().settings().request_timeout;
-        assert!(began.elapsed() >= request && began.elapsed() < request + 5 * SECOND);
+        let took = began.elapsed();
+        assert!(
+            took >= request && took < 2 * request + 5 * SECOND,
+            "{took:?}"
+        );
         bench.all_there(0..20);
     });
 }

@@ -101,12 +101,11 @@ fn a_set_is_taken_when_its_files_are_others_and_whole() {
 fn files_that_are_gone_leave_the_set_in_force_until_they_are_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("key.pem");
-    let one = pem();
-    fs::write(&file, &one).unwrap();
+    fs::write(&file, pem()).unwrap();
     let mut world = world(&file);
     fs::remove_file(&file).unwrap();
     assert!(!world.look(Look::Timely) && !world.look(Look::Asked));
-    fs::write(&file, one).unwrap();
+    fs::write(&file, pem()).unwrap();
     assert!(world.look(Look::Timely));
 }
 

@@ -125,7 +125,10 @@ fn certificate(why: &CertificateError) -> &'static str {
             "certificate_expired"
         }
         CertificateError::Revoked => "certificate_revoked",
-        CertificateError::UnknownIssuer => "certificate_unknown_issuer",
+        // A bad signature is that of another authority which has the name of a trusted one.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "certificate_unknown_issuer"
+        }
         _ => "certificate",
     }
 }
@@ -138,6 +141,7 @@ fn refusal(alert: AlertDescription) -> &'static str {
         | AlertDescription::UnsupportedCertificate
         | AlertDescription::CertificateRevoked
         | AlertDescription::CertificateExpired
+        | AlertDescription::DecryptError
         | AlertDescription::CertificateUnknown => "refused_by_client",
         _ => "alert",
     }

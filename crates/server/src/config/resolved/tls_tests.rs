@@ -107,8 +107,8 @@ fn a_listener_without_what_it_needs_is_refused() {
          no password as a whole: take it out; that of the key is ssl.key.password",
     );
     check_refused(
-        &format!("{SSL}{KEY}ssl.keystore.key=-----BEGIN"),
-        "server.properties:5: ssl.keystore.key=(hidden): the certificates of the key are not given: \
+        &format!("{SSL}ssl.keystore.type=PEM\nssl.keystore.key=-----BEGIN"),
+        "server.properties:4: ssl.keystore.key=(hidden): the certificates of the key are not given: \
          set ssl.keystore.certificate.chain to its certificates",
     );
 }

@@ -486,12 +486,12 @@ fn the_service_may_close_after_what_was_answered_before() {
 #[test]
 fn an_idle_connection_is_closed_but_not_one_whose_request_takes_long() {
     let short = Limits {
-        idle_max: Some(Duration::from_millis(40)),
+        idle_max: Some(Duration::from_millis(400)),
         ..limits()
     };
     run(short, |mut world| async move {
         world.send(b"o").await;
-        let quiet = tokio::time::timeout(Duration::from_millis(200), world.client.read_u8()).await;
+        let quiet = tokio::time::timeout(Duration::from_millis(900), world.client.read_u8()).await;
         assert!(quiet.is_err(), "closed while a request is worked on");
         world.service.release();
         assert_eq!(world.receive().await, b"o");

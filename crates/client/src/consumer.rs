@@ -1,6 +1,6 @@
 //! A consumer: reads partitions that it is given, or those that its group gives it.
 //!
-//! One task drives it (`consumer/running.rs`): it fetches ahead, sends heartbeats and commits, whatever the
+//! One task drives it ([`driver`]): it fetches ahead, sends heartbeats and commits, whatever the
 //! application does meanwhile; on a thread of its own ([`Consumer::apart`]) also while the
 //! application computes or writes. The application takes [`Event`]s in their order, and says up to
 //! where it is done ([`Consumer::store`]): only that is committed.
@@ -15,21 +15,17 @@
 //!
 //! Not here: what is done with records.
 
-mod commits;
 mod committing;
 mod driver;
-mod event;
 mod grouping;
 mod looking;
 mod mailbox;
-mod membership;
-mod options;
-mod running;
 mod tasks;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use platform::clock::Instant;
 use platform::net::Net;
@@ -41,11 +37,97 @@ use wire::types::TopicPartition;
 use crate::blocking::Client;
 use crate::cluster::Cluster;
 use crate::error::{ClientError, Refusal};
-use crate::fetch::{Position, Whence};
+use crate::fetch::room::Held;
+use crate::fetch::{FetchedBatch, Position, Whence};
+use crate::settings::ClientSettings;
 use driver::Driver;
-pub use event::{Event, FetchedRecords, Revocation};
 use mailbox::{Mailbox, Order};
-pub use options::{Assignment, ConsumerOptions};
+
+/// How a consumer behaves, apart from the client's settings.
+#[derive(Clone, Debug)]
+pub struct ConsumerOptions {
+    /// Brokers, fetches, the group.
+    pub client: ClientSettings,
+    /// How often stored positions are committed by themselves; `None` for never.
+    pub auto_commit: Option<Duration>,
+    /// Most bytes of records that are fetched ahead.
+    pub buffer_bytes: usize,
+}
+
+/// What a consumer reads.
+#[derive(Clone, Debug)]
+pub enum Assignment {
+    /// These partitions, from there on.
+    Given(BTreeMap<TopicPartition, Whence>),
+    /// What the group gives it of these topics.
+    Subscribed(BTreeSet<String>),
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Event {
+    /// Records of one partition.
+    Records(FetchedRecords),
+    /// A partition was read to its end.
+    End {
+        /// The partition.
+        place: TopicPartition,
+        /// The offset at which it ends.
+        offset: i64,
+    },
+    /// The group gave these partitions to the consumer.
+    Assigned(BTreeSet<TopicPartition>),
+    /// The group wants partitions back.
+    Revoking(Revocation),
+    /// These partitions are the consumer's no longer, and may be another's already.
+    Lost(BTreeSet<TopicPartition>),
+    /// The log was cut behind what was read: reading goes on at an earlier offset.
+    Truncated {
+        /// The partition.
+        place: TopicPartition,
+        /// The position before.
+        from: i64,
+        /// The position now.
+        to: i64,
+    },
+    /// Something does not work at the moment; it is tried again.
+    Trouble(ClientError),
+    /// Something does not work, and trying again is not expected to help: a partition cannot be
+    /// read, or (without one) the consumer can do nothing.
+    Failed {
+        /// The partition.
+        place: Option<TopicPartition>,
+        /// Why.
+        error: ClientError,
+    },
+    /// Nothing, until the deadline.
+    Nothing,
+    /// The consumer has ended.
+    Closed,
+}
+
+/// Records of one partition, which take memory of the consumer until they are dropped.
+#[derive(Debug)]
+pub struct FetchedRecords {
+    /// The partition.
+    pub place: TopicPartition,
+    /// Batches in the order of their offsets.
+    pub batches: Vec<FetchedBatch>,
+    /// The position after them.
+    pub position: Position,
+    /// Shared by all records of an answer.
+    _held: Arc<Held>,
+}
+
+/// Partitions that the group wants back. They stay the consumer's until this is dropped: before,
+/// the application finishes what it has of them and stores its positions.
+#[derive(Debug)]
+pub struct Revocation {
+    /// The partitions.
+    pub places: BTreeSet<TopicPartition>,
+    /// Dropped with the rest.
+    _held: oneshot::Sender<()>,
+}
 
 /// A consumer; dropped, it ends without a commit and without leaving its group.
 #[derive(Debug)]

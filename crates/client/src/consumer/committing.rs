@@ -7,12 +7,12 @@
 //! Invariant: only partitions that the member has are committed, under its newest epoch.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use platform::clock::Instant;
 use tokio::sync::oneshot;
 use wire::types::{ErrorCode, TopicPartition};
 
-use super::commits::{UnderWay, Waiter};
 use super::driver::Driver;
 use super::tasks;
 use crate::error::{ClientError, Refusal};
@@ -21,6 +21,59 @@ use crate::group::{Places, is_of_another_coordinator};
 use crate::offsets::Found;
 use crate::offsets::commit::Committer;
 use crate::pauses::later;
+
+/// Who waits for a commit.
+enum Waiter {
+    /// The application.
+    Application(oneshot::Sender<Result<(), ClientError>>),
+    /// The revocation with this number.
+    Revocation(u64),
+    /// The end of the consumer.
+    End,
+    /// Nobody: it is only time.
+    Nobody,
+}
+
+/// The commits of a consumer.
+pub(super) struct Commits {
+    every: Option<Duration>,
+    due: Instant,
+    /// The newest positions that were committed.
+    committed: BTreeMap<TopicPartition, Position>,
+    under_way: Option<UnderWay>,
+    /// Those who wait for the commit after the one under way.
+    waiting: Vec<(Waiter, Instant)>,
+}
+
+/// A commit under way, or between two tries.
+struct UnderWay {
+    waiters: Vec<Waiter>,
+    deadline: Instant,
+    positions: BTreeMap<TopicPartition, Position>,
+    is_asked: bool,
+    not_before: Option<Instant>,
+    failures: u32,
+}
+
+impl Commits {
+    pub(super) fn new(every: Option<Duration>, now: Instant) -> Self {
+        Self {
+            every,
+            due: every.map_or(now, |every| later(now, every)),
+            committed: BTreeMap::new(),
+            under_way: None,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// Forgets partitions that are the member's no longer.
+    pub(super) fn forget(&mut self, gone: &Places) {
+        self.committed.retain(|place, _| !gone.contains(place));
+        if let Some(under_way) = &mut self.under_way {
+            under_way.positions.retain(|place, _| !gone.contains(place));
+        }
+    }
+}
 
 impl Driver {
     /// Commits for the application.

@@ -13,7 +13,7 @@ use platform::clock::Instant;
 use tokio::sync::{Notify, oneshot};
 use wire::types::TopicPartition;
 
-use super::event::Event;
+use super::Event;
 use crate::error::{ClientError, Refusal};
 use crate::fetch::{Position, Whence};
 

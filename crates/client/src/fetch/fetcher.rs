@@ -19,13 +19,14 @@ use wire::error::BatchError;
 use wire::types::{TopicId, TopicPartition};
 
 use super::batch::FetchedBatch;
-use super::reading::{Lookup, PartitionReading, Position, Whence, asks_for_another_leader};
+use super::reading::{Lookup, PartitionReading, Position, Whence};
 use super::request::{FetchAsk, FetchBounds};
 use super::session::{FetchSession, PartitionAsk};
 use crate::cluster::Leader;
 use crate::error::Refusal;
 use crate::pauses::Pauses;
 use crate::settings::{FetchSettings, OffsetReset};
+use answers::refuse;
 
 /// Brokers without partitions that are remembered.
 const IDLE_BROKERS_MAX: usize = 16;
@@ -361,26 +362,6 @@ impl BrokerFetches {
     fn is_free(&self, now: Instant) -> bool {
         self.under_way.is_none() && self.not_before.is_none_or(|at| now >= at)
     }
-}
-
-/// Takes that a partition is refused.
-fn refuse(
-    place: &TopicPartition,
-    reading: &mut PartitionReading,
-    refusal: Refusal,
-    pauses: Pauses,
-    now: Instant,
-) -> Vec<FetchEvent> {
-    let mut events = Vec::new();
-    if asks_for_another_leader(refusal.code) {
-        events.push(FetchEvent::Stale(Arc::clone(&place.topic)));
-    }
-    events.push(FetchEvent::Refused {
-        place: place.clone(),
-        refusal: refusal.clone(),
-    });
-    reading.refused(refusal, |failures| pauses.next(failures, now));
-    events
 }
 
 #[cfg(test)]

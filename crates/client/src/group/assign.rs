@@ -5,15 +5,19 @@
 //! a partition that changes hands is left out once, so that its owner gives it up before another
 //! gets it. Pure. Not here: the coordinator's assignors, racks.
 
-mod members;
 mod sticky;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use wire::types::TopicPartition;
 
-pub(crate) use members::{Assignments, GroupMember, TopicSizes};
-use members::{in_order, nothing};
+use super::embedded::Subscription;
+
+/// What each member gets.
+pub(super) type Assignments = BTreeMap<String, BTreeSet<TopicPartition>>;
+/// How many partitions each topic has; a topic that does not exist is not in it.
+pub(crate) type TopicSizes = BTreeMap<Arc<str>, i32>;
 
 /// A way to divide.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,6 +65,37 @@ impl Strategy {
             Self::CooperativeSticky => sticky::assign(members, sizes),
         }
     }
+}
+
+/// A member, as its leader knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct GroupMember {
+    pub(super) id: String,
+    pub(super) instance_id: Option<String>,
+    pub(super) subscription: Subscription,
+}
+
+/// Returns members in the order that Kafka's clients give them: static ones by instance, then the
+/// others by their ids.
+fn in_order(members: &[GroupMember]) -> Vec<&GroupMember> {
+    let mut members: Vec<_> = members.iter().collect();
+    members.sort_by(|one, other| {
+        let by_instance = match (&one.instance_id, &other.instance_id) {
+            (Some(one), Some(other)) => one.cmp(other),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, Some(_)) => std::cmp::Ordering::Greater,
+            (None, None) => std::cmp::Ordering::Equal,
+        };
+        by_instance.then_with(|| one.id.cmp(&other.id))
+    });
+    members
+}
+
+fn nothing(members: &[GroupMember]) -> Assignments {
+    let members = members.iter();
+    members
+        .map(|member| (member.id.clone(), BTreeSet::new()))
+        .collect()
 }
 
 fn give(to: &mut Assignments, member: &GroupMember, topic: &Arc<str>, partition: i32) {

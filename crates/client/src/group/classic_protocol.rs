@@ -18,8 +18,7 @@ use platform::clock::Instant;
 use super::assign::{GroupMember, Strategy, TopicSizes};
 use super::embedded::{NO_GENERATION, Subscription, encode_assignment};
 use super::exchange::{Assigned, GroupRequest, JoinAsk};
-use super::member_settings::MemberSettings;
-use super::step::{Identity, Places, Step, TopicsSeen};
+use super::{Identity, MemberSettings, Places, Step, TopicsSeen};
 use crate::pauses::later;
 
 /// Where the life of the member stands.

@@ -21,8 +21,7 @@ use wire::messages::{
 use wire::types::{ErrorCode, TopicId, TopicPartition, Uuid};
 
 use super::exchange::{GroupAnswer, GroupRequest};
-use super::member_settings::MemberSettings;
-use super::step::{GroupFailure, Identity, Places, Step, TopicsSeen, passes, refused};
+use super::{GroupFailure, Identity, MemberSettings, Places, Step, TopicsSeen, passes, refused};
 use crate::error::ClientError;
 use crate::pauses::later;
 

@@ -19,12 +19,12 @@ pub(super) const NO_GENERATION: i32 = -1;
 
 /// What a member tells its leader.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Subscription {
-    pub(crate) topics: BTreeSet<Arc<str>>,
+pub(super) struct Subscription {
+    pub(super) topics: BTreeSet<Arc<str>>,
     /// What it owned when it joined.
-    pub(crate) owned: BTreeSet<TopicPartition>,
+    pub(super) owned: BTreeSet<TopicPartition>,
     /// The generation in which it got that.
-    pub(crate) generation: i32,
+    pub(super) generation: i32,
 }
 
 impl Subscription {

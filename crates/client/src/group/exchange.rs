@@ -17,7 +17,7 @@ use wire::messages::{
     SyncGroupRequest, SyncGroupResponse,
 };
 
-use super::member_settings::MemberSettings;
+use super::MemberSettings;
 use crate::connection::Connection;
 use crate::error::ClientError;
 use crate::pauses::later;

@@ -10,10 +10,11 @@ use platform::clock::Instant;
 use wire::kafka::fetch::{FetchPartitionResponse, FetchResponse, FetchTopicResponse};
 use wire::types::{ErrorCode, TopicId, TopicPartition};
 
-use super::{FetchEvent, Fetcher, UnderWay, refuse};
-use crate::fetch::reading::{Position, Whence};
+use super::{FetchEvent, Fetcher, UnderWay};
+use crate::error::Refusal;
+use crate::fetch::reading::{PartitionReading, Position, Whence, asks_for_another_leader};
 use crate::fetch::taking::{Checks, take};
-use crate::pauses::later;
+use crate::pauses::{Pauses, later};
 use crate::settings::OffsetReset;
 
 /// Longest pause that a broker can ask for by its throttle time.
@@ -231,4 +232,23 @@ impl UnderWay {
         let topics: BTreeSet<_> = self.serials.into_keys().map(|place| place.topic).collect();
         topics.into_iter().map(FetchEvent::Stale).collect()
     }
+}
+
+pub(super) fn refuse(
+    place: &TopicPartition,
+    reading: &mut PartitionReading,
+    refusal: Refusal,
+    pauses: Pauses,
+    now: Instant,
+) -> Vec<FetchEvent> {
+    let mut events = Vec::new();
+    if asks_for_another_leader(refusal.code) {
+        events.push(FetchEvent::Stale(Arc::clone(&place.topic)));
+    }
+    events.push(FetchEvent::Refused {
+        place: place.clone(),
+        refusal: refusal.clone(),
+    });
+    reading.refused(refusal, |failures| pauses.next(failures, now));
+    events
 }

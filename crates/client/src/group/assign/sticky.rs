@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use wire::types::TopicPartition;
 
-use super::members::{Assignments, GroupMember, TopicSizes, in_order, nothing};
+use super::{Assignments, GroupMember, TopicSizes, in_order, nothing};
 
 /// The members, their numbers of partitions, and who has what.
 struct Division<'a> {

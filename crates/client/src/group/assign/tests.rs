@@ -1,13 +1,11 @@
 //! Every partition goes to one subscriber, in the way that the strategy promises.
 
-use std::collections::BTreeSet;
-
 use proptest::prelude::*;
 
 use super::*;
 // The name is also that of a trait of proptest.
 use super::Strategy;
-use crate::group::embedded::{NO_GENERATION, Subscription};
+use crate::group::embedded::NO_GENERATION;
 
 fn member(id: &str, topics: &[&str]) -> GroupMember {
     GroupMember {

@@ -9,7 +9,7 @@ use crate::error::ClientError;
 use crate::group::assign::GroupMember;
 use crate::group::embedded::{NO_GENERATION, Subscription, decode_assignment};
 use crate::group::exchange::GroupAnswer;
-use crate::group::step::{GroupFailure, Step, passes, refused};
+use crate::group::{GroupFailure, Step, passes, refused};
 use crate::pauses::later;
 
 impl ClassicMember {

@@ -22,15 +22,6 @@ const ABORTED_BYTES: usize = 16;
 /// Fewest bytes of an endpoint.
 const ENDPOINT_BYTES_MIN: usize = 11;
 
-const _: () = assert!(
-    TOPIC_BYTES_MIN > 0 && PARTITION_BYTES_MIN > 0 && ABORTED_BYTES > 0 && ENDPOINT_BYTES_MIN > 0,
-    "the frame bounds the number of everything in it"
-);
-const _: () = assert!(
-    size_of::<FetchPartitionResponse>() <= 16 * PARTITION_BYTES_MIN,
-    "a real response takes no more memory for each of its bytes than a reader allows"
-);
-
 impl FetchResponse {
     /// Decodes a response's body.
     pub fn decode(body: &Bytes, version: i16) -> Result<Self, DecodeError> {

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use wire::kafka::shape::decode_answer;
-use wire::kafka::{Api, Newest};
+use wire::kafka::{Api, NewestVersion};
 use wire::messages;
 
 fuzz_target!(|input: &[u8]| {
@@ -30,10 +30,10 @@ fn decode(api: Api, version: i16, body: &Bytes) {
     decode_as!(api, version, body,
         Produce: messages::ProduceRequest,
         Fetch: messages::FetchRequest,
-        ListOffsets: Newest<messages::ListOffsetsRequest>,
+        ListOffsets: NewestVersion<messages::ListOffsetsRequest>,
         Metadata: messages::MetadataRequest,
-        OffsetCommit: Newest<messages::OffsetCommitRequest>,
-        OffsetFetch: Newest<messages::OffsetFetchRequest>,
+        OffsetCommit: NewestVersion<messages::OffsetCommitRequest>,
+        OffsetFetch: NewestVersion<messages::OffsetFetchRequest>,
         FindCoordinator: messages::FindCoordinatorRequest,
         JoinGroup: messages::JoinGroupRequest,
         Heartbeat: messages::HeartbeatRequest,
@@ -49,7 +49,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         ListTransactions: messages::ListTransactionsRequest,
         DescribeTransactions: messages::DescribeTransactionsRequest,
         TxnOffsetCommit: messages::TxnOffsetCommitRequest,
-        WriteTxnMarkers: Newest<messages::WriteTxnMarkersRequest>,
+        WriteTxnMarkers: NewestVersion<messages::WriteTxnMarkersRequest>,
         EndTxn: messages::EndTxnRequest,
         AddOffsetsToTxn: messages::AddOffsetsToTxnRequest,
         AddPartitionsToTxn: messages::AddPartitionsToTxnRequest,
@@ -57,7 +57,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         DescribeConfigs: messages::DescribeConfigsRequest,
         AlterConfigs: messages::AlterConfigsRequest,
         AlterReplicaLogDirs: messages::AlterReplicaLogDirsRequest,
-        DescribeLogDirs: Newest<messages::DescribeLogDirsRequest>,
+        DescribeLogDirs: NewestVersion<messages::DescribeLogDirsRequest>,
         CreatePartitions: messages::CreatePartitionsRequest,
         DeleteGroups: messages::DeleteGroupsRequest,
         IncrementalAlterConfigs: messages::IncrementalAlterConfigsRequest,
@@ -89,7 +89,7 @@ fn decode(api: Api, version: i16, body: &Bytes) {
         ExpireDelegationToken: messages::ExpireDelegationTokenRequest,
         DescribeDelegationToken: messages::DescribeDelegationTokenRequest,
         UnregisterBroker: messages::UnregisterBrokerRequest,
-        AddRaftVoter: Newest<messages::AddRaftVoterRequest>,
+        AddRaftVoter: NewestVersion<messages::AddRaftVoterRequest>,
         RemoveRaftVoter: messages::RemoveRaftVoterRequest,
     );
 }

@@ -5,11 +5,9 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use wire::sasl::oauthbearer::Initial;
+use wire::sasl::oauthbearer::InitialResponse;
 use wire::sasl::plain::{self, Login, PasswordKey};
-use wire::sasl::scram::{
-    Client, ClientFirst, Credential, Decoy, Keys, Nonce, ScramHash, Server,
-};
+use wire::sasl::scram::{Client, ClientFirst, Credential, Decoy, Keys, Nonce, ScramHash, Server};
 use wire::sasl::{Secret, jaas};
 
 const HASH: ScramHash = ScramHash::Sha256;
@@ -102,12 +100,13 @@ fn password(bytes: &[u8]) {
 }
 
 fn token(bytes: &[u8]) {
-    let Ok(initial) = Initial::parse(bytes) else {
+    let Ok(initial) = InitialResponse::parse(bytes) else {
         return;
     };
     let extensions = initial.extensions().clone();
-    let sent = Initial::new(initial.token().clone(), extensions).expect("what is read can be sent");
-    assert_eq!(Initial::parse(sent.encode().expose()), Ok(sent));
+    let sent = InitialResponse::new(initial.token().clone(), extensions)
+        .expect("what is read can be sent");
+    assert_eq!(InitialResponse::parse(sent.encode().expose()), Ok(sent));
     let (rejected, _) = initial.reject();
     assert!(!rejected.finish(bytes).to_string().is_empty());
 }

@@ -186,8 +186,14 @@ fn check_length(intermediates: &[CertificateDer<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-#[derive(Debug)]
 struct TooLong;
+
+/// In words: rustls shows an error of ours in this form.
+impl std::fmt::Debug for TooLong {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, to)
+    }
+}
 
 impl std::fmt::Display for TooLong {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

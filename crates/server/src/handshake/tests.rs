@@ -151,7 +151,7 @@ impl World {
 fn run(scenario: impl AsyncFnOnce()) {
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     LocalSet::new().block_on(&runtime, async {
-        let done = tokio::time::timeout(Duration::from_secs(60), scenario()).await;
+        let done = tokio::time::timeout(Duration::from_mins(1), scenario()).await;
         assert!(done.is_ok(), "it hangs");
     });
 }

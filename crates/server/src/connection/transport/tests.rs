@@ -31,7 +31,7 @@ fn run_between(between: Between, scenario: &impl AsyncFn(Client, Transport, &Gau
         let held = Gauge::default();
         let (client, transport, _) = pair(between, Scratch::new(held.clone())).await;
         let scenario = scenario(client, transport, &held);
-        let done = tokio::time::timeout(Duration::from_secs(60), scenario).await;
+        let done = tokio::time::timeout(Duration::from_mins(1), scenario).await;
         assert!(done.is_ok(), "it hangs: {between:?}");
     });
 }

@@ -11,9 +11,9 @@ use p12_keystore::error::Error;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::CertificateDer;
 
+use crate::bounds::{CHAIN_MAX, KEYS_MAX, TRUSTED_MAX};
 use crate::certificate::CertificateFacts;
 use crate::key::{self, KeyProblem};
-use crate::store::{CHAIN_MAX, KEYS_MAX, TRUSTED_MAX};
 
 /// The beginning of a store of Java's own format, and of another of its formats.
 const JAVA_MAGIC: [[u8; 4]; 2] = [[0xfe, 0xed, 0xfe, 0xed], [0xce, 0xce, 0xce, 0xce]];

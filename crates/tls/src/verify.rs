@@ -25,9 +25,9 @@ use rustls::{
 };
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 
+use crate::bounds::CHAIN_MAX;
 use crate::certificate::CertificateFacts;
 use crate::problem::TlsProblem;
-use crate::store::CHAIN_MAX;
 
 /// Names of issuers that clients are told, in bytes; they are in one message of the handshake, and
 /// with more clients get none, which leaves the choice to them.
@@ -124,7 +124,7 @@ pub(crate) fn problem_of(
 /// Certificates that are trusted by themselves, by SHA-256.
 #[derive(Debug)]
 struct TrustedThemselves(
-    // Bounded: `store::TRUSTED_MAX`.
+    // Bounded: `bounds::TRUSTED_MAX`.
     BTreeSet<Vec<u8>>,
 );
 
@@ -203,6 +203,33 @@ impl std::fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
+/// The part of a verifier that is about signatures: that of what verifies its chains.
+macro_rules! signatures_as_in_chains {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chains.verify_tls12_signature(message, cert, dss)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chains.verify_tls13_signature(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.chains.supported_verify_schemes()
+        }
+    };
+}
+
 /// Verifies clients.
 #[derive(Debug)]
 struct VerifiedClients {
@@ -240,27 +267,7 @@ impl ClientCertVerifier for VerifiedClients {
         })
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
-    }
+    signatures_as_in_chains!();
 }
 
 /// Verifies servers.
@@ -312,25 +319,5 @@ impl ServerCertVerifier for VerifiedServers {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
-    }
+    signatures_as_in_chains!();
 }

@@ -324,6 +324,10 @@ fn p12_problem(
             "a certificate in it cannot be read",
             "write it again, as X.509".into(),
         ),
+        P12Problem::TooCostly => (
+            "its entries ask for too many rounds of encryption together",
+            "write it again with keytool or openssl pkcs12 -export".into(),
+        ),
         P12Problem::TooMany => (
             "it has too many entries",
             "leave at most 16 keys and 2000 certificates".into(),

@@ -156,18 +156,30 @@ impl OfListener {
             return;
         }
         match ServerTls::open(&self.settings) {
-            Ok(Opened { tls, warnings }) => self.decide(tls, &warnings, metrics),
+            Ok(Opened { tls, warnings }) => self.decide(tls, &warnings, look, metrics),
             Err(problem) => {
                 self.files.note_failure();
-                self.refuse(problem.to_string(), metrics);
+                self.refuse(problem.to_string(), look, metrics);
             }
         }
     }
 
-    fn decide(&mut self, tls: ServerTls, warnings: &[TlsWarning], metrics: &TlsMetrics) {
+    fn decide(
+        &mut self,
+        tls: ServerTls,
+        warnings: &[TlsWarning],
+        look: Look,
+        metrics: &TlsMetrics,
+    ) {
         let before = self.in_force.borrow().clone();
         match reload::decide(&before, &tls, self.settings.allowed_changes) {
-            ReloadVerdict::Same => self.failed = None,
+            ReloadVerdict::Same => {
+                self.failed = None;
+                if look == Look::Asked {
+                    let listener = &*self.name;
+                    tracing::info!(listener, "keys and certificates are those in force already");
+                }
+            }
             ReloadVerdict::Take => {
                 say(&self.name, warnings);
                 self.in_force.send_replace(Arc::new(tls));
@@ -177,12 +189,13 @@ impl OfListener {
                 let listener = &*self.name;
                 tracing::info!(listener, "new keys and certificates are in force");
             }
-            ReloadVerdict::Keep(why) => self.refuse(why, metrics),
+            ReloadVerdict::Keep(why) => self.refuse(why, look, metrics),
         }
     }
 
-    /// Leaves the set before in force.
-    fn refuse(&mut self, why: String, metrics: &TlsMetrics) {
+    /// Leaves the set before in force. The log has the reason once, and again for an operator who
+    /// asks.
+    fn refuse(&mut self, why: String, look: Look, metrics: &TlsMetrics) {
         metrics.reloaded(&self.name, false);
         if self.failed.as_ref() != Some(&why) {
             let listener = &*self.name;

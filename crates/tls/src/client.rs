@@ -92,7 +92,7 @@ impl fmt::Debug for ClientTls {
 /// The keys of a store: the first that can sign as the server wants, whoever it says it trusts.
 #[derive(Debug)]
 struct ClientKeys(
-    // Bounded: `store::KEYS_MAX`.
+    // Bounded: `bounds::KEYS_MAX`.
     Vec<Arc<CertifiedKey>>,
 );
 

@@ -5,6 +5,8 @@
 
 /// Tags that are read here.
 pub(crate) mod tag {
+    pub(crate) const INTEGER: u8 = 0x02;
+    pub(crate) const OCTET_STRING: u8 = 0x04;
     pub(crate) const OID: u8 = 0x06;
     pub(crate) const UTF8_STRING: u8 = 0x0c;
     pub(crate) const PRINTABLE_STRING: u8 = 0x13;

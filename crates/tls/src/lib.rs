@@ -13,6 +13,7 @@
 //! Not here: sockets and handshakes (they are their owner's), Kafka's protocol, where settings come
 //! from.
 
+mod bounds;
 mod certificate;
 mod client;
 mod der;

@@ -1,8 +1,9 @@
 //! PKCS#12 stores, as keytool and OpenSSL write them.
 //!
-//! Invariants: a store is taken only if its password fits; how many entries are looked at, and how
-//! long a chain becomes, has a bound. Which certificates of a store are trusted follows Java. Not
-//! overwritten: what the crate that decrypts keeps of keys while it works.
+//! Invariants: a store is taken only if its password fits; how many entries are looked at, how much
+//! work they ask for together, and how long a chain becomes, has a bound. Which certificates of a
+//! store are trusted follows Java. Not overwritten: what the crate that decrypts keeps of keys while
+//! it works.
 
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use p12_keystore::error::Error;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::CertificateDer;
 
+use crate::bounds::{CHAIN_MAX, KEYS_MAX, TRUSTED_MAX};
 use crate::certificate::CertificateFacts;
+use crate::der::{DerReader, tag};
 use crate::key::{self, KeyProblem};
-use crate::store::{CHAIN_MAX, KEYS_MAX, TRUSTED_MAX};
 
 /// The beginning of a store of Java's own format, and of another of its formats.
 const JAVA_MAGIC: [[u8; 4]; 2] = [[0xfe, 0xed, 0xfe, 0xed], [0xce, 0xce, 0xce, 0xce]];
@@ -21,6 +23,15 @@ const JAVA_MAGIC: [[u8; 4]; 2] = [[0xfe, 0xed, 0xfe, 0xed], [0xce, 0xce, 0xce, 0
 /// The number of `scrypt`, as DER writes it. Neither keytool nor OpenSSL uses it for stores, and it
 /// may ask for a gigabyte.
 const SCRYPT: [u8; 9] = [0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x04, 0x0b];
+
+/// Rounds that all entries of a store may ask for together to find their keys from the password:
+/// several seconds of work. The crate that decrypts bounds those of one entry.
+const ROUNDS_MAX: u64 = 10_000_000;
+
+/// The numbers of what finds keys, as DER writes them: PBKDF2, and the beginning of those that
+/// PKCS#12 had before.
+const PBKDF2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05, 0x0c];
+const PKCS12_PBE: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x0c, 0x01];
 
 /// Why a store cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,6 +56,8 @@ pub(crate) enum P12Problem {
     BadCertificate,
     /// It has more entries than are looked at.
     TooMany,
+    /// Its entries ask for too much work together.
+    TooCostly,
 }
 
 /// Opens a store.
@@ -57,6 +70,9 @@ pub(crate) fn open(bytes: &[u8], password: &str) -> Result<P12Store, P12Problem>
     }
     if bytes.windows(SCRYPT.len()).any(|window| window == SCRYPT) {
         return Err(P12Problem::OldEncryption);
+    }
+    if rounds_of(bytes) > ROUNDS_MAX {
+        return Err(P12Problem::TooCostly);
     }
     let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| match error {
         Error::MacError(_) | Error::UnpadError | Error::Pkcs5Error(_) => P12Problem::WrongPassword,
@@ -84,6 +100,30 @@ pub(crate) fn open(bytes: &[u8], password: &str) -> Result<P12Store, P12Problem>
         archive,
         certificates,
     })
+}
+
+/// Returns how many rounds the entries of a store ask for, other than those that are encrypted
+/// twice.
+fn rounds_of(bytes: &[u8]) -> u64 {
+    let at_each = (0..bytes.len()).filter_map(|at| rounds_at(bytes.get(at..)?));
+    at_each.fold(0, u64::saturating_add)
+}
+
+/// Returns how many rounds are asked for by the algorithm that begins here; `None` if none does.
+fn rounds_at(bytes: &[u8]) -> Option<u64> {
+    if bytes.first() != Some(&tag::OID) {
+        return None;
+    }
+    let mut reader = DerReader::new(bytes);
+    let number = reader.value()?.content;
+    if number != PBKDF2 && !number.starts_with(PKCS12_PBE) {
+        return None;
+    }
+    let mut parameters = DerReader::new(reader.tagged(tag::SEQUENCE)?.content);
+    parameters.tagged(tag::OCTET_STRING)?;
+    let rounds = parameters.tagged(tag::INTEGER)?.content;
+    let add = |sum: u64, digit: &u8| sum.saturating_mul(256).saturating_add(u64::from(*digit));
+    Some(rounds.iter().fold(0, add))
 }
 
 /// An opened store.
@@ -158,5 +198,36 @@ impl P12Store {
             chain.push(next);
         }
         chain.into_iter().map(|it| it.der.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What says that a key is found by a million rounds of a scheme.
+    fn million(scheme: &[u8]) -> Vec<u8> {
+        let mut algorithm = vec![tag::OID, u8::try_from(scheme.len()).unwrap()];
+        algorithm.extend_from_slice(scheme);
+        let parameters = [0x30, 9, 4, 2, 7, 7, 2, 3, 0x0f, 0x42, 0x40];
+        algorithm.extend_from_slice(&parameters);
+        algorithm
+    }
+
+    #[test]
+    fn the_rounds_of_all_entries_are_bounded_together() {
+        let openssl = include_bytes!("../tests/golden/openssl.p12");
+        assert_eq!(rounds_of(openssl), 2 * 2048, "the key and its certificates");
+        let legacy = include_bytes!("../tests/golden/openssl-legacy.p12");
+        assert_eq!(rounds_of(legacy), 2 * 2048);
+        let old = [PKCS12_PBE, &[3]].concat();
+        for entry in [million(PBKDF2), million(&old)] {
+            let refused =
+                |entries: usize| open(&entry.repeat(entries), "").map(|_| ()).unwrap_err();
+            assert_eq!(refused(10), P12Problem::NotPkcs12, "that is looked at");
+            assert_eq!(refused(11), P12Problem::TooCostly);
+        }
+        let most = [&million(PBKDF2)[..11], &[0x30, 9, 4, 2, 7, 7, 2, 3, 0xff]].concat();
+        assert_eq!(rounds_of(&most), 0, "it is not whole");
     }
 }

@@ -5,15 +5,7 @@
 
 use crate::certificate::CertificateFacts;
 use crate::server::ServerTls;
-
-/// What may change with a new set.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct AllowedChanges {
-    /// `ssl.allow.dn.changes`: whose the key is.
-    pub subject: bool,
-    /// `ssl.allow.san.changes`: which hosts it is for.
-    pub names: bool,
-}
+pub use crate::settings::AllowedChanges;
 
 /// What becomes of a new set.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -34,7 +34,7 @@ pub struct ServerTls {
     config: Arc<ServerConfig>,
     rules: PrincipalRules,
     /// The chains that are presented, each from its key's certificate on. Never empty, nor is one.
-    // Bounded: `store::KEYS_MAX` and `store::CHAIN_MAX`.
+    // Bounded: `bounds::KEYS_MAX` and `bounds::CHAIN_MAX`.
     chains: Vec<Vec<CertificateFacts>>,
     /// SHA-256 of all certificates and lists.
     contents: Vec<u8>,
@@ -203,7 +203,7 @@ impl fmt::Debug for ServerTls {
 /// The keys of a store: the first that can sign as the client wants.
 #[derive(Debug)]
 struct Keys(
-    // Bounded: `store::KEYS_MAX`.
+    // Bounded: `bounds::KEYS_MAX`.
     Vec<Arc<CertifiedKey>>,
 );
 

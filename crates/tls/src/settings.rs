@@ -7,7 +7,6 @@ use std::path::PathBuf;
 
 use crate::password::Password;
 use crate::principal::PrincipalRules;
-use crate::reload::AllowedChanges;
 
 /// A value, and the full name of the setting that it was given for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,6 +108,15 @@ impl ClientAuth {
             _ => return None,
         })
     }
+}
+
+/// What may change with a new set.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct AllowedChanges {
+    /// `ssl.allow.dn.changes`: whose the key is.
+    pub subject: bool,
+    /// `ssl.allow.san.changes`: which hosts it is for.
+    pub names: bool,
 }
 
 /// All of TLS of one listener.

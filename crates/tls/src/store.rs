@@ -14,6 +14,7 @@ use std::sync::Arc;
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
 
+use crate::bounds::{CHAIN_MAX, TRUSTED_MAX};
 use crate::certificate::CertificateFacts;
 use crate::file;
 use crate::key;
@@ -33,12 +34,6 @@ const KEY_STORE_BYTES_MAX: u64 = 1 << 20;
 const TRUST_STORE_BYTES_MAX: u64 = 8 << 20;
 /// Longest file of revocation lists.
 const CRL_BYTES_MAX: u64 = 64 << 20;
-/// Longest chain of a key, and of a client.
-pub(crate) const CHAIN_MAX: usize = 10;
-/// Most keys of a store.
-pub(crate) const KEYS_MAX: usize = 16;
-/// Most trusted certificates.
-pub(crate) const TRUSTED_MAX: usize = 2000;
 
 /// Opens the key store; there is at least one key.
 pub(crate) fn keys(
@@ -328,6 +323,10 @@ fn p12_problem(
         P12Problem::BadCertificate => (
             "a certificate in it cannot be read",
             "write it again, as X.509".into(),
+        ),
+        P12Problem::TooCostly => (
+            "its entries ask for too many rounds of encryption together",
+            "write it again with keytool or openssl pkcs12 -export".into(),
         ),
         P12Problem::TooMany => (
             "it has too many entries",

@@ -9,7 +9,7 @@
 //! certificate that is not in the store is taken only if rustls takes it. Not here: who the client
 //! is (`principal`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -24,10 +24,11 @@ use rustls::{
     SignatureScheme,
 };
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
 
+use crate::bounds::CHAIN_MAX;
 use crate::certificate::CertificateFacts;
 use crate::problem::TlsProblem;
-use crate::store::CHAIN_MAX;
 
 /// Names of issuers that clients are told, in bytes; they are in one message of the handshake, and
 /// with more clients get none, which leaves the choice to them.
@@ -50,7 +51,7 @@ impl Trust {
         let (_, unreadable) = roots.add_parsable_certificates(trusted.iter().cloned());
         let trust = Self {
             roots: Arc::new(roots),
-            itself: TrustedThemselves::of(trusted),
+            itself: TrustedThemselves::of(trusted, &lists),
             lists,
         };
         (trust, unreadable)
@@ -123,14 +124,40 @@ pub(crate) fn problem_of(
 
 /// Certificates that are trusted by themselves, by SHA-256.
 #[derive(Debug)]
-struct TrustedThemselves(
-    // Bounded: `store::TRUSTED_MAX`.
-    BTreeSet<Vec<u8>>,
-);
+struct TrustedThemselves {
+    // Bounded: `bounds::TRUSTED_MAX`.
+    all: BTreeSet<Vec<u8>>,
+    /// Those of them that a list of their issuer names, which is not in the store: no chain leads
+    /// there, so rustls does not look them up.
+    revoked: BTreeSet<Vec<u8>>,
+}
 
 impl TrustedThemselves {
-    fn of(trusted: &[CertificateDer<'_>]) -> Self {
-        Self(trusted.iter().map(|it| digest_of(it)).collect())
+    fn of(trusted: &[CertificateDer<'_>], lists: &[CertificateRevocationListDer<'_>]) -> Self {
+        let mut by_issuer = BTreeMap::<Vec<u8>, BTreeMap<Vec<u8>, Vec<Vec<u8>>>>::new();
+        for certificate in trusted {
+            if let Ok((_, read)) = X509Certificate::from_der(certificate) {
+                let of_issuer = by_issuer.entry(read.issuer().as_raw().to_vec());
+                let of_serial = of_issuer.or_default().entry(read.raw_serial().to_vec());
+                of_serial.or_default().push(digest_of(certificate));
+            }
+        }
+        let mut revoked = BTreeSet::new();
+        for list in lists {
+            let Ok((_, list)) = CertificateRevocationList::from_der(list) else {
+                // What verifies chains refuses it.
+                continue;
+            };
+            if let Some(of_issuer) = by_issuer.get(list.issuer().as_raw()) {
+                let named = list.iter_revoked_certificates();
+                let digests = named.filter_map(|it| of_issuer.get(it.raw_serial()));
+                revoked.extend(digests.flatten().cloned());
+            }
+        }
+        Self {
+            all: trusted.iter().map(|it| digest_of(it)).collect(),
+            revoked,
+        }
     }
 
     /// Decides again about a certificate that did not verify: it may be trusted by itself.
@@ -141,8 +168,12 @@ impl TrustedThemselves {
         now: UnixTime,
         is_for: impl Fn(&CertificateFacts) -> bool,
     ) -> Result<(), Error> {
-        if !may_be_trusted_itself(&error) || !self.0.contains(&digest_of(certificate)) {
+        let digest = digest_of(certificate);
+        if !may_be_trusted_itself(&error) || !self.all.contains(&digest) {
             return Err(error);
+        }
+        if self.revoked.contains(&digest) {
+            return Err(CertificateError::Revoked.into());
         }
         let facts = CertificateFacts::of(certificate);
         let facts = facts.ok_or(CertificateError::BadEncoding)?;
@@ -203,6 +234,33 @@ impl std::fmt::Display for TooLong {
 
 impl std::error::Error for TooLong {}
 
+/// The part of a verifier that is about signatures: that of what verifies its chains.
+macro_rules! signatures_as_in_chains {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chains.verify_tls12_signature(message, cert, dss)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.chains.verify_tls13_signature(message, cert, dss)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.chains.supported_verify_schemes()
+        }
+    };
+}
+
 /// Verifies clients.
 #[derive(Debug)]
 struct VerifiedClients {
@@ -240,27 +298,7 @@ impl ClientCertVerifier for VerifiedClients {
         })
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
-    }
+    signatures_as_in_chains!();
 }
 
 /// Verifies servers.
@@ -312,25 +350,5 @@ impl ServerCertVerifier for VerifiedServers {
         }
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.chains.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.chains.supported_verify_schemes()
-    }
+    signatures_as_in_chains!();
 }

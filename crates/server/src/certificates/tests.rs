@@ -1,7 +1,9 @@
 //! Sets that change on disk while they are in force.
 
 use std::fs;
+use std::io;
 use std::path::Path;
+use std::sync::Mutex;
 
 use tls::reload::AllowedChanges;
 use tls::{ClientAuth, PrincipalRules, Setting, StoreSettings, TlsNames};
@@ -125,6 +127,46 @@ fn a_set_for_another_host_is_not_taken() {
     assert!(!world.reloads("failure"), "two by now");
     fs::write(&file, pem()).unwrap();
     assert!(world.look(Look::Timely));
+}
+
+/// Lines of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_operator_who_asks_is_answered_each_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("key.pem");
+    let first = pem();
+    fs::write(&file, &first).unwrap();
+    let mut world = world(&file);
+    let lines = Lines::default();
+    let to = lines.clone();
+    let log = tracing_subscriber::fmt().with_writer(move || to.clone());
+    tracing::subscriber::with_default(log.finish(), || {
+        fs::write(&file, "no key").unwrap();
+        for look in [Look::Timely, Look::Timely, Look::Asked, Look::Asked] {
+            assert!(!world.look(look));
+        }
+        fs::write(&file, &first).unwrap();
+        for look in [Look::Timely, Look::Asked] {
+            assert!(!world.look(look));
+        }
+    });
+    let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(lines.matches("are not taken").count(), 3, "{lines}");
+    assert_eq!(lines.matches("in force already").count(), 1, "{lines}");
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! memory that the connections of a shard share (`transport/scratch.rs`).
 //!
 //! Invariants: reading takes from the socket no more than the caller has memory for, and at most a
-//! record or two beyond; a byte counts as written when the socket has all of its record. Not here:
+//! record or two beyond; records with hardly anything for the reader keep no shard from other
+//! connections; a byte counts as written when the socket has all of its record. Not here:
 //! handshakes, which are over when a connection gets here (`handshake.rs`).
 
 use std::io::{self, IoSlice};
@@ -92,6 +93,10 @@ impl Transport {
                     if read > 0 || tls.has_ended() {
                         return Poll::Ready(Ok(read));
                     }
+                }
+                if tls.passes_turn() {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
                 }
                 let missing = tls.missing_records(missing);
                 ready!(poll_readable(cx, tls.socket(), missing, wakes_at))?;

@@ -178,6 +178,35 @@ fn a_certificate_in_the_trust_store_is_trusted_by_itself() {
 }
 
 #[test]
+fn what_is_revoked_does_not_get_in_for_being_in_the_trust_store() {
+    let world = World::new();
+    let elsewhere = Authority::new("elsewhere");
+    let issue = |serial: u8| {
+        let mut params = params("bob", &[]);
+        params.serial_number = Some(SerialNumber::from_slice(&[serial]));
+        elsewhere.issue(&params)
+    };
+    let (good, bad) = (issue(1), issue(7));
+    // The issuer is not trusted, these two are.
+    let pem = [&good, &bad].map(|made| made.certificate.pem());
+    let trusted = world.files.write("trusted.pem", pem.concat());
+    // Another authority may use the same numbers.
+    let lists = [elsewhere.revoke(&[7]), world.authority.revoke(&[1])];
+    let lists = world.files.write("crl.pem", lists.concat());
+    let stores = StoreSettings {
+        crl_location: path("ssl.crl.location", &lists),
+        ..pem_stores(&world.file("broker.pem"), Some(&trusted))
+    };
+    let tls = server(stores, ClientAuth::Required);
+    assert_eq!(
+        world.principal(&tls, Some(&good.pem())),
+        Ok("CN=bob".into())
+    );
+    let refused = world.principal(&tls, Some(&bad.pem())).unwrap_err();
+    assert!(refused.to_lowercase().contains("revoked"), "{refused}");
+}
+
+#[test]
 fn what_is_revoked_does_not_get_in() {
     let world = World::new();
     let issue = |serial: u8| {

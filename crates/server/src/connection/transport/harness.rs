@@ -185,6 +185,26 @@ pub(crate) async fn blocking_pair(between: Between) -> (BlockingClient, Transpor
 }
 
 impl BlockingClient {
+    /// Sends about `len` bytes of records on a thread of its own: new keys again and again, and as
+    /// few bytes between them as TLS wants.
+    pub(crate) fn send_new_keys(self, len: usize) {
+        const KEYS_MAX: usize = 30;
+        let Self::Tls(mut stream) = self else {
+            unreachable!("with TLS")
+        };
+        let mut records = Vec::new();
+        while records.len() < len {
+            for _ in 0..KEYS_MAX {
+                stream.conn.refresh_traffic_keys().unwrap();
+            }
+            stream.conn.writer().write_all(b"x").unwrap();
+            while stream.conn.wants_write() {
+                stream.conn.write_tls(&mut records).unwrap();
+            }
+        }
+        std::thread::spawn(move || stream.sock.write_all(&records));
+    }
+
     /// Writes all of it.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         match self {

@@ -30,6 +30,10 @@ use crate::metrics::SecuredCount;
 /// Least bytes that are received at once.
 const RECEIVED_BYTES_MIN: usize = 4 << 10;
 
+/// Bytes of records that gave the reader nothing, after which other tasks have their turn: new keys
+/// take much time for few bytes, and the turns of the reader end by what it reads.
+const BARREN_BYTES_MAX: usize = WIRE_RECORD_BYTES;
+
 /// A connection whose handshake is complete, on its way to its shard.
 pub struct Secured {
     /// The state of TLS.
@@ -70,6 +74,10 @@ pub struct TlsStream {
     pub(super) outgoing: Outgoing,
     /// Bytes received since the connection began.
     received_bytes: u64,
+    /// Bytes of records that gave the reader nothing, since others had their turn.
+    barren_bytes: usize,
+    /// True if most of what was opened last was such bytes: little is received next.
+    is_barren: bool,
     pub(super) held: HeldCount,
     _count: SecuredCount,
 }
@@ -103,6 +111,8 @@ impl TlsStream {
             is_broken: false,
             outgoing: Outgoing::default(),
             received_bytes: 0,
+            barren_bytes: 0,
+            is_barren: false,
             held,
             _count: secured.count,
         };
@@ -122,6 +132,16 @@ impl TlsStream {
     /// Returns true if the reader has taken everything, and nothing more comes.
     pub(super) fn has_ended(&self) -> bool {
         self.is_over && !self.is_behind && self.plain.is_empty()
+    }
+
+    /// Returns true if other tasks are to have their turn before more is received; asked again it
+    /// is false, for they had it.
+    pub(super) fn passes_turn(&mut self) -> bool {
+        let passes = self.barren_bytes > BARREN_BYTES_MAX;
+        if passes {
+            self.barren_bytes = 0;
+        }
+        passes
     }
 
     /// Returns true if the peer has to send the rest of a record.
@@ -167,7 +187,7 @@ impl TlsStream {
         }
         let mut kept = std::mem::take(&mut self.kept);
         // Bounded: the start of what is kept.
-        let (at, read) = self.open(kept.split_at_mut(self.start).1, into);
+        let (at, read) = self.open_counted(kept.split_at_mut(self.start).1, into);
         self.start = self.start.saturating_add(at);
         self.kept = kept;
         self.settle();
@@ -181,9 +201,12 @@ impl TlsStream {
         let scratch = self.scratch.clone();
         let mut bytes = scratch.bytes();
         let have = self.kept.len().saturating_sub(self.start);
-        let wanted = records_of(into.chunk_mut().len())
-            .max(have.saturating_add(RECEIVED_BYTES_MIN))
-            .min(bytes.len());
+        let wanted = if self.is_barren {
+            have.saturating_add(RECEIVED_BYTES_MIN)
+        } else {
+            records_of(into.chunk_mut().len()).max(have.saturating_add(RECEIVED_BYTES_MIN))
+        };
+        let wanted = wanted.min(bytes.len());
         // Bounded: what is kept leaves room, see `scratch.rs`.
         let (here, room) = bytes.split_at_mut(have);
         // Bounded: the start of what is kept.
@@ -200,7 +223,7 @@ impl TlsStream {
         self.received_bytes = self.received_bytes.saturating_add(received as u64);
         // Bounded: it was received there.
         let all = bytes.split_at_mut(have.saturating_add(received)).0;
-        let (at, read) = self.open(all, into);
+        let (at, read) = self.open_counted(all, into);
         // Bounded: no more is done with than there is.
         self.keep(all.split_at(at).1);
         read
@@ -227,6 +250,25 @@ impl TlsStream {
         let here = self.kept.capacity().saturating_add(self.plain.len());
         self.held
             .is(here.saturating_add(self.outgoing.held_bytes()));
+    }
+
+    /// Opens the records in `bytes`, and counts those of their bytes that give the reader nothing.
+    ///
+    /// Nothing opened is left from before.
+    fn open_counted(
+        &mut self,
+        bytes: &mut [u8],
+        into: &mut impl BufMut,
+    ) -> (usize, io::Result<usize>) {
+        let (at, read) = self.open(bytes, into);
+        let given = self
+            .plain
+            .len()
+            .saturating_add(*read.as_ref().unwrap_or(&0));
+        let barren = at.saturating_sub(given);
+        self.barren_bytes = self.barren_bytes.saturating_add(barren);
+        self.is_barren = barren > given;
+        (at, read)
     }
 
     /// Opens the records in `bytes`, as far as `into` has room; returns how many bytes are done

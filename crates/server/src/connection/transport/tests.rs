@@ -9,7 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use super::harness::{Between, Client, pair};
+use super::harness::{Between, Client, blocking_pair, pair};
 use super::*;
 
 #[expect(
@@ -199,6 +199,40 @@ fn keys_may_be_exchanged_in_the_middle() {
             assert!(got == sent);
         }
         assert_eq!(held.get(), 0);
+    });
+}
+
+#[test]
+fn records_with_hardly_any_plaintext_leave_the_shard_to_others() {
+    const LEN: usize = 600_000;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let (client, mut transport) = blocking_pair(Between::Tls13).await;
+        client.send_new_keys(LEN);
+        let (mut before, mut most) = (0, 0);
+        while before < LEN as u64 {
+            // All that one turn of a task reads.
+            poll_fn(|cx| {
+                let mut some = BytesMut::with_capacity(100_000);
+                while let Poll::Ready(read) = transport.poll_read(cx, &mut some, 1, &mut 1) {
+                    // Its end, when everything has come.
+                    if read.unwrap() == 0 {
+                        break;
+                    }
+                }
+                Poll::Ready(())
+            })
+            .await;
+            let come = transport.come_bytes(0, 0);
+            most = most.max(come - before);
+            before = come;
+            tokio::task::yield_now().await;
+        }
+        // What is received at once, before it is seen how little is in it.
+        assert!(most <= 150_000, "{most} bytes in one turn");
     });
 }
 

@@ -1,7 +1,5 @@
 //! Clusters of scripted brokers: leaders that move, brokers that die, coordinators.
 
-use std::time::Duration;
-
 use platform::runtime::run_simulated;
 use platform::sim::SimNet;
 use wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -115,6 +113,40 @@ fn another_broker_is_asked_when_one_is_gone_or_silent() {
         let began = Instant::now();
         assert!(cluster.any(began + 30 * SECOND).await.is_ok());
         assert!(began.elapsed() <= 10 * SECOND);
+    });
+    simulated.unwrap();
+}
+
+#[test]
+fn another_broker_tells_what_one_that_hangs_does_not() {
+    let simulated = run_simulated(async {
+        let (net, leaders) = (SimNet::default(), leaders(&[("t", &[(2, 0)])]));
+        two(&net, &leaders);
+        let cluster = cluster(&net, "a");
+        assert!(cluster.leader("t", 0, later()).await.is_ok());
+        net.stall("a", PORT, platform::sim::Towards::Client, true);
+        cluster.stale("t");
+        let began = Instant::now();
+        assert!(cluster.leader("t", 0, later()).await.is_ok());
+        assert!(began.elapsed() < 5 * SECOND, "{:?}", began.elapsed());
+    });
+    simulated.unwrap();
+}
+
+#[test]
+fn a_slow_broker_is_waited_for_when_no_other_one_can_be_reached() {
+    let simulated = run_simulated(async {
+        let (net, leaders) = (SimNet::default(), leaders(&[("t", &[(2, 0)])]));
+        let slow = script(move |_, asked| match asked.metadata(BROKERS, &leaders.borrow())? {
+            Reply::Answer(answer) => Some(Reply::Later(8 * SECOND, answer)),
+            other => Some(other),
+        });
+        serve(&net, "a", &slow);
+        let mut both = settings("a");
+        both.bootstrap.push(("refuses".to_owned(), PORT));
+        let cluster = Cluster::with_random(net.clone(), both, || 20);
+        let found = cluster.topic("t", later()).await;
+        assert!(found.is_ok(), "{found:?}");
     });
     simulated.unwrap();
 }

@@ -33,6 +33,17 @@ pub(super) struct Identity {
     pub(super) epoch: i16,
 }
 
+impl Identity {
+    /// Takes what a broker gave; numbers below 0 would be those of a producer without sequences.
+    pub(super) fn given(id: i64, epoch: i16) -> Result<Self, ClientError> {
+        if id < 0 || epoch < 0 {
+            let reason = format!("no identity of a producer: id {id}, epoch {epoch}");
+            return Err(ClientError::malformed("any", reason));
+        }
+        Ok(Self { id, epoch })
+    }
+}
+
 /// When the next batch can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Due {

@@ -527,10 +527,7 @@ impl Shared {
                 .exchange(&connection, version, &request, deadline);
             let answer = asked.await?;
             check(answer.error_code, None)?;
-            Ok(Identity {
-                id: answer.producer_id.0,
-                epoch: answer.producer_epoch,
-            })
+            Identity::given(answer.producer_id.0, answer.producer_epoch)
         };
         let patiently = self
             .cluster

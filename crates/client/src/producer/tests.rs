@@ -372,6 +372,19 @@ fn a_broker_that_cannot_take_records_fails_all_of_them_at_once() {
 }
 
 #[test]
+fn an_identity_that_is_none_is_not_used() {
+    run(async || {
+        let bench = Bench::new(&[(1, 0)], |_| {});
+        bench.world.borrow_mut().ids = -9;
+        bench.send(0..10, Some(0)).await;
+        bench.producer.flush(later()).await.unwrap();
+        assert!(bench.log(0).is_empty());
+        let told = bench.told.borrow();
+        assert!(told.iter().all(|(_, report)| report.result.is_err()));
+    });
+}
+
+#[test]
 fn without_acknowledgements_records_are_told_when_they_are_written() {
     run(async || {
         let bench = Bench::new(&[(1, 0)], |settings| {

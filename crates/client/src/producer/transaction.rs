@@ -348,10 +348,7 @@ impl Shared {
             .with_producer_epoch(now.epoch);
         let learnt = self.at_coordinator(INIT_VERSION, &request, deadline, |answer| {
             check(answer.error_code, None)?;
-            Ok(Identity {
-                id: answer.producer_id.0,
-                epoch: answer.producer_epoch,
-            })
+            Identity::given(answer.producer_id.0, answer.producer_epoch)
         });
         learnt.await.inspect_err(|error| {
             if is_fatal(error) {

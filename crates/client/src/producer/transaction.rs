@@ -259,7 +259,8 @@ impl Producer {
                 })
                 .await;
             if let Err(error) = ended {
-                if !error.is_retriable() && !is_passing(&error) {
+                // Only a refusal says that it has not ended.
+                if error.code().is_some() && !is_passing(&error) {
                     shared.failed(&error);
                 }
                 return Err(error);

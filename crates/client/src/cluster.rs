@@ -19,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
+use std::time::Duration;
 
 use platform::clock::Instant;
 use platform::net::Net;
@@ -42,6 +43,9 @@ use links::Links;
 
 /// The first version of `FindCoordinator` that asks for several keys.
 const KEYS_SINCE: i16 = 4;
+
+/// How long a broker is waited for before another one is asked for the same.
+const SILENCE_MAX: Duration = Duration::from_secs(3);
 
 /// What a coordinator is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -214,13 +218,24 @@ impl Cluster {
     /// Returns a connection to some broker: an open one if there is one. It fails when none of
     /// those that are known can be reached.
     pub async fn any(&self, deadline: Instant) -> Result<Connection, ClientError> {
-        let mut peers: Vec<Peer> = {
-            let known = self.0.known.borrow();
-            let brokers = known.brokers();
-            brokers.iter().filter_map(|id| known.peer(*id)).collect()
-        };
+        self.any_of(self.peers(), deadline).await
+    }
+
+    /// Returns the brokers to ask for what any of them knows.
+    fn peers(&self) -> Vec<Peer> {
+        let known = self.0.known.borrow();
+        let brokers = known.brokers().into_iter();
+        let mut peers: Vec<Peer> = brokers.filter_map(|id| known.peer(id)).collect();
         let bootstrap = self.settings().bootstrap.iter();
         peers.extend(bootstrap.map(|(host, port)| Peer::new(host, *port, None)));
+        peers
+    }
+
+    async fn any_of(
+        &self,
+        mut peers: Vec<Peer>,
+        deadline: Instant,
+    ) -> Result<Connection, ClientError> {
         if let Some(open) = peers.iter().find_map(|peer| self.0.links.open(peer)) {
             return Ok(open);
         }
@@ -405,13 +420,13 @@ impl Cluster {
         Ok(())
     }
 
+    /// Asks for metadata. A broker that is silent is left for another one; the last one has all the
+    /// time there is.
     async fn metadata(
         &self,
         names: Option<Vec<Rc<str>>>,
         deadline: Instant,
     ) -> Result<MetadataResponse, ClientError> {
-        let connection = self.any(deadline).await?;
-        let version = connection.version::<MetadataRequest>()?;
         let named = |name: &Rc<str>| {
             let name = StrBytes::from_string(name.to_string());
             MetadataRequestTopic::default().with_name(Some(TopicName(name)))
@@ -420,11 +435,35 @@ impl Cluster {
         let request = MetadataRequest::default()
             .with_topics(topics)
             .with_allow_auto_topic_creation(self.settings().auto_create);
-        let answer = self
-            .exchange(&connection, version, &request, deadline)
-            .await?;
-        check(answer.error_code, None)?;
-        Ok(answer)
+        let mut peers = self.peers();
+        let mut silent: Option<Connection> = None;
+        loop {
+            let connection = match (self.any_of(peers.clone(), deadline).await, silent) {
+                (Ok(connection), _) => connection,
+                // No other one can be reached: it may be slow only.
+                (Err(_), Some(silent)) => {
+                    peers.clear();
+                    silent
+                }
+                (Err(error), None) => return Err(error),
+            };
+            peers.retain(|peer| *peer.address != *connection.address());
+            let until = if peers.is_empty() {
+                deadline
+            } else {
+                deadline.min(Instant::now() + SILENCE_MAX)
+            };
+            let version = connection.version::<MetadataRequest>()?;
+            let answer = self.exchange(&connection, version, &request, until).await;
+            match answer {
+                Err(ClientError::TimedOut { .. }) if until < deadline => silent = Some(connection),
+                Err(error) => return Err(error),
+                Ok(answer) => {
+                    check(answer.error_code, None)?;
+                    return Ok(answer);
+                }
+            }
+        }
     }
 
     fn peer(&self, id: i32) -> Option<Peer> {

@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use client::error::protocol_name;
 use wire::StrBytes;
 use wire::text::EscapedText;
 use wire::types::ErrorCode;
@@ -53,21 +54,6 @@ impl Display for Refusal {
             _ => Ok(()),
         }
     }
-}
-
-/// Returns the error code as the protocol's documentation writes it.
-fn protocol_name(error: ErrorCode) -> String {
-    if let ErrorCode::Unknown(code) = error {
-        return format!("error code {code}");
-    }
-    let mut name = String::new();
-    for letter in format!("{error:?}").chars() {
-        if letter.is_ascii_uppercase() && !name.is_empty() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_uppercase());
-    }
-    name
 }
 
 /// Converts the error code of an answer into a result.

@@ -95,16 +95,26 @@ impl Known {
         }
         let told = answer.topics.iter().filter_map(|topic| topic.name.as_ref());
         let told: BTreeSet<&str> = told.map(|name| name.as_str()).collect();
-        let asked: Vec<_> = match asked {
-            Some(asked) => asked.to_vec(),
-            None => self.topics.keys().cloned().collect(),
-        };
         let left_out = Refusal::from(ErrorCode::UnknownTopicOrPartition);
-        for name in asked.iter().filter(|name| !told.contains(&***name)) {
-            self.put(name, Err(left_out.clone()), now);
+        let wanted: Option<BTreeSet<&str>> =
+            asked.map(|asked| asked.iter().map(|name| &**name).collect());
+        for name in asked.unwrap_or_default() {
+            if !told.contains(&**name) {
+                self.put(name, Err(left_out.clone()), now);
+            }
+        }
+        if asked.is_none() {
+            self.topics.retain(|name, _| told.contains(&**name));
+            let topics = &self.topics;
+            self.names.retain(|_, name| topics.contains_key(name));
         }
         for topic in &answer.topics {
             let Some(name) = &topic.name else { continue };
+            // What nobody asked for would be kept for ever.
+            let is_wanted = |wanted: &BTreeSet<&str>| wanted.contains(name.as_str());
+            if !wanted.as_ref().is_none_or(is_wanted) {
+                continue;
+            }
             let name: Rc<str> = name.as_str().into();
             let told = check(topic.error_code, None);
             let told = told.map(|()| Rc::new(self.read(&name, topic)));
@@ -180,19 +190,20 @@ impl Known {
         else {
             return;
         };
-        let mut changed = TopicMetadata::clone(known);
-        let at = changed
-            .partitions
-            .binary_search_by_key(&partition, |one| one.index);
-        let found = at.ok().and_then(|at| changed.partitions.get_mut(at));
-        let Some(found) = found else { return };
-        if leader.node >= 0
-            && found
-                .leader
-                .is_none_or(|before| before.epoch < leader.epoch)
-        {
+        let Some(before) = known.partition(partition) else {
+            return;
+        };
+        let is_newer = before
+            .leader
+            .is_none_or(|before| before.epoch < leader.epoch);
+        if leader.node < 0 || !is_newer {
+            return;
+        }
+        // Not a copy for each of many partitions that move at once.
+        let partitions = &mut Rc::make_mut(known).partitions;
+        let at = partitions.binary_search_by_key(&partition, |one| one.index);
+        if let Some(found) = at.ok().and_then(|at| partitions.get_mut(at)) {
             found.leader = Some(leader);
-            *known = Rc::new(changed);
         }
     }
 

@@ -127,8 +127,13 @@ impl Links {
         if links.len() >= LINKS_MAX {
             links.retain(|_, link| Rc::strong_count(link) > 1 || link.usable().is_some());
         }
+        let place = place(peer);
+        if peer.node.is_some() && !links.contains_key(&place) {
+            // It has moved: whoever still waits at the old address holds that connection.
+            links.retain(|(node, _), _| *node != peer.node);
+        }
         let settings = &self.settings;
-        let link = links.entry(place(peer)).or_insert_with(|| {
+        let link = links.entry(place).or_insert_with(|| {
             Rc::new(Link {
                 connection: RefCell::new(None),
                 failed: RefCell::new(Failed {

@@ -1,7 +1,5 @@
 //! Clusters of scripted brokers: leaders that move, brokers that die, coordinators.
 
-use std::time::Duration;
-
 use platform::runtime::run_simulated;
 use platform::sim::SimNet;
 use wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
@@ -120,6 +118,42 @@ fn another_broker_is_asked_when_one_is_gone_or_silent() {
 }
 
 #[test]
+fn another_broker_tells_what_one_that_hangs_does_not() {
+    let simulated = run_simulated(async {
+        let (net, leaders) = (SimNet::default(), leaders(&[("t", &[(2, 0)])]));
+        two(&net, &leaders);
+        let cluster = cluster(&net, "a");
+        assert!(cluster.leader("t", 0, later()).await.is_ok());
+        net.stall("a", PORT, platform::sim::Towards::Client, true);
+        cluster.stale("t");
+        let began = Instant::now();
+        assert!(cluster.leader("t", 0, later()).await.is_ok());
+        assert!(began.elapsed() < 5 * SECOND, "{:?}", began.elapsed());
+    });
+    simulated.unwrap();
+}
+
+#[test]
+fn a_slow_broker_is_waited_for_when_no_other_one_can_be_reached() {
+    let simulated = run_simulated(async {
+        let (net, leaders) = (SimNet::default(), leaders(&[("t", &[(2, 0)])]));
+        let slow = script(
+            move |_, asked| match asked.metadata(BROKERS, &leaders.borrow())? {
+                Reply::Answer(answer) => Some(Reply::Later(8 * SECOND, answer)),
+                other => Some(other),
+            },
+        );
+        serve(&net, "a", &slow);
+        let mut both = settings("a");
+        both.bootstrap.push(("refuses".to_owned(), PORT));
+        let cluster = Cluster::with_random(net.clone(), both, || 20);
+        let found = cluster.topic("t", later()).await;
+        assert!(found.is_ok(), "{found:?}");
+    });
+    simulated.unwrap();
+}
+
+#[test]
 fn nobody_reachable_is_an_error_by_the_deadline() {
     let simulated = run_simulated(async {
         let net = SimNet::default();
@@ -148,6 +182,29 @@ fn a_connection_that_is_lost_is_made_again() {
         assert!(!cluster.node(2, later()).await.unwrap().is_lost());
         let nobody = cluster.node(9, later()).await.unwrap_err();
         assert!(nobody.is_retriable(), "{nobody}");
+    });
+    simulated.unwrap();
+}
+
+#[test]
+fn a_broker_that_moves_is_left_where_it_was() {
+    let host = Rc::new(Cell::new("b"));
+    let told = Rc::clone(&host);
+    let brokers =
+        script(move |_, asked| asked.metadata(&[(1, "a"), (2, told.get())], &BTreeMap::new()));
+    let simulated = run_simulated(async {
+        let net = SimNet::default();
+        for name in ["a", "b", "c"] {
+            serve(&net, name, &brokers);
+        }
+        let cluster = cluster(&net, "a");
+        assert!(cluster.node(2, later()).await.is_ok());
+        host.set("c");
+        cluster.brokers(later()).await.unwrap();
+        let node = cluster.node(2, later()).await.unwrap();
+        assert_eq!(node.address(), "c:9092");
+        tokio::time::sleep(SECOND).await;
+        assert_eq!((net.open("b", PORT), net.open("c", PORT)), (0, 1));
     });
     simulated.unwrap();
 }

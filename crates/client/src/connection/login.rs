@@ -26,6 +26,9 @@ use crate::settings::Login;
 const HANDSHAKE_VERSION: i16 = 1;
 /// The longest lifetime of a login that is kept account of: a month.
 const LIFETIME_MAX: Duration = Duration::from_hours(30 * 24);
+/// The shortest time after which a connection is replaced: one that is too old at once would be
+/// made again and again, and nothing be asked over it.
+const LIFETIME_MIN: Duration = Duration::from_secs(1);
 
 /// Logs in; returns when a new connection should take the place of this one, if the broker bounds
 /// the login's life.
@@ -117,7 +120,7 @@ fn ends(lifetime_ms: i64, now: Instant, random: u64) -> Option<Instant> {
         return None;
     }
     let share = 85 + u32::try_from(random % 11).unwrap_or(0);
-    now.checked_add(lifetime * share / 100)
+    now.checked_add((lifetime * share / 100).max(LIFETIME_MIN))
 }
 
 fn eighteen(random: &dyn Fn() -> u64) -> [u8; 18] {
@@ -143,6 +146,7 @@ mod tests {
         let after = |random| ends(100_000, now, random).unwrap() - now;
         assert_eq!(after(0), Duration::from_secs(85));
         assert_eq!(after(10), Duration::from_secs(95));
+        assert_eq!(ends(1, now, 0), Some(now + LIFETIME_MIN));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use wire::StrBytes;
 use wire::kafka::frame::next_frame;
 use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use wire::text::EscapedText;
 use wire::types::ErrorCode;
 
 use super::driver::Driver;
@@ -43,10 +44,12 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new(host: &str, port: u16, node: Option<i32>) -> Self {
+        // Most hosts are told by a broker.
+        let shown = EscapedText(host);
         let address = if host.contains(':') {
-            format!("[{host}]:{port}")
+            format!("[{shown}]:{port}")
         } else {
-            format!("{host}:{port}")
+            format!("{shown}:{port}")
         };
         Self {
             host: host.into(),

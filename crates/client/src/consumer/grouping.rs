@@ -298,6 +298,8 @@ impl Driver {
         };
         membership.owned.extend(places.iter().cloned());
         membership.finding.places.extend(places.iter().cloned());
+        // What was stored in an earlier life of it may be behind the group's position.
+        self.mailbox.forget_stored(&places);
         self.mailbox.put(Event::Assigned(places));
     }
 

@@ -20,6 +20,9 @@ use crate::fetch::{Position, Whence};
 /// Most events about troubles that wait; further ones are dropped.
 const NOTICES_MAX: usize = 1000;
 
+/// The newest events among which an older end of a partition is looked for.
+const NEAR_EVENTS: usize = 1000;
+
 /// What the application asks for.
 pub(super) enum Order {
     /// Commits what was stored.
@@ -42,7 +45,8 @@ pub(super) struct Mailbox {
 }
 
 struct Content {
-    // Bounded: records by `Room`, revocations by the group, the rest by `NOTICES_MAX`.
+    // Bounded: records by `Room`, ends by the partitions between records, revocations by the group,
+    // the rest by `NOTICES_MAX`.
     events: VecDeque<Event>,
     notices: usize,
     orders: VecDeque<Order>,
@@ -122,8 +126,19 @@ impl Mailbox {
         self.told.notified().await;
     }
 
+    /// Takes a position, unless the partition is lost and the application has not heard of it: it
+    /// may be another member's, or have been given to this one anew since.
     pub(super) fn store(&self, place: &TopicPartition, position: Position) {
-        self.held().stored.insert(place.clone(), position);
+        let mut content = self.held();
+        // They come before all others.
+        let mut first = content.events.iter().map_while(|event| match event {
+            Event::Lost(places) => Some(places.contains(place)),
+            Event::Revoking(_) => Some(false),
+            _ => None,
+        });
+        if !first.any(|is_lost| is_lost) {
+            content.stored.insert(place.clone(), position);
+        }
     }
 
     pub(super) fn order(&self, order: Order) {
@@ -158,6 +173,7 @@ impl Mailbox {
             }
             content.notices = content.notices.saturating_add(1);
         }
+        content.drop_end_before(&event);
         content.events.push_back(event);
         self.told.notify_one();
     }
@@ -278,6 +294,26 @@ impl Mailbox {
     }
 }
 
+impl Content {
+    /// Drops an end that an event tells anew. Positions move without records, too (aborted
+    /// transactions), and an application that is away would find an end for each.
+    fn drop_end_before(&mut self, event: &Event) {
+        let Event::End { place: ended, .. } = event else {
+            return;
+        };
+        let near = self.events.iter().enumerate().rev().take(NEAR_EVENTS);
+        let about_it = near.filter(|(_, event)| match event {
+            Event::End { place, .. } => place == ended,
+            Event::Records(records) => records.place == *ended,
+            _ => false,
+        });
+        let newest = about_it.map(|(at, event)| (at, matches!(event, Event::End { .. })));
+        if let Some((at, true)) = newest.take(1).last() {
+            self.events.remove(at);
+        }
+    }
+}
+
 /// The application, waiting for events.
 pub(super) struct Here<'a>(&'a Mailbox);
 
@@ -300,5 +336,56 @@ fn is_notice(event: &Event) -> bool {
 impl std::fmt::Debug for Mailbox {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         to.debug_struct("Mailbox").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(partition: i32) -> TopicPartition {
+        TopicPartition {
+            topic: "t".into(),
+            partition,
+        }
+    }
+
+    fn at(offset: i64) -> Position {
+        let epoch = None;
+        Position { offset, epoch }
+    }
+
+    #[test]
+    fn what_is_lost_is_not_stored_until_the_application_has_heard_of_it() {
+        let mailbox = Mailbox::new(Instant::now());
+        let both = BTreeSet::from([place(0), place(1)]);
+        let lost = BTreeSet::from([place(0)]);
+        mailbox.store(&place(0), at(5));
+        mailbox.forget_stored(&lost);
+        mailbox.put_first(&lost, Event::Lost(lost.clone()));
+        // The group gives it back at once, behind another member's position.
+        mailbox.put(Event::Assigned(lost.clone()));
+        mailbox.store(&place(0), at(7));
+        mailbox.store(&place(1), at(8));
+        assert_eq!(mailbox.stored(&both), BTreeMap::from([(place(1), at(8))]));
+        assert!(matches!(mailbox.take(), Some(Event::Lost(_))));
+        mailbox.store(&place(0), at(20));
+        assert_eq!(mailbox.stored(&lost), BTreeMap::from([(place(0), at(20))]));
+    }
+
+    #[test]
+    fn ends_that_nobody_takes_are_one_for_each_partition() {
+        let mailbox = Mailbox::new(Instant::now());
+        for offset in 0..1000 {
+            for partition in 0..3 {
+                let place = place(partition);
+                mailbox.put(Event::End { place, offset });
+            }
+        }
+        let left = std::iter::from_fn(|| mailbox.take()).map(|event| match event {
+            Event::End { place, offset } => (place.partition, offset),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(left.collect::<Vec<_>>(), [(0, 999), (1, 999), (2, 999)]);
     }
 }

@@ -133,7 +133,6 @@ impl PartitionReading {
         self.looking = false;
         let epoch = None;
         self.position = Some(Position { offset, epoch });
-        self.failures = 0;
         self.refusal = None;
     }
 
@@ -153,6 +152,16 @@ impl PartitionReading {
     pub(super) fn damaged(&mut self, again: impl FnOnce(u32) -> Instant) {
         self.failures = self.failures.saturating_add(1);
         self.not_before = Some(again(self.failures));
+    }
+
+    /// Takes that the broker has nothing at the position. The next one is tried at once the first
+    /// time, and later if no answer has been good since: what a broker says of its log may never
+    /// fit what it has.
+    pub(super) fn misplaced(&mut self, again: impl FnOnce(u32) -> Instant) {
+        if self.failures > 0 {
+            self.not_before = Some(again(self.failures));
+        }
+        self.failures = self.failures.saturating_add(1);
     }
 
     /// Stops until it is begun anew.

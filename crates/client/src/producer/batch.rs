@@ -52,6 +52,8 @@ pub(super) struct Batch {
     /// How often it was sent.
     pub(super) attempts: u32,
     pub(super) last_error: Option<ClientError>,
+    /// Why nobody knows whether it is in the log, since it was sent with its stamp.
+    pub(super) doubt: Option<ClientError>,
 }
 
 enum Body {
@@ -80,6 +82,7 @@ impl Batch {
             stamp: None,
             attempts: 0,
             last_error: None,
+            doubt: None,
         }
     }
 
@@ -205,6 +208,7 @@ impl Batch {
         rest.body = Body::Closed(second);
         rest.attempts = self.attempts;
         rest.last_error.clone_from(&self.last_error);
+        rest.doubt.clone_from(&self.doubt);
         rest.dones = self.dones.split_off(half);
         // The memory is that of both; it is free when the second is done.
         rest.room = self.room.take();

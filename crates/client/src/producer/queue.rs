@@ -33,6 +33,17 @@ pub(super) struct Identity {
     pub(super) epoch: i16,
 }
 
+impl Identity {
+    /// Takes what a broker gave; numbers below 0 would be those of a producer without sequences.
+    pub(super) fn given(id: i64, epoch: i16) -> Result<Self, ClientError> {
+        if id < 0 || epoch < 0 {
+            let reason = format!("no identity of a producer: id {id}, epoch {epoch}");
+            return Err(ClientError::malformed("any", reason));
+        }
+        Ok(Self { id, epoch })
+    }
+}
+
 /// When the next batch can be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Due {
@@ -264,6 +275,9 @@ impl Queue {
             .map(|_| pauses.next(random))
             .last();
         let until = now.checked_add(pause.unwrap_or_default());
+        if let Answered::Unknown(error) = &answered {
+            batch.doubt = Some(error.clone());
+        }
         match verdict(answered, circumstances) {
             Verdict::Written {
                 offset,
@@ -317,9 +331,12 @@ impl Queue {
     }
 
     fn fail(&mut self, at: usize, error: &ClientError, settled: &mut Settled) {
-        let Some(batch) = self.batches.remove(at) else {
+        let Some(mut batch) = self.batches.remove(at) else {
             return;
         };
+        // What passes says nothing of an earlier copy; what stays has refused it, too.
+        let doubt = batch.doubt.take().filter(|_| is_of_this_try(error));
+        let error = doubt.as_ref().unwrap_or(error);
         if let Some(Stamp { sequence, .. }) = batch.stamp
             && self.gap.is_none_or(|gap| is_later(sequence, gap))
         {
@@ -372,7 +389,8 @@ impl Queue {
                 continue;
             }
             let late = || ClientError::timed_out("any", "the record was not sent in time");
-            let error = batch.last_error.clone().or_else(|| trouble.cloned());
+            let error = batch.doubt.as_ref().or(batch.last_error.as_ref());
+            let error = error.or(trouble).cloned();
             self.fail(at, &error.unwrap_or_else(late), &mut settled);
         }
         self.begin_anew(&mut settled);
@@ -395,7 +413,8 @@ impl Queue {
             if batch.place == Place::InFlight {
                 at += 1;
             } else {
-                self.fail(at, error, &mut settled);
+                let doubt = batch.doubt.clone();
+                self.fail(at, doubt.as_ref().unwrap_or(error), &mut settled);
             }
         }
         self.begin_anew(&mut settled);
@@ -438,9 +457,16 @@ impl Queue {
         self.begins_anew = false;
         self.gap = None;
         for batch in &mut self.batches {
+            // No copy of it is in the log.
             batch.stamp = None;
+            batch.doubt = None;
         }
     }
+}
+
+/// Returns true for errors that tell why a batch is not sent again, but not what became of it.
+fn is_of_this_try(error: &ClientError) -> bool {
+    !error.is_unknown_outcome() && (error.code().is_none() || error.is_retriable())
 }
 
 /// Returns true if a sequence comes after another; both are of batches that are near each other.

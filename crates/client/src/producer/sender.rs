@@ -294,7 +294,7 @@ impl Shared {
     fn send(self: &Rc<Self>, node: i32, parcels: Vec<Parcel>) {
         let connection = self.state.borrow().connection(node);
         let Some(connection) = connection else {
-            return self.put_back(&parcels, None);
+            return self.unsent(parcels, ClientError::Full);
         };
         let is_transactional = self.settings.transactional_id.is_some();
         let newest = if is_transactional {
@@ -304,12 +304,12 @@ impl Shared {
         };
         let version = match connection.version_up_to::<ProduceRequest>(newest) {
             Ok(version) => version,
-            Err(error) => return self.answered(parcels, &Answered::Failed(error)),
+            Err(error) => return self.unsendable(parcels, error),
         };
         if self.settings.compression == Compression::Zstd && version < ZSTD_VERSION {
             let reason = format!("broker {} does not take zstd", connection.address());
             let error = ClientError::invalid("compression.type", reason);
-            return self.answered(parcels, &Answered::Failed(error));
+            return self.unsendable(parcels, error);
         }
         let acks = match self.settings.acks {
             Acks::None => 0,
@@ -352,9 +352,15 @@ impl Shared {
     fn unsent(&self, parcels: Vec<Parcel>, error: ClientError) {
         match error {
             ClientError::Full => self.put_back(&parcels, Instant::now().checked_add(FULL_PAUSE)),
-            ClientError::Invalid { .. } => self.answered(parcels, &Answered::Failed(error)),
+            ClientError::Invalid { .. } => return self.unsendable(parcels, error),
             error => self.answered(parcels, &Answered::Unknown(error)),
         }
+        self.wake();
+    }
+
+    /// A request can never be sent to this broker.
+    fn unsendable(&self, parcels: Vec<Parcel>, error: ClientError) {
+        self.answered(parcels, &Answered::Failed(error));
         self.wake();
     }
 
@@ -521,10 +527,7 @@ impl Shared {
                 .exchange(&connection, version, &request, deadline);
             let answer = asked.await?;
             check(answer.error_code, None)?;
-            Ok(Identity {
-                id: answer.producer_id.0,
-                epoch: answer.producer_epoch,
-            })
+            Identity::given(answer.producer_id.0, answer.producer_epoch)
         };
         let patiently = self
             .cluster

@@ -16,6 +16,9 @@ use crate::error::ClientError;
 use crate::retry::Backoff;
 use crate::settings::ProducerSettings;
 
+/// Ways to brokers that are remembered; beyond that those are forgotten on which nothing is done.
+const LANES_MAX: usize = 256;
+
 /// Who an idempotent producer is.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) enum Known {
@@ -65,7 +68,7 @@ pub(super) struct Errands {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) outbox: Outbox,
-    // Bounded: by the brokers of the cluster
+    // Bounded: `LANES_MAX` and those with requests on their way
     lanes: BTreeMap<i32, Lane>,
     // Bounded: by the topics that the program writes to
     searches: BTreeMap<Rc<str>, Search>,
@@ -102,6 +105,10 @@ impl State {
                 }
                 _ => {}
             }
+        }
+        if self.lanes.len() > LANES_MAX {
+            // A connection is kept by the cluster, too.
+            self.lanes.retain(|_, lane| lane.is_needed(now));
         }
         let (lanes, searches) = (&mut self.lanes, &self.searches);
         let transaction = &mut self.transaction;
@@ -248,6 +255,12 @@ impl State {
 }
 
 impl Lane {
+    /// Returns true if something would be forgotten without it.
+    fn is_needed(&self, now: Instant) -> bool {
+        let waits = self.until.is_some_and(|until| until > now);
+        self.in_flight > 0 || self.is_connecting || waits
+    }
+
     /// Returns what can be sent here; `None` if a connection is needed.
     fn way(&mut self, node: i32, settings: &ProducerSettings, now: Instant) -> Option<Way> {
         if let Some(until) = self.until.filter(|until| *until > now) {
@@ -278,5 +291,28 @@ impl Search {
             backoff: cluster.backoff(),
             trouble: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use platform::sim::SimNet;
+
+    use super::*;
+    use crate::scripted::cluster;
+
+    #[test]
+    fn ways_to_brokers_that_were_named_once_are_forgotten() {
+        let (cluster, mut state) = (cluster(&SimNet::default(), "a"), State::default());
+        let (settings, now) = (ProducerSettings::default(), Instant::now());
+        for node in 0..10_000 {
+            state.throttle(node, Some(now));
+        }
+        state.in_flight(5, true);
+        state.throttle(6, Some(now + Duration::from_secs(1)));
+        state.plan(&cluster, &settings, now);
+        assert_eq!(state.lanes.into_keys().collect::<Vec<_>>(), [5, 6]);
     }
 }

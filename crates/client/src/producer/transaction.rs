@@ -259,7 +259,8 @@ impl Producer {
                 })
                 .await;
             if let Err(error) = ended {
-                if !error.is_retriable() && !is_passing(&error) {
+                // Only a refusal says that it has not ended.
+                if error.code().is_some() && !is_passing(&error) {
                     shared.failed(&error);
                 }
                 return Err(error);
@@ -348,10 +349,7 @@ impl Shared {
             .with_producer_epoch(now.epoch);
         let learnt = self.at_coordinator(INIT_VERSION, &request, deadline, |answer| {
             check(answer.error_code, None)?;
-            Ok(Identity {
-                id: answer.producer_id.0,
-                epoch: answer.producer_epoch,
-            })
+            Identity::given(answer.producer_id.0, answer.producer_epoch)
         });
         learnt.await.inspect_err(|error| {
             if is_fatal(error) {

@@ -80,6 +80,23 @@ fn what_is_left_out_of_an_answer_is_unknown() {
 }
 
 #[test]
+fn what_nobody_asked_for_is_not_kept() {
+    let (mut known, now) = (Known::default(), Instant::now());
+    for number in 0..10 {
+        let made_up = topic(&format!("x{number}"), number + 10, &[(0, 1, 0)]);
+        let told = answer(vec![topic("a", 1, &[(0, 1, 0)]), made_up]);
+        known.learn(&told, Some(&["a".into()]), now);
+    }
+    assert_eq!((known.topics.len(), known.names.len()), (1, 1));
+    // Of all topics only those that are there are kept.
+    for number in 0..10 {
+        let told = answer(vec![topic(&format!("y{number}"), number + 30, &[])]);
+        known.learn(&told, None, now);
+    }
+    assert_eq!((known.topics.len(), known.names.len()), (1, 1));
+}
+
+#[test]
 fn what_is_old_or_stale_is_asked_for_again_together() {
     let (mut known, now) = (Known::default(), Instant::now());
     for name in ["a", "b", "c"] {
@@ -113,4 +130,7 @@ fn addresses_that_make_no_sense_are_left_out() {
     known.learn(&told, Some(&[]), Instant::now());
     assert_eq!(known.brokers(), [1]);
     assert_eq!(&*known.peer(1).unwrap().address, "a:9092");
+    known.endpoint(4, "a\nforged\u{1b}[1m", 1);
+    let forged = known.peer(4).unwrap().address;
+    assert_eq!(&*forged, "a\\u{a}forged\\u{1b}[1m:1");
 }

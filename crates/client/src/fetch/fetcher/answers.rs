@@ -19,7 +19,7 @@ use crate::settings::OffsetReset;
 
 /// Longest pause that a broker can ask for by its throttle time.
 pub(super) const THROTTLE_MAX: Duration = Duration::from_mins(1);
-/// Answers without anything, and before their time, that are taken in a row without a pause.
+/// Answers without records, and before their time, that are taken in a row without a pause.
 const EMPTY_MAX: u32 = 10;
 /// The pause after them.
 const EMPTY_PAUSE: Duration = Duration::from_millis(10);
@@ -53,7 +53,7 @@ impl Fetcher {
         }
         broker.failures = 0;
         let is_early = now < later(under_way.since, max_wait);
-        let is_empty = answer.topics.is_empty() && throttle.is_zero();
+        let is_empty = answer.records_bytes() == 0 && throttle.is_zero();
         broker.empty = if is_empty && is_early {
             broker.empty.saturating_add(1)
         } else {
@@ -118,12 +118,12 @@ impl Fetcher {
         };
         if let Some(end) = answer.diverging_epoch {
             let to = (end.end_offset.0, end.epoch.0);
-            events.extend(self.diverged(place, position, to));
+            events.extend(self.diverged(place, position, to, now));
             return;
         }
         if let Some(code) = answer.error {
             if code == ErrorCode::OffsetOutOfRange {
-                events.extend(self.out_of_range(place, position.offset));
+                events.extend(self.out_of_range(place, position.offset, now));
             } else {
                 events.extend(refuse(&place, reading, code.into(), pauses, now));
             }
@@ -173,14 +173,17 @@ impl Fetcher {
         place: TopicPartition,
         position: Position,
         (offset, epoch): (i64, i32),
+        now: Instant,
     ) -> Option<FetchEvent> {
         let from = position.offset;
         if offset < 0 {
-            return self.out_of_range(place, from);
+            return self.out_of_range(place, from, now);
         }
         let serial = self.next_serial();
         let is_error = self.settings.reset == OffsetReset::Error;
+        let pauses = self.pauses;
         let reading = self.readings.get_mut(&place)?;
+        reading.misplaced(|failures| pauses.next(failures, now));
         if offset >= from {
             // The broker contradicts itself: go on without the epoch.
             reading.begin(serial, Whence::At(from, None));
@@ -196,10 +199,16 @@ impl Fetcher {
         Some(FetchEvent::Truncated { place, from, to })
     }
 
-    fn out_of_range(&mut self, place: TopicPartition, offset: i64) -> Option<FetchEvent> {
+    fn out_of_range(
+        &mut self,
+        place: TopicPartition,
+        offset: i64,
+        now: Instant,
+    ) -> Option<FetchEvent> {
         let serial = self.next_serial();
-        let policy = self.settings.reset;
+        let (policy, pauses) = (self.settings.reset, self.pauses);
         let reading = self.readings.get_mut(&place)?;
+        reading.misplaced(|failures| pauses.next(failures, now));
         if reading.reset(serial, policy) {
             return None;
         }

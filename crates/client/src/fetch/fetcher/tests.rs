@@ -514,3 +514,42 @@ fn a_broker_that_answers_nothing_at_once_is_not_asked_without_a_pause() {
     fetcher.answered(1, slow, now);
     assert_eq!(fetcher.wake_at(now), Some(now + THROTTLE_MAX));
 }
+
+#[test]
+fn partitions_without_records_are_not_fetched_without_a_pause() {
+    let (mut fetcher, now) = one(OffsetReset::Earliest, Whence::At(0, None));
+    let mut asked = 0;
+    while fetcher.next_fetch(100, now).is_some() {
+        fetcher.answered(1, answer(with_records(Bytes::new(), 0)), now);
+        asked += 1;
+        assert!(asked < 100);
+    }
+    assert!(fetcher.wake_at(now).is_some());
+}
+
+#[test]
+fn a_broker_that_contradicts_itself_is_not_asked_without_a_pause() {
+    let out = FetchPartitionResponse::failed(0, ErrorCode::OffsetOutOfRange);
+    let diverging = |end_offset| {
+        let mut cut = with_records(Bytes::new(), 8);
+        cut.diverging_epoch = Some(EpochEnd {
+            epoch: LeaderEpoch(4),
+            end_offset: Offset(end_offset),
+        });
+        cut
+    };
+    for contradiction in [out, diverging(-1), diverging(90), diverging(100)] {
+        let (mut fetcher, now) = one(OffsetReset::Latest, Whence::At(100, Some(5)));
+        let mut asked = 0;
+        while fetcher.next_fetch(100, now).is_some() {
+            fetcher.answered(1, answer(contradiction.clone()), now);
+            for order in fetcher.lookups(now) {
+                fetcher.found((&order.place, order.serial), i64::MAX);
+            }
+            asked += 1;
+            assert!(asked < 100, "{contradiction:?}");
+        }
+        assert!(fetcher.wake_at(now).is_some());
+        assert!(asked >= 2, "the first time nothing waits");
+    }
+}

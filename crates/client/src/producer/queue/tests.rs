@@ -255,6 +255,63 @@ fn an_earlier_batch_that_is_written_does_not_show_that_a_later_one_is() {
 }
 
 #[test]
+fn a_batch_that_may_be_there_is_never_told_as_refused() {
+    for code in [ErrorCode::NotLeaderOrFollower, ErrorCode::NotEnoughReplicas] {
+        let mut bench = Bench::new(settings());
+        bench.add(2);
+        let first = bench.take();
+        bench.answer(first.number, unknown());
+        bench.now += 100 * MS;
+        assert_eq!(bench.take(), first);
+        bench.answer(first.number, refused(code));
+        bench.now += 2000 * MS;
+        bench.expire();
+        let error = bench.result(0).unwrap().unwrap_err();
+        assert!(error.is_unknown_outcome(), "{error}");
+    }
+    // Another batch is why it is not sent again.
+    let mut bench = Bench::new(settings());
+    bench.add(2);
+    let first = bench.take();
+    bench.answer(first.number, unknown());
+    let settled = bench.queue.fail_waiting(&ErrorCode::ProducerFenced.into());
+    bench.tell(settled);
+    let error = bench.result(0).unwrap().unwrap_err();
+    assert!(error.is_unknown_outcome(), "{error}");
+    // The last try is over by its answer.
+    let mut bench = Bench::new(settings());
+    bench.add(2);
+    let first = bench.take();
+    bench.answer(first.number, unknown());
+    bench.now += 100 * MS;
+    assert_eq!(bench.take(), first);
+    bench.now += 2000 * MS;
+    bench.answer(first.number, refused(ErrorCode::NotLeaderOrFollower));
+    let error = bench.result(0).unwrap().unwrap_err();
+    assert!(error.is_unknown_outcome(), "{error}");
+}
+
+#[test]
+fn a_batch_that_cannot_be_there_is_told_as_refused() {
+    let mut bench = Bench::new(settings());
+    bench.add(2);
+    let first = bench.take();
+    bench.answer(first.number, unknown());
+    bench.now += 100 * MS;
+    let again = bench.take();
+    // It follows what the broker does not have: nothing of it is in the log.
+    bench.answer(again.number, refused(ErrorCode::OutOfOrderSequenceNumber));
+    bench.now += 100 * MS;
+    let anew = bench.take();
+    assert_eq!(stamp_of(&anew), (1, 0));
+    bench.answer(anew.number, refused(ErrorCode::NotEnoughReplicas));
+    bench.now += 2000 * MS;
+    bench.expire();
+    let error = bench.result(0).unwrap().unwrap_err();
+    assert_eq!(error.code(), Some(ErrorCode::NotEnoughReplicas));
+}
+
+#[test]
 fn used_up_epochs_need_another_id() {
     let mut bench = Bench::new(settings());
     bench.identity.epoch = i16::MAX;

@@ -11,6 +11,9 @@ use wire::messages::{
 
 use super::*;
 
+/// Stands for an answer that is cut off after its header.
+const CUT: i16 = i16::MAX;
+
 /// What the coordinator was told, in order.
 type Story = Rc<RefCell<Vec<String>>>;
 
@@ -65,10 +68,13 @@ fn coordinate(story: &Story, refuse: &RefCell<Vec<i16>>, asked: &Asked) -> Optio
             })
         })
         .or_else(|| {
-            asked.to(|request: EndTxnRequest| {
-                tell(format!("end {}", request.committed));
-                EndTxnResponse::default().with_error_code(next())
-            })
+            let request = asked.request::<EndTxnRequest>()?;
+            tell(format!("end {}", request.committed));
+            let code = next();
+            let answer = EndTxnResponse::default().with_error_code(code);
+            let frame = asked.answer::<EndTxnRequest>(&answer);
+            let length = if code == CUT { 5 } else { frame.len() };
+            Some(Reply::Answer(frame.slice(..length)))
         })
 }
 
@@ -98,6 +104,25 @@ fn bench() -> (Bench, Story, Rc<RefCell<Vec<i16>>>) {
         told: bench.told,
     };
     (bench, story, refuse)
+}
+
+#[test]
+fn after_an_end_that_nobody_can_read_only_the_same_end_is_tried() {
+    run(async || {
+        let (bench, story, refuse) = bench();
+        let producer = &bench.producer;
+        producer.init_transactions(later()).await.unwrap();
+        producer.begin_transaction().unwrap();
+        bench.send(0..5, Some(0)).await;
+        producer.flush(later()).await.unwrap();
+        refuse.borrow_mut().push(CUT);
+        let unknown = producer.commit_transaction(later()).await.unwrap_err();
+        assert!(unknown.is_unknown_outcome(), "{unknown}");
+        assert!(producer.abort_transaction(later()).await.is_err());
+        producer.commit_transaction(later()).await.unwrap();
+        let wanted = ["init 0", "add t [0]", "end true", "end true"];
+        assert_eq!(*story.borrow(), wanted);
+    });
 }
 
 #[test]

@@ -338,8 +338,8 @@ impl<P: Platform> Broker<P> {
 
     /// Creates a topic that the broker itself needs, if it is missing; returns whether it is there.
     ///
-    /// A creation that takes longer than the answer waits ([`SOON`]) goes on after it, for whoever
-    /// asks next.
+    /// A creation that takes longer than the answer waits ([`SOON`]) goes on after it, for the next
+    /// client that asks.
     pub(crate) async fn create_own(self: &Rc<Self>, topic: &'static str) -> bool {
         let is_there = || self.image().topic_by_name(topic).is_some();
         if is_there() {

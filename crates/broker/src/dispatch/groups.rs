@@ -35,7 +35,7 @@ use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
 
-/// Joins a group; a client that has lost its right while others joined is told nothing of them.
+/// Joins a group; a client that has lost its right while others joined learns nothing of them.
 pub(super) async fn join_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, Box<CloseReason>> {

@@ -201,7 +201,8 @@ fn offsets_that_waited_for_the_coordinator_do_not_join_the_transaction() {
     }
 }
 
-/// A commit of position 9 in partition 0 of `t`, after so many that are not there.
+/// A commit of position 9 in partition 0 of `t`, after this number of partitions that are not
+/// there.
 fn long_commit(missing: i32) -> OffsetCommitRequest {
     let partitions = (0..=missing).rev().map(|at| {
         let index = if at == 0 { 0 } else { at + 100 };

@@ -283,6 +283,7 @@ impl<P: Platform> Broker<P> {
     fn show_sessions(&self) {
         let now = {
             let sessions = self.sessions.borrow();
+            // They have bounds far below; a gauge that shows too little is no reason to stop.
             let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
             let (count, bytes) = (signed(sessions.count()), signed(sessions.bytes()));
             (sessions.evictions(), count, bytes)

@@ -31,6 +31,7 @@ impl Access {
 
     /// Returns what the same client may do now.
     pub(crate) fn now<P: Platform>(&self, broker: &Broker<P>) -> Self {
+        // The same ACLs give the same rights.
         self.renewed_by(broker).unwrap_or_else(|| self.clone())
     }
 

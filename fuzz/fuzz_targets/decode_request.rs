@@ -5,12 +5,16 @@
 //! single allocation holds it to that.
 #![no_main]
 
+#[macro_use]
+#[path = "../each_message.rs"]
+mod each_message;
+
 use bytes::{Bytes, BytesMut};
 use libfuzzer_sys::fuzz_target;
 use wire::kafka::frame::next_frame;
 use wire::kafka::shape::{decode_request, decoded_bytes};
 use wire::kafka::{Api, NewestVersion, Request, fetch, produce};
-use wire::messages;
+use wire::{messages, protocol};
 
 const FRAME_BYTES_MAX: usize = 1 << 20;
 const DECODED_BYTES_MAX: usize = 64 << 20;
@@ -26,83 +30,15 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-macro_rules! decode_as {
-    ($api:expr, $version:expr, $body:expr, $($name:ident: $message:ty,)*) => {
-        match $api {
-            Api::Produce => drop(produce::ProduceRequest::decode($body, $version)),
-            Api::Fetch => drop(fetch::FetchRequest::decode($body, $version)),
-            $(Api::$name => {
-                let bound = decoded_bytes($api, $version, $body);
-                let decoded =
-                    decode_request::<$message>($version, $body, DECODED_BYTES_MAX);
-                assert!(bound.is_ok() || decoded.is_err());
-            })*
-        }
-    };
+fn decode(api: Api, version: i16, body: &Bytes) {
+    with_message!(api, decode_body(api, version, body),
+        Api::Produce => drop(produce::ProduceRequest::decode(body, version)),
+        Api::Fetch => drop(fetch::FetchRequest::decode(body, version)),
+    );
 }
 
-fn decode(api: Api, version: i16, body: &Bytes) {
-    decode_as!(api, version, body,
-        ListOffsets: NewestVersion<messages::ListOffsetsRequest>,
-        Metadata: messages::MetadataRequest,
-        OffsetCommit: NewestVersion<messages::OffsetCommitRequest>,
-        OffsetFetch: NewestVersion<messages::OffsetFetchRequest>,
-        FindCoordinator: messages::FindCoordinatorRequest,
-        JoinGroup: messages::JoinGroupRequest,
-        Heartbeat: messages::HeartbeatRequest,
-        LeaveGroup: messages::LeaveGroupRequest,
-        SyncGroup: messages::SyncGroupRequest,
-        DescribeGroups: messages::DescribeGroupsRequest,
-        ListGroups: messages::ListGroupsRequest,
-        ApiVersions: messages::ApiVersionsRequest,
-        CreateTopics: messages::CreateTopicsRequest,
-        DeleteTopics: messages::DeleteTopicsRequest,
-        DeleteRecords: messages::DeleteRecordsRequest,
-        InitProducerId: messages::InitProducerIdRequest,
-        ListTransactions: messages::ListTransactionsRequest,
-        DescribeTransactions: messages::DescribeTransactionsRequest,
-        TxnOffsetCommit: messages::TxnOffsetCommitRequest,
-        WriteTxnMarkers: NewestVersion<messages::WriteTxnMarkersRequest>,
-        EndTxn: messages::EndTxnRequest,
-        AddOffsetsToTxn: messages::AddOffsetsToTxnRequest,
-        AddPartitionsToTxn: messages::AddPartitionsToTxnRequest,
-        OffsetForLeaderEpoch: messages::OffsetForLeaderEpochRequest,
-        DescribeConfigs: messages::DescribeConfigsRequest,
-        AlterConfigs: messages::AlterConfigsRequest,
-        AlterReplicaLogDirs: messages::AlterReplicaLogDirsRequest,
-        DescribeLogDirs: NewestVersion<messages::DescribeLogDirsRequest>,
-        CreatePartitions: messages::CreatePartitionsRequest,
-        DeleteGroups: messages::DeleteGroupsRequest,
-        IncrementalAlterConfigs: messages::IncrementalAlterConfigsRequest,
-        OffsetDelete: messages::OffsetDeleteRequest,
-        ElectLeaders: messages::ElectLeadersRequest,
-        AlterPartitionReassignments: messages::AlterPartitionReassignmentsRequest,
-        ListPartitionReassignments: messages::ListPartitionReassignmentsRequest,
-        DescribeUserScramCredentials: messages::DescribeUserScramCredentialsRequest,
-        AlterUserScramCredentials: messages::AlterUserScramCredentialsRequest,
-        GetTelemetrySubscriptions: messages::GetTelemetrySubscriptionsRequest,
-        PushTelemetry: messages::PushTelemetryRequest,
-        DescribeQuorum: messages::DescribeQuorumRequest,
-        UpdateFeatures: messages::UpdateFeaturesRequest,
-        ListConfigResources: messages::ListConfigResourcesRequest,
-        DescribeClientQuotas: messages::DescribeClientQuotasRequest,
-        AlterClientQuotas: messages::AlterClientQuotasRequest,
-        DescribeCluster: messages::DescribeClusterRequest,
-        DescribeProducers: messages::DescribeProducersRequest,
-        ConsumerGroupHeartbeat: messages::ConsumerGroupHeartbeatRequest,
-        ConsumerGroupDescribe: messages::ConsumerGroupDescribeRequest,
-        DescribeTopicPartitions: messages::DescribeTopicPartitionsRequest,
-        SaslHandshake: messages::SaslHandshakeRequest,
-        SaslAuthenticate: messages::SaslAuthenticateRequest,
-        DescribeAcls: messages::DescribeAclsRequest,
-        CreateAcls: messages::CreateAclsRequest,
-        DeleteAcls: messages::DeleteAclsRequest,
-        CreateDelegationToken: messages::CreateDelegationTokenRequest,
-        RenewDelegationToken: messages::RenewDelegationTokenRequest,
-        ExpireDelegationToken: messages::ExpireDelegationTokenRequest,
-        DescribeDelegationToken: messages::DescribeDelegationTokenRequest,
-        UnregisterBroker: messages::UnregisterBrokerRequest,
-        AddRaftVoter: NewestVersion<messages::AddRaftVoterRequest>,
-        RemoveRaftVoter: messages::RemoveRaftVoterRequest,
-    );
+fn decode_body<T: protocol::Request>(api: Api, version: i16, body: &Bytes) {
+    let bound = decoded_bytes(api, version, body);
+    let decoded = decode_request::<T>(version, body, DECODED_BYTES_MAX);
+    assert!(bound.is_ok() || decoded.is_err());
 }

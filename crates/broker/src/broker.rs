@@ -283,6 +283,7 @@ impl<P: Platform> Broker<P> {
     fn show_sessions(&self) {
         let now = {
             let sessions = self.sessions.borrow();
+            // They have bounds far below; a gauge that shows too little is no reason to stop.
             let signed = |count| i64::try_from(count).unwrap_or(i64::MAX);
             let (count, bytes) = (signed(sessions.count()), signed(sessions.bytes()));
             (sessions.evictions(), count, bytes)
@@ -338,8 +339,8 @@ impl<P: Platform> Broker<P> {
 
     /// Creates a topic that the broker itself needs, if it is missing; returns whether it is there.
     ///
-    /// A creation that takes longer than the answer waits ([`SOON`]) goes on after it, for whoever
-    /// asks next.
+    /// A creation that takes longer than the answer waits ([`SOON`]) goes on after it, for the next
+    /// client that asks.
     pub(crate) async fn create_own(self: &Rc<Self>, topic: &'static str) -> bool {
         let is_there = || self.image().topic_by_name(topic).is_some();
         if is_there() {

@@ -65,7 +65,7 @@ pub(crate) struct Bulk {
 }
 
 /// The time that one request has waited, which is counted when it ends.
-struct Waited<'a> {
+struct WaitTime<'a> {
     waits: &'a Histogram,
     clock: &'a Clock,
     time: Duration,
@@ -73,7 +73,7 @@ struct Waited<'a> {
     since: Option<Instant>,
 }
 
-impl Waited<'_> {
+impl WaitTime<'_> {
     fn begin(&mut self) {
         self.since = Some(self.clock.now());
     }
@@ -86,7 +86,7 @@ impl Waited<'_> {
     }
 }
 
-impl Drop for Waited<'_> {
+impl Drop for WaitTime<'_> {
     fn drop(&mut self) {
         self.end(self.clock.now());
         self.waits.observe(self.time.as_secs_f64());
@@ -121,7 +121,7 @@ impl Bulk {
     pub(crate) async fn paced<F: Future>(&self, clock: &Clock, peer: IpAddr, work: F) -> F::Output {
         let mut work = pin!(work);
         let line = self.turns.of(&network(peer));
-        let mut waited = Waited {
+        let mut waited = WaitTime {
             waits: &self.waits,
             clock,
             time: Duration::ZERO,

@@ -336,9 +336,7 @@ requests! {
         => here(call, async |request| transactions::add_partitions(call, request).await);
     AddOffsetsToTxn: [Step TransactionalId Write, Group Read],
         Transaction, Alone, Time, Something, Few
-        => at_transaction(call, async move |broker, request| {
-            handler::add_offsets_to_txn::handle(broker, request, version).await
-        });
+        => transactions::add_offsets(call);
     EndTxn: [Step TransactionalId Write], Transaction, Alone, Time, Something, Few
         => at_transaction(call, async move |broker, request| {
             handler::end_txn::handle(broker, request, version).await
@@ -374,9 +372,7 @@ requests! {
             handler::alter_replica_log_dirs::handle(broker, &call.access(), request, place).await
         });
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
-        => here(call, async |request: NewestVersion<_>| {
-            handler::describe_log_dirs::handle(broker, request.message).await
-        });
+        => here(call, async |request| descriptions::log_dirs(call, request).await);
     SaslAuthenticate: [Open], Here, Alone, Time, Something, Few
         => here(call, async |_: SaslAuthenticateRequest| sasl::authenticate());
     CreatePartitions: [Handler Topic Alter],

@@ -3,7 +3,7 @@
 //! Rights are judged by the newest ACLs when a handler begins, and judged again after whatever may
 //! take long: a disk, another shard's log, other clients, a turn. Where nothing is limited, or no
 //! ACL has changed, that costs one or two comparisons. Not here: the decisions (`access.rs`), which
-//! right a request needs, and what its client is told.
+//! right a request needs, and the answer to its client.
 
 use std::sync::Arc;
 
@@ -31,12 +31,13 @@ impl Access {
 
     /// Returns what the same client may do now.
     pub(crate) fn now<P: Platform>(&self, broker: &Broker<P>) -> Self {
+        // The same ACLs give the same rights.
         self.renewed_by(broker).unwrap_or_else(|| self.clone())
     }
 
     /// Returns what the same client may do now; `None` if no ACL has changed.
     pub(crate) fn renewed_by<P: Platform>(&self, broker: &Broker<P>) -> Option<Self> {
-        // Most brokers limit nobody, and need not look at the image.
+        // Most brokers limit no client, and need not look at the image.
         let renewed = self.is_limited().then(|| self.renewed(&broker.image()));
         renewed.flatten()
     }

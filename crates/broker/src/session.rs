@@ -113,8 +113,8 @@ impl Session {
         }
     }
 
-    /// Makes the client somebody whom its certificate names. A client that has to log in is whom
-    /// its login names, whatever its certificate says.
+    /// Gives the client the principal of its certificate. A client that has to log in has the
+    /// principal of its login, whatever its certificate says.
     #[must_use]
     pub fn known_as(self, principal: Principal) -> Self {
         if self.login.is_none() {

@@ -1,12 +1,15 @@
 //! Requests that the image answers, but that need more of the broker than the image.
 
 use platform::Platform;
+use wire::acl::{CLUSTER_NAME, Operation, ResourceType};
+use wire::kafka::NewestVersion;
 use wire::messages::{
     DescribeClientQuotasRequest, DescribeClientQuotasResponse, DescribeClusterRequest,
     DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-    DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse,
-    ListConfigResourcesRequest, ListConfigResourcesResponse, MetadataRequest, MetadataResponse,
+    DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse, DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse, ListConfigResourcesRequest, ListConfigResourcesResponse,
+    MetadataRequest, MetadataResponse,
 };
 use wire::protocol::Encodable;
 use wire::types::ErrorCode;
@@ -39,7 +42,8 @@ pub(super) async fn metadata<P: Platform>(
         }
     }
     let image = broker.image();
-    // A creation takes time.
+    // A creation takes time. By the ACLs of the same image as the topics; `None` if they have not
+    // changed, and the rights have not either.
     let renewed = access.renewed(&image);
     let asked = handler::metadata::MetadataQuery {
         listener: &call.context.listener,
@@ -78,6 +82,28 @@ pub(super) async fn topic_partitions<P: Platform>(
     let image = call.broker.image();
     let described = handle(&image, &call.access(), &call.context.listener, &request).await;
     described.unwrap_or_else(|code| refuse(&request, code))
+}
+
+/// Describes log directories, to a client that may still describe the cluster when their disks have
+/// answered.
+pub(super) async fn log_dirs<P: Platform>(
+    call: &Call<'_, P>,
+    request: NewestVersion<DescribeLogDirsRequest>,
+) -> NewestVersion<DescribeLogDirsResponse> {
+    let (broker, access) = (call.broker, call.access());
+    let told = handler::describe_log_dirs::handle(broker, request.message).await;
+    if access.has_lost(
+        broker,
+        Operation::Describe,
+        ResourceType::Cluster,
+        CLUSTER_NAME,
+    ) {
+        let code = ErrorCode::ClusterAuthorizationFailed.code();
+        return DescribeLogDirsResponse::default()
+            .with_error_code(code)
+            .into();
+    }
+    told
 }
 
 pub(super) async fn configs<P: Platform>(

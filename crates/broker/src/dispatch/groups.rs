@@ -35,7 +35,10 @@ use crate::room::Room;
 use crate::route::at_homes;
 use crate::shards::ShardIndex;
 
-/// Joins a group; a client that has lost its right while others joined is told nothing of them.
+/// Joins a group; a client that has lost its right while others joined learns nothing of them.
+///
+/// Kafka judges it before the wait only and answers it, but refuses its next request, a LeaveGroup
+/// too. So there as here it is a member until its session ends; here it learns of no other member.
 pub(super) async fn join_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, Box<CloseReason>> {
@@ -54,6 +57,8 @@ pub(super) async fn join_group<P: Platform>(
 }
 
 /// Waits for an assignment, for a client that may still read the group when it is made.
+///
+/// What a leader hands in counts for the others, whatever it may do then: as for a join.
 pub(super) async fn sync_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, Box<CloseReason>> {
@@ -77,6 +82,7 @@ pub(super) async fn consumer_group_heartbeat<P: Platform>(
     let access = call.access();
     at_group(call, async move |at, request| {
         let served = serves_consumer_groups(&at.broker);
+        let access = access.now(&at.broker);
         handle(&at.groups, &request, version, &client, served, &access).await
     })
     .await

@@ -141,6 +141,7 @@ pub(super) async fn offset_fetch<P: Platform>(
         }
     });
     let mut answers = answers.await.into_iter();
+    // `None` if no ACL has changed: the rights are those of before then.
     let renewed = access.renewed_by(broker);
     let mut told = Vec::with_capacity(groups.len());
     for (group, refusals) in groups.iter().zip(refusals) {

@@ -19,7 +19,7 @@ use wire::messages::{
 use wire::types::{ErrorCode, ProducerId};
 
 use super::call::{Call, GuardedCall, at_transaction};
-use super::guards::Handler;
+use super::guards::{Handler, Step};
 use super::homes::OfTransaction as _;
 use super::reply::{CloseReason, Reply};
 use crate::Broker;
@@ -37,13 +37,25 @@ pub(super) async fn init_producer_id<P: Platform>(
     use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
     let (version, access, ip) = (call.header.version, call.access(), call.ip());
     at_transaction(call, async move |broker, asked: InitProducerIdRequest| {
-        if let Err(code) = check_rights(&asked, &access.now(&broker)) {
+        let access = access.now(&broker);
+        if let Err(code) = check_rights(&asked, &access) {
             return answered(Err(code));
         }
         if asked.id().is_none() {
             return handle(&broker, asked).await;
         }
-        handle_transactional(broker, asked, version, ip).await
+        handle_transactional(broker, asked, version, (ip, access)).await
+    })
+    .await
+}
+
+/// Adds a group's partition of `__consumer_offsets` to a transaction.
+pub(super) async fn add_offsets<P: Platform>(
+    call: &GuardedCall<'_, P, Step>,
+) -> Result<Reply, Box<CloseReason>> {
+    let (version, access) = (call.header.version, call.access());
+    at_transaction(call, async move |broker, asked| {
+        handler::add_offsets_to_txn::handle(broker, asked, version, &access).await
     })
     .await
 }

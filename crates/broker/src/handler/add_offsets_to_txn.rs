@@ -11,15 +11,18 @@ use wire::messages::{AddOffsetsToTxnRequest, AddOffsetsToTxnResponse};
 use wire::types::{ErrorCode, ProducerId};
 
 use super::add_partitions_to_txn::known_to;
+use super::txn_offset_commit::lost;
 use crate::Broker;
+use crate::access::Access;
 use crate::names::OFFSETS_TOPIC;
 
 pub(crate) async fn handle<P: Platform>(
     broker: Rc<Broker<P>>,
     request: AddOffsetsToTxnRequest,
     version: i16,
+    access: &Access,
 ) -> AddOffsetsToTxnResponse {
-    let added = known_to(add(&broker, &request).await, version >= 2);
+    let added = known_to(add(&broker, &request, access).await, version >= 2);
     let code = added.err().map_or(0, |code| code.code());
     AddOffsetsToTxnResponse::default().with_error_code(code)
 }
@@ -27,6 +30,7 @@ pub(crate) async fn handle<P: Platform>(
 async fn add<P: Platform>(
     broker: &Rc<Broker<P>>,
     request: &AddOffsetsToTxnRequest,
+    access: &Access,
 ) -> Result<(), ErrorCode> {
     let (id, group) = (request.transactional_id.0.to_string(), &request.group_id);
     if id.is_empty() {
@@ -36,6 +40,10 @@ async fn add<P: Platform>(
         Err(ErrorCode::NotCoordinator) => {
             if !broker.create_own(OFFSETS_TOPIC).await {
                 return Err(ErrorCode::CoordinatorNotAvailable);
+            }
+            let renewed = access.renewed_by(broker);
+            if let Some(code) = renewed.and_then(|access| lost(&access, id.as_str(), group)) {
+                return Err(code);
             }
             broker.groups.partition_of(group.as_str())?
         }

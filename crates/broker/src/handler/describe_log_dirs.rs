@@ -26,6 +26,7 @@ use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
 use crate::Broker;
+use crate::join::join_all;
 use crate::rests::Rests;
 
 /// A log, or a part of it, in a directory.
@@ -69,14 +70,17 @@ pub(crate) async fn handle<P: Platform>(
     }
     let mut results = Vec::new();
     let mut more = Vec::new();
-    for dir in dirs(broker) {
+    let dirs = dirs(broker);
+    // At once: each that hangs is waited for, and many may hang.
+    let spaces = join_all(dirs.iter().map(|dir| space_of(broker, dir))).await;
+    for (dir, space) in dirs.into_iter().zip(spaces) {
         more.push(broker.is_cordoned(&dir));
         let topics = by_dir.remove(&dir).unwrap_or_default();
         let path = StrBytes::from_string(dir.display().to_string());
         let result = DescribeLogDirsResult::default()
             .with_log_dir(path)
             .with_topics(topics.into_iter().map(topic_sizes).collect());
-        results.push(match space_of(broker, &dir).await {
+        results.push(match space {
             Ok(space) => result
                 .with_error_code(if failed.contains(&dir) {
                     ErrorCode::KafkaStorageError.code()
@@ -107,6 +111,7 @@ async fn space_of<P: Platform>(broker: &Rc<Broker<P>>, dir: &Path) -> io::Result
     let (me, at) = (Rc::clone(broker), dir.to_owned());
     let asked = async move { me.platform.disk().space(&at).await };
     let answered = broker.while_it_answers(dir, asked).await;
+    // Without an answer: the directory hangs, or the shard ends, and no client gets it.
     answered.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
 }
 

@@ -58,33 +58,34 @@ const FEW: usize = 16;
 /// Reads, and charges the consumer for the bytes of the response. A throttled consumer gets only
 /// the throttle time.
 pub(crate) async fn respond<P: Platform>(
-    b: &Rc<Broker<P>>,
-    (c, access): (&Context, &Access),
+    broker: &Rc<Broker<P>>,
+    (context, access): (&Context, &Access),
     busy: &RequestTime,
     header: &RequestHeader,
     body: Bytes,
 ) -> Result<Reply, Box<CloseReason>> {
-    let (v, id) = (header.version, header.correlation_id);
-    let peer = c.peer.ip();
-    let mut place = b.place_for_bytes(body.len(), peer).await;
+    let (version, id) = (header.version, header.correlation_id);
+    let peer = context.peer.ip();
+    let mut place = broker.place_for_bytes(body.len(), peer).await;
     let asked = if place.is_none() {
-        FetchRequest::decode(&body, v)
+        FetchRequest::decode(&body, version)
     } else {
-        let decode = move || FetchRequest::decode(&body, v);
+        let decode = move || FetchRequest::decode(&body, version);
         // Boxed, so that this does not enlarge the futures of small requests.
-        let decoded = Box::pin(b.beside(peer, decode)).await;
+        let decoded = Box::pin(broker.beside(peer, decode)).await;
         decoded.ok_or(CloseReason::Stopping)?
     };
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
-    let limits = (peer, b.fetch_bytes_max(c));
-    // Without an authorizer nobody owns a session.
-    let owner = b.options.authorizer.as_ref().map(|_| &*c.session);
-    let client = (access, owner);
-    let response = handle(b, client, (asked, v), limits, &mut place, async |size| {
-        time = b
-            .charge(QuotaKind::Request, c, busy.percent(), Charge::Used)
+    let limits = (peer, broker.fetch_bytes_max(context));
+    // Without an authorizer a session has no owner.
+    let authorizer = broker.options.authorizer.as_ref();
+    let client = (access, authorizer.map(|_| &*context.session));
+    let asked = (asked, version);
+    let response = handle(broker, client, asked, limits, &mut place, async |size| {
+        time = broker
+            .charge(QuotaKind::Request, context, busy.percent(), Charge::Used)
             .await;
         let charge = if time.is_zero() {
             Charge::IfAllowed
@@ -93,7 +94,8 @@ pub(crate) async fn respond<P: Platform>(
         };
         #[allow(clippy::cast_precision_loss, reason = "answers are far smaller")]
         let bytes = size as f64;
-        bytes_pause = b.charge(QuotaKind::Fetch, c, bytes, charge).await;
+        let charged = broker.charge(QuotaKind::Fetch, context, bytes, charge);
+        bytes_pause = charged.await;
         time.is_zero() && bytes_pause.is_zero()
     });
     // What may have been read counts until the connection counts the answer.
@@ -101,9 +103,9 @@ pub(crate) async fn respond<P: Platform>(
     let pause = time.max(bytes_pause);
     response.throttle_time_ms = wire_ms(pause);
     let response = if response.parts() <= PIECE {
-        response.encode(v, id)?
+        response.encode(version, id)?
     } else {
-        in_turns(response.begin(v, id)?).await?
+        in_turns(response.begin(version, id)?).await?
     };
     Ok(if pause.is_zero() {
         Reply::Send(response)

@@ -35,7 +35,7 @@ pub(crate) async fn handle_transactional<P: Platform>(
     broker: Rc<Broker<P>>,
     request: InitProducerIdRequest,
     version: i16,
-    payer: IpAddr,
+    client: (IpAddr, Access),
 ) -> InitProducerIdResponse {
     let id = request.transactional_id.map(|id| id.0.to_string());
     let Some(id) = id.filter(|id| !id.is_empty()) else {
@@ -47,7 +47,7 @@ pub(crate) async fn handle_transactional<P: Platform>(
         (id, epoch) => Some((ProducerId(id), epoch)),
     };
     let coordinator = Rc::clone(&broker.transactions);
-    let begun = coordinator.begin(payer, id, request.transaction_timeout_ms, expected);
+    let begun = coordinator.begin(client, id, request.transaction_timeout_ms, expected);
     let begun = crate::transaction::change(begun).await;
     answered(super::add_partitions_to_txn::known_to(begun, version >= 4))
 }

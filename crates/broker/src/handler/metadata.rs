@@ -202,7 +202,7 @@ async fn wanted<'a>(
 }
 
 impl TopicEntry<'_> {
-    /// Returns false for one of all topics of which the client learns nothing.
+    /// Returns false for a topic that the list of all topics leaves out for this client.
     fn is_shown(&self, access: &Access) -> bool {
         match self {
             Self::Listed(topic) => access.sees(ResourceType::Topic, &topic.name),

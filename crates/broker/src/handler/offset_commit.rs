@@ -58,7 +58,9 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
             // Only a request that fits is checked again, which is little work: it runs without a
             // yield, together with the decision.
             let (topics, renewed) = now();
-            if !Arc::ptr_eq(&seen, &topics) {
+            // The rights are those of the connection's shard, which may have had older ACLs than
+            // this one has had since the request came.
+            if renewed.is_some() || !Arc::ptr_eq(&seen, &topics) {
                 readied.check_again(request, &*topics, renewed.as_ref());
             }
             let group = &request.group_id;
@@ -68,6 +70,7 @@ pub(crate) async fn handle<P: Platform, L: OffsetsLog, T: Topics>(
                 Verdict::Refused(ErrorCode::GroupAuthorizationFailed)
             } else {
                 let verdict = decide(coordinator, request, &mut readied, host, place);
+                // An error of the coordinator or of the log: the commit is not acknowledged.
                 verdict.await.unwrap_or_else(Verdict::Refused)
             }
         }

@@ -80,31 +80,34 @@ enum ProduceReply {
 /// Appends, and charges the producer for the bytes of its request. Without a response (`acks=0`)
 /// its time is free, as in Kafka.
 pub(crate) async fn respond<P: Platform>(
-    b: &Rc<Broker<P>>,
-    (c, access): (&Context, &Access),
+    broker: &Rc<Broker<P>>,
+    (context, access): (&Context, &Access),
     busy: &RequestTime,
     header: &RequestHeader,
     body: Bytes,
 ) -> Result<Reply, Box<CloseReason>> {
-    let (v, id) = (header.version, header.correlation_id);
-    let asked = ProduceRequest::decode(&body, v);
+    let (version, id) = (header.version, header.correlation_id);
+    let asked = ProduceRequest::decode(&body, version);
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
     // The frame's memory is free for the next request once the records are in the log's memory.
     drop(body);
     let outcome = if access.is_limited() && rights::lacks_transaction(access, &asked) {
-        refused_whole(b, asked, ErrorCode::TransactionalIdAuthorizationFailed)
+        refused_whole(broker, asked, ErrorCode::TransactionalIdAuthorizationFailed)
     } else {
-        handle(b, access, asked, v, (c.client_id.as_str(), c.peer)).await
+        let sender = (context.client_id.as_str(), context.peer);
+        handle(broker, access, asked, version, sender).await
     };
     #[allow(clippy::cast_precision_loss, reason = "frames are far smaller")]
-    let bytes = c.frame_bytes as f64;
-    let mut pause = b.charge(QuotaKind::Produce, c, bytes, Charge::Used).await;
+    let bytes = context.frame_bytes as f64;
+    let mut pause = broker
+        .charge(QuotaKind::Produce, context, bytes, Charge::Used)
+        .await;
     match outcome {
         ProduceReply::Answer(mut response) => {
-            let time = b.charge(QuotaKind::Request, c, busy.percent(), Charge::Used);
+            let time = broker.charge(QuotaKind::Request, context, busy.percent(), Charge::Used);
             pause = pause.max(time.await);
             response.throttle_time_ms = wire_ms(pause);
-            let response = response.encode(v, id)?;
+            let response = response.encode(version, id)?;
             Ok(if pause.is_zero() {
                 Reply::Send(response)
             } else {

@@ -110,10 +110,10 @@ async fn commit<P: Platform>(
         return Ok(Verdict::NoRoom(told_of_append(ErrorCode::MessageTooLarge)));
     }
     let (image, renewed) = (broker.image(), access.renewed_by(broker));
-    if let Some(code) = renewed.as_ref().and_then(|access| lost(access, request)) {
+    if let Some(code) = renewed.as_ref().and_then(|access| lost(access, &id, group)) {
         return Ok(Verdict::Refused(code));
     }
-    if !Arc::ptr_eq(&asked.seen, &image) {
+    if renewed.is_some() || !Arc::ptr_eq(&asked.seen, &image) {
         let renewed = renewed.as_ref();
         asked.readied.check_again(&asked.plain, &*image, renewed);
     }
@@ -136,10 +136,9 @@ async fn commit<P: Platform>(
     })
 }
 
-/// Returns the error of a client that has lost a right on the whole request while the coordinator
-/// was asked.
-fn lost(access: &Access, request: &TxnOffsetCommitRequest) -> Option<ErrorCode> {
-    let (id, group) = (&request.transactional_id, &request.group_id);
+/// Returns the error of a client that may not commit offsets of this group in the transactions of
+/// this id, asked again after a wait.
+pub(crate) fn lost(access: &Access, id: &str, group: &str) -> Option<ErrorCode> {
     if !access.may(Operation::Write, ResourceType::TransactionalId, id) {
         return Some(ErrorCode::TransactionalIdAuthorizationFailed);
     }

@@ -18,7 +18,8 @@ pub(crate) async fn next<P: Platform>(broker: &Rc<Broker<P>>) -> Result<Producer
     if let Some(id) = broker.producer_ids.take() {
         return Ok(id);
     }
-    // Boxed, because few requests come here.
+    // Boxed, because few requests come here. One that waits for too long takes no id, and leaves
+    // the block to those who ask next.
     let taken = task::timeout(SOON, Box::pin(next_of_blocks(broker))).await;
     taken.unwrap_or(Err(ErrorCode::CoordinatorLoadInProgress))
 }

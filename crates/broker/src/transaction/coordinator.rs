@@ -14,6 +14,7 @@ use std::rc::{Rc, Weak};
 use platform::Platform;
 use platform::clock::{Instant, Reading};
 use platform::task::yield_now;
+use wire::acl::{Operation, ResourceType};
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 
 use super::log::{self, TransactionAppendError};
@@ -24,6 +25,7 @@ use super::payers::{PaidBytes, Payers};
 use super::state::{Entry, PartitionName, TransactionState};
 use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
+use crate::access::Access;
 use crate::group::partition_for;
 use crate::join::join_all;
 use crate::metrics::lately::RecentDurations;
@@ -227,7 +229,7 @@ impl<P: Platform> TransactionCoordinator<P> {
     /// the id. The address pays for an id that is new.
     pub(crate) async fn begin(
         self: Rc<Self>,
-        payer: IpAddr,
+        (payer, access): (IpAddr, Access),
         id: String,
         timeout_ms: i32,
         expected: Option<Identity>,
@@ -249,6 +251,14 @@ impl<P: Platform> TransactionCoordinator<P> {
         } else {
             None
         };
+        if access.has_lost(
+            &broker,
+            Operation::Write,
+            ResourceType::TransactionalId,
+            &id,
+        ) {
+            return Err(ErrorCode::TransactionalIdAuthorizationFailed);
+        }
         let now_ms = self.now_ms();
         // Other ids may have come while this one waited for a producer id.
         let of = (self.bytes(), Some(payer));

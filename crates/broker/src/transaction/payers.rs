@@ -2,8 +2,8 @@
 //! them.
 //!
 //! The address whose request made an id pays for it and for the partitions of its transaction,
-//! until the id expires or the broker stops: nobody pays for what a start has read. An address may
-//! pay for half of what ids may take together, on each shard. An IPv6 address counts as its
+//! until the id expires or the broker stops: no address pays for what a start has read. An address
+//! may pay for half of what ids may take together, on each shard. An IPv6 address counts as its
 //! network. Not here: the bytes of an id, and the bound on all ids (`weight.rs`).
 //!
 //! Invariant: what an address pays for is the sum over its ids, because [`PaidBytes`] pay

@@ -143,21 +143,31 @@ impl<'a> User<'a> {
 impl Cluster {
     /// Gives a user a right.
     pub(crate) async fn allow(&self, name: &str, operation: Operation, resource: Resource<'_>) {
-        self.create_acl(name, operation, resource, ALLOW).await;
+        self.creating_acl(name, operation, resource, ALLOW).await;
     }
 
     /// Denies a user what other ACLs may permit.
     pub(crate) async fn deny(&self, name: &str, operation: Operation, resource: Resource<'_>) {
-        self.create_acl(name, operation, resource, DENY).await;
+        self.denying(name, operation, resource).await;
     }
 
-    async fn create_acl(
+    /// The same for a task of its own.
+    pub(crate) fn denying(
+        &self,
+        name: &str,
+        operation: Operation,
+        resource: Resource<'_>,
+    ) -> impl Future<Output = ()> + 'static + use<> {
+        self.creating_acl(name, operation, resource, DENY)
+    }
+
+    fn creating_acl(
         &self,
         name: &str,
         operation: Operation,
         (resource_type, resource): Resource<'_>,
         permission: i8,
-    ) {
+    ) -> impl Future<Output = ()> + 'static + use<> {
         let acl = AclCreation::default()
             .with_resource_type(resource_type.code())
             .with_resource_name(text(resource))
@@ -167,8 +177,11 @@ impl Cluster {
             .with_operation(operation.code())
             .with_permission_type(permission);
         let request = CreateAclsRequest::default().with_creations(vec![acl]);
-        let results = self.ask(3, &request).await.results;
-        assert_eq!(results[0].error_code, 0, "{:?}", results[0].error_message);
+        let asked = self.asking(0, 3, &request);
+        async move {
+            let results = asked.await.results;
+            assert_eq!(results[0].error_code, 0, "{:?}", results[0].error_message);
+        }
     }
 
     /// Removes all ACLs of a user on a resource.

@@ -21,10 +21,12 @@ use wire::messages::txn_offset_commit_request::{
     TxnOffsetCommitRequestPartition, TxnOffsetCommitRequestTopic,
 };
 use wire::messages::{
-    AlterReplicaLogDirsRequest, DeleteGroupsRequest, DescribeGroupsRequest, GroupId,
+    AddOffsetsToTxnRequest, AlterReplicaLogDirsRequest, DeleteGroupsRequest, DescribeGroupsRequest,
+    DescribeLogDirsRequest, FindCoordinatorRequest, GroupId, InitProducerIdRequest,
     JoinGroupRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, SyncGroupRequest,
-    TxnOffsetCommitRequest,
+    TransactionalId, TxnOffsetCommitRequest,
 };
+use wire::protocol::Request;
 use wire::types::ErrorCode;
 
 use crate::hanging_disks::two_directories;
@@ -201,7 +203,8 @@ fn offsets_that_waited_for_the_coordinator_do_not_join_the_transaction() {
     }
 }
 
-/// A commit of position 9 in partition 0 of `t`, after so many that are not there.
+/// A commit of position 9 in partition 0 of `t`, after this number of partitions that are not
+/// there.
 fn long_commit(missing: i32) -> OffsetCommitRequest {
     let partitions = (0..=missing).rev().map(|at| {
         let index = if at == 0 { 0 } else { at + 100 };
@@ -383,6 +386,93 @@ fn a_log_that_waited_for_checkpoints_is_not_moved() {
             cluster.remove_acls("ada", CLUSTER).await;
             cluster.allow("ada", Operation::Alter, CLUSTER).await;
         }
+    });
+}
+
+#[test]
+fn directories_whose_disks_were_slow_are_not_described() {
+    let setup = two_directories().with_users();
+    life(&SimDisk::new(1), &setup, async |cluster| {
+        cluster.allow("ada", Operation::Describe, CLUSTER).await;
+        let ada = User::login(cluster, "ada").await;
+        cluster.disk().set_hanging(Path::new("/b"), true);
+        let request = DescribeLogDirsRequest::default().with_topics(None);
+        let waiting = spawn(ada.asking(4, &request));
+        cluster.pass_ms(10).await;
+        assert!(!waiting.is_finished(), "it waits for a disk");
+        cluster.deny("ada", Operation::Describe, CLUSTER).await;
+        cluster.disk().set_hanging(Path::new("/b"), false);
+        let told = waiting.await.unwrap();
+        let code = error(told.error_code);
+        assert_eq!(code, Some(ErrorCode::ClusterAuthorizationFailed));
+        assert!(told.results.is_empty());
+    });
+}
+
+/// Has `ada` lose a right in the turn of the controller before the one that its request waits for.
+async fn lose_before<R: Request>(
+    cluster: &Cluster,
+    (version, request): (i16, &R),
+    (operation, lost): (Operation, Resource<'_>),
+) -> R::Response
+where
+    R::Response: 'static,
+{
+    let ada = User::login(cluster, "ada").await;
+    hang(cluster, "__cluster_metadata", true);
+    let denied = spawn(cluster.denying("ada", operation, lost));
+    cluster.pass_ms(10).await;
+    let waiting = spawn(ada.asking(version, request));
+    cluster.pass_ms(10).await;
+    assert!(!waiting.is_finished(), "it waits for the controller");
+    hang(cluster, "__cluster_metadata", false);
+    denied.await.unwrap();
+    waiting.await.unwrap()
+}
+
+#[test]
+fn offsets_that_waited_for_their_topic_do_not_join_the_transaction() {
+    let id = (ResourceType::TransactionalId, "x");
+    for (operation, lost, code) in [
+        (Operation::Read, group("g"), GROUP),
+        (Operation::Write, id, ID),
+    ] {
+        with_users(2, async |cluster| {
+            cluster.allow("ada", Operation::Read, group("g")).await;
+            cluster.allow("ada", Operation::Write, id).await;
+            let owner = Transactor::begin(cluster, "x", true).await;
+            let request = AddOffsetsToTxnRequest::default()
+                .with_transactional_id(owner.id.clone())
+                .with_producer_id(owner.producer.0.into())
+                .with_producer_epoch(owner.producer.1)
+                .with_group_id(GroupId(text("g")));
+            let told = lose_before(cluster, (3, &request), (operation, lost)).await;
+            assert_eq!(error(told.error_code), code);
+        });
+    }
+}
+
+#[test]
+fn who_may_not_write_in_a_transaction_when_its_producer_id_comes_does_not_get_it() {
+    let id = (ResourceType::TransactionalId, "x");
+    with_users(1, async |cluster| {
+        cluster.allow("ada", Operation::Write, id).await;
+        // Its coordinator is there.
+        for _ in 0..20 {
+            let request = FindCoordinatorRequest::default()
+                .with_key_type(1)
+                .with_coordinator_keys(vec![text("x")]);
+            cluster.ask(4, &request).await;
+            cluster.pass_ms(100).await;
+        }
+        let request = InitProducerIdRequest::default()
+            .with_transactional_id(Some(TransactionalId(text("x"))))
+            .with_transaction_timeout_ms(1000)
+            .with_producer_id((-1).into())
+            .with_producer_epoch(-1);
+        let lost = (Operation::Write, id);
+        let told = lose_before(cluster, (4, &request), lost).await;
+        assert_eq!((error(told.error_code), told.producer_id.0), (ID, -1));
     });
 }
 

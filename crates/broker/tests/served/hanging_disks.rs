@@ -374,6 +374,28 @@ fn directories_are_described_beside_one_that_hangs_whose_room_nobody_knows() {
     });
 }
 
+#[test]
+fn disks_that_hang_are_waited_for_together() {
+    let disk = SimDisk::new(1);
+    let mut setup = two_directories();
+    let more = ["/c", "/d", "/e"].map(Into::into);
+    setup.options.log_dirs.extend(more);
+    life(&disk, &setup, async |cluster| {
+        let hanging = ["/b", "/c", "/d", "/e"].map(Path::new);
+        for dir in hanging {
+            disk.set_hanging(dir, true);
+        }
+        let request = DescribeLogDirsRequest::default().with_topics(None);
+        let told = timeout(Duration::from_secs(15), cluster.ask(4, &request)).await;
+        let told = told.expect("as soon as the first is known to hang").results;
+        let unknown = told.iter().filter(|dir| dir.total_bytes == -1);
+        assert_eq!((told.len(), unknown.count()), (5, hanging.len()));
+        for dir in hanging {
+            disk.set_hanging(dir, false);
+        }
+    });
+}
+
 /// Segments of a topic that is no more, on the lower tier.
 fn stale_part(disk: &SimDisk, folder: &str) {
     let (folder, other) = (Path::new(folder), TopicId(Uuid::from_u128(7)));

@@ -78,7 +78,7 @@ async fn fill(cluster: &Cluster, peer: IpAddr, name: &str) -> usize {
 #[test]
 fn new_transactional_ids_wait_when_those_of_their_address_or_of_all_take_what_they_may() {
     let mut setup = Setup::shards(1);
-    // 200,000 bytes for transactional ids, half of which an address may have.
+    // 200,000 bytes for transactional ids; an address may have half of them.
     setup.options.group.state_bytes_max = 400_000;
     life(&SimDisk::new(1), &setup, async |cluster| {
         cluster.create("t", 3).await;
@@ -100,7 +100,7 @@ fn new_transactional_ids_wait_when_those_of_their_address_or_of_all_take_what_th
         assert_eq!(address + all, 2);
         assert_eq!(fill(cluster, [10, 0, 0, 2].into(), "c").await, 0);
         assert_eq!(refused(), [address, all + 1]);
-        // What is there goes on, whoever comes with it.
+        // What is there goes on, from any address.
         Transactor::try_begin(cluster, &long("a", 0)).await.unwrap();
         Transactor::try_begin(cluster, &long("b", 0)).await.unwrap();
         writer.write(0, &["b"]).await;

@@ -65,7 +65,7 @@ fn a_coordinator_whose_topic_is_slow_to_come_is_not_there_yet() {
                 assert_eq!((told.node_id.0, told.port), (-1, -1));
             }
             hang(cluster, false);
-            // Nobody has to ask for it again.
+            // No client has to ask for it again.
             cluster.pass_ms(20_000).await;
             assert!(has_topic(cluster, "__consumer_offsets"));
             assert_eq!(found(cluster, shard, 0).await, None);

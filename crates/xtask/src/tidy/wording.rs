@@ -33,7 +33,7 @@ const NAMES: &[&str] = &[
     "Gone", "Growing", "Guarded", "Headed", "Heeded", "Hidden", "How", "Idle", "Infeasible",
     "Initial", "Inner", "Inspected", "Judged", "Kept", "Keyed", "Known", "Largest", "Lately",
     "Limited", "Listed", "Listening", "Live", "Lost", "Made", "Measured", "Moved", "Named",
-    "Needed", "NewestVersion", "Next", "Now", "Of", "Older", "On", "Only", "Out", "Outcome", "Outer",
+    "Needed", "Newest", "Next", "Now", "Of", "Older", "On", "Only", "Out", "Outcome", "Outer",
     "Over", "Oversized", "Per", "Place", "Planned", "Prepared", "Priced", "Produced", "Promised",
     "Proven", "Quoted", "Raw", "Received", "Recorded", "Refused", "Rejected", "Relaxed", "Reserved",
     "Resolved", "Running", "Said", "Scaled", "Seen", "Seldom", "Sent", "Serial", "Settled",

@@ -11,6 +11,7 @@ use platform::sim::SimPlatform;
 use platform::task;
 use platform::{Platform, sync::oneshot};
 use storage::log::producer_state::TransactionOutcome;
+use wire::acl::{Operation, ResourceType};
 use wire::messages::join_group_request::JoinGroupRequestProtocol;
 use wire::messages::leave_group_request::MemberIdentity;
 use wire::messages::offset_commit_request::{
@@ -35,6 +36,7 @@ use super::{
     VISITED_AT_ONCE,
 };
 use crate::access::Access;
+use crate::access::given::limited_to;
 use crate::answers::Answers;
 use crate::group::cluster::fake::FakeCluster;
 use crate::group::groups::Groups;
@@ -663,6 +665,31 @@ fn a_commit_that_no_batch_holds_is_not_looked_at_again_and_however_large_batches
         let refused = code(ErrorCode::UnknownServerError);
         assert_eq!(commit(150_000).await, (refused, false));
         assert_eq!(commit(20_000).await, (0, true));
+    });
+}
+
+#[test]
+fn a_commit_is_judged_by_the_rights_of_its_turn_even_if_no_topic_has_changed() {
+    simulate(async {
+        let coordinator = coordinator(&TestLog::default());
+        let topic = (ResourceType::Topic, "t", Operation::Read);
+        let group = (ResourceType::Group, "g", Operation::Read);
+        for (left, lost) in [
+            (group, ErrorCode::TopicAuthorizationFailed),
+            (topic, ErrorCode::GroupAuthorizationFailed),
+        ] {
+            let (request, host) = (many("g", 1, 7), text("/h"));
+            let place = coordinator.in_line(&request.group_id, &host, false);
+            let seen = Arc::new(AnyTopic);
+            let now = || (Arc::clone(&seen), Some(limited_to(&[left])));
+            let (topics, before) = ((Arc::clone(&seen), now), limited_to(&[topic, group]));
+            let place = (&host, place);
+            let done =
+                handler::offset_commit::handle(&coordinator, &request, 8, place, topics, &before);
+            let answer = done.await;
+            assert_eq!(answer.topics[0].partitions[0].error_code, code(lost));
+        }
+        assert_ne!(fetched(&coordinator, "g", false).await, Some(7));
     });
 }
 

@@ -37,7 +37,7 @@ impl Backoff {
         self.tries
     }
 
-    /// Begins anew, after a success.
+    /// Begins again, after a success.
     pub fn reset(&mut self) {
         self.tries = 0;
     }

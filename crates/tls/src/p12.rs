@@ -1,9 +1,8 @@
 //! PKCS#12 stores, as keytool and OpenSSL write them.
 //!
 //! Invariants: a store is taken only if its password fits; how many entries are looked at, how much
-//! work they ask for together, and how long a chain becomes, has a bound. Which certificates of a
-//! store are trusted follows Java. Not overwritten: what the crate that decrypts keeps of keys while
-//! it works.
+//! work they ask for, and how long a chain becomes, has a bound. Which certificates of a
+//! store are trusted follows Java. Not overwritten: what the crate that decrypts keeps of keys.
 
 use std::sync::Arc;
 

@@ -37,8 +37,9 @@ use crate::shards::ShardIndex;
 
 /// Joins a group; a client that has lost its right while others joined learns nothing of them.
 ///
-/// Kafka judges it before the wait only and answers it, but refuses its next request, a LeaveGroup
-/// too. So there as here it is a member until its session ends; here it learns of no other member.
+/// Kafka judges it before the wait only and answers it, but refuses its next request, even a
+/// `LeaveGroup`. So there as here it is a member until its session ends; here it learns of no other
+/// member.
 pub(super) async fn join_group<P: Platform>(
     call: &GuardedCall<'_, P, Step>,
 ) -> Result<Reply, Box<CloseReason>> {

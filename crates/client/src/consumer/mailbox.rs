@@ -127,7 +127,7 @@ impl Mailbox {
     }
 
     /// Takes a position, unless the partition is lost and the application has not heard of it: it
-    /// may be another member's, or have been given to this one anew since.
+    /// may be another member's, or have been given to this one again since.
     pub(super) fn store(&self, place: &TopicPartition, position: Position) {
         let mut content = self.held();
         // They come before all others.
@@ -295,7 +295,7 @@ impl Mailbox {
 }
 
 impl Content {
-    /// Drops an end that an event tells anew. Positions move without records, too (aborted
+    /// Drops an end that an event tells again. Positions move without records, too (aborted
     /// transactions), and an application that is away would find an end for each.
     fn drop_end_before(&mut self, event: &Event) {
         let Event::End { place: ended, .. } = event else {

@@ -83,7 +83,7 @@ impl PartitionReading {
         reading
     }
 
-    /// Begins anew somewhere else.
+    /// Begins again somewhere else.
     pub(super) fn begin(&mut self, serial: u64, whence: Whence) {
         self.serial = serial;
         self.whence = whence;
@@ -96,7 +96,7 @@ impl PartitionReading {
         };
     }
 
-    /// Begins anew as the policy says; false if the policy is an error.
+    /// Begins again as the policy says; false if the policy is an error.
     pub(super) fn reset(&mut self, serial: u64, policy: OffsetReset) -> bool {
         let whence = match policy {
             OffsetReset::Earliest => Whence::Start,
@@ -137,7 +137,7 @@ impl PartitionReading {
     }
 
     /// Takes that something was refused; it is tried again later, at a leader that is looked up
-    /// anew if this one may not be it any more.
+    /// again if this one may not be it any more.
     pub(super) fn refused(&mut self, refusal: Refusal, again: impl FnOnce(u32) -> Instant) {
         self.looking = false;
         self.failures = self.failures.saturating_add(1);
@@ -164,7 +164,7 @@ impl PartitionReading {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// Stops until it is begun anew.
+    /// Stops until it is begun again.
     pub(super) fn stop(&mut self, serial: u64) {
         self.serial = serial;
         self.position = None;

@@ -77,7 +77,7 @@ impl FetchSession {
         let asked = wanted.into_iter().filter(is_news).collect();
         let is_gone = |(place, before): &(&TopicPartition, &PartitionAsk)| {
             let now = self.known.get(*place);
-            // A topic that was made anew is another one to the broker.
+            // A topic that was made again is another one to the broker.
             now.is_none_or(|now| now.topic_id != before.topic_id)
         };
         let gone = known.iter().filter(is_gone);

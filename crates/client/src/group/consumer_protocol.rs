@@ -375,7 +375,7 @@ impl ConsumerMember {
     }
 
     pub(crate) fn polled(&mut self, now: Instant) {
-        // What it had was told as lost, so it joins anew, even if it has not left yet.
+        // What it had was told as lost, so it joins again, even if it has not left yet.
         if matches!(self.life, Life::Stalled { .. }) && self.asked_at.is_none() {
             self.life = Life::Member;
             self.due = now;

@@ -4,12 +4,12 @@
 //! Invariants:
 //! - Batches stay in the order of their records, and are sent in it. One that is sent again is the
 //!   first of the partition that is not settled.
-//! - A sequence belongs to a batch until the batch is settled, or until the partition begins anew,
+//! - A sequence belongs to a batch until the batch is settled, or until the partition begins again,
 //!   which it does only while nothing is on its way. No batch then is in the log, or can get there:
 //!   see `producer/verdict.rs`.
 //! - After a sequenced batch has failed (its time was over, the broker refused it), no new sequence
 //!   is given out before those given out after it are settled: one of them that is written shows
-//!   that the failed one is in the log too; otherwise the partition begins anew.
+//!   that the failed one is in the log too; otherwise the partition begins again.
 //! - At most `in_flight_max` batches have sequences that are not settled, and brokers remember
 //!   five.
 
@@ -78,7 +78,7 @@ pub(super) struct Queue {
     /// Who writes here; `None` before the first batch, and when the id is used up.
     identity: Option<Identity>,
     next_sequence: i32,
-    /// The partition is to begin anew.
+    /// The partition is to begin again.
     begins_anew: bool,
     /// The last sequenced batch that failed: nobody knows whether it is in the log.
     gap: Option<i32>,
@@ -289,7 +289,7 @@ impl Queue {
                 batch.last_error = Some(error);
             }
             Verdict::Anew(error) => {
-                tracing::warn!(partition = self.partition, %error, "sequences begin anew");
+                tracing::warn!(partition = self.partition, %error, "sequences begin again");
                 batch.place = Place::Waiting(until);
                 batch.last_error = Some(error);
                 self.begins_anew = true;
@@ -434,7 +434,7 @@ impl Queue {
         self.begins_anew = false;
     }
 
-    /// Begins anew with the next epoch, if that is due and nothing is on its way. The epoch of a
+    /// Begins again with the next epoch, if that is due and nothing is on its way. The epoch of a
     /// transaction is the coordinator's.
     fn begin_anew(&mut self, settled: &mut Settled) {
         let is_sequenced = |batch: &Batch| batch.stamp.is_some();

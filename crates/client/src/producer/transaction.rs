@@ -2,7 +2,7 @@
 //!
 //! The protocol before KIP-890, which every broker with transactions serves: partitions are added
 //! by a request before the first batch goes to them, and the epoch changes only when a transaction
-//! is begun anew after a failure.
+//! is begun again after a failure.
 //!
 //! Invariant: a transaction of which a record failed cannot be committed, only aborted. After an
 //! end whose fate is not known only the same end may be tried again.

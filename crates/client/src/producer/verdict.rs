@@ -8,7 +8,7 @@
 //! - Another one that is "out of order" waits for those before it, which are sent again.
 //! - The first one that is out of order, or whose producer the broker does not know, follows a
 //!   batch that the broker does not have (any more). Neither it nor any batch after it can have
-//!   been appended, so the partition begins anew: next epoch, sequence 0.
+//!   been appended, so the partition begins again: next epoch, sequence 0.
 
 use wire::types::ErrorCode;
 
@@ -62,7 +62,7 @@ pub(super) enum Verdict {
     },
     /// It is sent again, as it is. `is_moved`: to another leader, perhaps.
     Again { is_moved: bool, error: ClientError },
-    /// The partition begins anew, and then it is sent again.
+    /// The partition begins again, and then it is sent again.
     Anew(ClientError),
     /// It is divided.
     Split(ClientError),

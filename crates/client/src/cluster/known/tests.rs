@@ -51,7 +51,7 @@ fn leaders_of_older_epochs_are_not_believed_unless_the_topic_is_another() {
     assert_eq!(leader(&known, "t", 1), Some((7, 5)));
     known.moved("t", 1, Leader { node: 3, epoch: 6 });
     assert_eq!(leader(&known, "t", 1), Some((3, 6)));
-    // Made anew: epochs begin again.
+    // Made again: epochs begin again.
     known.learn(&answer(vec![topic("t", 2, &[(1, 4, 0)])]), None, now);
     assert_eq!(leader(&known, "t", 1), Some((4, 0)));
     let id = |id| TopicId(Uuid::from_u128(id));

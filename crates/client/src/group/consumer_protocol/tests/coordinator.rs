@@ -91,7 +91,7 @@ impl Coordinator {
             .with_assignment(assigned)
     }
 
-    /// Divides anew: a new epoch.
+    /// Divides again: a new epoch.
     fn retarget(&mut self) {
         self.epoch += 1;
         self.targets.clear();

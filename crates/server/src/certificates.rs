@@ -197,7 +197,7 @@ impl OfListener {
     /// asks.
     fn refuse(&mut self, why: String, look: Look, metrics: &TlsMetrics) {
         metrics.reloaded(&self.name, false);
-        if self.failed.as_ref() != Some(&why) {
+        if look == Look::Asked || self.failed.as_ref() != Some(&why) {
             let listener = &*self.name;
             tracing::error!(listener, reason = %why,
                 "new keys and certificates are not taken: those before stay in force");

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use server::config::{Raw, Settings};
+use server::config::{RawSettings, Settings};
 use server::machine::Machine;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         cores: 2,
         memory_bytes: 1 << 34,
     };
-    let mut raw = Raw::default();
+    let mut raw = RawSettings::default();
     if raw
         .add_bytes(Path::new("server.properties"), bytes)
         .is_err()

@@ -329,8 +329,8 @@ impl<P: Platform> Broker<P> {
     /// Logs, once in the life of the process, what the metadata hold and this broker neither serves
     /// nor enforces.
     fn warn_of_unserved(&self, image: &Image) {
-        let (node, heeded) = (self.options.node_id, self.options.heeded());
-        for one in unserved(image, node, heeded) {
+        let (node, enforced) = (self.options.node_id, self.options.enforced_metadata());
+        for one in unserved(image, node, enforced) {
             tracing::warn!(kind = one.kind, count = one.count, example = %one.example, advice = one.advice, "{}", one.what);
         }
     }

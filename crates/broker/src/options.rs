@@ -162,20 +162,20 @@ pub struct BrokerOptions {
     pub config_keys: &'static [ConfigKey],
 }
 
-/// What in the metadata the settings make a broker heed.
+/// Kinds of metadata that a broker with these settings enforces.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Heeded {
-    /// Users: a listener asks for a login.
+pub struct EnforcedMetadata {
+    /// Users: at least one listener asks for a login.
     pub users: bool,
-    /// ACLs: they are enforced.
+    /// ACLs: the authorizer enforces them.
     pub acls: bool,
 }
 
 impl BrokerOptions {
-    /// Returns what in the metadata these options make the broker heed.
-    pub fn heeded(&self) -> Heeded {
+    /// Returns which kinds of metadata a broker with these options enforces.
+    pub fn enforced_metadata(&self) -> EnforcedMetadata {
         let authorizer = self.authorizer.as_ref();
-        Heeded {
+        EnforcedMetadata {
             users: !self.logins.is_empty(),
             acls: authorizer.is_some_and(|it| it.mode == AuthorizerMode::Enforce),
         }

@@ -2,10 +2,10 @@
 //! enforces as Kafka does: ACLs, users, settings of logins, share groups, replicas on other
 //! brokers, remote storage.
 //!
-//! Whether ACLs and users are among it follows from the settings ([`Heeded`]). A start logs each of
-//! them once, and `forebay config check --data` shows them. Pure: from an image to findings. Not
-//! here: groups in `__consumer_offsets` (`group::unserved`), and settings whose text cannot be read
-//! (`unread_settings`).
+//! Whether ACLs and users are among it follows from the settings ([`EnforcedMetadata`]). A start
+//! logs each of them once, and `forebay config check --data` shows them. Pure: from an image to
+//! findings. Not here: groups in `__consumer_offsets` (`group::unserved`), and settings whose text
+//! cannot be read (`unread_settings`).
 
 use wire::acl::{AclBinding, PermissionType, UnplacedAcl, unlike_kafka};
 use wire::records::offsets::UnservedKind;
@@ -14,7 +14,7 @@ use wire::types::NodeId;
 
 use crate::image::{Image, PartitionImage, ResourceType};
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
-use crate::options::Heeded;
+use crate::options::EnforcedMetadata;
 use crate::topic_config::is_of_security;
 
 /// Longest example, in bytes: its name may be long.
@@ -38,12 +38,12 @@ pub struct UnservedItem {
 }
 
 /// Returns what the metadata hold and node `node` neither serves nor enforces.
-pub fn unserved(image: &Image, node: NodeId, heeded: Heeded) -> Vec<UnservedItem> {
+pub fn unserved(image: &Image, node: NodeId, enforced: EnforcedMetadata) -> Vec<UnservedItem> {
     let all = [
-        acls(image).filter(|_| !heeded.acls),
-        unknown_acls(image).filter(|_| heeded.acls),
-        other_hosts(image).filter(|_| heeded.acls),
-        users(image).filter(|_| !heeded.users),
+        acls(image).filter(|_| !enforced.acls),
+        unknown_acls(image).filter(|_| enforced.acls),
+        other_hosts(image).filter(|_| enforced.acls),
+        users(image).filter(|_| !enforced.users),
         logins(image, node),
         share_groups(image),
         remote_topics(image),

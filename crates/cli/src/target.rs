@@ -31,8 +31,8 @@ pub(crate) struct Target {
     /// How to show the answer [default: the profile's, else text].
     #[arg(long, value_enum, global = true)]
     format: Option<Format>,
-    /// How long a broker may take for one step; the client waits twice as long, for each part
-    /// of the answer anew.
+    /// How long a broker may take for one step; the client waits twice as long, and
+    /// again for each part of the answer.
     #[arg(long, value_name = "SECONDS", default_value_t = 30, global = true,
           value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,

@@ -81,7 +81,7 @@ impl Platform for System {
     }
 }
 
-/// Returns 64 random bits of the kernel, which nobody can guess.
+/// Returns 64 random bits of the kernel, which no peer can guess.
 pub fn random_u64() -> u64 {
     let mut bytes = [0; 8];
     let mut filled = 0;

@@ -448,7 +448,7 @@ fn a_pipe_under_the_name_of_a_file_is_refused_and_never_waited_for() {
         make_pipe(&dir.join("notes.tmp"));
         let refused = system.disk().replace_file(&dir.join("notes"), b"x").await;
         assert!(refused.is_err());
-        // Files are replaced by name whatever has the name.
+        // A file is replaced by name, also if a pipe has the name.
         system.disk().replace_file(&path, b"0\n0\n").await.unwrap();
         assert_eq!(system.disk().read_file(&path).await.unwrap(), b"0\n0\n");
     });

@@ -6,7 +6,7 @@
 //! the time until it would be allowed again, so that it does not reconnect at once. Neither delay
 //! is longer than one sample of usage. Unlike Kafka, a connection above `max.connections` is closed
 //! instead of kept waiting. A few seats, for 127.0.0.1 and `::1` only, are outside all bounds, so
-//! that an operator on the machine can undo a bound that shuts everyone out. Descriptors are
+//! that an operator on the machine can undo a bound that shuts all clients out. Descriptors are
 //! reserved for the logs. When too many connections are not logged in, the oldest of them end
 //! (`strangers.rs`), so that clients that cannot log in do not hold all seats.
 //!
@@ -33,7 +33,7 @@ use tokio::sync::{oneshot, watch};
 use strangers::{Bounds, Strangers};
 
 /// The dynamic settings; `None` until the metadata is known.
-pub type Changing = watch::Receiver<Option<Arc<NodeConfig>>>;
+pub type NodeConfigWatch = watch::Receiver<Option<Arc<NodeConfig>>>;
 
 /// Addresses with a rate below which old ones are not swept.
 const SWEEP_MIN: usize = 1024;
@@ -59,7 +59,7 @@ pub struct Admission {
 #[derive(Debug)]
 struct Table {
     limits: ConnectionLimits,
-    changing: Option<Changing>,
+    changing: Option<NodeConfigWatch>,
     descriptors: Descriptors,
     all: usize,
     /// Seats of each listener.
@@ -142,7 +142,7 @@ pub enum Turn {
 
 /// Why a connection gets no seat.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum AdmissionRefusal {
     /// `max.connections`.
     All,
     /// `max.connections` of the listener.
@@ -155,7 +155,7 @@ pub enum Refused {
     TooFast(Duration),
 }
 
-impl Refused {
+impl AdmissionRefusal {
     /// Returns the name of the setting.
     pub fn setting(self) -> &'static str {
         match self {
@@ -172,7 +172,7 @@ impl Admission {
     /// Creates a table with these bounds, until `changing` brings others.
     pub fn new(
         limits: ConnectionLimits,
-        changing: Option<Changing>,
+        changing: Option<NodeConfigWatch>,
         descriptors: Descriptors,
     ) -> Self {
         let table = Table {
@@ -262,7 +262,7 @@ impl Admission {
         address: IpAddr,
         descriptor: usize,
         now: Instant,
-    ) -> Result<Seat, Refused> {
+    ) -> Result<Seat, AdmissionRefusal> {
         let address = address.to_canonical();
         let mut table = self.lock();
         table.learn();
@@ -317,24 +317,24 @@ impl Table {
         address: IpAddr,
         descriptor: usize,
         now: Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AdmissionRefusal> {
         if self.all >= self.limits.all_max {
-            return Err(Refused::All);
+            return Err(AdmissionRefusal::All);
         }
         if descriptor >= self.descriptors.for_connections() {
-            return Err(Refused::Descriptors);
+            return Err(AdmissionRefusal::Descriptors);
         }
         if let Some(own) = self.limits.of_listener(listener)
             && self.per_listener.get(listener).copied().unwrap_or(0) >= own.max
         {
-            return Err(Refused::Listener);
+            return Err(AdmissionRefusal::Listener);
         }
         self.check_rate(listener, address, now)?;
         let limits = &self.limits;
         let own = limits.overrides.get(&address).copied();
         let max = own.unwrap_or(limits.per_address_max);
         if self.per_address.get(&address).copied().unwrap_or(0) >= max {
-            return Err(Refused::Address);
+            return Err(AdmissionRefusal::Address);
         }
         Ok(())
     }
@@ -344,7 +344,7 @@ impl Table {
         listener: &Arc<str>,
         address: IpAddr,
         now: Instant,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), AdmissionRefusal> {
         let limits = &self.limits;
         let own = limits.address_rates.get(&address).copied();
         let Some(limit) = own.or(limits.rate_per_address) else {
@@ -369,7 +369,7 @@ impl Table {
         {
             rate.add(windows, -1.0, now);
         }
-        Err(Refused::TooFast(pause))
+        Err(AdmissionRefusal::TooFast(pause))
     }
 
     /// Forgets addresses without recent connections, whenever the table has doubled.

@@ -25,7 +25,7 @@ use storage::{Store, StoreOptions};
 use tokio::sync::watch;
 use wire::types::NodeId;
 
-use crate::admission::Changing;
+use crate::admission::NodeConfigWatch;
 use crate::config::{DiskEngine, Settings};
 use crate::health::Reason;
 use crate::media;
@@ -33,7 +33,7 @@ use crate::metrics::{
     DirMetrics, GroupMetrics, IdleMetrics, LogMetrics, RoomMetrics, SHOWN_BYTES_MAX,
 };
 use crate::serve::AssemblyInputs;
-use crate::shards::{Answering, Assembly, Updating};
+use crate::shards::{Assembly, GaugeUpdate, PendingAnswer};
 use crate::tiers;
 use crate::tiers::ask::Ask;
 use crate::tiers::metrics::TierMetrics;
@@ -244,7 +244,7 @@ impl Assembly for BrokerAssembly {
         Ok(())
     }
 
-    fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) -> Updating {
+    fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) -> GaugeUpdate {
         let broker = Rc::clone(&service.broker);
         broker.show_counts();
         let unreadable = service.store.unreadable_segments();
@@ -304,7 +304,7 @@ impl Assembly for BrokerAssembly {
         reasons
     }
 
-    fn ask(&self, _shard: usize, service: &Rc<BrokerService>, ask: Ask) -> Answering {
+    fn ask(&self, _shard: usize, service: &Rc<BrokerService>, ask: Ask) -> PendingAnswer {
         let store = service.store.clone();
         let policy = self.settings.tiers.as_ref().map(|tiers| tiers.policy);
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
@@ -314,7 +314,7 @@ impl Assembly for BrokerAssembly {
         self.answers.clone()
     }
 
-    fn changing(&self) -> Option<Changing> {
+    fn changing(&self) -> Option<NodeConfigWatch> {
         Some(self.node.subscribe())
     }
 

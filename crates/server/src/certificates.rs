@@ -102,7 +102,8 @@ impl Certificates {
         self.listeners.iter().map(of).collect()
     }
 
-    /// Looks each time it is due, and when it is asked, until nobody can ask any more.
+    /// Looks each time it is due, and on each message of `asked`, until all senders of `asked` are
+    /// gone.
     pub(crate) async fn keep(mut self, mut asked: mpsc::Receiver<()>, metrics: TlsMetrics) {
         self.show(&metrics);
         loop {

@@ -18,7 +18,7 @@ use broker::log_dirs::OperatorConsent;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use wire::text::{escaped, escaped_lines};
 
-use crate::config::{Problem, Raw, Resolved, Settings, Warning};
+use crate::config::{Problem, RawSettings, ResolvedSettings, Settings, Warning};
 use crate::machine::Machine;
 
 /// A broker that Kafka clients produce to and consume from, on Kafka's own on-disk format.
@@ -155,7 +155,7 @@ fn start(
     serve: impl FnOnce(Settings, Vec<Warning>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let raw = raw_of(config, arguments)?;
-    let Resolved {
+    let ResolvedSettings {
         mut settings,
         warnings,
     } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
@@ -164,8 +164,8 @@ fn start(
 }
 
 /// Reads the settings of `serve`, and confines the process to the CPUs that they name.
-fn raw_of(config: Option<&Path>, arguments: &[String]) -> anyhow::Result<Raw> {
-    let mut raw = Raw::default();
+fn raw_of(config: Option<&Path>, arguments: &[String]) -> anyhow::Result<RawSettings> {
+    let mut raw = RawSettings::default();
     if let Some(file) = config {
         raw.add_file(file).map_err(anyhow::Error::msg)?;
     }

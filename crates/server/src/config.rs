@@ -21,8 +21,10 @@ pub mod startup;
 mod values;
 
 pub use address::Address;
-pub use effective::Effective;
+pub use effective::EffectiveSetting;
 pub use problem::{Effect, Problem, Warning};
-pub use raw::{Origin, Raw};
-pub use resolved::{DiskEngine, Judged, NetworkSettings, Resolved, Settings, TierSettings};
+pub use raw::{Origin, RawSettings};
+pub use resolved::{
+    CheckedSettings, DiskEngine, NetworkSettings, ResolvedSettings, Settings, TierSettings,
+};
 pub use startup::StartWarnings;

@@ -15,10 +15,10 @@
 )]
 
 mod bell;
-mod blamed;
 mod budget;
 mod buffers;
 mod conversation;
+mod fault_lines;
 mod frames;
 mod replies;
 mod transport;
@@ -36,9 +36,9 @@ use broker::handler::Context;
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
 
-pub use blamed::Blamed;
 pub use budget::Budget;
 pub use buffers::Buffers;
+pub use fault_lines::ClientFaultLines;
 pub use frames::ReadError;
 pub(crate) use transport::control;
 #[cfg(test)]
@@ -82,7 +82,7 @@ pub struct Environment {
     /// Where records of TLS are opened and sealed, of this shard.
     pub scratch: Scratch,
     /// Lines about connections that ended badly, of this shard.
-    pub blamed: Blamed,
+    pub fault_lines: ClientFaultLines,
     /// Counters.
     pub meter: RequestMeter,
     /// True: finish the requests that have begun, then end.
@@ -177,7 +177,7 @@ pub async fn serve<S: Service>(newcomer: Newcomer, service: &S, environment: &En
             tracing::debug!(%peer, listener, reason = %end, "connection ended");
         }
         End::Stalled | End::NotLoggedIn | End::Crowded | End::BadFrame(_) | End::Service(_) => {
-            if let Some(left_out) = environment.blamed.turn(Instant::now()) {
+            if let Some(left_out) = environment.fault_lines.turn(Instant::now()) {
                 tracing::warn!(%peer, listener, reason = %end, left_out, "connection closed");
             }
         }

@@ -41,7 +41,7 @@ use tokio::time::{Instant, timeout_at};
 use wire::acl::Principal;
 
 use crate::admission::Stranger;
-use crate::connection::{Blamed, Secured};
+use crate::connection::{ClientFaultLines, Secured};
 use crate::metrics::TlsMetrics;
 use cause::Failure;
 use exchange::Shaken;
@@ -68,11 +68,11 @@ pub(crate) struct Unsecured {
     /// When it was accepted.
     pub(crate) since: Instant,
     /// Takes it when the handshake is complete.
-    pub(crate) then: Box<dyn FnOnce(Known) + Send>,
+    pub(crate) then: Box<dyn FnOnce(SecuredConnection) + Send>,
 }
 
 /// A connection whose handshake is complete.
-pub(crate) struct Known {
+pub(crate) struct SecuredConnection {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) secured: Secured,
     /// Who the client is, if its certificate says so.
@@ -81,7 +81,7 @@ pub(crate) struct Known {
     pub(crate) stranger: Stranger,
 }
 
-/// The threads of handshakes; they end when this is dropped, or when they are told to.
+/// The threads of handshakes; they end when this is dropped, or when their `stopped` completes.
 pub(crate) struct Handshakes {
     // Bounded: `tls.handshake.threads`; what is sent, by `max.connections.unauthenticated`.
     threads: Vec<mpsc::UnboundedSender<Unsecured>>,
@@ -131,21 +131,21 @@ impl Handshakes {
     }
 }
 
-/// Does handshakes until `stopped` completes, or nobody begins any more.
+/// Does handshakes until `stopped` completes, or the sender of new connections is dropped.
 async fn serve(
     mut begun: mpsc::UnboundedReceiver<Unsecured>,
     metrics: TlsMetrics,
     stopped: impl Future<Output = ()>,
 ) {
     let mut stopped = std::pin::pin!(stopped);
-    let blamed = Blamed::default();
+    let fault_lines = ClientFaultLines::default();
     let mut under_way = JoinSet::new();
     loop {
         tokio::select! {
             () = &mut stopped => break,
             next = begun.recv() => {
                 let Some(unsecured) = next else { break };
-                under_way.spawn_local(hold(unsecured, metrics.clone(), blamed.clone()));
+                under_way.spawn_local(hold(unsecured, metrics.clone(), fault_lines.clone()));
             }
             Some(_) = under_way.join_next() => {}
         }
@@ -153,7 +153,7 @@ async fn serve(
 }
 
 /// Takes one connection from the beginning of its handshake to the end.
-async fn hold(unsecured: Unsecured, metrics: TlsMetrics, blamed: Blamed) {
+async fn hold(unsecured: Unsecured, metrics: TlsMetrics, fault_lines: ClientFaultLines) {
     let _pending = Pending::new(&metrics.pending);
     let Unsecured {
         socket,
@@ -175,7 +175,7 @@ async fn hold(unsecured: Unsecured, metrics: TlsMetrics, blamed: Blamed) {
                 records: shaken.records,
                 plain: shaken.plain,
             };
-            then(Known {
+            then(SecuredConnection {
                 socket,
                 secured,
                 principal,
@@ -186,7 +186,7 @@ async fn hold(unsecured: Unsecured, metrics: TlsMetrics, blamed: Blamed) {
             metrics.failed(&listener, failure.label());
             if !failure.is_told() {
                 tracing::debug!(%peer, %listener, reason = %failure, "no TLS handshake");
-            } else if let Some(left_out) = blamed.turn(Instant::now()) {
+            } else if let Some(left_out) = fault_lines.turn(Instant::now()) {
                 tracing::warn!(%peer, %listener, reason = %failure, left_out, "TLS handshake failed");
             }
         }
@@ -259,7 +259,7 @@ fn suite_name(suite: CipherSuite) -> String {
     format!("{suite:?}").replacen("TLS13_", "TLS_", 1)
 }
 
-/// rustls writes `TLSv1_3` where everybody else has `TLSv1.3`.
+/// rustls writes `TLSv1_3` where other programs have `TLSv1.3`.
 fn version_name(version: ProtocolVersion) -> String {
     format!("{version:?}").replacen('_', ".", 1)
 }

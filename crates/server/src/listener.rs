@@ -67,11 +67,11 @@ impl Bound {
     }
 
     /// Returns the socket of each shard.
-    pub fn into_sockets(self) -> Vec<Listening> {
+    pub fn into_sockets(self) -> Vec<ShardListener> {
         let Self { name, sockets, .. } = self;
         sockets
             .into_iter()
-            .map(|socket| Listening {
+            .map(|socket| ShardListener {
                 name: Arc::clone(&name),
                 socket,
             })
@@ -81,7 +81,7 @@ impl Bound {
 
 /// A shard's share of a listener.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ShardListener {
     /// Name of the listener.
     pub name: Arc<str>,
     /// The socket, non-blocking.

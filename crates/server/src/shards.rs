@@ -27,12 +27,12 @@ use broker::dispatch::Service;
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::acl::Principal;
 
-use crate::admission::{Admission, Changing, Descriptors, Stranger};
+use crate::admission::{Admission, Descriptors, NodeConfigWatch, Stranger};
 use crate::config::NetworkSettings;
 use crate::connection::{Budget, Limits, Secured};
 use crate::handshake::{Door, Handshakes};
 use crate::health::{self, Reason};
-use crate::listener::{Bound, Listening};
+use crate::listener::{Bound, ShardListener};
 use crate::metrics::{ConnectionMetrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
 use crate::tiers::ask::{Answer, Ask};
@@ -97,7 +97,7 @@ pub trait Assembly: Send + Sync + 'static {
     }
 
     /// Answers a request of an operator about tiers.
-    fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> Answering {
+    fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> PendingAnswer {
         Box::pin(std::future::ready(None))
     }
 
@@ -110,7 +110,7 @@ pub trait Assembly: Send + Sync + 'static {
     fn answers(&self) -> Answers;
 
     /// Returns the bounds on connections that can change while it serves.
-    fn changing(&self) -> Option<Changing> {
+    fn changing(&self) -> Option<NodeConfigWatch> {
         None
     }
 
@@ -124,16 +124,16 @@ pub trait Assembly: Send + Sync + 'static {
     /// Updates gauges before a scrape reads them.
     ///
     /// It runs on that shard; what takes long goes into the future, which gives way to others.
-    fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) -> Updating {
+    fn before_scrape(&self, _shard: usize, _service: &Rc<Self::Service>) -> GaugeUpdate {
         Box::pin(std::future::ready(()))
     }
 }
 
 /// An update of gauges in progress; it outlives the call that began it.
-pub type Updating = Pin<Box<dyn Future<Output = ()>>>;
+pub type GaugeUpdate = Pin<Box<dyn Future<Output = ()>>>;
 
-/// An answer in progress; it outlives the call that began it.
-pub type Answering = Pin<Box<dyn Future<Output = Option<Answer>>>>;
+/// An answer to a request about tiers, in progress; it outlives the call that began it.
+pub type PendingAnswer = Pin<Box<dyn Future<Output = Option<Answer>>>>;
 
 /// Options of the shards.
 #[derive(Debug)]
@@ -191,7 +191,7 @@ enum Call {
 
 /// What every shard shares with the others.
 #[derive(Clone)]
-struct Shared {
+struct ShardContext {
     phase: watch::Receiver<Phase>,
     // Bounded: a report from each of `num.shards` at the end of each phase.
     reports: mpsc::UnboundedSender<Report>,
@@ -449,7 +449,7 @@ fn shared<A: Assembly>(
     assembly: &Arc<A>,
     (phase, reports): (watch::Receiver<Phase>, mpsc::UnboundedSender<Report>),
     (budget, spread): (&Budget, Spread),
-) -> anyhow::Result<Shared> {
+) -> anyhow::Result<ShardContext> {
     let handshakes = handshakes(&options, &phase)?;
     let network = &options.network;
     let admission = Admission::new(
@@ -457,7 +457,7 @@ fn shared<A: Assembly>(
         assembly.changing(),
         descriptors(assembly),
     );
-    Ok(Shared {
+    Ok(ShardContext {
         phase,
         reports,
         admission: admission.with_strangers_max(network.strangers_max),
@@ -475,7 +475,8 @@ fn shared<A: Assembly>(
     })
 }
 
-/// Starts the threads of handshakes, if a listener speaks TLS. They end when shards let nobody in.
+/// Starts the threads of handshakes, if a listener speaks TLS. They end when the shards accept no
+/// more connections.
 fn handshakes(
     options: &ShardOptions,
     phase: &watch::Receiver<Phase>,
@@ -516,8 +517,8 @@ fn limits(network: &NetworkSettings) -> Limits {
 /// Returns the sockets of each shard, in the order of the shards.
 ///
 /// The first socket of each listener goes to the last shard.
-fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
-    let mut shards: Vec<Vec<Listening>> = (0..count).map(|_| Vec::new()).collect();
+fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<ShardListener>> {
+    let mut shards: Vec<Vec<ShardListener>> = (0..count).map(|_| Vec::new()).collect();
     for listener in listeners {
         for (shard, socket) in shards.iter_mut().zip(listener.into_sockets()) {
             shard.push(socket);
@@ -529,7 +530,7 @@ fn per_shard(listeners: Vec<Bound>, count: usize) -> Vec<Vec<Listening>> {
 }
 
 /// An accepted connection, on its way to the shard that serves it.
-struct Accepted {
+struct AcceptedConnection {
     socket: std::net::TcpStream,
     /// The state of TLS, and who the client is if its certificate says so; `None` without TLS.
     secured: Option<(Secured, Option<Principal>)>,

@@ -1,4 +1,4 @@
-//! What a hostile client does from outside, and what everybody else notices of it: nothing.
+//! What a hostile client does from outside, and that other clients notice nothing of it.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

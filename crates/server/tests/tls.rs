@@ -23,7 +23,7 @@ use running::{API_VERSIONS, Broker, PATIENCE, api_versions, line};
 
 type Secured = StreamOwned<ClientConnection, TcpStream>;
 
-/// Somebody who issues certificates.
+/// An issuer of certificates.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A key, and who it is for.
@@ -282,7 +282,7 @@ fn a_certificate_says_who_a_client_is() {
     };
     assert_eq!(create(&mut connect("ada").unwrap(), "by-ada"), Some(0));
     assert_eq!(create(&mut connect("bobby").unwrap(), "by-bob"), Some(29));
-    // Nobody.
+    // A client without a certificate.
     assert_eq!(create(&mut world.trusting(), "by-nobody"), Some(29));
     // No rule is about this one: the connection ends, after a handshake that succeeded.
     let mut third = connect("carla").unwrap();
@@ -411,7 +411,7 @@ fn two_gigabytes_that_are_only_announced_take_nothing() {
     let world = start("SSL", &[]);
     let mut client = world.trusting();
     assert_eq!(ask(&mut client, &i32::MAX.to_be_bytes()), None);
-    // As much as may be, of which nothing comes.
+    // The largest length that is allowed; the bytes after it do not come.
     let mut waiting = world.trusting();
     waiting.write_all(&104_857_600_i32.to_be_bytes()).unwrap();
     waiting.write_all(&[0; 8]).unwrap();

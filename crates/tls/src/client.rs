@@ -89,7 +89,7 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// The keys of a store: the first that can sign as the server wants, whoever it says it trusts.
+/// The keys of a store: the first that can sign as the server wants, whichever issuers it trusts.
 #[derive(Debug)]
 struct ClientKeys(
     // Bounded: `bounds::KEYS_MAX`.

@@ -32,7 +32,7 @@ pub(crate) struct DerValue<'a> {
     pub(crate) whole: &'a [u8],
 }
 
-/// Bytes of which values are read from the beginning.
+/// Reads values from the beginning of some bytes.
 #[derive(Debug)]
 pub(crate) struct DerReader<'a>(&'a [u8]);
 

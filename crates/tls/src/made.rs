@@ -25,13 +25,13 @@ use crate::{
 /// What must be in no output.
 pub(crate) const PASSWORD: &str = "hunter2";
 
-/// A key and its certificate.
-pub(crate) struct Made {
+/// A key and the certificate that a test issued for it.
+pub(crate) struct IssuedCertificate {
     pub(crate) key: KeyPair,
     pub(crate) certificate: rcgen::Certificate,
 }
 
-impl Made {
+impl IssuedCertificate {
     /// Key and certificate as one PEM file has them.
     pub(crate) fn pem(&self) -> String {
         format!("{}{}", self.key.serialize_pem(), self.certificate.pem())
@@ -53,10 +53,10 @@ impl Authority {
         Self(CertifiedIssuer::signed_by(issuer_params(name), key, &self.0).unwrap())
     }
 
-    pub(crate) fn issue(&self, params: &CertificateParams) -> Made {
+    pub(crate) fn issue(&self, params: &CertificateParams) -> IssuedCertificate {
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.0).unwrap();
-        Made { key, certificate }
+        IssuedCertificate { key, certificate }
     }
 
     /// A revocation list with these serial numbers.
@@ -97,10 +97,10 @@ pub(crate) fn params(name: &str, hosts: &[&str]) -> CertificateParams {
 }
 
 /// A certificate that has signed itself.
-pub(crate) fn self_signed(params: &CertificateParams) -> Made {
+pub(crate) fn self_signed(params: &CertificateParams) -> IssuedCertificate {
     let key = KeyPair::generate().unwrap();
     let certificate = params.self_signed(&key).unwrap();
-    Made { key, certificate }
+    IssuedCertificate { key, certificate }
 }
 
 /// A PKCS#12 store with a key, its chain, and trusted certificates.

@@ -1,8 +1,8 @@
 //! Names of versions and cipher suites, and what of them is offered.
 //!
-//! Names are Java's, which are IANA's. What is not served of a list is warned of, and a list of
-//! which nothing is left is refused: suites without forward secrecy or with CBC have no place here.
-//! Not here: the order in which suites are chosen, which is that of the client.
+//! Names are Java's, which are IANA's. A name in a list that is not served causes a warning, and a
+//! list without any that is served refuses the start: suites without forward secrecy or with CBC
+//! have no place here. Not here: the order in which suites are chosen, which is the client's.
 
 use rustls::SupportedProtocolVersion;
 use rustls::crypto::CryptoProvider;

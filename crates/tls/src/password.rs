@@ -1,4 +1,4 @@
-//! A text that nobody may read by accident: passwords, and keys as they are written in settings.
+//! A text that must not appear in logs or answers: passwords, and keys as settings have them.
 //!
 //! It is overwritten when it is dropped, and `Debug` does not show it. Not overwritten: what the
 //! text was copied from.

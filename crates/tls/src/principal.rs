@@ -1,7 +1,7 @@
 //! Who a certificate stands for: the text of its subject as Java writes it, and the rules that make
 //! a name of that text.
 //!
-//! Invariant: a certificate that no rule is about stands for nobody. Rules cannot be made to run
+//! Invariant: a certificate that no rule matches gives no principal. Rules cannot be made to run
 //! for long: patterns are matched in time that grows with the length of the subject, which has a
 //! bound.
 
@@ -21,7 +21,7 @@ pub use subject::{canonical_subject, subject_text};
 /// The name of a client without a certificate.
 const ANONYMOUS: &str = "ANONYMOUS";
 
-/// Why a certificate stands for nobody: the connection has to end.
+/// Why a certificate gives no principal: the connection has to end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PrincipalProblem {
     /// Its subject cannot be read.

@@ -57,8 +57,8 @@ impl fmt::Display for TlsProblem {
 
 impl std::error::Error for TlsProblem {}
 
-/// What is not wrong, but not as whoever wrote the settings may believe. It has the form of a
-/// problem.
+/// What is not wrong, but may not be what the operator who wrote the settings believes. It has the
+/// form of a problem.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TlsWarning(pub TlsProblem);
 

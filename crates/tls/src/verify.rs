@@ -1,9 +1,9 @@
 //! Who is let in by a certificate: what rustls verifies, with what Java trusts besides, and a bound
 //! on chains.
 //!
-//! Java trusts a certificate that is itself in the trust store, whoever has issued it and even if
-//! it may issue others; many a store of Kafka holds the certificates of single clients. Such a one
-//! is taken here too, within its time and if it is for this purpose.
+//! Java trusts a certificate that is itself in the trust store, by any issuer and even if it may
+//! issue others; many trust stores for Kafka hold the certificates of single clients. The broker
+//! accepts such a certificate too, within its time and if it is for this purpose.
 //!
 //! Invariants: what is expired, revoked, signed wrongly or for another purpose is never taken; a
 //! certificate that is not in the store is taken only if rustls takes it. Not here: who the client
@@ -30,8 +30,8 @@ use crate::bounds::CHAIN_MAX;
 use crate::certificate::CertificateFacts;
 use crate::problem::TlsProblem;
 
-/// Names of issuers that clients are told, in bytes; they are in one message of the handshake, and
-/// with more clients get none, which leaves the choice to them.
+/// Maximum size of the names of issuers that the broker sends to clients, in bytes: they are in one
+/// message of the handshake. Above it the broker sends none, which leaves the choice to the client.
 const HINTS_BYTES_MAX: usize = 16 << 10;
 
 /// Trusted certificates as a trust store holds them.

@@ -1,9 +1,9 @@
 //! When files of stores have to be read again.
 //!
-//! A file is told from what it was by time, inode, device and size; links are followed, so a link
-//! that is swapped is seen. A file that changed a moment before it was looked at is read once more
-//! at the next look, because it may have been in the middle of being written; and after a reading
-//! that failed each look reads again.
+//! Time, inode, device and size show whether a file changed; links are followed, so a look sees a
+//! link that was swapped. A file that changed a moment before a look is read once more at the next
+//! look, because its writer may not have been done; and after a reading that failed each look reads
+//! again.
 //!
 //! Pure but for [`FileStamp::of`]: times are passed in.
 
@@ -15,7 +15,7 @@ use std::path::Path;
 /// systems tick.
 const UNSETTLED_MS: i64 = 2_000;
 
-/// What tells a file from what it was.
+/// What shows whether a file changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileStamp {
     modified_s: i64,

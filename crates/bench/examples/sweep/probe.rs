@@ -118,7 +118,7 @@ impl Probes {
         }
     }
 
-    /// The longest that anybody has waited since the last look, or waits now.
+    /// Returns the longest wait of a probe since the last look, or of one that still waits.
     pub(crate) fn worst(&self) -> WaitTime {
         let (now, busy) = (micros(self.begun), self.shards.busy());
         let worst = self.seen.iter().map(|seen| {

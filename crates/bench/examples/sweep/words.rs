@@ -13,7 +13,7 @@ use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
 pub(crate) const TOPIC: &str = "sweep";
 
-/// The words of a client: some it was told by the broker, the others everybody has.
+/// The words of a client: some come from answers of the broker, every client has the others.
 #[derive(Clone, Debug)]
 pub(crate) struct Words {
     numbers: BTreeMap<&'static str, i64>,
@@ -28,7 +28,7 @@ pub(crate) struct Words {
 }
 
 impl Words {
-    /// Those of a client that was told nothing yet.
+    /// Returns those of a client that has no answer yet.
     pub(crate) fn stranger(dice: u64) -> Self {
         let mut words = Self {
             numbers: BTreeMap::new(),

@@ -19,13 +19,17 @@ fn image(records: Vec<MetadataRecord>) -> Image {
 /// Checks what node 1 finds in these records: kinds, counts and examples.
 #[track_caller]
 fn check(records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
-    check_heeding(Heeded::default(), records, expect);
+    check_enforced(EnforcedMetadata::default(), records, expect);
 }
 
-/// Does the same for a broker that heeds more.
+/// Does the same for a broker that enforces more.
 #[track_caller]
-fn check_heeding(heeded: Heeded, records: Vec<MetadataRecord>, expect: &[(&str, usize, &str)]) {
-    let found = unserved(&image(records), NodeId(1), heeded);
+fn check_enforced(
+    enforced: EnforcedMetadata,
+    records: Vec<MetadataRecord>,
+    expect: &[(&str, usize, &str)],
+) {
+    let found = unserved(&image(records), NodeId(1), enforced);
     let found: Vec<_> = found
         .iter()
         .map(|one| (one.kind, one.count, one.example.as_str()))
@@ -106,25 +110,25 @@ fn acls_count_until_they_are_removed() {
 
 #[test]
 fn of_acls_that_are_enforced_only_the_odd_ones_are_told() {
-    let heeded = Heeded {
+    let enforced = EnforcedMetadata {
         users: false,
         acls: true,
     };
-    check_heeding(heeded, vec![acl(1, "User:a", 3)], &[]);
+    check_enforced(enforced, vec![acl(1, "User:a", 3)], &[]);
     let later = vec![
         acl(1, "User:a", 3),
         acl(2, "User:b", 9),
         acl(3, "nobody", 3),
     ];
     let first = r#"UNKNOWN(9) READ on LITERAL TOPIC "orders" to "User:b" from "*""#;
-    check_heeding(heeded, later, &[("acls-not-understood", 2, first)]);
+    check_enforced(enforced, later, &[("acls-not-understood", 2, first)]);
     let short = AccessControlEntryRecord {
         host: "::1".into(),
         ..entry(1, "User:a", 3)
     };
     let words = r#"ALLOW READ on LITERAL TOPIC "orders" to "User:a" from "::1""#;
-    check_heeding(
-        heeded,
+    check_enforced(
+        enforced,
         vec![short.into()],
         &[("acls-unlike-kafka", 1, words)],
     );
@@ -141,11 +145,11 @@ fn a_user_with_two_mechanisms_is_one() {
     };
     let users = vec![scram("a", 1), scram("a", 2), scram("b", 2)];
     check(users.clone(), &[("users", 2, "a")]);
-    let heeded = Heeded {
+    let enforced = EnforcedMetadata {
         users: true,
         acls: false,
     };
-    check_heeding(heeded, users, &[]);
+    check_enforced(enforced, users, &[]);
 }
 
 #[test]
@@ -191,7 +195,7 @@ fn features_that_are_not_known_are_named_with_their_level() {
         feature("share.version", 1),
     ]);
     assert_eq!(unknown_features(&image), [("share.version", 1)]);
-    assert_eq!(unserved(&image, NodeId(1), Heeded::default()), []);
+    assert_eq!(unserved(&image, NodeId(1), EnforcedMetadata::default()), []);
 }
 
 #[test]

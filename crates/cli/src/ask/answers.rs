@@ -1,7 +1,7 @@
 //! What brokers answer for each of many things: partitions, topics.
 //!
 //! Invariant: everything that was asked for has an answer, or the reason why it has none. What an
-//! answer names beyond that is ignored: nobody shows it and nobody acts on it.
+//! answer names beyond that is ignored: no command shows it or acts on it.
 
 use std::collections::BTreeMap;
 

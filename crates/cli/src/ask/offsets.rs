@@ -142,7 +142,7 @@ mod tests {
             .with_name(TopicName(text("cars")))
             .with_partitions(vec![offset(0, 0), offset(1, 6), offset(7, 0)]);
         let answer = ListOffsetsResponse::default().with_topics(vec![cars]);
-        // Nobody asked for partition 7: it is not made up.
+        // The request did not ask for partition 7, so no entry is made of it.
         let found: Vec<_> = answered(&asked, Ok(answer)).into_values().collect();
         let moved = Err(ErrorCode::NotLeaderOrFollower.into());
         assert_eq!(found, [Ok(7), moved, Err(Failure::LeftOut)]);

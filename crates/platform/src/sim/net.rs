@@ -59,7 +59,7 @@ pub struct SimListener {
     port: Rc<Port>,
 }
 
-/// A direction of the streams of a port, as seen from whoever connected.
+/// A direction of the streams of a port, as seen from the side that connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Towards {
     /// What clients send.

@@ -139,7 +139,7 @@ mod tests {
             number
         }
 
-        /// The numbers of those that were told to end.
+        /// Returns the numbers of the connections that have to end.
         fn ended(&mut self) -> Vec<u64> {
             let told = self.told.iter_mut();
             let ended = told.filter_map(|(number, told)| {

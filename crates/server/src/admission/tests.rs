@@ -39,7 +39,7 @@ fn admission(all: usize, per_ip: usize, overrides: &[(&str, usize)]) -> Admissio
     Admission::new(limits, None, Descriptors::default())
 }
 
-fn from(admission: &Admission, address: &str) -> Result<Seat, Refused> {
+fn from(admission: &Admission, address: &str) -> Result<Seat, AdmissionRefusal> {
     admission.admit(&"A".into(), address.parse().unwrap(), 10, Instant::now())
 }
 
@@ -48,7 +48,10 @@ fn a_freed_seat_is_given_again() {
     let admission = admission(2, 10, &[]);
     let first = from(&admission, "10.0.0.1").unwrap();
     let _second = from(&admission, "10.0.0.2").unwrap();
-    assert_eq!(from(&admission, "10.0.0.3").unwrap_err(), Refused::All);
+    assert_eq!(
+        from(&admission, "10.0.0.3").unwrap_err(),
+        AdmissionRefusal::All
+    );
     drop(first);
     assert!(from(&admission, "10.0.0.3").is_ok());
     assert_eq!(
@@ -106,14 +109,14 @@ fn connections_leave_descriptors_to_the_logs() {
     assert!(admit(300 - 30 - SPARE_DESCRIPTORS - 1).is_ok());
     assert_eq!(
         admit(300 - 30 - SPARE_DESCRIPTORS).unwrap_err(),
-        Refused::Descriptors
+        AdmissionRefusal::Descriptors
     );
     logs.store(10_000, std::sync::atomic::Ordering::Relaxed);
     assert!(
         admit(149).is_ok(),
         "half are for connections, however many logs there are"
     );
-    assert_eq!(admit(150).unwrap_err(), Refused::Descriptors);
+    assert_eq!(admit(150).unwrap_err(), AdmissionRefusal::Descriptors);
 }
 
 #[test]
@@ -134,19 +137,28 @@ fn addresses_that_come_and_go_are_not_kept_for_ever() {
 fn one_address_has_its_own_bound() {
     let admission = admission(100, 1, &[("10.0.0.9", 2), ("10.0.0.8", 0)]);
     let _seat = from(&admission, "10.0.0.1").unwrap();
-    assert_eq!(from(&admission, "10.0.0.1").unwrap_err(), Refused::Address);
+    assert_eq!(
+        from(&admission, "10.0.0.1").unwrap_err(),
+        AdmissionRefusal::Address
+    );
     let mapped = from(&admission, "::ffff:10.0.0.1");
     assert_eq!(
         mapped.unwrap_err(),
-        Refused::Address,
+        AdmissionRefusal::Address,
         "an address has one bound in both notations"
     );
     let _more = (
         from(&admission, "10.0.0.9").unwrap(),
         from(&admission, "10.0.0.9").unwrap(),
     );
-    assert_eq!(from(&admission, "10.0.0.9").unwrap_err(), Refused::Address);
-    assert_eq!(from(&admission, "10.0.0.8").unwrap_err(), Refused::Address);
+    assert_eq!(
+        from(&admission, "10.0.0.9").unwrap_err(),
+        AdmissionRefusal::Address
+    );
+    assert_eq!(
+        from(&admission, "10.0.0.8").unwrap_err(),
+        AdmissionRefusal::Address
+    );
 }
 
 #[test]
@@ -174,15 +186,21 @@ fn bounds_that_change_hold_for_the_next_connection() {
         Descriptors::default(),
     );
     let _first = from(&admission, "10.0.0.1").unwrap();
-    assert_eq!(from(&admission, "10.0.0.1").unwrap_err(), Refused::All);
+    assert_eq!(
+        from(&admission, "10.0.0.1").unwrap_err(),
+        AdmissionRefusal::All
+    );
     say.send_replace(config(2));
     let _second = from(&admission, "10.0.0.1").unwrap();
     say.send_replace(config(1));
-    assert_eq!(from(&admission, "10.0.0.2").unwrap_err(), Refused::All);
+    assert_eq!(
+        from(&admission, "10.0.0.2").unwrap_err(),
+        AdmissionRefusal::All
+    );
     drop(say);
     assert_eq!(
         from(&admission, "10.0.0.2").unwrap_err(),
-        Refused::All,
+        AdmissionRefusal::All,
         "the last word holds"
     );
 }
@@ -202,7 +220,7 @@ fn a_listener_may_have_bounds_of_its_own() {
     let now = Instant::now();
     let from = |listener| admission.admit(listener, [10, 0, 0, 1].into(), 10, now);
     let first = from(&one).unwrap();
-    assert_eq!(from(&one).unwrap_err(), Refused::Listener);
+    assert_eq!(from(&one).unwrap_err(), AdmissionRefusal::Listener);
     let _others = [from(&other).unwrap(), from(&other).unwrap()];
     drop(first);
     assert!(from(&one).is_ok());
@@ -265,7 +283,7 @@ fn an_address_above_its_quota_is_sent_away_and_not_counted() {
     for _ in 0..100 {
         assert_eq!(
             come("10.0.0.1", now),
-            Err(Refused::TooFast(Duration::from_secs(1)))
+            Err(AdmissionRefusal::TooFast(Duration::from_secs(1)))
         );
         assert_eq!(come("10.0.0.9", now), Ok(()), "its own quota");
     }

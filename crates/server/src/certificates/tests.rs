@@ -120,7 +120,7 @@ fn a_set_for_another_host_is_not_taken() {
     fs::write(&file, pem_for("elsewhere")).unwrap();
     assert!(!world.look(Look::Timely));
     assert!(world.reloads("failure"));
-    // It is not looked at again and again; who asks is told again.
+    // A timely look does not read it again; a look that an operator asks for does.
     assert!(!world.look(Look::Timely));
     assert!(world.reloads("failure"));
     assert!(!world.look(Look::Asked));

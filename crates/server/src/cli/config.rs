@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 
 use super::format::Format;
-use crate::config::{Judged, Raw, Settings, keys, reference};
+use crate::config::{CheckedSettings, RawSettings, Settings, keys, reference};
 use crate::machine::Machine;
 use finding::{Finding, Group};
 use report::{CheckedFile, Report};
@@ -110,12 +110,12 @@ impl CheckArgs {
 
     fn check(&self, file: &Path, machine: &Machine) -> CheckedFile {
         let mut checked = CheckedFile::of(file);
-        let mut raw = Raw::default();
+        let mut raw = RawSettings::default();
         if let Err(error) = raw.add_file(file) {
             checked.unreadable = Some(error);
             return checked;
         }
-        let Judged {
+        let CheckedSettings {
             settings,
             warnings,
             problems,
@@ -139,7 +139,7 @@ impl CheckArgs {
 }
 
 /// Says so if nothing in a file is, or resembles, a setting: it is probably another file.
-fn of_no_settings(raw: &Raw) -> Option<Finding> {
+fn of_no_settings(raw: &RawSettings) -> Option<Finding> {
     let is_setting = |key: &str| {
         keys::find(key).is_some()
             || keys::of_listener(key).is_some()

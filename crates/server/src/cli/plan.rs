@@ -283,7 +283,7 @@ fn write(file: &Path, text: &str) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Raw, Settings};
+    use crate::config::{RawSettings, Settings};
     use crate::machine::Machine;
 
     fn planned(name: &str, set: &[&str]) -> Plan {
@@ -308,7 +308,7 @@ mod tests {
         let text = |name: &str| &files.iter().find(|(known, _)| *known == name).unwrap().1;
         let file = dir.path().join("server.properties");
         fs::write(&file, text("server.properties")).unwrap();
-        let mut raw = Raw::default();
+        let mut raw = RawSettings::default();
         raw.add_file(&file).unwrap();
         if let Err(problems) = Settings::resolve(&raw, &Machine::read()) {
             let said: Vec<String> = problems.iter().map(ToString::to_string).collect();

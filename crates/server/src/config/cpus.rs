@@ -8,7 +8,7 @@ use std::path::Path;
 use host::cpus::Cpus;
 use platform::bounded;
 
-use super::raw::Raw;
+use super::raw::RawSettings;
 
 /// The key.
 pub(crate) const KEY: &str = "process.cpus";
@@ -41,7 +41,7 @@ pub(crate) fn parse(value: &str) -> Result<Option<Cpus>, String> {
 /// Confines the process to the CPUs of the setting, if it is given.
 ///
 /// The caller runs this before it starts a thread.
-pub(crate) fn confine(raw: &Raw) -> anyhow::Result<()> {
+pub(crate) fn confine(raw: &RawSettings) -> anyhow::Result<()> {
     let given = raw.entries.iter().rev().find(|entry| entry.key == KEY);
     // `resolve` reports a wrong value together with the other problems.
     let Some(cpus) = given.and_then(|entry| parse(&entry.value).ok().flatten()) else {

@@ -2,15 +2,15 @@
 //!
 //! Invariants: a secret is never shown; a setting without effect is listed only if it was given,
 //! with the reason. Not here: what is wrong with settings (`resolved`), and values that changed
-//! while a broker ran, which are metadata: [`Effective::overlay`] takes them from whoever has read
-//! them.
+//! while a broker ran, which are metadata: [`EffectiveSetting::overlay`] takes them from a caller
+//! that has read the metadata.
 
 use std::collections::BTreeMap;
 
 use super::keys;
 use super::problem::Problem;
-use super::raw::{Origin, Raw};
-use super::resolved::{Resolved, Settings, needs_authorizer};
+use super::raw::{Origin, RawSettings};
+use super::resolved::{ResolvedSettings, Settings, needs_authorizer};
 use super::values::Values;
 use crate::machine::Machine;
 
@@ -30,16 +30,16 @@ const REPLACED: &[(&str, &[&str])] = &[
     ("log.roll.jitter.hours", &["log.roll.jitter.ms"]),
 ];
 
-/// One setting as it is in force.
+/// One setting with the value that is in force.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Effective {
+pub struct EffectiveSetting {
     /// Its name.
     pub key: String,
     /// Its value; `None` if it has none.
     pub value: Option<String>,
     /// Where the value comes from.
     pub origin: String,
-    /// True if somebody set it.
+    /// True if it was set; false if the value is the default.
     pub is_given: bool,
     /// What else there is to know: what it comes to on this machine, or why it has no effect; empty
     /// for nothing.
@@ -47,10 +47,10 @@ pub struct Effective {
     is_secret: bool,
 }
 
-impl Effective {
+impl EffectiveSetting {
     /// Lists the settings by name, or returns why a broker would not start with them.
-    pub fn list(raw: &Raw, machine: &Machine) -> Result<Vec<Self>, Vec<Problem>> {
-        let Resolved { settings, .. } = Settings::resolve(raw, machine)?;
+    pub fn list(raw: &RawSettings, machine: &Machine) -> Result<Vec<Self>, Vec<Problem>> {
+        let ResolvedSettings { settings, .. } = Settings::resolve(raw, machine)?;
         // Everything there is to say has been said.
         let values = Values::check(raw, &mut Vec::new(), &mut Vec::new());
         let mut all: BTreeMap<String, Self> = BTreeMap::new();
@@ -174,8 +174,8 @@ mod tests {
 
     use super::*;
 
-    fn listed(text: &str) -> Vec<Effective> {
-        let mut raw = Raw::default();
+    fn listed(text: &str) -> Vec<EffectiveSetting> {
+        let mut raw = RawSettings::default();
         raw.add_bytes(Path::new("f"), text.as_bytes()).unwrap();
         raw.add_arguments(&["num.partitions=3".into()]).unwrap();
         let machine = Machine {
@@ -183,7 +183,7 @@ mod tests {
             cores: 2,
             memory_bytes: 8 << 30,
         };
-        Effective::list(&raw, &machine).unwrap()
+        EffectiveSetting::list(&raw, &machine).unwrap()
     }
 
     /// Checks value, origin and note of a setting.
@@ -260,7 +260,7 @@ mod tests {
             let is_it = ["log.cleaner.threads", "num.partitions"].contains(&key);
             is_it.then(|| ("4".to_owned(), "metadata".to_owned()))
         };
-        Effective::overlay(&mut all, changed);
+        EffectiveSetting::overlay(&mut all, changed);
         let one = |key: &str| all.iter().find(|one| one.key == key).unwrap();
         let threads = one("log.cleaner.threads");
         assert_eq!(

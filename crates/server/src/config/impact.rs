@@ -18,8 +18,8 @@ pub(super) struct Impact {
     pub(super) advice: &'static str,
 }
 
-/// Values of a setting that have the impact.
-enum When {
+/// Which values of a setting have the impact.
+enum ImpactCondition {
     /// Any but an empty one.
     Given,
     /// A number above one.
@@ -36,71 +36,71 @@ const CLOSED: &str = "let nobody else reach the port (docs/security-now.md), and
 const TAKE_OUT: &str = "take it out when no client depends on it";
 
 /// Names, separated by white space; which of their values; what follows; what to do.
-const ROWS: &[(&str, When, &str, &str)] = &[
+const ROWS: &[(&str, ImpactCondition, &str, &str)] = &[
     (
         "default.replication.factor",
-        When::Several,
+        ImpactCondition::Several,
         "topics whose creator gives no number of replicas, and topics that are created by use, are \
          refused (INVALID_REPLICATION_FACTOR): one node holds one replica",
         "set it to 1, or take it out",
     ),
     (
         "min.insync.replicas",
-        When::Several,
+        ImpactCondition::Several,
         "a partition has one replica, so this node alone confirms acks=all",
         "set it to 1; keep backups for the loss of this node (docs/backup.md)",
     ),
     (
         "group.coordinator.rebalance.protocols",
-        When::Lists("share"),
+        ImpactCondition::Lists("share"),
         "share groups are not served: their consumers are refused",
         "move their consumers to consumer groups, and take share out",
     ),
     (
         "group.coordinator.rebalance.protocols",
-        When::Lists("streams"),
+        ImpactCondition::Lists("streams"),
         "streams groups are not served: their members are refused",
         "let Kafka Streams use classic groups (group.protocol=classic), and take streams out",
     ),
     (
         "delegation.token.secret.key delegation.token.master.key",
-        When::Given,
+        ImpactCondition::Given,
         "delegation tokens are not served: they are neither given out nor taken",
         CLOSED,
     ),
     (
         "create.topic.policy.class.name alter.config.policy.class.name",
-        When::Given,
+        ImpactCondition::Given,
         POLICY,
         TAKE_OUT,
     ),
     (
         "client.quota.callback.class",
-        When::Given,
+        ImpactCondition::Given,
         "the class is not asked: quotas are those of the metadata (`kafka-configs.sh`)",
         "set the quotas that are needed, and take it out",
     ),
     (
         "config.providers",
-        When::Given,
+        ImpactCondition::Given,
         "values such as ${file:..} are not replaced: they are taken as they are written",
         "write the values themselves, and take it out",
     ),
     (
         "remote.log.storage.system.enable",
-        When::True,
+        ImpactCondition::True,
         "there is no remote storage yet: records that are only there are not served",
         "read what is still needed of them while Kafka serves it, and take it out",
     ),
     (
         "transaction.two.phase.commit.enable",
-        When::True,
+        ImpactCondition::True,
         "transactions in two phases are refused",
         TAKE_OUT,
     ),
     (
         "zookeeper.connect",
-        When::Given,
+        ImpactCondition::Given,
         "a broker with ZooKeeper keeps its topics there and not in log.dirs: a start here knows none \
          of them",
         "migrate to KRaft with Kafka 3.9 first, then move (docs/moving-from-kafka.md)",
@@ -203,7 +203,7 @@ fn of_any_listener(key: &str) -> (Option<&str>, &str) {
     (Some(listener), setting)
 }
 
-impl When {
+impl ImpactCondition {
     fn holds(&self, value: &str) -> bool {
         match self {
             Self::Given => !value.is_empty(),

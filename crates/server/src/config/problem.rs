@@ -37,7 +37,7 @@ impl fmt::Display for Problem {
 pub enum Effect {
     /// Clients see something else than the file says, or than Kafka shows them with it.
     Clients,
-    /// Nothing; but whoever wrote it probably meant something else.
+    /// Nothing; but the operator who wrote it probably meant something else.
     Mistake,
     /// Nothing.
     Nothing,
@@ -70,7 +70,7 @@ impl Warning {
         }
     }
 
-    /// The same, when whoever wrote it probably meant something else.
+    /// The same, when the operator who wrote it probably meant something else.
     pub(super) fn of_mistake(entry: &Entry, why: &str) -> Self {
         Self {
             effect: Effect::Mistake,

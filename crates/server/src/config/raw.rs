@@ -54,12 +54,12 @@ pub struct Entry {
 
 /// All settings as given, weakest first.
 #[derive(Clone, Default, Debug)]
-pub struct Raw {
+pub struct RawSettings {
     /// The settings.
     pub entries: Vec<Entry>,
 }
 
-impl Raw {
+impl RawSettings {
     /// Adds the settings of a properties file.
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
         // It may be a pipe: `--config <(...)`.

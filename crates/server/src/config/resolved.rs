@@ -20,7 +20,7 @@ use std::time::Duration;
 use ::tls::ServerTlsSettings;
 use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
-use broker::options::Heeded;
+use broker::options::EnforcedMetadata;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
 use broker::session::SecurityProtocol;
@@ -32,25 +32,25 @@ use super::address::{self, Address};
 use super::cpus;
 use super::keys;
 use super::problem::{Problem, Warning};
-use super::raw::Raw;
+use super::raw::RawSettings;
 use super::values::Values;
 use crate::machine::Machine;
 pub(in crate::config) use authorizer::needs_authorizer;
 pub use network::NetworkSettings;
 pub use tiers::TierSettings;
 
-/// Settings, and the warnings about them.
+/// Settings with which a broker can start, and the warnings about them.
 #[derive(Debug)]
-pub struct Resolved {
+pub struct ResolvedSettings {
     /// What to start with.
     pub settings: Settings,
     /// Warnings about keys without effect and unknown keys.
     pub warnings: Vec<Warning>,
 }
 
-/// Settings that may be refused, with everything there is to say about them.
+/// Settings with all warnings and problems; a broker starts only if there is no problem.
 #[derive(Debug)]
-pub struct Judged {
+pub struct CheckedSettings {
     /// The settings, with the default in the place of each wrong value. They may be used to look at
     /// what they name; to start with them, there must be no problem.
     pub settings: Settings,
@@ -132,27 +132,27 @@ impl Settings {
             cores: 1,
             memory_bytes: 1 << 30,
         };
-        Self::resolve(&Raw::default(), &machine)
+        Self::resolve(&RawSettings::default(), &machine)
             .expect("the defaults are sound")
             .settings
     }
 
     /// Validates `raw` for this machine; everything in it that has no effect causes a warning.
-    pub fn resolve(raw: &Raw, machine: &Machine) -> Result<Resolved, Vec<Problem>> {
-        let Judged {
+    pub fn resolve(raw: &RawSettings, machine: &Machine) -> Result<ResolvedSettings, Vec<Problem>> {
+        let CheckedSettings {
             settings,
             warnings,
             problems,
         } = Self::judge(raw, machine);
         if problems.is_empty() {
-            Ok(Resolved { settings, warnings })
+            Ok(ResolvedSettings { settings, warnings })
         } else {
             Err(problems)
         }
     }
 
     /// Judges `raw` for this machine: what is wrong with it, and what has no effect, in one go.
-    pub fn judge(raw: &Raw, machine: &Machine) -> Judged {
+    pub fn judge(raw: &RawSettings, machine: &Machine) -> CheckedSettings {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
         check_roles(&values, &mut problems);
@@ -213,16 +213,16 @@ impl Settings {
         {
             problems.push(values.problem("log.level", "must be a level or a list of filters"));
         }
-        Judged {
+        CheckedSettings {
             settings,
             warnings,
             problems,
         }
     }
 
-    /// Returns what in the metadata a broker heeds.
-    pub fn heeded(&self) -> Heeded {
-        self.broker.heeded()
+    /// Returns which kinds of metadata a broker with these settings enforces.
+    pub fn enforced_metadata(&self) -> EnforcedMetadata {
+        self.broker.enforced_metadata()
     }
 
     /// Returns the settings of TLS of each listener that speaks it.
@@ -271,7 +271,7 @@ impl Settings {
     pub fn broker_options(&self, node_id: NodeId, ports: &[u16]) -> BrokerOptions {
         let endpoint = |(address, port): (&Address, &u16)| Endpoint {
             listener: address.listener.clone(),
-            // What is not known asks for a login that nobody passes.
+            // A listener without a known protocol asks for a login, and no client can pass it.
             protocol: self
                 .security
                 .get(&address.listener)
@@ -374,7 +374,8 @@ fn check_cordoned(
     }
 }
 
-/// Warns about a directory of the metadata log that is none of `log.dirs`: nobody looks there.
+/// Warns about a directory of the metadata log that is none of `log.dirs`: the broker
+/// does not look there.
 fn check_metadata_dir(values: &Values, log_dirs: &[PathBuf], warnings: &mut Vec<Warning>) {
     let Some(entry) = values.entry("metadata.log.dir") else {
         return;
@@ -524,7 +525,7 @@ fn static_settings(values: &Values) -> BTreeMap<String, String> {
     for (name, text) in &mut given {
         let of_listener = || keys::of_listener(name).map(|(_, key)| key);
         let row = keys::find(name).or_else(of_listener);
-        // Nobody is shown it: what is asked for is whether it is set.
+        // A client learns only whether a secret is set.
         if row.is_some_and(|row| row.sensitive) {
             HIDDEN.clone_into(text);
         }

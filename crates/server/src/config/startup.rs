@@ -1,5 +1,5 @@
-//! What a start logs of the warnings about settings: by name those that somebody has to look at,
-//! and of the others how many there are.
+//! What a start logs of the warnings about settings: by name those that an operator has to look at,
+//! and the number of the others.
 //!
 //! Invariant: a start names at most [`NAMED_MAX`] settings, each in a line of bounded length, and
 //! first those that clients notice. Pure: `main` writes the log.
@@ -100,11 +100,11 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::config::{Raw, Settings};
+    use crate::config::{RawSettings, Settings};
     use crate::machine::Machine;
 
     fn warnings(file: &str, environment: &str, argument: &str) -> StartWarnings {
-        let mut raw = Raw::default();
+        let mut raw = RawSettings::default();
         raw.add_bytes(Path::new("f"), file.as_bytes()).unwrap();
         raw.add_environment([(environment.to_owned(), "1".to_owned())].into_iter());
         raw.add_arguments(&[argument.to_owned()]).unwrap();

@@ -11,7 +11,7 @@ use broker::options::ConfigKind;
 use super::impact;
 use super::keys::{self, AllowedValues, Key};
 use super::problem::{self, Problem, Warning};
-use super::raw::{Entry, Origin, Raw};
+use super::raw::{Entry, Origin, RawSettings};
 
 mod overlay;
 
@@ -32,7 +32,7 @@ pub(super) struct Values {
 impl Values {
     /// Applies precedence and checks each value by itself.
     pub(super) fn check(
-        raw: &Raw,
+        raw: &RawSettings,
         warnings: &mut Vec<Warning>,
         problems: &mut Vec<Problem>,
     ) -> Self {

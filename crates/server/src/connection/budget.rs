@@ -32,14 +32,15 @@ pub(super) const PIECE_BYTES: usize = 2 << 20;
 /// A bound on bytes, shared by all connections of all shards.
 #[derive(Clone, Debug)]
 pub struct Budget {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetPools>,
 }
 
+/// The two parts of the budget, for small and for large frames, and the shares of addresses.
 #[derive(Debug)]
-struct Shared {
+struct BudgetPools {
     small: Semaphore,
     large: Semaphore,
-    /// Held by the frame that is read to its end beyond the bound.
+    /// Its one permit is with the frame that is read to its end beyond the bound.
     finish: Semaphore,
     small_max: usize,
     large_max: usize,
@@ -48,12 +49,12 @@ struct Shared {
     /// Bytes held beyond the bound.
     beyond: AtomicUsize,
     // Bounded: addresses with connections; `admission::admit` bounds these.
-    addresses: Mutex<HashMap<IpAddr, Weighed>>,
+    addresses: Mutex<HashMap<IpAddr, AddressAccount>>,
 }
 
-/// An address with connections, and their number.
+/// The share of an address that has connections, and the number of these connections.
 #[derive(Debug)]
-struct Weighed {
+struct AddressAccount {
     address: Arc<Address>,
     connections: usize,
 }
@@ -68,14 +69,14 @@ struct Address {
 /// Access of one connection, which lives on one shard, to the budget.
 #[derive(Debug)]
 pub(super) struct Account {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetPools>,
     address: Arc<Address>,
     ip: IpAddr,
 }
 
 /// Bytes taken; dropping this returns them.
 #[derive(Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenBytes {
     account: Rc<Account>,
     small: u32,
     large: u32,
@@ -84,7 +85,7 @@ pub(super) struct Taken {
 }
 
 /// A place in the line for bytes.
-pub(super) type Waiting = Pin<Box<dyn Future<Output = Taken>>>;
+pub(super) type BytesWait = Pin<Box<dyn Future<Output = TakenBytes>>>;
 
 /// Returns half of `all`, but at least what one frame needs of it.
 fn share(all: usize, frame: usize) -> usize {
@@ -125,7 +126,7 @@ impl Budget {
         let bytes_max = bytes_max.clamp(BYTES_MIN, Semaphore::MAX_PERMITS);
         let small_max = (bytes_max / 8).max(BYTES_MIN / 2);
         let large_max = bytes_max - small_max;
-        let shared = Shared {
+        let shared = BudgetPools {
             small: Semaphore::new(small_max),
             large: Semaphore::new(large_max),
             finish: Semaphore::new(1),
@@ -160,7 +161,7 @@ impl Budget {
         let shared = Arc::clone(&self.shared);
         let address = {
             let mut addresses = shared.addresses();
-            let weighed = addresses.entry(ip).or_insert_with(|| Weighed {
+            let weighed = addresses.entry(ip).or_insert_with(|| AddressAccount {
                 address: Arc::new(Address {
                     small: Semaphore::new(shared.small_share),
                     large: Semaphore::new(shared.large_share),
@@ -178,8 +179,8 @@ impl Budget {
     }
 }
 
-impl Shared {
-    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, Weighed>> {
+impl BudgetPools {
+    fn addresses(&self) -> MutexGuard<'_, HashMap<IpAddr, AddressAccount>> {
         // Nothing under the lock panics half-way.
         self.addresses
             .lock()
@@ -202,8 +203,8 @@ impl Drop for Account {
 }
 
 impl Account {
-    fn nothing(self: &Rc<Self>) -> Taken {
-        Taken {
+    fn nothing(self: &Rc<Self>) -> TakenBytes {
+        TakenBytes {
             account: Rc::clone(self),
             small: 0,
             large: 0,
@@ -222,7 +223,7 @@ impl Account {
 
     /// Takes `bytes` for a frame that holds nothing yet, if they are free and no other frame waits
     /// for them.
-    pub(super) fn try_take(self: &Rc<Self>, bytes: usize) -> Option<Taken> {
+    pub(super) fn try_take(self: &Rc<Self>, bytes: usize) -> Option<TakenBytes> {
         let mut taken = self.nothing();
         let (shared, address) = (&self.shared, &self.address);
         let wanted = count(bytes);
@@ -234,7 +235,7 @@ impl Account {
     }
 
     /// Takes `bytes`, as [`Account::piece`] returned them, when they are free.
-    pub(super) fn take(self: &Rc<Self>, bytes: usize) -> Waiting {
+    pub(super) fn take(self: &Rc<Self>, bytes: usize) -> BytesWait {
         let mut taken = self.nothing();
         Box::pin(async move {
             let (shared, address) = (&taken.account.shared, &taken.account.address);
@@ -259,7 +260,7 @@ fn count(bytes: usize) -> u32 {
     count
 }
 
-impl Taken {
+impl TakenBytes {
     /// Returns the number of bytes taken.
     pub(super) fn bytes(&self) -> usize {
         [self.small, self.large, self.beyond]
@@ -279,7 +280,7 @@ impl Taken {
 
     /// Takes `bytes` more when they are free, or the whole `rest` of the frame beyond the bound
     /// when its turn comes.
-    pub(super) fn more(mut self, bytes: usize, rest: usize) -> Waiting {
+    pub(super) fn more(mut self, bytes: usize, rest: usize) -> BytesWait {
         Box::pin(async move {
             let (shared, address) = (&self.account.shared, &self.account.address);
             let finishes = tokio::select! {
@@ -300,7 +301,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for TakenBytes {
     fn drop(&mut self) {
         let (shared, address) = (&self.account.shared, &self.account.address);
         if self.small > 0 {

@@ -15,11 +15,12 @@ const STEP_BYTES: usize = 64 << 10;
 /// Buffers of one shard; clones share them.
 #[derive(Clone, Debug)]
 pub struct Buffers {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<FreeBuffers>>,
 }
 
+/// Buffers that wait for their next use, and a bound on their bytes.
 #[derive(Debug)]
-struct Kept {
+struct FreeBuffers {
     free: Vec<Vec<u8>>,
     bytes: usize,
     bytes_max: usize,
@@ -36,7 +37,7 @@ pub(super) struct Buffer {
 impl Buffers {
     /// Keeps up to `kept_bytes_max` for later.
     pub fn new(kept_bytes_max: usize) -> Self {
-        let kept = Kept {
+        let kept = FreeBuffers {
             free: Vec::new(),
             bytes: 0,
             bytes_max: kept_bytes_max,
@@ -70,13 +71,13 @@ impl Buffers {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, FreeBuffers> {
         // Nothing under the lock panics half-way.
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl FreeBuffers {
     fn take(&mut self, len: usize) -> Option<Vec<u8>> {
         let most = len.saturating_mul(4).max(4 * STEP_BYTES);
         let fits = |(_, free): &(usize, &Vec<u8>)| (len..=most).contains(&free.capacity());

@@ -25,15 +25,15 @@ use tokio::sync::watch;
 use tokio::time::{Instant, Sleep};
 
 use super::bell::Bell;
-use super::budget::Taken;
+use super::budget::TakenBytes;
 use super::frames::{Frame, FrameReader, ReadError};
 use super::replies::ReplyWriter;
 use super::transport::Transport;
-use super::unsent::Unsent;
+use super::unsent::UnsentAnswers;
 use super::watch::Watch;
 use super::{End, Environment, Limits};
 use crate::metrics::{RequestKind, Timing};
-use timers::Gone;
+use timers::ClosedPeer;
 pub(super) use timers::Login;
 
 mod timers;
@@ -65,7 +65,7 @@ pub(super) async fn hold<S: Service>(
         reader: FrameReader::new(budget.account(ip), buffers.clone(), limits.frame_bytes_max),
         writer: ReplyWriter::new(answers.account(ip), write_turns.place()),
         inflight: Inflight::new(),
-        unsent: Unsent::new(),
+        unsent: UnsentAnswers::new(),
         held: None,
         is_late: false,
         frames: 0,
@@ -122,7 +122,7 @@ struct Conversation<'a, F> {
     reader: FrameReader,
     writer: ReplyWriter,
     inflight: Inflight<F>,
-    unsent: Unsent,
+    unsent: UnsentAnswers,
     /// Read and called, but not begun.
     held: Option<Request<F>>,
     /// True if the held request could not begin when it was read.
@@ -134,7 +134,7 @@ struct Conversation<'a, F> {
     /// Until when nothing is read or begun.
     pause: Option<Pin<Box<Sleep>>>,
     /// Set once the peer has ended the connection: until when its requests continue.
-    gone: Option<Gone>,
+    gone: Option<ClosedPeer>,
     /// When to check whether the peer has ended the connection.
     look: Option<Pin<Box<Sleep>>>,
     session: &'a Session,
@@ -221,7 +221,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
 
     /// Moves replies to the writer, in order.
     fn collect(&mut self) {
-        while let Some(Answered {
+        while let Some(NextReply {
             reply,
             kind,
             timing,
@@ -295,12 +295,12 @@ struct Request<F> {
     called: ParsedRequest<F>,
     kind: RequestKind,
     bytes: usize,
-    taken: Taken,
+    taken: TakenBytes,
     timing: Timing,
 }
 
-/// The next reply in order.
-struct Answered {
+/// The reply to the oldest request that is not yet answered.
+struct NextReply {
     reply: Reply,
     kind: RequestKind,
     timing: Timing,
@@ -324,7 +324,7 @@ struct Slot<F> {
     kind: RequestKind,
     bytes: usize,
     timing: Timing,
-    _taken: Taken,
+    _taken: TakenBytes,
 }
 
 enum Work<F> {
@@ -414,7 +414,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
 
     /// Returns the reply to the first request when it is ready, and frees the memory of the
     /// request.
-    fn next_answered(&mut self) -> Option<Answered> {
+    fn next_answered(&mut self) -> Option<NextReply> {
         if matches!(self.slots.front()?.work, Work::Running(_)) {
             return None;
         }
@@ -426,7 +426,7 @@ impl<F: Future<Output = Reply>> Inflight<F> {
         );
         match slot.work {
             Work::Running(_) => unreachable!("it was done just now"),
-            Work::Done(reply) => Some(Answered {
+            Work::Done(reply) => Some(NextReply {
                 reply,
                 kind: slot.kind,
                 timing: slot.timing,

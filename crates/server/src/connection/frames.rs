@@ -17,7 +17,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use wire::error::FrameError;
 use wire::kafka::frame::{PREFIX_BYTES, frame_length};
 
-use super::budget::{Account, Taken, Waiting};
+use super::budget::{Account, BytesWait, TakenBytes};
 use super::buffers::{Buffer, Buffers};
 use super::transport::Transport;
 
@@ -32,7 +32,7 @@ const TURN_BYTES: usize = 2 << 20;
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Bytes,
-    pub(super) taken: Taken,
+    pub(super) taken: TakenBytes,
 }
 
 /// Why a connection delivers no further frames.
@@ -72,7 +72,7 @@ pub(super) struct FrameReader {
     buffers: Buffers,
     frame_bytes_max: usize,
     ahead: BytesMut,
-    state: State,
+    state: FrameState,
     /// Number of bytes at which the socket wakes the task.
     wakes_at: usize,
     /// Bytes of large frames read since other tasks had a turn.
@@ -81,7 +81,8 @@ pub(super) struct FrameReader {
     pub(super) read_bytes: u64,
 }
 
-enum State {
+/// How far the reader is with the present frame.
+enum FrameState {
     Length,
     /// Invariant: `len <= AHEAD_BYTES`.
     Small {
@@ -90,7 +91,7 @@ enum State {
     /// A complete small frame, in the read-ahead, that waits for its memory.
     Whole {
         len: usize,
-        waiting: Waiting,
+        waiting: BytesWait,
     },
     /// A large frame whose first bytes have not arrived yet.
     Coming {
@@ -100,12 +101,12 @@ enum State {
     Granting {
         len: usize,
         body: Option<Buffer>,
-        waiting: Waiting,
+        waiting: BytesWait,
     },
     /// Invariant: the buffer has room for `len` bytes, and holds at most as many as `taken` counts.
     Large {
         len: usize,
-        taken: Taken,
+        taken: TakenBytes,
         body: Buffer,
     },
 }
@@ -117,7 +118,7 @@ impl FrameReader {
             buffers,
             frame_bytes_max,
             ahead: BytesMut::new(),
-            state: State::Length,
+            state: FrameState::Length,
             wakes_at: 1,
             since_turn: 0,
             read_bytes: 0,
@@ -132,21 +133,21 @@ impl FrameReader {
     /// Returns true when a frame has begun and the peer has to send more of it.
     pub(super) fn is_within_frame(&self, socket: &Transport) -> bool {
         match self.state {
-            State::Length => !self.ahead.is_empty() || socket.is_within_record(),
-            State::Whole { .. } | State::Granting { .. } => false,
-            State::Small { .. } | State::Coming { .. } | State::Large { .. } => true,
+            FrameState::Length => !self.ahead.is_empty() || socket.is_within_record(),
+            FrameState::Whole { .. } | FrameState::Granting { .. } => false,
+            FrameState::Small { .. } | FrameState::Coming { .. } | FrameState::Large { .. } => true,
         }
     }
 
     /// Returns the length of the frame that has begun; 0 until it is known.
     pub(super) fn frame_bytes(&self) -> usize {
         match self.state {
-            State::Length => 0,
-            State::Small { len }
-            | State::Whole { len, .. }
-            | State::Coming { len }
-            | State::Granting { len, .. }
-            | State::Large { len, .. } => len,
+            FrameState::Length => 0,
+            FrameState::Small { len }
+            | FrameState::Whole { len, .. }
+            | FrameState::Coming { len }
+            | FrameState::Granting { len, .. }
+            | FrameState::Large { len, .. } => len,
         }
     }
 
@@ -156,17 +157,17 @@ impl FrameReader {
     /// The number never decreases, even when the frame begins to wait for memory.
     pub(super) fn come_bytes(&self, socket: &Transport) -> u64 {
         let missing = match &self.state {
-            State::Coming { len }
-            | State::Granting {
+            FrameState::Coming { len }
+            | FrameState::Granting {
                 len, body: None, ..
             } => len.saturating_sub(self.ahead.len()),
-            State::Large { len, body, .. }
-            | State::Granting {
+            FrameState::Large { len, body, .. }
+            | FrameState::Granting {
                 len,
                 body: Some(body),
                 ..
             } => len.saturating_sub(body.bytes.len()),
-            State::Length | State::Small { .. } | State::Whole { .. } => 0,
+            FrameState::Length | FrameState::Small { .. } | FrameState::Whole { .. } => 0,
         };
         socket.come_bytes(self.read_bytes, missing)
     }
@@ -178,8 +179,8 @@ impl FrameReader {
         socket: &mut Transport,
     ) -> Poll<Result<Option<Frame>, ReadError>> {
         loop {
-            match std::mem::replace(&mut self.state, State::Length) {
-                State::Length => {
+            match std::mem::replace(&mut self.state, FrameState::Length) {
+                FrameState::Length => {
                     if let Some(prefix) = self.ahead.first_chunk::<PREFIX_BYTES>() {
                         let len = frame_length(*prefix, self.frame_bytes_max)?;
                         self.ahead.advance(PREFIX_BYTES);
@@ -190,46 +191,46 @@ impl FrameReader {
                         return Poll::Ready(clean.ok_or(ReadError::Truncated { missing }));
                     }
                 }
-                State::Small { len } => {
+                FrameState::Small { len } => {
                     if self.ahead.len() >= len {
                         if let Some(taken) = self.account.try_take(len) {
                             return Poll::Ready(Ok(Some(self.cut(len, taken))));
                         }
                         let waiting = self.account.take(len);
-                        self.state = State::Whole { len, waiting };
+                        self.state = FrameState::Whole { len, waiting };
                         continue;
                     }
-                    self.state = State::Small { len };
+                    self.state = FrameState::Small { len };
                     if ready!(self.poll_ahead(cx, socket, len))? == 0 {
                         let missing = len - self.ahead.len();
                         return Poll::Ready(Err(ReadError::Truncated { missing }));
                     }
                 }
-                State::Whole { len, mut waiting } => match waiting.as_mut().poll(cx) {
+                FrameState::Whole { len, mut waiting } => match waiting.as_mut().poll(cx) {
                     Poll::Ready(taken) => return Poll::Ready(Ok(Some(self.cut(len, taken)))),
                     Poll::Pending => {
-                        self.state = State::Whole { len, waiting };
+                        self.state = FrameState::Whole { len, waiting };
                         return Poll::Pending;
                     }
                 },
-                State::Coming { len } => {
-                    self.state = State::Coming { len };
+                FrameState::Coming { len } => {
+                    self.state = FrameState::Coming { len };
                     let missing = len.saturating_sub(self.ahead.len());
                     ready!(socket.poll_come(cx, missing)).map_err(ReadError::of)?;
                     self.state = self.first_piece(len);
                 }
-                State::Granting {
+                FrameState::Granting {
                     len,
                     body,
                     mut waiting,
                 } => match waiting.as_mut().poll(cx) {
                     Poll::Ready(taken) => self.state = self.fill(len, body, taken),
                     Poll::Pending => {
-                        self.state = State::Granting { len, body, waiting };
+                        self.state = FrameState::Granting { len, body, waiting };
                         return Poll::Pending;
                     }
                 },
-                State::Large { len, taken, body } => {
+                FrameState::Large { len, taken, body } => {
                     if body.bytes.len() == len {
                         let bytes = body.freeze();
                         return Poll::Ready(Ok(Some(Frame { bytes, taken })));
@@ -241,17 +242,17 @@ impl FrameReader {
     }
 
     /// Begins a body.
-    fn begin(&mut self, socket: &Transport, len: usize) -> State {
+    fn begin(&mut self, socket: &Transport, len: usize) -> FrameState {
         if len <= AHEAD_BYTES {
-            return State::Small { len };
+            return FrameState::Small { len };
         }
         let missing = len.saturating_sub(self.ahead.len());
         socket.collect(missing, &mut self.wakes_at);
-        State::Coming { len }
+        FrameState::Coming { len }
     }
 
     /// Cuts a complete frame out of the read-ahead.
-    fn cut(&mut self, len: usize, taken: Taken) -> Frame {
+    fn cut(&mut self, len: usize, taken: TakenBytes) -> Frame {
         // Bounded: the read-ahead holds all of it.
         let bytes = self.ahead.split_to(len).freeze();
         Frame { bytes, taken }
@@ -259,12 +260,12 @@ impl FrameReader {
 
     /// Takes memory for the first bytes of a large frame, which have arrived, or a place in the
     /// line for it.
-    fn first_piece(&mut self, len: usize) -> State {
+    fn first_piece(&mut self, len: usize) -> FrameState {
         let piece = self.account.piece(len);
         if let Some(taken) = self.account.try_take(piece) {
             return self.fill(len, None, taken);
         }
-        State::Granting {
+        FrameState::Granting {
             len,
             body: None,
             waiting: self.account.take(piece),
@@ -274,7 +275,7 @@ impl FrameReader {
     /// Continues a large frame for which memory is granted.
     ///
     /// The buffer is taken only now, and gets the part of the frame in the read-ahead.
-    fn fill(&mut self, len: usize, body: Option<Buffer>, mut taken: Taken) -> State {
+    fn fill(&mut self, len: usize, body: Option<Buffer>, mut taken: TakenBytes) -> FrameState {
         let body = body.unwrap_or_else(|| {
             let mut body = self.buffer(len, &mut taken);
             let have = self.ahead.len().min(len);
@@ -284,14 +285,14 @@ impl FrameReader {
             self.ahead.advance(have);
             body
         });
-        State::Large { len, taken, body }
+        FrameState::Large { len, taken, body }
     }
 
     /// Returns a buffer for a large frame.
     ///
     /// The memory of a used buffer is resident, so all of it is taken from the budget; a fresh
     /// buffer becomes resident as it is filled.
-    fn buffer(&self, len: usize, taken: &mut Taken) -> Buffer {
+    fn buffer(&self, len: usize, taken: &mut TakenBytes) -> Buffer {
         let granted = taken.bytes();
         if granted >= len {
             return self.buffers.take(len);
@@ -310,12 +311,12 @@ impl FrameReader {
         cx: &mut Context<'_>,
         socket: &mut Transport,
         len: usize,
-        mut taken: Taken,
+        mut taken: TakenBytes,
         mut body: Buffer,
     ) -> Poll<Result<(), ReadError>> {
         if self.since_turn >= TURN_BYTES {
             self.since_turn = 0;
-            self.state = State::Large { len, taken, body };
+            self.state = FrameState::Large { len, taken, body };
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -324,7 +325,7 @@ impl FrameReader {
         if have < granted {
             let room = &mut (&mut body.bytes).limit(granted - have);
             let read = socket.poll_read(cx, room, missing, &mut self.wakes_at);
-            self.state = State::Large { len, taken, body };
+            self.state = FrameState::Large { len, taken, body };
             return match ready!(read).map_err(ReadError::of)? {
                 0 => Poll::Ready(Err(ReadError::Truncated { missing })),
                 read => {
@@ -338,15 +339,15 @@ impl FrameReader {
         match socket.poll_read_ready(cx) {
             Poll::Ready(ready) => ready.map_err(ReadError::of)?,
             Poll::Pending => {
-                self.state = State::Large { len, taken, body };
+                self.state = FrameState::Large { len, taken, body };
                 return Poll::Pending;
             }
         }
         let piece = self.account.piece(missing);
         self.state = if taken.try_more(piece) {
-            State::Large { len, taken, body }
+            FrameState::Large { len, taken, body }
         } else {
-            State::Granting {
+            FrameState::Granting {
                 len,
                 body: Some(body),
                 waiting: taken.more(piece, missing),

@@ -139,7 +139,7 @@ async fn world(between: Between, limits: Limits, budget_bytes: usize) -> World {
         buffers: Buffers::new(1 << 20),
         write_turns: WriteTurns::default(),
         scratch: Scratch::new(record_bytes.clone()),
-        blamed: Blamed::default(),
+        fault_lines: ClientFaultLines::default(),
         meter: RequestMeter::new(
             metrics.register(RequestMetrics::register),
             metrics.register(ConnectionMetrics::register),

@@ -57,7 +57,7 @@ impl Transport {
         }
     }
 
-    /// Completes when the next `missing` bytes have come, or as many of them as the socket was told
+    /// Completes when the next `missing` bytes have come, or as many of them as the socket has
     /// to collect ([`Transport::collect`]), or the peer has ended its half.
     pub(super) fn poll_come(&self, cx: &mut Context<'_>, missing: usize) -> Poll<io::Result<()>> {
         match self {

@@ -72,7 +72,8 @@ impl WritePlace {
         self.turns.available_permits() == 0
     }
 
-    /// Takes the turn if this connection waits and it has come: nobody else gets it before.
+    /// Takes the turn if this connection waits and its turn has come: no other connection gets it
+    /// before.
     pub(super) fn look(&mut self, cx: &mut Context<'_>) {
         if self.waiting.is_some() {
             // If it has not come, this task is woken then.

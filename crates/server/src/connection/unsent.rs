@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::metrics::RequestKind;
 
 /// The answers of one connection that are not written, in their order.
-pub(super) struct Unsent<K = RequestKind> {
+pub(super) struct UnsentAnswers<K = RequestKind> {
     // Bounded: each has bytes that are unwritten, and a request begins only while at most
     // `conversation::UNWRITTEN_BYTES_MAX` are.
     answers: VecDeque<Answer<K>>,
@@ -25,7 +25,7 @@ struct Answer<K> {
     end: u64,
 }
 
-impl<K> Unsent<K> {
+impl<K> UnsentAnswers<K> {
     pub(super) fn new() -> Self {
         Self {
             answers: VecDeque::new(),
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_reader_that_is_always_behind_leaves_only_what_is_unwritten() {
-        let (mut unsent, now) = (Unsent::new(), Instant::now());
+        let (mut unsent, now) = (UnsentAnswers::new(), Instant::now());
         let mut sent = Vec::new();
         for number in 0..10_000_u64 {
             unsent.push(number, now, (number + 1) * 50);
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_sent_with_its_last_byte() {
-        let (mut unsent, now) = (Unsent::new(), Instant::now());
+        let (mut unsent, now) = (UnsentAnswers::new(), Instant::now());
         unsent.push("Fetch", now, 100);
         assert_eq!(unsent.next_sent(99), None);
         assert_eq!(unsent.next_sent(100), Some(("Fetch", now)));

@@ -23,7 +23,7 @@ pub(super) const PROGRESS_BYTES_MIN: u64 = 4096;
 /// Maximum number of windows of a transfer, whatever its size.
 const WINDOWS_MAX: u64 = 20;
 
-/// Parts of a window, after each of which a transfer may be checked.
+/// Parts of a window; a transfer may be checked after each part.
 const STEPS: u32 = 10;
 
 /// Progress of the transfers of a connection.
@@ -37,9 +37,9 @@ pub(super) struct Progress {
     pub(super) pressed: bool,
 }
 
-/// The state of a connection.
+/// What a connection does at present; the limit on its time follows from that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Doing {
+pub(super) enum ConnectionActivity {
     /// Bytes must move, and the peer has to act.
     Transfer,
     /// A request is in progress.
@@ -54,7 +54,7 @@ pub(super) enum Doing {
 pub(super) struct Watch {
     limits: Limits,
     timer: Option<Pin<Box<Sleep>>>,
-    doing: Doing,
+    doing: ConnectionActivity,
     /// Start of the present window, or of being idle.
     since: Instant,
     moved_at_since: u64,
@@ -71,7 +71,7 @@ impl Watch {
         Self {
             limits: limits.clone(),
             timer: None,
-            doing: Doing::Nothing,
+            doing: ConnectionActivity::Nothing,
             since: Instant::now(),
             moved_at_since: 0,
             due: PROGRESS_BYTES_MIN,
@@ -96,11 +96,11 @@ impl Watch {
     pub(super) fn poll(
         &mut self,
         cx: &mut Context<'_>,
-        doing: Doing,
+        doing: ConnectionActivity,
         progress: impl Fn() -> Progress,
     ) -> Poll<End> {
         if doing != self.doing
-            || (doing == Doing::Nothing && progress().moved != self.moved_at_since)
+            || (doing == ConnectionActivity::Nothing && progress().moved != self.moved_at_since)
         {
             self.restart(doing, progress());
         }
@@ -112,8 +112,10 @@ impl Watch {
                 return Poll::Pending;
             }
             match doing {
-                Doing::Nothing | Doing::Wait => return Poll::Ready(End::Idle),
-                Doing::Transfer => {
+                ConnectionActivity::Nothing | ConnectionActivity::Wait => {
+                    return Poll::Ready(End::Idle);
+                }
+                ConnectionActivity::Transfer => {
                     self.steps += 1;
                     let progress = progress();
                     if self.steps < STEPS && !progress.pressed {
@@ -127,12 +129,12 @@ impl Watch {
                     }
                     self.restart(doing, progress);
                 }
-                Doing::Work => self.restart(doing, progress()),
+                ConnectionActivity::Work => self.restart(doing, progress()),
             }
         }
     }
 
-    fn restart(&mut self, doing: Doing, progress: Progress) {
+    fn restart(&mut self, doing: ConnectionActivity, progress: Progress) {
         self.doing = doing;
         self.since = Instant::now();
         self.steps = 0;
@@ -142,10 +144,14 @@ impl Watch {
 
     fn deadline(&self) -> Option<Instant> {
         match self.doing {
-            Doing::Nothing | Doing::Wait => self.limits.idle_max.map(|idle| self.since + idle),
-            Doing::Transfer if self.held_up.is_some() => None,
-            Doing::Transfer => Some(self.since + self.limits.stall_max * (self.steps + 1) / STEPS),
-            Doing::Work => None,
+            ConnectionActivity::Nothing | ConnectionActivity::Wait => {
+                self.limits.idle_max.map(|idle| self.since + idle)
+            }
+            ConnectionActivity::Transfer if self.held_up.is_some() => None,
+            ConnectionActivity::Transfer => {
+                Some(self.since + self.limits.stall_max * (self.steps + 1) / STEPS)
+            }
+            ConnectionActivity::Work => None,
         }
     }
 
@@ -192,12 +198,17 @@ mod tests {
 
     /// Returns how long a connection lasts that stays at `doing`, with `size` to transfer, and
     /// moves `bytes` every second.
-    async fn lasts(doing: Doing, size: u64, bytes: u64) -> (End, u64) {
+    async fn lasts(doing: ConnectionActivity, size: u64, bytes: u64) -> (End, u64) {
         lasts_pressed(doing, size, bytes, u64::MAX).await
     }
 
     /// The same, but pressed after `calm` seconds.
-    async fn lasts_pressed(doing: Doing, size: u64, bytes: u64, calm: u64) -> (End, u64) {
+    async fn lasts_pressed(
+        doing: ConnectionActivity,
+        size: u64,
+        bytes: u64,
+        calm: u64,
+    ) -> (End, u64) {
         let mut watch = Watch::new(&limits());
         let begin = Instant::now();
         loop {
@@ -218,40 +229,53 @@ mod tests {
         }
     }
 
-    async fn check(doing: Doing, size: u64, bytes: u64, expected: (&str, u64)) {
+    async fn check(doing: ConnectionActivity, size: u64, bytes: u64, expected: (&str, u64)) {
         let (end, seconds) = lasts(doing, size, bytes).await;
         assert_eq!((end.label(), seconds), expected, "{doing:?} {size} {bytes}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn doing_nothing_ends_after_the_idle_time() {
-        check(Doing::Nothing, 0, 0, ("idle", 600)).await;
+        check(ConnectionActivity::Nothing, 0, 0, ("idle", 600)).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn waiting_for_what_may_never_come_ends_after_the_idle_time() {
-        check(Doing::Wait, 0, 0, ("idle", 600)).await;
+        check(ConnectionActivity::Wait, 0, 0, ("idle", 600)).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_transfer_that_does_not_move_ends() {
-        check(Doing::Transfer, 1000, 0, ("stalled", 30)).await;
-        check(Doing::Transfer, 1000, 10, ("stalled", 30)).await;
+        check(ConnectionActivity::Transfer, 1000, 0, ("stalled", 30)).await;
+        check(ConnectionActivity::Transfer, 1000, 10, ("stalled", 30)).await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_large_transfer_must_move_at_a_rate_that_brings_it_to_its_end() {
         let large = 100 << 20;
-        check(Doing::Transfer, large, 1000, ("stalled", 30)).await;
-        check(Doing::Transfer, large, large / 700, ("stalled", 30)).await;
-        check(Doing::Transfer, large, large / 500, ("closed", 0)).await;
+        check(ConnectionActivity::Transfer, large, 1000, ("stalled", 30)).await;
+        check(
+            ConnectionActivity::Transfer,
+            large,
+            large / 700,
+            ("stalled", 30),
+        )
+        .await;
+        check(
+            ConnectionActivity::Transfer,
+            large,
+            large / 500,
+            ("closed", 0),
+        )
+        .await;
     }
 
     #[tokio::test(start_paused = true)]
     async fn while_memory_is_wanted_back_the_slow_end_within_seconds_and_the_fast_go_on() {
         let large = 100 << 20;
         let pressed = async |bytes, calm| {
-            let (end, seconds) = lasts_pressed(Doing::Transfer, large, bytes, calm).await;
+            let (end, seconds) =
+                lasts_pressed(ConnectionActivity::Transfer, large, bytes, calm).await;
             (end.label(), seconds)
         };
         assert_eq!(pressed(0, 0).await, ("stalled", 3));
@@ -273,7 +297,7 @@ mod tests {
                 size,
                 pressed: false,
             };
-            let poll = poll_fn(|cx| watch.poll(cx, Doing::Transfer, progress));
+            let poll = poll_fn(|cx| watch.poll(cx, ConnectionActivity::Transfer, progress));
             if let Ok(end) = tokio::time::timeout(Duration::from_secs(1), poll).await {
                 return (end.label(), begin.elapsed().as_secs());
             }
@@ -307,7 +331,7 @@ mod tests {
             for held_up in [true, false] {
                 for _ in 0..if held_up { 10 } else { 2 } {
                     watch.set_held_up(held_up);
-                    let poll = poll_fn(|cx| watch.poll(cx, Doing::Transfer, progress));
+                    let poll = poll_fn(|cx| watch.poll(cx, ConnectionActivity::Transfer, progress));
                     let ended = tokio::time::timeout(second, poll).await;
                     assert!(ended.is_err() || !held_up, "the broker holds it up");
                     if ended.is_ok() {
@@ -321,8 +345,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_moves_or_is_worked_on_goes_on() {
-        check(Doing::Transfer, 1000, 1000, ("closed", 0)).await;
-        check(Doing::Work, 0, 0, ("closed", 0)).await;
-        check(Doing::Nothing, 0, 1, ("closed", 0)).await;
+        check(ConnectionActivity::Transfer, 1000, 1000, ("closed", 0)).await;
+        check(ConnectionActivity::Work, 0, 0, ("closed", 0)).await;
+        check(ConnectionActivity::Nothing, 0, 1, ("closed", 0)).await;
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum Failure {
     TooLong,
     /// The peers did not agree, or one of them is wrong.
     Tls(Error),
-    /// The certificate of the client stands for nobody.
+    /// The certificate of the client gives no principal.
     Principal(PrincipalProblem),
     /// The socket failed.
     Socket(io::Error),
@@ -57,7 +57,7 @@ impl Spoken {
         if METHODS.contains(&beginning.as_slice()) {
             return Some(Self::Http);
         }
-        // A length, and the number of a request, of which there are a hundred.
+        // A length, and an API key: all that Kafka has are below 256.
         let api = first.get(4).is_none_or(|high| *high == 0);
         let is_length = (8..1 << 27).contains(&i32::from_be_bytes(*beginning));
         Some(if api && is_length {
@@ -99,7 +99,7 @@ impl Failure {
         }
     }
 
-    /// Returns true if a line of the log is worth it: not for whoever only tries the port.
+    /// Returns true if the failure is worth a line of the log: not if a peer only tried the port.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self, Self::Unused | Self::Socket(_))
     }

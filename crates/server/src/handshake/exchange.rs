@@ -47,7 +47,7 @@ struct Exchange<'a> {
 }
 
 /// What comes next.
-enum Next {
+enum HandshakeStep {
     Again,
     Receive,
     Done,
@@ -86,12 +86,12 @@ pub(super) async fn shake(
     };
     loop {
         match exchange.step() {
-            Ok(Next::Again) => {}
-            Ok(Next::Receive) => {
+            Ok(HandshakeStep::Again) => {}
+            Ok(HandshakeStep::Receive) => {
                 exchange.send().await?;
                 exchange.receive().await?;
             }
-            Ok(Next::Done) => {
+            Ok(HandshakeStep::Done) => {
                 exchange.send().await?;
                 return Ok(Shaken {
                     connection: exchange.connection,
@@ -109,18 +109,18 @@ pub(super) async fn shake(
 
 impl Exchange<'_> {
     /// Lets rustls do the next thing with what was received.
-    fn step(&mut self) -> Result<Next, Failure> {
+    fn step(&mut self) -> Result<HandshakeStep, Failure> {
         let received = &mut self.received;
         let UnbufferedStatus { mut discard, state } = self.connection.process_tls_records(received);
         let next = match state.map_err(Failure::Tls)? {
             ConnectionState::EncodeTlsData(mut data) => {
                 control(&mut data, &mut self.to_send);
-                Next::Again
+                HandshakeStep::Again
             }
             ConnectionState::TransmitTlsData(data) => {
                 // It is sent before anything is waited for.
                 data.done();
-                Next::Again
+                HandshakeStep::Again
             }
             ConnectionState::ReadTraffic(mut traffic) => {
                 let record = traffic.next_record();
@@ -128,9 +128,11 @@ impl Exchange<'_> {
                     discard = discard.saturating_add(record.discard);
                     self.plain.extend_from_slice(record.payload);
                 }
-                Next::Again
+                HandshakeStep::Again
             }
-            ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) => Next::Receive,
+            ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_) => {
+                HandshakeStep::Receive
+            }
             ConnectionState::PeerClosed | ConnectionState::Closed => return Err(Failure::Closed),
             _ => {
                 let what = "a state that is not expected".into();
@@ -140,7 +142,7 @@ impl Exchange<'_> {
         let done = discard.min(self.received.len());
         self.received.drain(..done);
         if !self.connection.is_handshaking() && !self.connection.wants_write() {
-            return Ok(Next::Done);
+            return Ok(HandshakeStep::Done);
         }
         Ok(next)
     }

@@ -68,8 +68,8 @@ struct World {
     in_force: watch::Sender<Arc<ServerTls>>,
     admission: Admission,
     metrics: Metrics,
-    known: Rc<RefCell<mpsc::UnboundedReceiver<Known>>>,
-    known_to: mpsc::UnboundedSender<Known>,
+    known: Rc<RefCell<mpsc::UnboundedReceiver<SecuredConnection>>>,
+    known_to: mpsc::UnboundedSender<SecuredConnection>,
     client: Arc<ClientConfig>,
 }
 
@@ -131,13 +131,13 @@ impl World {
         connector.connect(name, client).await.unwrap()
     }
 
-    async fn known(&self) -> Known {
+    async fn known(&self) -> SecuredConnection {
         let known = Rc::clone(&self.known);
         let next = poll_fn(move |cx| known.borrow_mut().poll_recv(cx));
         next.await.unwrap()
     }
 
-    /// Waits until so many handshakes have failed for this cause.
+    /// Waits until `count` handshakes have failed for this cause.
     async fn failed(&self, cause: &str, count: usize) {
         let line = format!(
             "forebay_tls_handshakes_failed_total{{listener=\"OUT\",cause=\"{cause}\"}} {count}\n"
@@ -222,7 +222,7 @@ fn a_greeting_in_thousands_of_pieces_takes_no_more_memory_than_a_greeting_may() 
     run(async || {
         let world = world(LONG, 100);
         let mut client = world.connect().await;
-        // A message of 60,000 bytes, of which each comes in a record of its own.
+        // A message of 60,000 bytes; each byte comes in a record of its own.
         client
             .write_all(b"\x16\x03\x01\0\x04\x01\0\xea\x60")
             .await
@@ -283,7 +283,7 @@ fn what_comes_with_the_end_of_the_handshake_is_not_lost() {
         let mut client = world.shake().await;
         client.write_all(b"early").await.unwrap();
         client.flush().await.unwrap();
-        let Known {
+        let SecuredConnection {
             socket, secured, ..
         } = world.known().await;
         let socket = TcpStream::from_std(socket).unwrap();

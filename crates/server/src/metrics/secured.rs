@@ -13,31 +13,31 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Done {
+struct HandshakeLabels {
     listener: Arc<str>,
     kind: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Failed {
+struct FailureLabels {
     listener: Arc<str>,
     cause: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Agreed {
+struct AgreementLabels {
     listener: Arc<str>,
     cipher: String,
     protocol: String,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Listener {
+struct ListenerLabel {
     listener: Arc<str>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Reloaded {
+struct ReloadLabels {
     listener: Arc<str>,
     result: &'static str,
 }
@@ -45,11 +45,11 @@ struct Reloaded {
 /// Counts of TLS; clones share them.
 #[derive(Clone, Default, Debug)]
 pub struct TlsMetrics {
-    done: Family<Done, Counter>,
-    failed: Family<Failed, Counter>,
-    agreed: Family<Agreed, Gauge>,
-    expiry: Family<Listener, Gauge>,
-    reloads: Family<Reloaded, Counter>,
+    done: Family<HandshakeLabels, Counter>,
+    failed: Family<FailureLabels, Counter>,
+    agreed: Family<AgreementLabels, Gauge>,
+    expiry: Family<ListenerLabel, Gauge>,
+    reloads: Family<ReloadLabels, Counter>,
     /// Handshakes under way.
     pub pending: Gauge,
     /// Bytes of records that connections hold, opened or sealed.
@@ -90,12 +90,12 @@ impl TlsMetrics {
         kind: &'static str,
         (cipher, protocol): (String, String),
     ) -> SecuredCount {
-        let done = Done {
+        let done = HandshakeLabels {
             listener: Arc::clone(listener),
             kind,
         };
         self.done.get_or_create(&done).inc();
-        let agreed = Agreed {
+        let agreed = AgreementLabels {
             listener: Arc::clone(listener),
             cipher,
             protocol,
@@ -107,7 +107,7 @@ impl TlsMetrics {
 
     /// Counts a handshake that failed.
     pub fn failed(&self, listener: &Arc<str>, cause: &'static str) {
-        let failed = Failed {
+        let failed = FailureLabels {
             listener: Arc::clone(listener),
             cause,
         };
@@ -116,7 +116,7 @@ impl TlsMetrics {
 
     /// Shows when the certificates of a listener expire.
     pub fn expires(&self, listener: &Arc<str>, unix_seconds: i64) {
-        let listener = Listener {
+        let listener = ListenerLabel {
             listener: Arc::clone(listener),
         };
         self.expiry.get_or_create(&listener).set(unix_seconds);
@@ -124,7 +124,7 @@ impl TlsMetrics {
 
     /// Counts an attempt to take new keys and certificates.
     pub fn reloaded(&self, listener: &Arc<str>, is_done: bool) {
-        let reloaded = Reloaded {
+        let reloaded = ReloadLabels {
             listener: Arc::clone(listener),
             result: if is_done { "success" } else { "failure" },
         };

@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use wire::acl::Principal;
 
-use super::spread::{Counted, Spread};
-use super::{Accepted, Shared};
-use crate::admission::{Refused, Seat, Stranger, Turn};
+use super::spread::{ShardSeat, Spread};
+use super::{AcceptedConnection, ShardContext};
+use crate::admission::{AdmissionRefusal, Seat, Stranger, Turn};
 use crate::connection::Secured;
-use crate::handshake::{Door, Known, Unsecured};
+use crate::handshake::{Door, SecuredConnection, Unsecured};
 use crate::metrics::{ListenerMetrics, OpenCount};
 
 /// Silence after which the kernel probes a peer, and the interval of the probes. A peer that
@@ -46,11 +46,11 @@ const SENT_AWAY_MAX: usize = 1024;
 pub(super) struct Counts {
     _seat: Seat,
     _open: OpenCount,
-    _shard: Counted,
+    _shard: ShardSeat,
 }
 
 /// A connection that has a seat, before it is known which shard will serve it.
-struct Arrived {
+struct SeatedConnection {
     peer: SocketAddr,
     listener: Arc<str>,
     since: Instant,
@@ -59,8 +59,8 @@ struct Arrived {
     open: OpenCount,
 }
 
-impl Arrived {
-    /// Sends it to the shard that has fewest.
+impl SeatedConnection {
+    /// Sends it to the shard with the fewest connections.
     fn go(
         self,
         spread: &Spread,
@@ -69,7 +69,7 @@ impl Arrived {
         stranger: Option<Stranger>,
     ) {
         let (shard, counted) = spread.choose(self.accepted_on);
-        let accepted = Accepted {
+        let accepted = AcceptedConnection {
             socket,
             secured,
             peer: self.peer,
@@ -87,7 +87,7 @@ impl Arrived {
 }
 
 /// Accepts connections until the future is dropped.
-pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, shared: Shared) {
+pub(super) async fn accept(me: usize, name: Arc<str>, listener: TcpListener, shared: ShardContext) {
     let metrics = shared.connections.of_listener(&name);
     let door = shared.doors.get(&*name).cloned();
     let mut acceptor = Acceptor {
@@ -134,7 +134,7 @@ struct Acceptor {
     name: Arc<str>,
     /// How the listener serves TLS, if it does.
     door: Option<Arc<Door>>,
-    shared: Shared,
+    shared: ShardContext,
     metrics: ListenerMetrics,
     /// Refused since the last log line about it.
     refused: u64,
@@ -167,7 +167,7 @@ impl Acceptor {
             Ok(seat) => seat,
             Err(refused) => {
                 self.refuse(peer, refused.setting());
-                if let Refused::TooFast(pause) = refused {
+                if let AdmissionRefusal::TooFast(pause) = refused {
                     self.send_away(socket, pause);
                 }
                 return Ok(());
@@ -178,7 +178,7 @@ impl Acceptor {
             .with_time(KEEPALIVE_IDLE)
             .with_interval(KEEPALIVE_INTERVAL);
         SockRef::from(&socket).set_tcp_keepalive(&alive)?;
-        let arrived = Arrived {
+        let arrived = SeatedConnection {
             peer,
             listener: Arc::clone(&self.name),
             since: Instant::now(),
@@ -190,10 +190,10 @@ impl Acceptor {
         Ok(())
     }
 
-    fn hand_on(&self, socket: std::net::TcpStream, arrived: Arrived) {
+    fn hand_on(&self, socket: std::net::TcpStream, arrived: SeatedConnection) {
         let spread = Arc::clone(&self.shared.spread);
         let (Some(door), Some(handshakes)) = (&self.door, &self.shared.handshakes) else {
-            // A listener that is to speak TLS and cannot serves nobody.
+            // A listener that has to speak TLS and cannot serves no client.
             if self.door.is_none() {
                 arrived.go(&spread, socket, None, None);
             }
@@ -201,8 +201,8 @@ impl Acceptor {
         };
         let (peer, listener, since) = (arrived.peer, Arc::clone(&arrived.listener), arrived.since);
         let stranger = self.shared.admission.stranger(&listener, peer.ip());
-        let then = move |known: Known| {
-            let Known {
+        let then = move |known: SecuredConnection| {
+            let SecuredConnection {
                 socket,
                 secured,
                 principal,

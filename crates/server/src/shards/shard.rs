@@ -10,12 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::{Accepted, Assembly, Call, Phase, Shared, accept};
+use super::{AcceptedConnection, Assembly, Call, Phase, ShardContext, accept};
 use crate::admission::Admission;
 use crate::connection::{
-    self, Blamed, Buffers, Environment, Newcomer, Scratch, TlsStream, Transport, WriteTurns,
+    self, Buffers, ClientFaultLines, Environment, Newcomer, Scratch, TlsStream, Transport,
+    WriteTurns,
 };
-use crate::listener::Listening;
+use crate::listener::ShardListener;
 use crate::metrics::RequestMeter;
 use crate::watchdog::Pulse;
 
@@ -27,14 +28,14 @@ static CONNECTIONS: AtomicU64 = AtomicU64::new(1);
 
 /// What a shard receives from outside.
 pub(super) struct Ends {
-    pub(super) sockets: Vec<Listening>,
-    pub(super) handed: mpsc::UnboundedReceiver<Accepted>,
+    pub(super) sockets: Vec<ShardListener>,
+    pub(super) handed: mpsc::UnboundedReceiver<AcceptedConnection>,
     pub(super) called: mpsc::UnboundedReceiver<Call>,
     pub(super) pulse: Arc<Pulse>,
 }
 
 /// Runs a shard, on its own executor.
-pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &Shared, ends: Ends) {
+pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &ShardContext, ends: Ends) {
     let Ends {
         sockets,
         handed,
@@ -99,9 +100,9 @@ async fn reached(phase: &mut watch::Receiver<Phase>, wanted: Phase) {
 /// Serves connections until the phase changes, then until the existing ones have ended.
 async fn serve<A: Assembly>(
     me: usize,
-    shared: &Shared,
-    sockets: Vec<Listening>,
-    mut handed: mpsc::UnboundedReceiver<Accepted>,
+    shared: &ShardContext,
+    sockets: Vec<ShardListener>,
+    mut handed: mpsc::UnboundedReceiver<AcceptedConnection>,
     service: &Rc<A::Service>,
 ) -> anyhow::Result<()> {
     let (stop, stopped) = watch::channel(false);
@@ -112,12 +113,12 @@ async fn serve<A: Assembly>(
         buffers: Buffers::new(BUFFERS_KEPT_BYTES_MAX),
         write_turns: WriteTurns::default(),
         scratch: Scratch::new(shared.tls.held_bytes.clone()),
-        blamed: Blamed::default(),
+        fault_lines: ClientFaultLines::default(),
         meter: RequestMeter::new(shared.requests.clone(), shared.connections.clone()),
         stop: stopped,
     });
     let mut accepting = JoinSet::new();
-    for Listening { name, socket } in sockets {
+    for ShardListener { name, socket } in sockets {
         let listener = TcpListener::from_std(socket)?;
         accepting.spawn_local(accept::accept(me, name, listener, shared.clone()));
     }
@@ -154,12 +155,12 @@ async fn serve<A: Assembly>(
 
 /// Serves one connection, counted until it ends.
 async fn hold<A: Assembly>(
-    accepted: Accepted,
+    accepted: AcceptedConnection,
     service: Rc<A::Service>,
     environment: Rc<Environment>,
     admission: Admission,
 ) {
-    let Accepted {
+    let AcceptedConnection {
         socket,
         secured,
         peer,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::mpsc;
 
-use super::Accepted;
+use super::AcceptedConnection;
 
 /// The number of connections of each shard, and the channel to send it further ones.
 pub(super) struct Spread {
@@ -19,13 +19,13 @@ pub(super) struct Spread {
 struct Target {
     connections: Arc<AtomicUsize>,
     // Bounded: connections that have a seat, `admission::admit`.
-    hand: mpsc::UnboundedSender<Accepted>,
+    hand: mpsc::UnboundedSender<AcceptedConnection>,
 }
 
-/// One connection in the count of its shard.
-pub(super) struct Counted(Arc<AtomicUsize>);
+/// The place of one connection in the count of its shard; dropping this frees it.
+pub(super) struct ShardSeat(Arc<AtomicUsize>);
 
-impl Drop for Counted {
+impl Drop for ShardSeat {
     fn drop(&mut self) {
         let before = self.0.fetch_sub(1, Ordering::Relaxed);
         assert!(before > 0, "a connection is counted once");
@@ -34,7 +34,7 @@ impl Drop for Counted {
 
 impl Spread {
     /// Creates it for `count` shards; the receivers are in the order of the shards.
-    pub(super) fn new(count: usize) -> (Self, Vec<mpsc::UnboundedReceiver<Accepted>>) {
+    pub(super) fn new(count: usize) -> (Self, Vec<mpsc::UnboundedReceiver<AcceptedConnection>>) {
         assert!(count > 0, "a connection goes to a shard");
         let (hands, ends): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::unbounded_channel()).unzip();
         let target = |hand| Target {
@@ -50,18 +50,18 @@ impl Spread {
     }
 
     /// Chooses the shard for a connection that `me` has accepted, and counts it there.
-    pub(super) fn choose(&self, me: usize) -> (usize, Counted) {
+    pub(super) fn choose(&self, me: usize) -> (usize, ShardSeat) {
         let load = |at: usize| self.shards[at].connections.load(Ordering::Relaxed);
         let least = (0..self.shards.len())
             .min_by_key(|at| (load(*at), *at != me))
             .unwrap_or(me);
         let connections = Arc::clone(&self.shards[least].connections);
         connections.fetch_add(1, Ordering::Relaxed);
-        (least, Counted(connections))
+        (least, ShardSeat(connections))
     }
 
     /// Sends a connection to its shard; a shard that is ending drops it.
-    pub(super) fn hand(&self, to: usize, accepted: Accepted) {
+    pub(super) fn hand(&self, to: usize, accepted: AcceptedConnection) {
         let _ = self.shards[to].hand.send(accepted);
     }
 }

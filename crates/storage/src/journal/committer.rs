@@ -6,7 +6,7 @@
 //! (`writing`); landing makes room (`landing`).
 //! Invariants: an acknowledged submission is on the disk; what is handed in is committed even if
 //! its caller stops waiting, and a caller that is dropped before has handed in nothing; after the
-//! first failed write nothing is written, and everybody gets that error, now and later.
+//! first failed write nothing is written, and every caller gets that error, now and later.
 //! It does not know what a part means, land logs, or decide what a log does without its journal.
 
 use std::cell::{Cell, RefCell};
@@ -64,7 +64,7 @@ pub enum Condition {
 #[derive(Debug)]
 pub struct Acknowledgement(oneshot::Receiver<Result<Sequence>>);
 
-/// Who waits for a commit.
+/// The caller that waits for a commit.
 type Waiter = oneshot::Sender<Result<Sequence>>;
 
 struct SharedCommitter<F> {

@@ -1,6 +1,6 @@
 //! What goes wrong with a journal: by the path of its file, and by what its owner can do about it.
 //!
-//! Errors are cheap to clone: one failed write answers everybody who waited for it.
+//! Errors are cheap to clone: one failed write answers every caller that waited for it.
 //! It does not map errors to those of a log (`crate::error`): the log decides what it does without
 //! its journal.
 
@@ -120,7 +120,7 @@ impl JournalError {
         }
     }
 
-    /// Returns the error that everybody gets from now on.
+    /// Returns the error that every caller gets from now on.
     pub(super) fn latched(&self) -> Self {
         match self {
             Self::Failed { .. } => self.clone(),

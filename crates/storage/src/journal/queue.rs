@@ -5,7 +5,7 @@
 //! overtakes one that waits for room, but a cut: that has its room in the step that truncates its
 //! log, or the log is not truncated; what is given is written in that order, each before the next;
 //! a commit takes all of a submission, and no more than has room.
-//! Pure: no I/O and no waiting. `W` is who waits for a submission.
+//! Pure: no I/O and no waiting. `W` is the waiter for a submission.
 
 use std::collections::VecDeque;
 
@@ -65,7 +65,7 @@ impl<W> GivenCommit<W> {
         blocks_of(lengths.fold(0, u64::saturating_add))
     }
 
-    /// Returns who waits for it.
+    /// Returns the waiters for it.
     pub(super) fn into_waiters(self) -> impl Iterator<Item = W> {
         self.submissions.into_iter().map(|(_, waiter)| waiter)
     }
@@ -131,7 +131,7 @@ impl<W> Queue<W> {
         self.ring.synced(sequence)
     }
 
-    /// Takes everybody out who waits: nothing is written any more.
+    /// Takes out all waiters: nothing is written any more.
     pub(super) fn give_up(&mut self) -> Vec<W> {
         let given = self.given.drain(..).flat_map(GivenCommit::into_waiters);
         let waiting = self.waiting.drain(..).map(|(_, waiter)| waiter);
@@ -162,7 +162,7 @@ impl<W> Queue<W> {
     }
 }
 
-/// Room: what makes some, and who waits for it.
+/// Room: what makes some, and what waits for it.
 impl<W> Queue<W> {
     /// Returns the size of the ring.
     pub(super) fn size(&self) -> RingSize {

@@ -77,7 +77,7 @@ fn readers_of_what_no_cache_would_hold_do_not_make_it_grow() {
         for _ in 0..20 {
             assert_holds(&log, 0, 100).await;
         }
-        // Of the bound, what was written has given a third, and reading ahead may have taken a
+        // The written bytes have given a third of the bound, and reading ahead may have taken a
         // quarter.
         assert!(lag(&world, &log, 90).await > 0);
     });

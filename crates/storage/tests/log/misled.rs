@@ -151,7 +151,7 @@ fn an_index_that_cannot_be_saved_is_built_anew_as_often_as_it_is_let_go_of() {
         world.disk().set_read_only(false);
         read_at(&log, 15).await.unwrap();
         read_at(&log, 30).await.unwrap();
-        // The names are not anybody's business meanwhile.
+        // The names of the files are free meanwhile: the log can roll.
         log.roll().await.unwrap();
         assert_ne!(world.disk().contents(&index()).unwrap(), wrong);
     });

@@ -334,7 +334,7 @@ fn logs_that_are_deleted_at_once_share_the_syncs_of_their_directory_and_do_not_c
             operations <= renames + renames / 4,
             "{operations} operations"
         );
-        // What was told to be deleted is, whenever the power goes.
+        // What the log has deleted stays deleted, whenever the power goes.
         let disk = world.disk().crash(3);
         let next = world.successor(disk);
         let left = next.disk().list(Path::new(DIR)).await.unwrap();

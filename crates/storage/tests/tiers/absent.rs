@@ -59,7 +59,7 @@ fn a_cut_that_an_absent_path_does_not_allow_is_refused_and_the_log_goes_on() {
         let anew = log.truncate_fully_and_start_at(Offset(9)).await;
         assert!(is_offline(anew));
         produce(&log, 2, 100).await;
-        // Who has written what before can only be told from what is not there.
+        // Without snapshots, only the records on the absent path show what producers wrote before.
         for entry in next.disk().list(Path::new(FOLDER)).await.unwrap() {
             if entry.name.ends_with(".snapshot") {
                 let file = Path::new(FOLDER).join(&entry.name);

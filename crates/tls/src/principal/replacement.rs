@@ -1,11 +1,11 @@
 //! The second part of a rule: what stands in the place of a match, as Java's `replaceAll` reads it
 //! after Kafka has changed it.
 //!
-//! `$1` is the first group, `${name}` one with a name, `\` takes the next letter as it is. Of the
-//! digits behind `$` as many count as make the number of a group. A number of which not even the
-//! first digit is one stays as it is written, `$` and all: Kafka does that once for each rule with
-//! groups, and fails for every client at the second, or where there are no groups. That is refused
-//! when the rule is read.
+//! `$1` is the first group, `${name}` one with a name, `\` takes the next letter as it is. As many
+//! digits behind `$` count as make the number of a group. If even the first digit is the number of
+//! no group, `$` and the digits stay as written: Kafka does that once for each rule with groups,
+//! and fails for every client at the second, or where there are no groups. Such a rule is refused
+//! when it is read.
 
 use regex::Captures;
 
@@ -23,7 +23,7 @@ enum Piece {
 }
 
 impl Replacement {
-    /// Reads a replacement for a pattern with that many groups, of which some have names.
+    /// Reads a replacement for a pattern with that many groups; some groups have names.
     pub(super) fn parse(
         java: &str,
         groups: usize,

@@ -37,7 +37,7 @@ const NAMED: &[(&[u8], &str)] = &[
 /// Characters that are escaped wherever they are.
 const ESCAPED: &str = ",=+<>#;\"\\";
 
-/// Returns the text of a name, of which `name` is the DER; `None` if it is none or too long.
+/// Returns the text of the name whose DER is `name`; `None` if it is no name or too long.
 pub fn subject_text(name: &[u8]) -> Option<String> {
     let mut parts = each_part(name)?
         .iter()
@@ -50,7 +50,7 @@ pub fn subject_text(name: &[u8]) -> Option<String> {
 
 /// Returns a text that is the same for names that differ in upper and lower case, in the kind of
 /// their strings, in spaces, or in the order of attributes in one part only; `None` for what is no
-/// name. It is for comparisons and for nobody's eyes.
+/// name. It is for comparisons, not for display.
 pub fn canonical_subject(name: &[u8]) -> Option<String> {
     let mut canonical = String::new();
     for part in each_part(name)? {

@@ -80,8 +80,8 @@ impl AclBinding {
         self.permission.known().unwrap_or(PermissionType::Deny)
     }
 
-    /// Returns true when this release knows all that the ACL says; an operator wants to be told of
-    /// one that it does not.
+    /// Returns true when this release knows all that the ACL says; an operator wants to hear of
+    /// others.
     pub fn is_understood(&self) -> bool {
         let is_known = self.operation.known().is_some() && self.permission.known().is_some();
         is_known && self.principal.is_complete()

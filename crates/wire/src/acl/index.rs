@@ -3,7 +3,7 @@
 //! An index has, for each type of resource, the ACLs of each principal by their patterns, and those
 //! of a pattern by the addresses of their clients. A decision looks at the patterns of the client's
 //! principal and of `User:*` that fit the name; only when none of them decides, it looks at whether
-//! anybody's pattern fits.
+//! a pattern of any principal fits.
 //! Invariants: an index never changes. [`AclIndex::with`] makes another one, which shares the ACLs
 //! of all principals without a change. The same ACL can be in it more than once, as under several
 //! ids, and is in force until the last one goes.

@@ -1,4 +1,4 @@
-//! From the numbers and texts of requests and records to ACLs and filters, or to Kafka's errors.
+//! Makes ACLs and filters, or Kafka's errors, from the numbers and texts of requests and records.
 //!
 //! A new ACL is judged in Kafka's order: the name of the cluster and an empty name first, then the
 //! type of the resource, the type of the pattern, the operation, the permission, the principal.

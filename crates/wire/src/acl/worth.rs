@@ -16,7 +16,7 @@ use super::rules::Rules;
 /// Returns the first ACL that permits something which no other forbids.
 ///
 /// `patterns` are those whose ACLs are meant for a client at `address`: its own, and those of
-/// everyone. Their ACLs count if `applies` says true.
+/// `User:*`. Their ACLs count if `applies` says true.
 pub(super) fn first_worth<'a>(
     mut patterns: impl Iterator<Item = &'a Patterns<Rules>>,
     address: IpAddr,

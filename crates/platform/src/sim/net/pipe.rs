@@ -22,15 +22,15 @@ const WINDOW_BYTES: usize = 256 << 10;
 /// How slowly bytes arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// At most so many bytes at once.
+    /// Maximum number of bytes that arrive at once.
     pub bytes: usize,
-    /// So long until the next ones.
+    /// Time between two arrivals.
     pub every: Duration,
 }
 
-/// Who has gone.
+/// Which ends of a pipe are closed.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-struct Ended {
+struct PipeEnds {
     writer: bool,
     reader: bool,
     /// The stream broke.
@@ -48,7 +48,7 @@ struct PipeState {
     pace: Option<Pace>,
     /// When the pace allows the next bytes.
     next_at: Option<Instant>,
-    ended: Ended,
+    ended: PipeEnds,
     reader: Option<Waker>,
     writer: Option<Waker>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -63,7 +63,7 @@ impl Pipe {
             is_stalled: false,
             pace: None,
             next_at: None,
-            ended: Ended::default(),
+            ended: PipeEnds::default(),
             reader: None,
             writer: None,
             timer: None,
@@ -72,7 +72,7 @@ impl Pipe {
 
     pub(super) fn is_open(&self) -> bool {
         let state = self.0.borrow();
-        state.ended == Ended::default()
+        state.ended == PipeEnds::default()
     }
 
     pub(super) fn stall(&self, is_stalled: bool) {
@@ -103,7 +103,7 @@ impl Pipe {
         state.wake();
     }
 
-    /// Nobody will read any more.
+    /// Closes the end of the reader: it takes no more bytes.
     pub(super) fn end_reading(&self) {
         let mut state = self.0.borrow_mut();
         state.ended.reader = true;

@@ -25,7 +25,7 @@ use super::facts::Facts;
 use super::finding::{Finding, Group, line_of};
 use super::groups::groups_of;
 use super::reading::judged;
-use crate::config::{Origin, Problem, Raw, Settings, keys};
+use crate::config::{Origin, Problem, RawSettings, Settings, keys};
 
 /// What a look at the directories gave.
 #[derive(Default, Debug)]
@@ -38,7 +38,11 @@ pub(super) struct DirectorySurvey {
 }
 
 /// Looks into the directories of `settings`, which come from `raw` and have these problems.
-pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> DirectorySurvey {
+pub(super) fn look(
+    settings: &Settings,
+    raw: &RawSettings,
+    problems: &[Problem],
+) -> DirectorySurvey {
     let mut seen = DirectorySurvey::default();
     // In the place of a wrong value stands the default, which names other directories.
     if let Some(wrong) = problems.iter().find(|one| names_directories(&one.key)) {
@@ -94,7 +98,7 @@ fn look_as_a_start(settings: &Settings) -> anyhow::Result<Result<ExaminedDirs, L
 }
 
 impl DirectorySurvey {
-    fn look(&mut self, settings: &Settings, raw: &Raw) -> anyhow::Result<()> {
+    fn look(&mut self, settings: &Settings, raw: &RawSettings) -> anyhow::Result<()> {
         let looked = match look_as_a_start(settings)? {
             Err(error @ LogDirsError::Io { .. }) => return Err(error.into()),
             Err(error) => {
@@ -137,7 +141,7 @@ impl DirectorySurvey {
     fn say_metadata(
         &mut self,
         settings: &Settings,
-        raw: &Raw,
+        raw: &RawSettings,
         looked: &ExaminedDirs,
         reading: &Reading,
         is_running: bool,
@@ -170,7 +174,7 @@ impl DirectorySurvey {
         if settings.has_authorizer() {
             self.refuse_acls(&dir, image);
         }
-        unserved(image, looked.node_id, settings.heeded())
+        unserved(image, looked.node_id, settings.enforced_metadata())
     }
 
     /// Puts what the groups themselves say in the place of what the metadata tell of them.
@@ -212,7 +216,7 @@ impl DirectorySurvey {
     }
 
     /// Says why a start refuses the directories, at the line that names them.
-    fn refuse_directories(&mut self, raw: &Raw, error: &LogDirsError) {
+    fn refuse_directories(&mut self, raw: &RawSettings, error: &LogDirsError) {
         let is_dirs = |key: &str| ["log.dirs", "log.dir", "storage.tiers"].contains(&key);
         let named = raw.entries.iter().rfind(|entry| is_dirs(&entry.key));
         let origin = named.map_or(&Origin::Default, |entry| &entry.origin);
@@ -315,7 +319,7 @@ impl DirectorySurvey {
     }
 
     /// Names the settings of the file in whose place a dynamic value is in force.
-    fn say_changed(&mut self, image: &Image, node: NodeId, raw: &Raw) {
+    fn say_changed(&mut self, image: &Image, node: NodeId, raw: &RawSettings) {
         // Of several lines with one key the last is in force.
         let last: BTreeMap<_, _> = raw.entries.iter().map(|one| (&one.key, one)).collect();
         for (key, entry) in last {

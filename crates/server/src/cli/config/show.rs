@@ -13,7 +13,7 @@ use wire::text::{EscapedText, escaped_json};
 
 use super::directories::{changed, metadata_of};
 use crate::cli::format::Format;
-use crate::config::{Effective, Settings};
+use crate::config::{EffectiveSetting, Settings};
 use crate::machine::Machine;
 
 /// The widest column of values that others are aligned with.
@@ -25,7 +25,7 @@ pub(super) struct ShowArgs {
     /// File with settings, as for `serve`.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Only settings that somebody has set.
+    /// Only settings that are set, not those that have their default.
     #[arg(long)]
     given: bool,
     /// Also looks into the directories for values that were changed while a broker ran.
@@ -49,11 +49,11 @@ impl ShowArgs {
         let raw = super::super::raw_of(self.config.as_deref(), &settings)?;
         let machine = Machine::read();
         let refused = |problems: Vec<_>| super::super::wrong(&problems);
-        let mut all = Effective::list(&raw, &machine).map_err(refused)?;
+        let mut all = EffectiveSetting::list(&raw, &machine).map_err(refused)?;
         if self.data {
             let resolved = Settings::resolve(&raw, &machine).map_err(refused)?;
             if let Some((reading, node)) = metadata_of(&resolved.settings)? {
-                Effective::overlay(&mut all, |key| changed(reading.image(), node, key));
+                EffectiveSetting::overlay(&mut all, |key| changed(reading.image(), node, key));
             }
         }
         if let Some(name) = names
@@ -72,13 +72,13 @@ impl ShowArgs {
     }
 }
 
-fn text(all: &[Effective]) -> String {
-    let value = |one: &Effective| match one.value.as_deref() {
+fn text(all: &[EffectiveSetting]) -> String {
+    let value = |one: &EffectiveSetting| match one.value.as_deref() {
         None => "(not set)".to_owned(),
         Some("") => "(empty)".to_owned(),
         Some(value) => EscapedText(value).to_string(),
     };
-    let width = |of: &dyn Fn(&Effective) -> usize| all.iter().map(of).max().unwrap_or(0);
+    let width = |of: &dyn Fn(&EffectiveSetting) -> usize| all.iter().map(of).max().unwrap_or(0);
     let keys = width(&|one| one.key.len());
     let values = width(&|one| value(one).len().min(VALUE_COLUMNS_MAX));
     let mut text = String::new();
@@ -101,7 +101,7 @@ fn text(all: &[Effective]) -> String {
     text
 }
 
-fn json(all: &[Effective]) -> String {
+fn json(all: &[EffectiveSetting]) -> String {
     let each = all.iter().map(|one| {
         json!({
             "key": one.key,

@@ -12,14 +12,18 @@ use tls::{Opened, ServerTls, TlsProblem, TlsWarning};
 
 use super::directories::DirectorySurvey;
 use super::finding::{Finding, Group, line_of};
-use crate::config::{Origin, Problem, Raw, Settings};
+use crate::config::{Origin, Problem, RawSettings, Settings};
 
 /// A certificate that runs out so soon is worth a line.
 const SOON_DAYS: i64 = 30;
 const DAY_SECONDS: i64 = 86_400;
 
 /// Opens the stores of `settings`, which come from `raw` and have these problems.
-pub(super) fn look(settings: &Settings, raw: &Raw, problems: &[Problem]) -> DirectorySurvey {
+pub(super) fn look(
+    settings: &Settings,
+    raw: &RawSettings,
+    problems: &[Problem],
+) -> DirectorySurvey {
     let mut seen = DirectorySurvey::default();
     let listeners = settings.tls_listeners();
     if listeners.is_empty() {
@@ -66,7 +70,7 @@ fn may_not_be_read(problem: &TlsProblem) -> bool {
     opened.is_some_and(|it| it.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied))
 }
 
-fn finding(raw: &Raw, problem: &TlsProblem, group: Group) -> Finding {
+fn finding(raw: &RawSettings, problem: &TlsProblem, group: Group) -> Finding {
     let file = problem.file.as_ref();
     let file = file.map(|file| format!("{}: ", file.display()));
     let origin = origin_of(raw, &problem.setting);
@@ -82,7 +86,7 @@ fn finding(raw: &Raw, problem: &TlsProblem, group: Group) -> Finding {
 }
 
 /// Says so of a certificate that runs out soon, or has.
-fn of_expiry(raw: &Raw, tls: &ServerTls, now: i64) -> Option<Finding> {
+fn of_expiry(raw: &RawSettings, tls: &ServerTls, now: i64) -> Option<Finding> {
     let expiry = tls.expiry()?;
     let left = expiry.not_after.saturating_sub(now);
     let subject = &expiry.subject;
@@ -101,7 +105,7 @@ fn of_expiry(raw: &Raw, tls: &ServerTls, now: i64) -> Option<Finding> {
 }
 
 /// Returns where a setting was given; the last place wins.
-fn origin_of(raw: &Raw, setting: &str) -> Origin {
+fn origin_of(raw: &RawSettings, setting: &str) -> Origin {
     let given = raw.entries.iter().rev().find(|entry| entry.key == setting);
     given.map_or(Origin::Default, |entry| entry.origin.clone())
 }

@@ -40,7 +40,7 @@ pub(super) const KEYS: &[Key] = &[
         .ours()
         .doc(
             "Connections that are not logged in, of listeners that ask for it; no more than half \
-             of `max.connections`, and of that of each listener. One more makes the oldest end of \
-             the address that has most of them.",
+             of `max.connections`, and of that of each listener. One more ends the oldest of the \
+             address that has most of them.",
         ),
 ];

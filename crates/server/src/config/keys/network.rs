@@ -15,7 +15,7 @@ pub(super) const KEYS: &[Key] = &[
         .unset()
         .not_empty()
         .doc(
-            "What clients are told to connect to, per listener name. Unset: listeners, \
+            "Addresses that clients connect to, per listener name. Unset: listeners, \
              with an empty host replaced by the host name.",
         ),
     Key::string(

@@ -28,7 +28,7 @@ pub(super) const KEYS: &[Key] = &[
         ),
     Key::string("broker.rack", "")
         .unset()
-        .doc("Rack that clients are told, for reading from a near replica."),
+        .doc("Rack of this broker; clients use it to read from a near replica."),
     Key::int("num.partitions", "1").min(1).doc(
         "Partitions of a topic whose creator did not say how many, and of topics \
              created by use.",

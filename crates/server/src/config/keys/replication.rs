@@ -2,7 +2,7 @@
 
 use super::Key;
 
-const ALONE: &str = "one node replicates from nobody";
+const ALONE: &str = "one node replicates from no other broker";
 const OWN_LOG: &str = "the metadata log follows metadata.log.max.record.bytes.between.snapshots";
 
 pub(super) const KEYS: &[Key] = &[

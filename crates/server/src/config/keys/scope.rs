@@ -9,7 +9,7 @@ use super::{Key, all};
 /// For whom a setting may have a value of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// For nobody: it has one value.
+    /// For the whole process: it has one value.
     Process,
     /// For each listener.
     Listener,

@@ -1,9 +1,9 @@
-//! Settings of TLS: keys, certificates, versions, and who a client certificate stands for.
+//! Settings of TLS: keys, certificates, versions, and the principal of a client certificate.
 
 use super::{Key, Scope};
 
 const OF_JAVA: &str = "it names a part of the Java virtual machine";
-const NO_CLIENT: &str = "one node connects to nobody";
+const NO_CLIENT: &str = "one node connects to no other broker";
 
 /// A key that each listener may have.
 const fn text(name: &'static str, default: &'static str) -> Key {
@@ -37,9 +37,9 @@ pub(super) const KEYS: &[Key] = &[
         "Form of the trust store, as `ssl.keystore.type`.",
     ),
     text("ssl.truststore.location", "").unset().doc(
-        "File with the certificates that clients are verified with, where they are asked for \
-         theirs. A certificate in it is trusted itself, too, whoever has issued it. It is read \
-         again when it changes.",
+        "File with the certificates by which the broker verifies those of clients, where it asks \
+         for them. It also trusts each certificate in the file itself, whichever authority issued \
+         it. It reads the file again when that changes.",
     ),
     Key::secret("ssl.truststore.password")
         .scope(Scope::Listener)
@@ -55,15 +55,15 @@ pub(super) const KEYS: &[Key] = &[
     text("ssl.client.auth", "none")
         .one_of(&["none", "requested", "required"])
         .doc(
-            "Whether clients are asked for a certificate, which then says who they are. \
-             `requested` lets those without one be User:ANONYMOUS; with a bad one the connection \
+            "Whether the broker asks clients for a certificate, which then says who they are. \
+             `requested`: a client without one is User:ANONYMOUS; with a bad one the connection \
              ends. For SASL_SSL only `listener.name.<listener>.ssl.client.auth` holds, and the \
              login says who the client is.",
         ),
     text("ssl.principal.mapping.rules", "DEFAULT").not_empty().doc(
-        "Who a certificate stands for: `DEFAULT` for its subject as Java writes it \
+        "The principal of a client certificate: `DEFAULT` for its subject as Java writes it \
          (`CN=ada,O=Example`), or `RULE:pattern/replacement/[LU]`, with commas between several; \
-         the first that matches the whole subject wins. If none does the connection ends.",
+         the first that matches the whole subject wins. If no rule matches, the connection ends.",
     ),
     Key::list("ssl.enabled.protocols", "TLSv1.2,TLSv1.3")
         .scope(Scope::Listener)
@@ -83,9 +83,9 @@ pub(super) const KEYS: &[Key] = &[
         .scope(Scope::Listener)
         .doc("Whether a key that changes while the broker runs may be for fewer host names."),
     Key::long("ssl.reload.interval.ms", "10000").min(100).ours().doc(
-        "How often the files of stores are looked at. One that has changed is read again, and its \
-         listener takes the new keys and certificates if they fit together; connections live on. \
-         SIGHUP looks at once.",
+        "How often the broker looks at the files of stores. If one has changed, the broker reads \
+         it again, and the listener takes the new keys and certificates if they fit together; \
+         connections stay open. At SIGHUP the broker looks at once.",
     ),
     Key::int("tls.handshake.threads", "1").range(1, 64).ours().doc(
         "Threads for handshakes of TLS, beside the shards.",
@@ -94,7 +94,7 @@ pub(super) const KEYS: &[Key] = &[
         .one_of(&["warn", "strict"])
         .ours()
         .doc(
-            "What follows when others than its owner may read a file with a key: `warn` says so, \
+            "What follows when other users than its owner may read a file with a key: `warn` says so, \
              `strict` refuses the start, and the file when it is read again.",
         ),
     text("ssl.endpoint.identification.algorithm", "https")

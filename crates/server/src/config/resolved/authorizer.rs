@@ -31,14 +31,14 @@ pub(in crate::config) fn needs_authorizer(key: &str) -> bool {
     [SUPER_USERS, OPEN, MODE].contains(&key)
 }
 
-/// Returns who decides; `None` if nobody does.
+/// Returns the authorizer; `None` if no authorizer decides.
 pub(super) fn resolve(
     values: &Values,
     clients: &Clients,
     (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
 ) -> Option<Arc<Authorizer>> {
     if values.string(CLASS).is_empty() {
-        // Of a class that is refused, the problem tells.
+        // If the class is refused, a problem says so.
         if !problems.iter().any(|problem| problem.key == CLASS) {
             warn_of_no_authorizer(values, warnings);
         }

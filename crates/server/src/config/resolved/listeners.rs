@@ -103,7 +103,7 @@ fn protocols(values: &Values, listeners: &[Address], problems: &mut Vec<Problem>
         let mut told = told.map(|(_, protocol)| *protocol);
         match told.next() {
             None => problems.push(values.problem(KEY, format!("must name listener {listener}"))),
-            // Kafka takes the last one; whoever wrote both may mean either.
+            // Kafka takes the last one; the operator who wrote both may mean either.
             Some(first) if told.any(|other| !other.eq_ignore_ascii_case(first)) => {
                 let allowed = format!("maps listener {listener} twice, and not to the same");
                 problems.push(values.problem(KEY, allowed));

@@ -14,8 +14,8 @@ fn machine() -> Machine {
     }
 }
 
-pub(super) fn resolve(text: &str) -> Result<Resolved, Vec<Problem>> {
-    let mut raw = Raw::default();
+pub(super) fn resolve(text: &str) -> Result<ResolvedSettings, Vec<Problem>> {
+    let mut raw = RawSettings::default();
     raw.add_bytes(Path::new("server.properties"), text.as_bytes())
         .unwrap();
     Settings::resolve(&raw, &machine())
@@ -267,7 +267,7 @@ fn cpus_are_a_list() {
 
 #[test]
 fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
-    let mut raw = Raw::default();
+    let mut raw = RawSettings::default();
     raw.add_bytes(
         Path::new("f"),
         b"num.partitions=1\nlog.dirs=/file\nbroker.rack=file",
@@ -302,7 +302,7 @@ fn the_command_line_wins_over_the_environment_and_that_over_the_file() {
 proptest! {
     #[test]
     fn no_file_makes_it_panic(bytes in any::<Vec<u8>>()) {
-        let mut raw = Raw::default();
+        let mut raw = RawSettings::default();
         if raw.add_bytes(Path::new("f"), &bytes).is_ok() {
             let _ = Settings::resolve(&raw, &machine());
         }
@@ -313,7 +313,7 @@ proptest! {
         at in 0..keys::all().count(), value in "[-0-9a-zA-Z:/,.\\[\\]]{0,30}"
     ) {
         let key = keys::all().nth(at).unwrap().name;
-        let mut raw = Raw::default();
+        let mut raw = RawSettings::default();
         raw.add_arguments(&[format!("{key}={value}")]).unwrap();
         let _ = Settings::resolve(&raw, &machine());
     }

@@ -23,9 +23,9 @@ fn check_refused_of_two(text: &str, expect: &str) {
 }
 
 /// Name, medium, and paths with their capacities, of a tier.
-type Described = (String, Medium, Vec<(PathBuf, Capacity)>);
+type TierSummary = (String, Medium, Vec<(PathBuf, Capacity)>);
 
-fn described(settings: &TierSettings) -> Vec<Described> {
+fn described(settings: &TierSettings) -> Vec<TierSummary> {
     let tiers = settings.tiers.iter();
     tiers
         .map(|tier| {

@@ -291,8 +291,8 @@ fn problem_of(values: &Values, problem: &TlsProblem) -> Problem {
     values.problem_of(&problem.setting, allowed)
 }
 
-/// Returns a warning as one about a setting; `None` if that is not given, which says nothing to
-/// whoever has not given it.
+/// Returns a warning as one about a setting; `None` if that setting is not given: there is nothing
+/// in the file that the warning could point to.
 fn warning_of(values: &Values, TlsWarning(problem): &TlsWarning) -> Option<Warning> {
     let entry = values.any_entry(&problem.setting)?;
     let warning = Warning::of(entry, problem.why.clone());

@@ -153,7 +153,7 @@ fn what_is_not_served_is_refused_with_what_to_do() {
         said.contains("none of these cipher suites is served"),
         "{said}"
     );
-    // Without a listener of TLS nobody asks.
+    // Without a TLS listener these settings have no effect.
     check_warned(
         "ssl.engine.factory.class=acme.Engines",
         &[

@@ -12,7 +12,7 @@ fn account(budget: &Budget, last: u8) -> Rc<Account> {
 }
 
 /// Polls the future once.
-fn poll_once(waiting: &mut Waiting) -> Option<Taken> {
+fn poll_once(waiting: &mut BytesWait) -> Option<TakenBytes> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .build()
         .unwrap();
@@ -42,7 +42,7 @@ fn large_frames_leave_a_reserve_to_small_ones() {
 fn one_address_leaves_half_to_the_others() {
     let budget = Budget::new(64 * MIB, MIB);
     let (greedy, other) = (account(&budget, 1), account(&budget, 2));
-    let mut held: Vec<Taken> = Vec::new();
+    let mut held: Vec<TakenBytes> = Vec::new();
     held.extend(std::iter::from_fn(|| greedy.try_take(MIB)));
     held.extend(std::iter::from_fn(|| greedy.try_take(1000)));
     // Small frames may also use free memory of the large part, but only within the address's half.
@@ -65,7 +65,7 @@ fn one_address_leaves_half_to_the_others() {
 #[test]
 fn all_addresses_of_a_network_have_one_half_of_it_together() {
     let budget = Budget::new(64 * MIB, MIB);
-    let held: Vec<Taken> = (0..10)
+    let held: Vec<TakenBytes> = (0..10)
         .flat_map(|last| {
             let ip = [0x2001, 0xdb8, 0, 1, 0, 0, 0, last];
             let account = budget.account(ip.into());

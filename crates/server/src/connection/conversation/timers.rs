@@ -18,7 +18,7 @@ use crate::admission::Stranger;
 use crate::connection::End;
 use crate::connection::frames::ReadError;
 use crate::connection::transport::Transport;
-use crate::connection::watch::{Doing, PROGRESS_BYTES_MIN, Progress};
+use crate::connection::watch::{ConnectionActivity, PROGRESS_BYTES_MIN, Progress};
 
 /// How long a request that only reads continues after the peer has ended the connection.
 const GONE_MAX: Duration = Duration::from_secs(1);
@@ -59,7 +59,7 @@ impl Login {
 }
 
 /// A peer that has ended the connection.
-pub(super) struct Gone {
+pub(super) struct ClosedPeer {
     since: Instant,
     /// Frames read by then; a further one shows that the peer is alive.
     frames: u64,
@@ -127,7 +127,7 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             self.limits.abandoned_max
         };
         let (now, frames) = (Instant::now(), self.frames);
-        let gone = self.gone.get_or_insert_with(|| Gone {
+        let gone = self.gone.get_or_insert_with(|| ClosedPeer {
             since: now,
             frames,
             timer: Box::pin(tokio::time::sleep_until(now + grace)),
@@ -173,13 +173,13 @@ impl<F: Future<Output = Reply>> Conversation<'_, F> {
             pressed,
         };
         let state = if reading || self.writer.pending_bytes() > 0 {
-            Doing::Transfer
+            ConnectionActivity::Transfer
         } else if self.inflight.is_reading() {
-            Doing::Wait
+            ConnectionActivity::Wait
         } else if self.inflight.is_empty() && (self.held.is_none() || self.pause.is_some()) {
-            Doing::Nothing
+            ConnectionActivity::Nothing
         } else {
-            Doing::Work
+            ConnectionActivity::Work
         };
         // The peer of a connection that waits for others does nothing wrong.
         self.watch

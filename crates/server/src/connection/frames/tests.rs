@@ -61,7 +61,7 @@ fn bytes_that_wait_in_the_socket_count_as_progress_and_take_no_buffer() {
             Poll::Ready(reader.read_bytes)
         });
         assert!(come.await <= AHEAD_BYTES as u64);
-        assert!(matches!(reader.state, State::Coming { .. }));
+        assert!(matches!(reader.state, FrameState::Coming { .. }));
         client.send(&beginning(FRAME_BYTES + PREFIX_BYTES)[60_000..]);
         let whole = frame(&mut reader, &mut socket).await.unwrap().unwrap();
         assert_eq!(whole.bytes, vec![7; FRAME_BYTES]);
@@ -92,7 +92,7 @@ fn what_has_come_does_not_become_less_when_a_frame_waits_for_memory() {
             let come = reader.come_bytes(&socket);
             assert!(come >= before, "{come} after {before}");
             before = come;
-            if !matches!(reader.state, State::Granting { .. }) || come < all as u64 {
+            if !matches!(reader.state, FrameState::Granting { .. }) || come < all as u64 {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -214,12 +214,12 @@ fn memory_is_taken_for_what_has_come_and_not_for_what_is_announced() {
 
 #[test]
 fn others_have_their_turn_within_a_frame_that_comes_as_fast_as_it_is_read() {
-    // What comes together is the system's affair, and with TLS not to be told from outside.
+    // The system decides which bytes come together, and with TLS a test cannot see it from outside.
     run_between(
         Between::Plain,
         &async |mut reader, mut socket, mut client| {
             client.send(&beginning(190_000));
-            while !matches!(reader.state, State::Large { .. }) || reader.since_turn < 100_000 {
+            while !matches!(reader.state, FrameState::Large { .. }) || reader.since_turn < 100_000 {
                 let look =
                     poll_fn(|cx| Poll::Ready(reader.poll_frame(cx, &mut socket).is_pending()));
                 assert!(look.await, "it is not whole");

@@ -84,7 +84,7 @@ pub struct TlsStream {
 
 /// What a step of rustls was.
 enum Opened {
-    /// A record for the reader: so many bytes of it were taken.
+    /// A record for the reader, and how many bytes of it the reader took.
     Plaintext(usize),
     /// Something else: there may be more.
     Other,
@@ -158,7 +158,7 @@ impl TlsStream {
     /// Returns how many bytes of records at least have to come until `missing` bytes can be taken;
     /// 0 if nothing more comes.
     ///
-    /// Never too many: a socket that waited for more than the peer sends would not wake anybody.
+    /// Never too many: a socket that waited for more than the peer sends would not wake the task.
     pub(super) fn missing_records(&self, missing: usize) -> usize {
         if self.is_over {
             return 0;
@@ -352,7 +352,7 @@ impl TlsStream {
         (discard, opened)
     }
 
-    /// Ends everything because of what the peer has sent; it is told by an alert when the
+    /// Ends everything because of what the peer has sent; an alert tells the peer so when the
     /// connection is closed.
     pub(super) fn fails(&mut self, error: &rustls::Error) -> io::Error {
         self.is_broken = true;

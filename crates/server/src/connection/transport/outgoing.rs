@@ -1,9 +1,9 @@
 //! Records that are sealed and that the socket has not taken yet.
 //!
-//! They stand for bytes of replies. Each time the socket takes some, the same share of these bytes
-//! is told as written, so that a slow peer is seen to make progress within them; the last byte is
-//! told with the last byte of the records. Records that stand for nothing (alerts, new keys) are
-//! between them. Pure.
+//! They stand for bytes of replies. Each time the socket takes some, [`Outgoing::advance`] reports
+//! the same share of these bytes as written, so that the timer of the connection sees the progress
+//! of a slow peer. It reports the last byte of the replies with the last byte of the records.
+//! Records that stand for nothing (alerts, new keys) are between them. Pure.
 
 /// The records, in their order.
 #[derive(Default, Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Outgoing {
     sent: usize,
     /// Bytes of replies that they stand for.
     stands_for: usize,
-    /// How many of these are told as written.
+    /// How many of these were reported as written.
     told: usize,
 }
 

@@ -36,7 +36,7 @@ fn run_between(between: Between, scenario: &impl AsyncFn(Client, Transport, &Gau
     });
 }
 
-/// Bytes of which none is like its neighbours.
+/// Returns bytes, each unlike its neighbours.
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from(at % 251).unwrap()).collect()
 }
@@ -44,7 +44,7 @@ fn bytes(len: usize) -> Vec<u8> {
 /// Reads `len` bytes, with room for `room` at a time.
 async fn read(transport: &mut Transport, len: usize, room: usize) -> Vec<u8> {
     let mut all = Vec::new();
-    // Not what the socket has: what is told to it is told again.
+    // 0 is never the value of the socket (`SO_RCVLOWAT`), so the first read sets that.
     let mut wakes_at = 0;
     while all.len() < len {
         let mut some = BytesMut::with_capacity(room);

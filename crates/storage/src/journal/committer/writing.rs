@@ -23,7 +23,7 @@ use crate::journal::submission::Submission;
 use crate::num::index;
 
 impl<F: DiskFile> SharedCommitter<F> {
-    /// Returns the error that everybody gets, after a failure.
+    /// Returns the error that every caller gets, after a failure.
     pub(super) fn failure(&self) -> Option<JournalError> {
         match &*self.condition.borrow() {
             Condition::Working => None,
@@ -148,7 +148,7 @@ impl<F: DiskFile> SharedCommitter<F> {
         self.queue.borrow_mut().begin_header()
     }
 
-    /// Ends the use of the ring, and answers everybody: what failed is never written again.
+    /// Ends the use of the ring, and answers all waiters: what failed is never written again.
     fn fail(&self, error: &JournalError, commit: Option<GivenCommit<Waiter>>) {
         let error = self.failure().unwrap_or_else(|| error.latched());
         self.condition

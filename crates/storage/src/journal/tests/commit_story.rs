@@ -27,7 +27,7 @@ const CALLERS: u64 = 7;
 /// What is known from outside.
 #[derive(Default)]
 pub(super) struct Ledger {
-    /// All that anybody may have handed in, by its log and position.
+    /// All bytes that callers may have handed in, by log and position.
     handed_in: BTreeMap<(u128, u32), Vec<u8>>,
     /// Where the next bytes of a log go.
     positions: BTreeMap<u128, u32>,

@@ -117,7 +117,7 @@ fn names_are_those_that_kafka_makes() {
                 assert_eq!((result, parsed.name_of(subject)), ("!none", None), "{line}");
             }
             (Some(_), Err(problem)) => panic!("{line}: {problem}"),
-            // No rules at all let nobody in; here they do not start.
+            // In Kafka no rules at all refuse every client; here they refuse the start.
             (None, Err(_)) => {
                 let is_empty = rules.trim_matches([' ', ',']).is_empty();
                 assert!(result != "!none" || is_empty, "{line}");

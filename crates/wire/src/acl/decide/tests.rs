@@ -206,7 +206,7 @@ fn an_acl_that_cannot_be_understood_is_an_acl_all_the_same() {
         assert!(!decision.is_allowed(), "{text}");
         decision.to_string()
     };
-    // Without them, everybody could read.
+    // Without them, every client could read.
     assert!(ask(&open, &[], ("User:alice", HERE), read).is_allowed());
     assert_eq!(asks("ALLOW READ LITERAL TOPIC orders alice *"), NO_MATCH);
     assert_eq!(asks("DENY READ LITERAL TOPIC orders alice *"), NO_MATCH);

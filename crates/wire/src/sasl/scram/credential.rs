@@ -100,7 +100,7 @@ impl Credential {
         check_salt(salt)?;
         let (bytes, expected) = (salted.len(), hash.bytes());
         if bytes != expected {
-            // Keys of an empty one, for example, are known to everybody.
+            // Any peer can compute the keys of an empty one, for example.
             return Err(CredentialError::SaltedPassword { bytes, expected });
         }
         Ok(Self {

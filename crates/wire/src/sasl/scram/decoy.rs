@@ -12,7 +12,7 @@
 //! - Where the shares of looks change, a few names of no user change theirs, and their salts.
 //!   A user does so only if a client sets a credential.
 //!
-//! Who asks for many names learns the shares.
+//! A client that asks for many names learns the shares.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
-//! How many lines of the log tell of connections that ended by a fault of their client.
+//! A bound on the lines of the log about connections that a fault of their client ended.
 //!
 //! A client that fails and connects again at once would fill the log with its lines, and hide those
-//! of others. So a shard writes some in a second, and the next line has the number of those left
-//! out. The caller passes the time. Not here: the counts of the metrics, which leave out nothing.
+//! of other clients. So a shard writes some in a second, and the next line has the number of lines
+//! that it left out. The caller passes the time. Not here: the metrics, which count every fault.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,9 +14,9 @@ use tokio::time::Instant;
 const LINES_MAX: u32 = 20;
 const SPAN: Duration = Duration::from_secs(1);
 
-/// The lines of a shard; clones share them.
+/// The bound on the lines of one shard; clones share it.
 #[derive(Clone, Default, Debug)]
-pub struct Blamed(Rc<Counts>);
+pub struct ClientFaultLines(Rc<Counts>);
 
 #[derive(Default, Debug)]
 struct Counts {
@@ -27,7 +27,7 @@ struct Counts {
     left_out: Cell<u64>,
 }
 
-impl Blamed {
+impl ClientFaultLines {
     /// Returns how many lines were left out since the last one; `None` if this one is left out,
     /// too.
     pub(crate) fn turn(&self, now: Instant) -> Option<u64> {
@@ -53,9 +53,9 @@ mod tests {
 
     #[test]
     fn a_thousand_failures_in_a_second_make_some_lines_and_none_is_uncounted() {
-        let blamed = Blamed::default();
+        let lines = ClientFaultLines::default();
         let begin = Instant::now();
-        let said = |at: Duration| blamed.turn(begin + at);
+        let said = |at: Duration| lines.turn(begin + at);
         let ms = Duration::from_millis(1);
         let first: Vec<_> = (0..1000).filter_map(|n| said(n * ms)).collect();
         assert_eq!(first, [0; LINES_MAX as usize]);

@@ -30,7 +30,7 @@ use crate::harness::transactor::Transactor;
 use crate::harness::users::{Resource, User, topic};
 use crate::harness::{Cluster, Setup, life};
 
-/// So many things that a request about them rests.
+/// The number of things after which a request about them rests.
 const MANY: i32 = 600;
 
 const fn transaction(name: &str) -> Resource<'_> {

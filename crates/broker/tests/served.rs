@@ -11,6 +11,8 @@ mod absent_paths;
 mod acl_every_api;
 #[path = "served/acl_groups.rs"]
 mod acl_groups;
+#[path = "served/acl_in_pieces.rs"]
+mod acl_in_pieces;
 #[path = "served/acl_meanwhile.rs"]
 mod acl_meanwhile;
 #[path = "served/acl_records.rs"]

@@ -352,3 +352,29 @@ impl ServerCertVerifier for VerifiedServers {
 
     signatures_as_in_chains!();
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::made::{params, self_signed};
+
+    /// What rustls says first of a certificate may be less than all that is wrong with it.
+    #[test]
+    fn a_certificate_is_trusted_by_itself_within_its_time_only() {
+        let mut made = params("ada", &[]);
+        made.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        made.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let der = self_signed(&made).certificate.der().clone();
+        let trusted = TrustedThemselves::of(std::slice::from_ref(&der), &[]);
+        let year = |year: u64| {
+            let days = (year - 1970) * 365 + (year - 1970) / 4 + 30;
+            UnixTime::since_unix_epoch(Duration::from_hours(days * 24))
+        };
+        let at = |now| trusted.again(CertificateError::UnknownIssuer.into(), &der, now, |_| true);
+        assert_eq!(at(year(2020)), Ok(()));
+        assert_eq!(at(year(2019)), Err(CertificateError::NotValidYet.into()));
+        assert_eq!(at(year(2021)), Err(CertificateError::Expired.into()));
+    }
+}

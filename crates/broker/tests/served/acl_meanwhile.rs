@@ -38,20 +38,20 @@ use crate::harness::transactor::Transactor;
 use crate::harness::users::{CLUSTER, Resource, User, topic};
 use crate::harness::{Cluster, Setup, life};
 
-const TOPIC: Option<ErrorCode> = Some(ErrorCode::TopicAuthorizationFailed);
-const GROUP: Option<ErrorCode> = Some(ErrorCode::GroupAuthorizationFailed);
-const ID: Option<ErrorCode> = Some(ErrorCode::TransactionalIdAuthorizationFailed);
+pub(crate) const TOPIC: Option<ErrorCode> = Some(ErrorCode::TopicAuthorizationFailed);
+pub(crate) const GROUP: Option<ErrorCode> = Some(ErrorCode::GroupAuthorizationFailed);
+pub(crate) const ID: Option<ErrorCode> = Some(ErrorCode::TransactionalIdAuthorizationFailed);
 
-fn with_users(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
+pub(crate) fn with_users(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
     life(&SimDisk::new(1), &Setup::shards(shards).with_users(), story);
 }
 
-const fn group(name: &str) -> Resource<'_> {
+pub(crate) const fn group(name: &str) -> Resource<'_> {
     (ResourceType::Group, name)
 }
 
 /// Lets the logs of a topic hang, or answer again.
-fn hang(cluster: &Cluster, topic: &str, hangs: bool) {
+pub(crate) fn hang(cluster: &Cluster, topic: &str, hangs: bool) {
     for partition in 0..3 {
         let folder: PathBuf = Path::new(DIR).join(format!("{topic}-{partition}"));
         cluster.disk().set_hanging(&folder, hangs);
@@ -59,7 +59,7 @@ fn hang(cluster: &Cluster, topic: &str, hangs: bool) {
 }
 
 /// Has `user` lose a right while its request waits for a topic's logs.
-async fn lose<T>(
+pub(crate) async fn lose<T>(
     cluster: &Cluster,
     waiting: JoinHandle<T>,
     (operation, resource): (Operation, Resource<'_>),
@@ -410,7 +410,7 @@ fn directories_whose_disks_were_slow_are_not_described() {
 }
 
 /// Has `ada` lose a right in the turn of the controller before the one that its request waits for.
-async fn lose_before<R: Request>(
+pub(crate) async fn lose_before<R: Request>(
     cluster: &Cluster,
     (version, request): (i16, &R),
     (operation, lost): (Operation, Resource<'_>),

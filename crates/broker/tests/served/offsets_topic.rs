@@ -2,13 +2,14 @@
 
 use platform::sim::SimDisk;
 use wire::kafka::NewestVersion;
+use wire::messages::join_group_request::JoinGroupRequestProtocol;
 use wire::messages::offset_fetch_request::{
     OffsetFetchRequestGroup, OffsetFetchRequestTopic, OffsetFetchRequestTopics,
 };
-use wire::messages::{GroupId, OffsetFetchRequest, OffsetFetchResponse};
+use wire::messages::{GroupId, JoinGroupRequest, OffsetFetchRequest, OffsetFetchResponse};
 use wire::types::{ErrorCode, Uuid};
 
-use crate::harness::asks::{text, topic_name};
+use crate::harness::asks::{error, text, topic_name};
 use crate::harness::{Cluster, Setup, life};
 
 /// The first version with an error for the whole group, and with a list of all topics.
@@ -84,4 +85,23 @@ fn whoever_asks_for_positions_is_told_to_look_for_the_coordinator_where_its_vers
             assert_eq!(positions.collect::<Vec<_>>(), [(-1, 0), (7, 0)]);
         });
     }
+}
+
+#[test]
+fn a_member_of_a_group_that_no_coordinator_serves_is_not_named() {
+    life(&SimDisk::new(1), &Setup::shards(1), async |cluster| {
+        let protocol = JoinGroupRequestProtocol::default().with_name(text("range"));
+        let request = JoinGroupRequest::default()
+            .with_group_id(GroupId(text("g")))
+            .with_member_id(text("m"))
+            .with_session_timeout_ms(30_000)
+            .with_rebalance_timeout_ms(30_000)
+            .with_protocol_type(text("consumer"))
+            .with_protocols(vec![protocol]);
+        for version in [0, 3, 4, 9] {
+            let told = cluster.ask(version, &request).await;
+            assert_eq!(error(told.error_code), Some(ErrorCode::NotCoordinator));
+            assert_eq!(told.member_id.as_str(), "", "{version}");
+        }
+    });
 }

@@ -4,8 +4,10 @@
 use std::path::Path;
 use std::time::Duration;
 
+use platform::clock::Clock;
+use platform::runtime::run_simulated;
 use platform::sim::SimDisk;
-use platform::task::{spawn, timeout};
+use platform::task::{spawn, timeout, yield_now};
 use wire::messages::create_topics_request::CreatableTopic;
 use wire::messages::{
     AddOffsetsToTxnRequest, CreateTopicsRequest, FindCoordinatorRequest, GroupId,
@@ -98,6 +100,22 @@ fn however_many_look_for_a_coordinator_each_is_answered_soon_and_nobody_keeps_th
         assert!(has_topic(cluster, "__consumer_offsets"));
         assert_eq!(creating(cluster, 1, "next").await, None);
     });
+}
+
+#[test]
+fn a_coordinators_topic_comes_behind_a_change_that_hangs_though_its_client_has_gone() {
+    for shard in 0..2 {
+        on(2, async |cluster| {
+            hang(cluster, true);
+            let first = spawn(creating(cluster, 0, "first"));
+            cluster.pass_ms(10).await;
+            assert_eq!(found(cluster, shard, 0).await, NOT_AVAILABLE);
+            hang(cluster, false);
+            cluster.pass_ms(20_000).await;
+            assert_eq!(first.await.unwrap(), None);
+            assert!(has_topic(cluster, "__consumer_offsets"));
+        });
+    }
 }
 
 #[test]
@@ -197,5 +215,26 @@ fn a_change_of_the_metadata_is_given_up_when_the_disk_hangs_and_done_if_it_was_b
             assert_eq!(there, [true, false, false]);
             assert_eq!(creating(cluster, shard, "waits").await, None);
         });
+    }
+}
+
+#[test]
+fn a_start_waits_for_the_disk_however_long_it_hangs() {
+    // It hangs from each of many moments of a start on.
+    for begins in 0..120 {
+        run_simulated(async {
+            let disk = SimDisk::new(1);
+            let here = disk.clone();
+            let starting = spawn(async move { Cluster::start(here, &Setup::shards(1)).await });
+            for _ in 0..begins {
+                yield_now().await;
+            }
+            let log = Path::new(DIR).join("__cluster_metadata-0");
+            disk.set_hanging(&log, true);
+            Clock::starting_at(0).sleep(Duration::from_mins(1)).await;
+            disk.set_hanging(&log, false);
+            assert!(starting.await.unwrap().is_ok(), "{begins}");
+        })
+        .unwrap();
     }
 }

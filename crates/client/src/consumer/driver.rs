@@ -407,3 +407,60 @@ pub(super) fn failed(place: TopicPartition, error: ClientError) -> Event {
     let place = Some(place);
     Event::Failed { place, error }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::{Context, Waker};
+
+    use platform::runtime::run_simulated;
+    use platform::sim::SimNet;
+
+    use super::*;
+    use crate::scripted::{cluster, settings};
+
+    /// A driver of no partitions.
+    fn driver() -> Driver {
+        let net = SimNet::default();
+        let clusters = (cluster(&net, "a"), cluster(&net, "a"));
+        let options = ConsumerOptions {
+            client: settings("a"),
+            auto_commit: None,
+            buffer_bytes: 1 << 20,
+        };
+        let nothing = Assignment::Given(BTreeMap::new());
+        let mailbox = Arc::new(Mailbox::new(Instant::now()));
+        Driver::new(clusters, options, nothing, mailbox).unwrap()
+    }
+
+    #[test]
+    fn an_application_hears_of_the_end_of_a_driver_that_is_gone() {
+        let simulated = run_simulated(async {
+            let driver = driver();
+            let mailbox = Arc::clone(&driver.mailbox);
+            let mut run = Box::pin(driver.run());
+            let mut once = Context::from_waker(Waker::noop());
+            assert!(run.as_mut().poll(&mut once).is_pending());
+            assert!(mailbox.take().is_none());
+            // As by a panic.
+            drop(run);
+            assert!(matches!(mailbox.take(), Some(Event::Closed)));
+        });
+        simulated.unwrap();
+    }
+
+    #[test]
+    fn brokers_with_troubles_are_remembered_within_bounds() {
+        let simulated = run_simulated(async {
+            let (mut driver, now) = (driver(), Instant::now());
+            for node in 0..10_000 {
+                let error = ClientError::timed_out(&format!("b{node}"), "Fetch");
+                let held = driver.room.take(0);
+                driver.fetched(node, held, Err(error), now);
+                assert!(driver.failed.len() <= TROUBLED_MAX);
+                assert!(driver.troubles.len() <= TROUBLED_MAX);
+            }
+        });
+        simulated.unwrap();
+    }
+}

@@ -301,6 +301,29 @@ fn an_application_that_stays_away_loses_its_partitions_and_gets_them_back() {
 }
 
 #[test]
+fn what_was_stored_before_a_partition_comes_back_is_not_committed() {
+    simulated(async || {
+        let mut options = options();
+        options.client.group.max_poll_interval = 60 * SECOND;
+        let mut app = Application::start(&[(1, 0)], options, subscribed());
+        app.append(0, 0, 5);
+        app.take(10 * SECOND).await;
+        assert_eq!(app.brokers.borrow().positions[&0], 5);
+        tokio::time::sleep(61 * SECOND).await;
+        let lost = app.next(SECOND).await;
+        assert!(matches!(lost, Event::Lost(_)), "{lost:?}");
+        // The output of what it read long ago has come through.
+        let (offset, epoch) = (2, None);
+        app.consumer.store(&place(0), Position { offset, epoch });
+        let others = app.take(10 * SECOND).await;
+        assert!(matches!(&others[..], [Event::Assigned(_)]), "{others:?}");
+        let (brokers, deadline) = (Rc::clone(&app.brokers), Instant::now() + 9 * SECOND);
+        assert_eq!(app.consumer.close(deadline).await, Ok(()));
+        assert_eq!(brokers.borrow().positions[&0], 5);
+    });
+}
+
+#[test]
 fn a_member_without_the_consumer_protocol_joins_by_the_classic_one() {
     simulated(async || {
         let mut options = options();

@@ -226,11 +226,19 @@ mod tests {
                 "certificate_unknown_issuer",
             ),
             (
+                Error::InvalidCertificate(CertificateError::BadSignature),
+                "certificate_unknown_issuer",
+            ),
+            (
                 Error::InvalidCertificate(CertificateError::Expired),
                 "certificate_expired",
             ),
             (
                 Error::AlertReceived(AlertDescription::UnknownCA),
+                "refused_by_client",
+            ),
+            (
+                Error::AlertReceived(AlertDescription::DecryptError),
                 "refused_by_client",
             ),
             (

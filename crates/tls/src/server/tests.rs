@@ -178,6 +178,19 @@ fn a_certificate_in_the_trust_store_is_trusted_by_itself() {
 }
 
 #[test]
+fn a_certificate_in_the_trust_store_that_may_issue_others_is_trusted_for_its_purpose_only() {
+    let world = World::new();
+    let mut other = params("eve", &[]);
+    other.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    other.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+    let other = self_signed(&other);
+    let trusted = world.files.write("trusted.pem", other.certificate.pem());
+    let stores = pem_stores(&world.file("broker.pem"), Some(&trusted));
+    let tls = server(stores, ClientAuth::Required);
+    assert!(world.principal(&tls, Some(&other.pem())).is_err());
+}
+
+#[test]
 fn what_is_revoked_does_not_get_in_for_being_in_the_trust_store() {
     let world = World::new();
     let elsewhere = Authority::new("elsewhere");

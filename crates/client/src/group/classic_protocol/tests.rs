@@ -429,6 +429,31 @@ fn a_coordinator_that_cannot_be_reached_is_asked_again_with_pauses() {
 }
 
 #[test]
+fn a_coordinator_that_lets_members_in_and_refuses_them_at_once_is_asked_with_pauses() {
+    let mut alone = Alone::new(settings(&[Strategy::Range]));
+    for round in 0..4 {
+        assert!(matches!(alone.step(), Step::Ask(GroupRequest::Join(_))));
+        alone.answer(GroupAnswer::Join(
+            JoinGroupResponse::default()
+                .with_generation_id(1)
+                .with_protocol_name(Some(wire::StrBytes::from_static_str("range")))
+                .with_leader(wire::StrBytes::from_static_str("other"))
+                .with_member_id(wire::StrBytes::from_static_str("me")),
+        ));
+        assert!(matches!(alone.step(), Step::Ask(GroupRequest::Sync { .. })));
+        let begins_again = SyncGroupResponse::default().with_error_code(27);
+        alone.answer(GroupAnswer::Sync(begins_again));
+        if round > 0 {
+            let Step::Wait(Some(until)) = alone.step() else {
+                panic!("it joins again without a pause");
+            };
+            assert!(until > alone.now);
+            alone.now = until;
+        }
+    }
+}
+
+#[test]
 fn who_leaves_says_so_unless_it_is_static() {
     let mut alone = Alone::with(settings(&[Strategy::Range]), &[0]);
     alone.member.leave(alone.now);

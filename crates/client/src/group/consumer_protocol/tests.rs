@@ -364,6 +364,25 @@ fn who_is_fenced_has_lost_everything_and_joins_again() {
 }
 
 #[test]
+fn a_coordinator_that_lets_members_in_and_refuses_them_at_once_is_asked_with_pauses() {
+    let mut alone = Alone::new(settings());
+    for round in 0..4 {
+        assert_eq!(alone.beat().member_epoch, 0);
+        alone.answer(1, None);
+        alone.now += Duration::from_secs(5);
+        assert_eq!(alone.beat().member_epoch, 1);
+        alone.refuse(110);
+        if round > 0 {
+            let Step::Wait(Some(until)) = alone.step() else {
+                panic!("it joins again without a pause");
+            };
+            assert!(until > alone.now);
+            alone.now = until;
+        }
+    }
+}
+
+#[test]
 fn what_is_lost_while_it_is_let_go_is_lost() {
     let mut alone = Alone::with(settings(), &[0, 1]);
     alone.now += Duration::from_secs(5);

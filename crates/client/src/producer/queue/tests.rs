@@ -292,6 +292,27 @@ fn a_batch_that_may_be_there_is_never_told_as_refused() {
 }
 
 #[test]
+fn halves_of_a_batch_that_may_be_there_may_be_there() {
+    let mut bench = Bench::new(settings());
+    bench.add(2);
+    let first = bench.take();
+    bench.answer(first.number, unknown());
+    bench.now += 100 * MS;
+    // What a partition takes may have become less since.
+    for code in [ErrorCode::NotEnoughReplicas, ErrorCode::MessageTooLarge] {
+        let again = bench.take();
+        bench.answer(again.number, refused(code));
+        bench.now += 100 * MS;
+    }
+    bench.now += 2000 * MS;
+    bench.expire();
+    for record in 0..2 {
+        let error = bench.result(record).unwrap().unwrap_err();
+        assert!(error.is_unknown_outcome(), "{record}: {error}");
+    }
+}
+
+#[test]
 fn a_batch_that_cannot_be_there_is_told_as_refused() {
     let mut bench = Bench::new(settings());
     bench.add(2);

@@ -185,24 +185,32 @@ pub(crate) async fn blocking_pair(between: Between) -> (BlockingClient, Transpor
 }
 
 impl BlockingClient {
-    /// Sends about `len` bytes of records on a thread of its own: new keys again and again, and as
-    /// few bytes between them as TLS wants.
-    pub(crate) fn send_new_keys(self, len: usize) {
+    /// Sends records on a thread of its own, and returns their bytes: `times` times some plaintext,
+    /// and about `len` bytes of new keys again and again, with as few bytes between them as TLS
+    /// wants.
+    pub(crate) fn send_new_keys(self, times: usize, plain: usize, len: usize) -> usize {
         const KEYS_MAX: usize = 30;
         let Self::Tls(mut stream) = self else {
             unreachable!("with TLS")
         };
         let mut records = Vec::new();
-        while records.len() < len {
-            for _ in 0..KEYS_MAX {
-                stream.conn.refresh_traffic_keys().unwrap();
-            }
-            stream.conn.writer().write_all(b"x").unwrap();
-            while stream.conn.wants_write() {
-                stream.conn.write_tls(&mut records).unwrap();
+        for _ in 0..times {
+            let mut bytes = vec![b'x'; plain];
+            let before = records.len();
+            while records.len() < before + plain + len {
+                stream.conn.writer().write_all(&bytes).unwrap();
+                for _ in 0..KEYS_MAX {
+                    stream.conn.refresh_traffic_keys().unwrap();
+                }
+                bytes = vec![b'x'];
+                while stream.conn.wants_write() {
+                    stream.conn.write_tls(&mut records).unwrap();
+                }
             }
         }
+        let all = records.len();
         std::thread::spawn(move || stream.sock.write_all(&records));
+        all
     }
 
     /// Writes all of it.

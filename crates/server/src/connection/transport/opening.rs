@@ -22,13 +22,21 @@ use tokio::net::TcpStream;
 
 use super::outgoing::Outgoing;
 use super::scratch::{
-    HeldCount, KEPT_BYTES_MAX, OVERHEAD_BYTES_MAX, OVERHEAD_BYTES_MIN, RECORD_BYTES, Scratch,
-    WIRE_RECORD_BYTES,
+    HeldCount, KEPT_BYTES_MAX, OVERHEAD_BYTES_MAX, OVERHEAD_BYTES_MIN, PIECE_BYTES, RECORD_BYTES,
+    Scratch, WIRE_RECORD_BYTES,
 };
 use crate::metrics::SecuredCount;
 
-/// Least bytes that are received at once.
+/// Bytes that are received at once: at least, and while a connection is young.
 const RECEIVED_BYTES_MIN: usize = 4 << 10;
+const RECEIVED_BYTES_FIRST: usize = 32 << 10;
+
+/// Bytes for the reader after which one byte more is received at once.
+const GIVEN_BYTES_FOR_MORE: usize = 32;
+
+/// Bytes of records without plaintext, of those that are received at once, beyond which fewer are
+/// received next.
+const BARREN_BYTES_FEW: usize = 4 << 10;
 
 /// Bytes of records that gave the reader nothing, after which other tasks have their turn: new keys
 /// take much time for few bytes, and the turns of the reader end by what it reads.
@@ -76,8 +84,9 @@ pub struct TlsStream {
     received_bytes: u64,
     /// Bytes of records that gave the reader nothing, since others had their turn.
     barren_bytes: usize,
-    /// True if most of what was opened last was such bytes: little is received next.
-    is_barren: bool,
+    /// Bytes that may be received at once, because all of them are opened in one turn: fewer after
+    /// many such bytes, and slowly more after others.
+    at_once: usize,
     pub(super) held: HeldCount,
     _count: SecuredCount,
 }
@@ -112,7 +121,7 @@ impl TlsStream {
             outgoing: Outgoing::default(),
             received_bytes: 0,
             barren_bytes: 0,
-            is_barren: false,
+            at_once: RECEIVED_BYTES_FIRST,
             held,
             _count: secured.count,
         };
@@ -201,12 +210,10 @@ impl TlsStream {
         let scratch = self.scratch.clone();
         let mut bytes = scratch.bytes();
         let have = self.kept.len().saturating_sub(self.start);
-        let wanted = if self.is_barren {
-            have.saturating_add(RECEIVED_BYTES_MIN)
-        } else {
-            records_of(into.chunk_mut().len()).max(have.saturating_add(RECEIVED_BYTES_MIN))
-        };
-        let wanted = wanted.min(bytes.len());
+        let wanted = records_of(into.chunk_mut().len())
+            .max(have.saturating_add(RECEIVED_BYTES_MIN))
+            .min(have.saturating_add(self.at_once))
+            .min(bytes.len());
         // Bounded: what is kept leaves room, see `scratch.rs`.
         let (here, room) = bytes.split_at_mut(have);
         // Bounded: the start of what is kept.
@@ -267,7 +274,12 @@ impl TlsStream {
             .saturating_add(*read.as_ref().unwrap_or(&0));
         let barren = at.saturating_sub(given);
         self.barren_bytes = self.barren_bytes.saturating_add(barren);
-        self.is_barren = barren > given;
+        self.at_once = if barren > BARREN_BYTES_FEW {
+            (self.at_once / 2).max(RECEIVED_BYTES_MIN)
+        } else {
+            let more = given / GIVEN_BYTES_FOR_MORE;
+            self.at_once.saturating_add(more).min(PIECE_BYTES)
+        };
         (at, read)
     }
 

@@ -24,8 +24,8 @@ pub(super) const OVERHEAD_BYTES_MAX: usize = 32;
 /// is as long as four records at most, and counts with its records until it is whole.
 pub(super) const KEPT_BYTES_MAX: usize = 80 << 10;
 
-/// Bytes that are received or sent by one system call.
-const PIECE_BYTES: usize = 256 << 10;
+/// Most bytes that are received or sent by one system call.
+pub(super) const PIECE_BYTES: usize = 256 << 10;
 
 const SCRATCH_BYTES: usize = PIECE_BYTES + KEPT_BYTES_MAX;
 

@@ -25,6 +25,9 @@ use tokio::time::Instant;
 use crate::metrics::TlsMetrics;
 use expiry::ExpiryWarnings;
 
+/// After this time a look is one of which the log should tell.
+const LONG_LOOK: Duration = Duration::from_secs(30);
+
 /// The sets of all listeners that speak TLS.
 #[derive(Debug)]
 pub(crate) struct Certificates {
@@ -125,7 +128,7 @@ impl Certificates {
                 self.look(look, Times::now(self.since), &counts);
                 self
             });
-            match looking.await {
+            match in_time_or_said(looking).await {
                 Ok(back) => self = back,
                 // The process is ending.
                 Err(_) => return,
@@ -145,6 +148,22 @@ impl Certificates {
         for listener in &mut self.listeners {
             listener.look(look, now, metrics);
             listener.show(now, metrics);
+        }
+    }
+}
+
+/// Waits for `looking`, and logs each [`LONG_LOOK`] that it has not come to its end: files on a
+/// disk that hangs keep renewed ones away, too.
+async fn in_time_or_said<T>(looking: impl Future<Output = T>) -> T {
+    let mut looking = std::pin::pin!(looking);
+    loop {
+        tokio::select! {
+            biased;
+            looked = &mut looking => return looked,
+            () = tokio::time::sleep(LONG_LOOK) => tracing::warn!(
+                "the files of keys and certificates have not been read yet: their disk may hang, \
+                 and no renewed key is taken until it answers"
+            ),
         }
     }
 }

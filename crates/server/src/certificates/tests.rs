@@ -169,6 +169,24 @@ fn an_operator_who_asks_is_answered_each_time() {
     assert_eq!(lines.matches("in force already").count(), 1, "{lines}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn files_that_are_not_read_in_time_are_told_of() {
+    let lines = Lines::default();
+    let to = lines.clone();
+    let log = tracing_subscriber::fmt().with_writer(move || to.clone());
+    let _log = tracing::subscriber::set_default(log.finish());
+    let hangs_for = |time| tokio::time::sleep(time);
+    in_time_or_said(hangs_for(LONG_LOOK - Duration::from_secs(1))).await;
+    assert!(lines.0.lock().unwrap().is_empty());
+    in_time_or_said(hangs_for(LONG_LOOK * 5 / 2)).await;
+    let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    assert_eq!(
+        lines.matches("have not been read yet").count(),
+        2,
+        "{lines}"
+    );
+}
+
 #[test]
 fn a_set_that_is_not_whole_refuses_the_start() {
     let dir = tempfile::tempdir().unwrap();

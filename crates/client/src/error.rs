@@ -4,6 +4,8 @@
 //! one broken connection is the error of everybody who waits on it. Text of brokers is shown
 //! escaped; secrets are in none of them.
 
+mod handshake;
+
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
@@ -157,7 +159,16 @@ impl ClientError {
         )
     }
 
+    /// What a stream ended with: the system's error, or that of TLS, which another connection
+    /// would end with as well.
     pub(crate) fn io(broker: &str, what: &'static str, error: &io::Error) -> Self {
+        if let Some(reason) = handshake::words(error) {
+            return Self::Login {
+                broker: broker.to_owned(),
+                mechanism: "TLS".to_owned(),
+                reason,
+            };
+        }
         Self::Io {
             broker: broker.to_owned(),
             what,

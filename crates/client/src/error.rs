@@ -12,6 +12,9 @@ use std::io;
 use wire::text::EscapedText;
 use wire::types::ErrorCode;
 
+/// What stands in the place of a mechanism if TLS fails.
+pub(crate) const TLS: &str = "TLS";
+
 /// The error of an exchange with a broker, or of the client itself.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ClientError {
@@ -59,7 +62,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The broker does not let this client in, or is not the one it should be.
-    #[error("broker {broker}: login by {mechanism}: {reason}")]
+    #[error("broker {broker}: {}: {reason}", login_by(.mechanism))]
     Login {
         /// Address of the broker.
         broker: String,
@@ -165,7 +168,7 @@ impl ClientError {
         if let Some(reason) = handshake::words(error) {
             return Self::Login {
                 broker: broker.to_owned(),
-                mechanism: "TLS".to_owned(),
+                mechanism: TLS.to_owned(),
                 reason,
             };
         }
@@ -223,6 +226,14 @@ pub fn protocol_name(code: ErrorCode) -> String {
         name.push(letter.to_ascii_uppercase());
     }
     name
+}
+
+/// Returns how errors name what a broker refuses, or is refused by.
+pub fn login_by(mechanism: &str) -> String {
+    if mechanism == TLS {
+        return TLS.to_owned();
+    }
+    format!("login by {mechanism}")
 }
 
 fn unsupported(broker: &str, api: &str, theirs: Option<(i16, i16)>, ours: (i16, i16)) -> String {

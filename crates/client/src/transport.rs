@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::error::ClientError;
+use crate::error::{ClientError, TLS};
 use crate::settings::Tls;
 
 /// What an end of the connection means while hands are shaken.
@@ -64,7 +64,7 @@ impl Transport {
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| ClientError::Login {
             broker: address.to_owned(),
-            mechanism: "TLS".to_owned(),
+            mechanism: TLS.to_owned(),
             reason: format!("{host:?} is no name for a certificate"),
         })?;
         let shaken = TlsConnector::from(tls.config()).connect(name, stream).await;

@@ -79,7 +79,8 @@ impl RawLogin {
             let user = option("username")?;
             return Ok((user.expose().clone(), option("password")?));
         }
-        let missing = |key: &str| ClientError::invalid(key, "a login needs it");
+        let reason = "a login needs it, or sasl.jaas.config";
+        let missing = |key: &str| ClientError::invalid(key, reason);
         let user = self.user.ok_or_else(|| missing("sasl.username"))?;
         let password = self.password.ok_or_else(|| missing("sasl.password"))?;
         Ok((user, password))

@@ -15,48 +15,12 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer, KafkaProducer
 
 from peers import kafka, rawwire
+from peers.keys import PASSWORD, Keys
 from peers.process import free_port, wait_until
 
-PASSWORD = "secret-of-a-store"
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ada="pencil";'
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
-
-
-def openssl(*arguments, **more):
-    return subprocess.run(["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=60, **more)
-
-
-class Keys:
-    """An authority, and what it has issued, as files."""
-
-    def __init__(self, home):
-        self.home = home
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", 30,
-                "-subj", "/CN=tests", "-keyout", home / "ca.key", "-out", home / "ca.pem")
-        self.ca = home / "ca.pem"
-
-    def issue(self, name, subject, kind="ec"):
-        """A key and its certificate in one file, `name`.pem, and beside each other."""
-        home = self.home
-        new = ["ec", "-pkeyopt", "ec_paramgen_curve:P-256"] if kind == "ec" else ["rsa:2048"]
-        openssl("req", "-newkey", *new, "-nodes", "-subj", subject, "-keyout", home / f"{name}.key",
-                "-out", home / f"{name}.csr")
-        (home / "ext").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-        openssl("x509", "-req", "-in", home / f"{name}.csr", "-CA", self.ca, "-CAkey", home / "ca.key", "-days", 30,
-                "-CAcreateserial", "-extfile", home / "ext", "-out", home / f"{name}.crt")
-        whole = (home / f"{name}.key").read_text() + (home / f"{name}.crt").read_text()
-        (home / f"{name}.new").write_text(whole)
-        (home / f"{name}.new").chmod(0o600)
-        (home / f"{name}.new").rename(home / f"{name}.pem")
-        return home / f"{name}.pem"
-
-    def pkcs12(self, name):
-        store = self.home / f"{name}.p12"
-        openssl("pkcs12", "-export", "-in", self.home / f"{name}.crt", "-inkey", self.home / f"{name}.key",
-                "-certfile", self.ca, "-name", "key", "-passout", f"pass:{PASSWORD}", "-out", store)
-        store.chmod(0o600)
-        return store
 
 
 class Doors:

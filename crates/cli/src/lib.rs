@@ -2,19 +2,20 @@
 //! cluster from a terminal or a script.
 //!
 //! It is a client only: it knows brokers by the protocol, so it works with any Kafka.
-//! Administrative requests go over plain connections ([`ask`]); records go through `client`, which
-//! batches, compresses and takes part in groups (docs/adr/0040).
+//! Everything goes over connections of `client` (docs/adr/0040): administrative requests one step
+//! after the other ([`ask`]), records through its producer and its consumer.
 //!
 //! Invariant: standard output has the answer alone, as text or as JSON; all other messages go to
 //! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage, 130 ended by a
 //! second signal.
 //!
 //! Not here: running a broker, its configuration file, tiers, measuring
-//! (`forebay serve|config|tier|bench`); TLS and SASL.
+//! (`forebay serve|config|tier|bench`).
 
 mod ask;
 mod client_metrics;
 mod cluster;
+mod command_config;
 mod configs;
 mod confirm;
 mod feature;

@@ -1,7 +1,7 @@
 //! `forebay profile ...` and its file: names for clusters, one of them in use.
 //!
 //! The file is `forebay/profiles.toml` below `XDG_CONFIG_HOME` (otherwise `~/.config`). It holds no
-//! secrets.
+//! secrets: these are in a file of properties, which a profile names.
 
 mod file;
 
@@ -41,7 +41,8 @@ enum ProfileCommand {
     Set {
         /// Its name.
         name: String,
-        /// brokers=HOST:PORT,.., admin=HOST:PORT (for forebay tier) and format=text|json.
+        /// brokers=HOST:PORT,.., command-config=FILE, admin=HOST:PORT (for forebay tier) and
+        /// format=text|json.
         #[arg(value_name = "KEY=VALUE", required = true)]
         properties: Vec<Property>,
     },
@@ -101,7 +102,14 @@ impl ProfileArgs {
         let shown: Vec<_> = shown.collect();
         self.format.show(&shown, || {
             // New columns come last: scripts count them.
-            let mut table = Table::headed(&["NAME", "BROKERS", "FORMAT", "ADMIN"]);
+            let head = ["NAME", "BROKERS", "FORMAT", "ADMIN", "COMMAND-CONFIG"];
+            let has_config = shown.iter().any(|one| one.profile.command_config.is_some());
+            let columns = if has_config {
+                head.len()
+            } else {
+                head.len() - 1
+            };
+            let mut table = Table::headed(&head[..columns]);
             for ShownProfile {
                 name,
                 in_use,
@@ -113,19 +121,21 @@ impl ProfileArgs {
                     Format::Text => "text",
                     Format::Json => "json",
                 });
-                table.row([
-                    format!("{name}{star}"),
-                    or_dash(profile.brokers.as_ref()),
-                    or_dash(format),
-                    or_dash(profile.admin.as_ref()),
-                ]);
+                let (name, brokers) = (format!("{name}{star}"), or_dash(profile.brokers.as_ref()));
+                let (format, admin) = (or_dash(format), or_dash(profile.admin.as_ref()));
+                let config = profile.command_config.as_ref().map(|path| path.display());
+                match has_config {
+                    true => table.row([name, brokers, format, admin, or_dash(config)]),
+                    false => table.row([name, brokers, format, admin]),
+                }
             }
             table.render()
         })
     }
 }
 
-fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Result<()> {
+fn set(profile: &mut Profile, property: &Property) -> anyhow::Result<()> {
+    let Property { key, value } = property;
     let value = (!value.is_empty()).then_some(value.as_str());
     match key.as_str() {
         "brokers" => profile.brokers = value.map(str::to_owned),
@@ -138,7 +148,12 @@ fn set(profile: &mut Profile, Property { key, value }: &Property) -> anyhow::Res
                 Some(other) => bail!("format={other}: must be text or json"),
             }
         }
-        _ => bail!("{key}: a profile has brokers, admin and format"),
+        "command-config" => {
+            // A command may run in another directory.
+            let path = value.map(std::path::absolute).transpose();
+            profile.command_config = path.with_context(|| format!("{key}={}", property.value))?;
+        }
+        _ => bail!("{key}: a profile has command-config, brokers, admin and format"),
     }
     Ok(())
 }
@@ -197,6 +212,11 @@ mod tests {
         assert_eq!(profile.brokers.as_deref(), Some("a:1,b:2"));
         assert_eq!(profile.admin.as_deref(), Some("a:9644"));
         assert_eq!(profile.format, Some(Format::Json));
+        set(&mut profile, &"command-config=c".parse().unwrap()).unwrap();
+        let config = profile.command_config.as_deref().unwrap();
+        assert!(config.is_absolute() && config.ends_with("c"), "{config:?}");
+        set(&mut profile, &"command-config=".parse().unwrap()).unwrap();
+        assert_eq!(profile.command_config, None);
         set(&mut profile, &"admin=".parse().unwrap()).unwrap();
         assert_eq!(profile.admin, None);
         let unknown = set(&mut profile, &"colour=red".parse().unwrap()).unwrap_err();

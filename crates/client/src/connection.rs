@@ -25,11 +25,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use platform::clock::Instant;
+use platform::net::Net;
 use platform::task::timeout_at;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use crate::ask::{self, Ask};
 use crate::error::ClientError;
+use crate::settings::ClientSettings;
 use driver::{Outgoing, Return};
 pub(crate) use opening::{Peer, open};
 use versions::Versions;
@@ -67,6 +69,18 @@ pub(crate) struct Answering<Q> {
 pub(crate) struct Writing(oneshot::Receiver<Result<(), ClientError>>);
 
 impl Connection {
+    /// Connects to a broker by its address, for a caller that keeps its connections itself.
+    pub async fn open(
+        net: &impl Net,
+        host: &str,
+        port: u16,
+        settings: &ClientSettings,
+        deadline: Instant,
+    ) -> Result<Self, ClientError> {
+        let peer = Peer::new(host, port, None);
+        open(net, &peer, settings, &platform::os::random_u64, deadline).await
+    }
+
     /// Sends a request in the newest version that both sides know, and waits for the answer.
     ///
     /// The deadline is that of the exchange: when it passes, the connection is lost for everybody,

@@ -4,11 +4,16 @@
 //! one broken connection is the error of everybody who waits on it. Text of brokers is shown
 //! escaped; secrets are in none of them.
 
+mod handshake;
+
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
 use wire::text::EscapedText;
 use wire::types::ErrorCode;
+
+/// What stands in the place of a mechanism if TLS fails.
+pub(crate) const TLS: &str = "TLS";
 
 /// The error of an exchange with a broker, or of the client itself.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -57,7 +62,7 @@ pub enum ClientError {
         reason: String,
     },
     /// The broker does not let this client in, or is not the one it should be.
-    #[error("broker {broker}: login by {mechanism}: {reason}")]
+    #[error("broker {broker}: {}: {reason}", login_by(.mechanism))]
     Login {
         /// Address of the broker.
         broker: String,
@@ -157,7 +162,16 @@ impl ClientError {
         )
     }
 
+    /// What a stream ended with: the system's error, or that of TLS, which another connection
+    /// would end with as well.
     pub(crate) fn io(broker: &str, what: &'static str, error: &io::Error) -> Self {
+        if let Some(reason) = handshake::words(error) {
+            return Self::Login {
+                broker: broker.to_owned(),
+                mechanism: TLS.to_owned(),
+                reason,
+            };
+        }
         Self::Io {
             broker: broker.to_owned(),
             what,
@@ -212,6 +226,14 @@ pub fn protocol_name(code: ErrorCode) -> String {
         name.push(letter.to_ascii_uppercase());
     }
     name
+}
+
+/// Returns how errors name what a broker refuses, or is refused by.
+pub fn login_by(mechanism: &str) -> String {
+    if mechanism == TLS {
+        return TLS.to_owned();
+    }
+    format!("login by {mechanism}")
 }
 
 fn unsupported(broker: &str, api: &str, theirs: Option<(i16, i16)>, ours: (i16, i16)) -> String {

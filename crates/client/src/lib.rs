@@ -10,7 +10,7 @@
 //!   length that the settings give, and decoded behind `wire`'s guard.
 //! - Secrets are in no error and in no `Debug` output.
 //!
-//! Not here: TLS (`transport.rs` is its place), commands, formats of output.
+//! Not here: stores of keys (`tls`), commands, formats of output.
 
 pub mod ask;
 pub mod blocking;

@@ -5,13 +5,16 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use platform::clock::Instant;
-use platform::sim::{SimNet, SimStream};
+use platform::sim::SimNet;
 use platform::task;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio_rustls::TlsAcceptor;
 use wire::kafka::frame::next_frame;
 use wire::messages::api_versions_response::ApiVersion;
 use wire::messages::metadata_response::{
@@ -47,6 +50,8 @@ pub(crate) enum Reply {
     Answer(Bytes),
     /// Does the same after a time; later requests of the connection wait.
     Later(Duration, Bytes),
+    /// Sends these bytes without a length.
+    Raw(Bytes),
     /// Does not answer, and takes the next request.
     Silence,
     /// Ends the connection.
@@ -59,6 +64,21 @@ pub(crate) type Script = Rc<RefCell<dyn FnMut(&str, &Asked) -> Option<Reply>>>;
 /// Makes a script of a closure.
 pub(crate) fn script(closure: impl FnMut(&str, &Asked) -> Option<Reply> + 'static) -> Script {
     Rc::new(RefCell::new(closure))
+}
+
+/// Starts a broker with this name that speaks TLS.
+pub(crate) fn serve_tls(net: &SimNet, host: &str, script: &Script, config: &Arc<ServerConfig>) {
+    let (listener, host) = (net.listen(host, PORT), host.to_owned());
+    let (script, acceptor) = (Rc::clone(script), TlsAcceptor::from(Arc::clone(config)));
+    task::spawn(async move {
+        loop {
+            let stream = listener.accept().await;
+            // A client that does not trust ends it.
+            if let Ok(stream) = acceptor.accept(stream).await {
+                task::spawn(serve_one(stream, host.clone(), Rc::clone(&script)));
+            }
+        }
+    });
 }
 
 /// Starts a broker with this name; it serves until the simulation ends.
@@ -74,7 +94,7 @@ pub(crate) fn serve(net: &SimNet, host: &str, script: &Script) {
     });
 }
 
-async fn serve_one(mut stream: SimStream, host: String, script: Script) {
+async fn serve_one<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: String, script: Script) {
     let mut input = BytesMut::new();
     loop {
         let Some(frame) = next_frame(&mut input, FRAME_BYTES_MAX).unwrap() else {
@@ -99,12 +119,16 @@ async fn serve_one(mut stream: SimStream, host: String, script: Script) {
                 tokio::time::sleep(after).await;
                 answer
             }
+            Some(Reply::Raw(bytes)) => {
+                drop(stream.write_all(&bytes).await);
+                continue;
+            }
             Some(Reply::Silence) => continue,
             Some(Reply::Close) | None => return,
         };
         let length = u32::try_from(answer.len()).unwrap();
         let frame = [&length.to_be_bytes(), &answer[..]].concat();
-        if stream.write_all(&frame).await.is_err() {
+        if stream.write_all(&frame).await.is_err() || stream.flush().await.is_err() {
             return;
         }
     }

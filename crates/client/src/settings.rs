@@ -5,6 +5,7 @@
 
 mod login;
 mod properties;
+mod secured;
 mod value;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use wire::sasl::{Mechanism, Secret};
 
 use crate::error::ClientError;
 pub use properties::{Settings, SettingsBuilder};
+pub use secured::Tls;
 
 /// The port of a broker that is named without one.
 const DEFAULT_PORT: u16 = 9092;
@@ -43,6 +45,8 @@ pub struct ClientSettings {
     pub answer_bytes_max: usize,
     /// Requests on their way on one connection.
     pub in_flight_max: usize,
+    /// How connections are encrypted, if they are (`security.protocol`, `ssl.*`).
+    pub tls: Option<Tls>,
     /// How this client logs in, if it does.
     pub login: Option<Login>,
     /// The isolation of reads, bounds of fetches.
@@ -191,6 +195,7 @@ impl ClientSettings {
             auto_create: false,
             answer_bytes_max: 256 << 20,
             in_flight_max: 64,
+            tls: None,
             login: None,
             fetch: FetchSettings {
                 min_bytes: 1,

@@ -1,4 +1,4 @@
-//! What the bytes of a connection go through: nothing today, TLS as one more variant later.
+//! What the bytes of a connection go through: nothing, or TLS.
 //!
 //! The rest of the client sees a [`Transport`] only, so it does not know which it is. A dial is a
 //! [`Net`] without its type, so that connections and clusters have none.
@@ -10,7 +10,16 @@ use std::task::{Context, Poll};
 
 use platform::clock::Instant;
 use platform::net::Net;
+use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::error::{ClientError, TLS};
+use crate::settings::Tls;
+
+/// What an end of the connection means while hands are shaken.
+const ENDED: &str = "the broker has closed the connection, as one does that speaks no TLS there";
 
 /// A stream of bytes each way.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
@@ -40,12 +49,40 @@ impl<N: Net> Dial for N {
 pub(crate) enum Transport {
     /// Bytes as they are.
     Plain(Box<dyn Duplex>),
+    /// Encrypted.
+    Tls(Box<TlsStream<Box<dyn Duplex>>>),
 }
 
 impl Transport {
-    fn stream(self: Pin<&mut Self>) -> Pin<&mut Box<dyn Duplex>> {
+    /// Shakes hands with a broker of this name.
+    pub(crate) async fn secured(
+        stream: Box<dyn Duplex>,
+        host: &str,
+        address: &str,
+        tls: &Tls,
+    ) -> Result<Self, ClientError> {
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|_| ClientError::Login {
+            broker: address.to_owned(),
+            mechanism: TLS.to_owned(),
+            reason: format!("{host:?} is no name for a certificate"),
+        })?;
+        let shaken = TlsConnector::from(tls.config()).connect(name, stream).await;
+        let stream = shaken.map_err(|error| {
+            let error = if error.kind() == io::ErrorKind::UnexpectedEof {
+                io::Error::new(error.kind(), ENDED)
+            } else {
+                error
+            };
+            ClientError::io(address, "the handshake of TLS", &error)
+        })?;
+        Ok(Self::Tls(Box::new(stream)))
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut dyn Duplex> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream),
+            Self::Tls(stream) => Pin::new(&mut **stream),
         }
     }
 }

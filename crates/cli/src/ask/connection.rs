@@ -1,79 +1,104 @@
 //! One connection to one broker, which sends a request and waits for its answer.
 //!
-//! Invariant: every error names the broker.
+//! The connection is `client`'s; here each step blocks. Invariant: every error names the broker.
 
-use std::collections::HashMap;
-use std::io::{Read as _, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use bytes::{BufMut as _, Bytes, BytesMut};
-use wire::messages::{ApiVersionsRequest, ApiVersionsResponse, RequestHeader, ResponseHeader};
+use anyhow::Context as _;
+use client::blocking::Client;
+use client::error::login_by;
+use client::{Ask as _, ClientError, ClientSettings};
+use platform::clock::Instant;
+use platform::net::TcpNet;
+use wire::StrBytes;
+use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use wire::protocol::Request;
-use wire::{Decodable as _, Encodable as _, StrBytes};
 
 use super::refusal::check;
 
 /// The client id and software name that brokers see.
 pub(crate) const CLIENT_ID: &str = "forebay";
-/// Largest answer that is accepted.
-const ANSWER_BYTES_MAX: usize = 256 << 20;
+
+/// What the connections of a command share.
+#[derive(Clone, Debug)]
+pub(super) struct Means {
+    client: Rc<Client>,
+    settings: ClientSettings,
+    within: Duration,
+}
+
+impl Means {
+    pub(super) fn new(settings: ClientSettings, within: Duration) -> anyhow::Result<Self> {
+        Ok(Self {
+            client: Rc::new(Client::new()?),
+            settings,
+            within,
+        })
+    }
+
+    /// Returns the brokers to begin with.
+    pub(super) fn bootstrap(&self) -> &[(String, u16)] {
+        &self.settings.bootstrap
+    }
+
+    /// Returns how long one step may take at the broker.
+    pub(super) fn within(&self) -> Duration {
+        self.within
+    }
+}
 
 /// A connection to one broker, with one request under way at a time.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: TcpStream,
+    means: Means,
+    connection: client::Connection,
+    place: (String, u16),
     address: String,
-    versions: HashMap<i16, (i16, i16)>,
-    correlation_id: i32,
-    /// Set by a failed exchange: what would be read next may belong to another request.
+    /// Set by a failed exchange: another connection is needed.
     is_lost: bool,
 }
 
 impl Connection {
-    /// Connects, and asks the broker for its API versions.
-    pub(crate) fn open(address: &str, within: Duration) -> anyhow::Result<Self> {
-        let unreachable = || format!("broker {address} could not be reached");
-        let socket = reach(address, within).with_context(unreachable)?;
-        socket.set_nodelay(true)?;
-        // A broker may wait for the timeout that a request names, but not for much longer.
-        socket.set_read_timeout(Some(within * 2))?;
-        socket.set_write_timeout(Some(within * 2))?;
-        let mut connection = Self {
-            socket,
-            address: address.to_owned(),
-            versions: HashMap::new(),
-            correlation_id: 0,
+    /// Connects, logs in, and asks the broker for its API versions.
+    pub(super) fn open(means: &Means, host: &str, port: u16) -> anyhow::Result<Self> {
+        let address = format!("{host}:{port}");
+        let deadline = Instant::now() + means.within;
+        let opening = client::Connection::open(&TcpNet, host, port, &means.settings, deadline);
+        let opened = means.client.run(opening).map_err(bare);
+        let connection =
+            opened.with_context(|| format!("broker {address} could not be reached"))?;
+        Ok(Self {
+            means: means.clone(),
+            connection,
+            place: (host.to_owned(), port),
+            address,
             is_lost: false,
-        };
-        // Every broker that has this request has version 0 of it.
-        let answer = connection.ask(0, &ApiVersionsRequest::default())?;
-        check(answer.error_code, None).with_context(unreachable)?;
-        let ranges = answer.api_keys.iter();
-        connection.versions = ranges
-            .map(|range| (range.api_key, (range.min_version, range.max_version)))
-            .collect();
-        Ok(connection)
+        })
     }
 
-    /// Returns the address of the broker, as given to `open`.
+    /// Connects to the same broker again.
+    pub(super) fn again(&self) -> anyhow::Result<Self> {
+        let (host, port) = &self.place;
+        Self::open(&self.means, host, *port)
+    }
+
+    /// Returns the address of the broker.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Returns true if an exchange failed, so that another connection is needed.
+    /// Returns true if another connection is needed: an exchange failed, or the login ends soon.
     pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost
+        self.is_lost || self.connection.is_lost() || self.connection.is_ageing(Instant::now())
     }
 
     /// Asks the broker for its versions and features.
     pub(crate) fn features(&mut self) -> anyhow::Result<ApiVersionsResponse> {
-        let version = self.version::<ApiVersionsRequest>()?;
         let request = ApiVersionsRequest::default()
             .with_client_software_name(StrBytes::from_static_str(CLIENT_ID))
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
-        let answer = self.ask(version, &request)?;
+        let answer = self.ask_newest(&request)?;
         check(answer.error_code, None)
             .with_context(|| format!("features of broker {}", self.address))?;
         Ok(answer)
@@ -86,24 +111,7 @@ impl Connection {
 
     /// Returns the newest version of a request that both sides know.
     pub(crate) fn version<R: Request>(&self) -> anyhow::Result<i16> {
-        let known = R::VERSIONS;
-        let address = &self.address;
-        let Some(&(oldest, newest)) = self.versions.get(&R::KEY) else {
-            bail!(
-                "broker {address} does not serve requests of type {}",
-                R::KEY
-            );
-        };
-        let version = newest.min(known.max);
-        if version < oldest || version < known.min {
-            bail!(
-                "broker {address} serves requests of type {} in versions {oldest} to {newest}, {} to {} are known here",
-                R::KEY,
-                known.min,
-                known.max
-            );
-        }
-        Ok(version)
+        Ok(self.connection.version::<R>()?)
     }
 
     /// Sends a request in the newest version that both sides know, and returns the answer.
@@ -118,54 +126,28 @@ impl Connection {
         version: i16,
         request: &R,
     ) -> anyhow::Result<R::Response> {
-        let answer = self.exchange(version, request);
+        // A broker may wait for the timeout that a request names, but not for much longer.
+        let deadline = Instant::now() + self.means.within * 2;
+        let asking = self.connection.ask_in(version, request, deadline);
+        let answer = self.means.client.run(asking);
         self.is_lost |= answer.is_err();
-        answer.with_context(|| format!("broker {}, request of type {}", self.address, R::KEY))
-    }
-
-    fn exchange<R: Request>(&mut self, version: i16, request: &R) -> anyhow::Result<R::Response> {
-        use wire::protocol::HeaderVersion as _;
-
-        self.correlation_id += 1;
-        let mut frame = BytesMut::new();
-        frame.put_i32(0);
-        RequestHeader::default()
-            .with_request_api_key(R::KEY)
-            .with_request_api_version(version)
-            .with_correlation_id(self.correlation_id)
-            .with_client_id(Some(StrBytes::from_static_str(CLIENT_ID)))
-            .encode(&mut frame, R::header_version(version))?;
-        request.encode(&mut frame, version)?;
-        let length = i32::try_from(frame.len() - 4)?;
-        frame[..4].copy_from_slice(&length.to_be_bytes());
-        self.socket.write_all(&frame)?;
-        let mut length = [0; 4];
-        self.socket.read_exact(&mut length).context("no answer")?;
-        let length = usize::try_from(i32::from_be_bytes(length))?;
-        if length > ANSWER_BYTES_MAX {
-            bail!("an answer of {length} bytes");
-        }
-        let mut answer = vec![0; length];
-        self.socket.read_exact(&mut answer)?;
-        let mut answer = Bytes::from(answer);
-        let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version))?;
-        if header.correlation_id != self.correlation_id {
-            bail!("an answer to another request");
-        }
-        R::Response::decode(&mut answer, version)
+        answer
+            .map_err(bare)
+            .with_context(|| format!("broker {}, request of type {}", self.address, R::API))
     }
 }
 
-/// Connects to the first address of a name that answers.
-fn reach(address: &str, within: Duration) -> anyhow::Result<TcpStream> {
-    let mut last = anyhow::anyhow!("the name has no address");
-    for address in address.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, within) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = error.into(),
-        }
+/// Returns an error without the broker, which the caller names.
+fn bare(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::Io { what, reason, .. } => anyhow::anyhow!("{what}: {reason}"),
+        ClientError::TimedOut { .. } => anyhow::anyhow!("no answer in time"),
+        ClientError::Malformed { reason, .. } => anyhow::anyhow!("{reason}"),
+        ClientError::Login {
+            mechanism, reason, ..
+        } => anyhow::anyhow!("{}: {reason}", login_by(&mechanism)),
+        other => other.into(),
     }
-    Err(last)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use client::ClientSettings;
 use wire::messages::api_versions_response::ApiVersion;
 use wire::messages::find_coordinator_response::Coordinator;
 use wire::messages::metadata_response::{MetadataResponseBroker, MetadataResponseTopic};
@@ -25,6 +26,8 @@ use super::{Cluster, text};
 const HOST: &str = "127.0.0.1";
 /// More than there are requests.
 const KEYS: i16 = 100;
+/// The newest version in which a client asks first on a connection.
+const FIRST_VERSION_MAX: i16 = 3;
 /// Long enough for a machine that is busy.
 const WITHIN: Duration = Duration::from_mins(1);
 
@@ -65,7 +68,8 @@ impl Peer {
 
     /// Returns the cluster that is reached through this broker.
     pub(crate) fn cluster(&self) -> Cluster {
-        Cluster::reach(&format!("{HOST}:{}", self.port), WITHIN).unwrap()
+        let settings = ClientSettings::new(&format!("{HOST}:{}", self.port)).unwrap();
+        Cluster::reach(settings, WITHIN).unwrap()
     }
 
     /// Returns this broker as metadata names it.
@@ -137,7 +141,10 @@ impl Asked {
         });
         let answer = ApiVersionsResponse::default().with_api_keys(ranges.collect());
         let first = |_: ApiVersionsRequest| answer;
-        (version == 0).then(|| self.to(first)).flatten()
+        // A question for features is in the newest version.
+        (version <= FIRST_VERSION_MAX)
+            .then(|| self.to(first))
+            .flatten()
     }
 
     /// Returns the broker that was asked, as metadata names it.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use client::ClientSettings;
 use wire::messages::metadata_request::MetadataRequestTopic;
 use wire::messages::metadata_response::MetadataResponseTopic;
 use wire::messages::{
@@ -14,7 +15,7 @@ use wire::messages::{
 };
 
 use super::answers::each_answer;
-use super::connection::Connection;
+use super::connection::{Connection, Means};
 use super::failure::Failure;
 use super::refusal::{check, patiently};
 use super::text;
@@ -32,33 +33,29 @@ pub(crate) enum Coordinates {
 /// A cluster, reached through one of its brokers.
 #[derive(Debug)]
 pub(crate) struct Cluster {
+    means: Means,
     entrance: Connection,
     /// Of every broker that was ever named.
-    addresses: BTreeMap<i32, String>,
+    addresses: BTreeMap<i32, (String, u16)>,
     /// The brokers that the last metadata named, sorted.
     members: Vec<i32>,
     open: HashMap<i32, Connection>,
-    within: Duration,
 }
 
 impl Cluster {
-    /// Connects to the first of several addresses (`host:port`, comma-separated) that answers.
-    pub(crate) fn reach(brokers: &str, within: Duration) -> anyhow::Result<Self> {
-        let mut last = anyhow::anyhow!("no address of a broker in {brokers:?}");
-        let addresses = brokers.split(',').map(str::trim);
-        for address in addresses.filter(|address| !address.is_empty()) {
-            let with_port = match address.rsplit_once(':') {
-                Some((_, port)) if port.parse::<u16>().is_ok() => address.to_owned(),
-                _ => format!("{address}:9092"),
-            };
-            match Connection::open(&with_port, within) {
+    /// Connects to the first of the brokers in the settings that answers.
+    pub(crate) fn reach(settings: ClientSettings, within: Duration) -> anyhow::Result<Self> {
+        let means = Means::new(settings, within)?;
+        let mut last = anyhow::anyhow!("there is no broker to begin with");
+        for (host, port) in means.bootstrap() {
+            match Connection::open(&means, host, *port) {
                 Ok(entrance) => {
                     return Ok(Self {
+                        means,
                         entrance,
                         addresses: BTreeMap::new(),
                         members: Vec::new(),
                         open: HashMap::new(),
-                        within,
                     });
                 }
                 Err(error) => last = error,
@@ -69,18 +66,18 @@ impl Cluster {
 
     /// Returns how long one step of the command may take.
     pub(crate) fn within(&self) -> Duration {
-        self.within
+        self.means.within()
     }
 
     /// Returns the same in milliseconds, for the timeout of a request.
     pub(crate) fn within_ms(&self) -> i32 {
-        i32::try_from(self.within.as_millis()).unwrap_or(i32::MAX)
+        i32::try_from(self.within().as_millis()).unwrap_or(i32::MAX)
     }
 
     /// Returns a connection to the broker that was reached first.
     pub(crate) fn entrance(&mut self) -> anyhow::Result<&mut Connection> {
         if self.entrance.is_lost() {
-            self.entrance = Connection::open(self.entrance.address(), self.within)?;
+            self.entrance = self.entrance.again()?;
         }
         Ok(&mut self.entrance)
     }
@@ -93,7 +90,7 @@ impl Cluster {
             }
             let address = self.addresses.get(&id);
             let address = address.with_context(|| format!("the cluster has no broker {id}"))?;
-            let connection = Connection::open(address, self.within)?;
+            let connection = Connection::open(&self.means, &address.0, address.1)?;
             self.open.insert(id, connection);
         }
         self.open.get_mut(&id).context("a connection just opened")
@@ -135,8 +132,7 @@ impl Cluster {
         check(answer.error_code, None)
             .with_context(|| format!("metadata of broker {}", self.entrance.address()))?;
         for broker in &answer.brokers {
-            let address = format!("{}:{}", broker.host, broker.port);
-            self.addresses.insert(broker.node_id.0, address);
+            self.learn(broker.node_id.0, &broker.host, broker.port);
         }
         let members = answer.brokers.iter().map(|broker| broker.node_id.0);
         let members: BTreeSet<_> = members.collect();
@@ -178,7 +174,7 @@ impl Cluster {
             Coordinates::Group => "group",
             Coordinates::Transaction => "transactional id",
         };
-        let within = self.within;
+        let within = self.within();
         patiently(within, || self.find(of, key))
             .with_context(|| format!("no coordinator of {what} {key:?}"))
     }
@@ -196,14 +192,21 @@ impl Cluster {
             request.with_key(text(key))
         };
         let answer = entrance.ask(version, &request)?;
-        let (id, address) = coordinator_of(key, version, answer)?;
-        self.addresses.insert(id, address);
+        let (id, host, port) = coordinator_of(key, version, answer)?;
+        self.learn(id, &host, port);
         Ok(id)
     }
 
+    /// Takes the address of a broker; a port that is none is taken for 0, which nobody listens on.
+    fn learn(&mut self, id: i32, host: &str, port: i32) {
+        let port = u16::try_from(port).unwrap_or(0);
+        self.addresses.insert(id, (host.to_owned(), port));
+    }
+
     /// Returns the address of a broker.
-    pub(crate) fn address(&self, id: i32) -> &str {
-        self.addresses.get(&id).map_or("?", String::as_str)
+    pub(crate) fn address(&self, id: i32) -> String {
+        let address = self.addresses.get(&id);
+        address.map_or_else(|| "?".to_owned(), |(host, port)| format!("{host}:{port}"))
     }
 }
 
@@ -212,17 +215,16 @@ fn coordinator_of(
     key: &str,
     version: i16,
     answer: FindCoordinatorResponse,
-) -> anyhow::Result<(i32, String)> {
+) -> anyhow::Result<(i32, String, i32)> {
     if version < KEYS_SINCE {
         check(answer.error_code, answer.error_message.as_ref())?;
-        let address = format!("{}:{}", answer.host, answer.port);
-        return Ok((answer.node_id.0, address));
+        return Ok((answer.node_id.0, answer.host.to_string(), answer.port));
     }
     let mut coordinators = answer.coordinators.into_iter();
     let found = coordinators.find(|one| one.key.as_str() == key);
     let found = found.ok_or(Failure::LeftOut)?;
     check(found.error_code, found.error_message.as_ref())?;
-    Ok((found.node_id.0, format!("{}:{}", found.host, found.port)))
+    Ok((found.node_id.0, found.host.to_string(), found.port))
 }
 
 #[cfg(test)]

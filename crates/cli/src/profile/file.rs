@@ -22,6 +22,9 @@ pub(crate) struct Profile {
     pub(crate) admin: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<Format>,
+    /// A file of properties, for those who are let in by TLS or a login.
+    #[serde(rename = "command-config", skip_serializing_if = "Option::is_none")]
+    pub(crate) command_config: Option<PathBuf>,
 }
 
 /// All profiles.

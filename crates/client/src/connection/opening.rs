@@ -1,4 +1,4 @@
-//! Makes a connection: the stream, the versions, the login, and then the driver takes over.
+//! Makes a connection: the stream, TLS, the versions, the login, and then the driver takes over.
 //!
 //! One step after the other, all of them within one deadline. Invariant: before the login is
 //! complete, answers have a small bound.
@@ -28,6 +28,8 @@ use crate::transport::{Dial, Transport};
 const VERSIONS_VERSION: i16 = 3;
 /// Longest answer before the login is complete: some hundred times a real one.
 const EARLY_BYTES_MAX: usize = 1 << 20;
+/// How a broker begins that expects TLS and got something else.
+const TLS_ALERT: &[u8] = &[0x15, 0x03];
 /// Bytes that are read at once in this phase.
 const READ_BYTES: usize = 4 << 10;
 
@@ -82,12 +84,21 @@ async fn connect(
 ) -> Result<Connection, ClientError> {
     let stream = dial.dial(&peer.host, peer.port, deadline).await;
     let stream = stream.map_err(|error| ClientError::io(&peer.address, "connecting", &error))?;
+    let stream = match &settings.tls {
+        None => Transport::Plain(stream),
+        Some(tls) => Transport::secured(stream, &peer.host, &peer.address, tls).await?,
+    };
     let mut early = Early {
-        stream: Transport::Plain(stream),
+        stream,
         address: &peer.address,
         client_id: &settings.client_id,
         next_id: 0,
         input: BytesMut::new(),
+        ended_means: match &settings.tls {
+            None => "where it speaks TLS, security.protocol is SSL or SASL_SSL",
+            Some(tls) if tls.has_key() => "it may not take the certificate of this client",
+            Some(_) => "it may ask this client for a certificate: ssl.keystore.location",
+        },
     };
     let versions = Versions::of(&early.versions().await?);
     let login_ends = match &settings.login {
@@ -125,6 +136,8 @@ pub(super) struct Early<'a> {
     client_id: &'a str,
     next_id: i32,
     input: BytesMut,
+    /// What it may mean if the broker ends the connection instead of answering the first request.
+    ended_means: &'static str,
 }
 
 impl Early<'_> {
@@ -134,7 +147,8 @@ impl Early<'_> {
         let request = ApiVersionsRequest::default()
             .with_client_software_name(software("forebay"))
             .with_client_software_version(software(env!("CARGO_PKG_VERSION")));
-        let frame = self.exchange(VERSIONS_VERSION, &request).await?;
+        let frame = self.exchange(VERSIONS_VERSION, &request).await;
+        let frame = frame.map_err(|error| self.first_failed(error))?;
         let answer = if is_unsupported(&frame) {
             self.ask(0, &ApiVersionsRequest::default()).await?
         } else {
@@ -142,6 +156,25 @@ impl Early<'_> {
         };
         check(answer.error_code, None)?;
         Ok(answer)
+    }
+
+    /// Adds what it may mean to the error of a connection that ends at once. With TLS 1.3 a broker
+    /// judges the certificate when the client has begun to send, and its alert may not arrive.
+    fn first_failed(&self, error: ClientError) -> ClientError {
+        match error {
+            ClientError::Io {
+                broker,
+                what,
+                kind,
+                reason,
+            } => ClientError::Io {
+                broker,
+                what,
+                kind,
+                reason: format!("{reason} ({})", self.ended_means),
+            },
+            other => other,
+        }
     }
 
     /// Sends a request and returns the answer.
@@ -172,6 +205,10 @@ impl Early<'_> {
         self.stream.write_all(&frame).await.map_err(io("sending"))?;
         self.stream.flush().await.map_err(io("sending"))?;
         loop {
+            if self.input.starts_with(TLS_ALERT) {
+                let reason = "it speaks TLS here: security.protocol is SSL or SASL_SSL";
+                return Err(ClientError::malformed(address, reason));
+            }
             let next = next_frame(&mut self.input, EARLY_BYTES_MAX);
             let next = next.map_err(|error| ClientError::malformed(address, error.to_string()))?;
             if let Some(frame) = next {

@@ -18,6 +18,8 @@ use super::*;
 use crate::scripted::{Asked, PORT, Reply, Script, later, script, serve, settings};
 use crate::settings::{ClientSettings, Login};
 
+mod secured;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn connect(net: &SimNet, settings: &ClientSettings) -> Result<Connection, ClientError> {

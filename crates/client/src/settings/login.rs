@@ -34,21 +34,25 @@ impl RawLogin {
         true
     }
 
-    /// Returns how the client logs in, if it does.
-    pub(super) fn resolve(self) -> Result<Option<Login>, ClientError> {
+    /// Returns whether connections are by TLS, and how the client logs in, if it does.
+    pub(super) fn resolve(self) -> Result<(bool, Option<Login>), ClientError> {
         let protocol = self.protocol.as_deref().unwrap_or("PLAINTEXT");
-        match protocol.to_ascii_uppercase().as_str() {
-            "PLAINTEXT" => return Ok(None),
-            "SASL_PLAINTEXT" => {}
-            "SSL" | "SASL_SSL" => {
-                let reason = "this client has no TLS yet; PLAINTEXT and SASL_PLAINTEXT are served";
-                return Err(ClientError::invalid("security.protocol", reason));
-            }
+        let (is_tls, logs_in) = match protocol.to_ascii_uppercase().as_str() {
+            "PLAINTEXT" => (false, false),
+            "SSL" => (true, false),
+            "SASL_PLAINTEXT" => (false, true),
+            "SASL_SSL" => (true, true),
             _ => {
-                let reason = format!("{protocol:?} is not one of PLAINTEXT, SASL_PLAINTEXT");
+                let known = "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL";
+                let reason = format!("{protocol:?} is not one of {known}");
                 return Err(ClientError::invalid("security.protocol", reason));
             }
-        }
+        };
+        let login = if logs_in { Some(self.login()?) } else { None };
+        Ok((is_tls, login))
+    }
+
+    fn login(self) -> Result<Login, ClientError> {
         let named = self.mechanism.as_deref().unwrap_or("GSSAPI");
         let mechanism = Mechanism::from_name(named);
         let mechanism = mechanism.filter(|mechanism| *mechanism != Mechanism::Oauthbearer);
@@ -57,11 +61,11 @@ impl RawLogin {
             ClientError::invalid("sasl.mechanism", reason)
         })?;
         let (user, password) = self.credentials()?;
-        Ok(Some(Login {
+        Ok(Login {
             mechanism,
             user,
             password,
-        }))
+        })
     }
 
     fn credentials(self) -> Result<(String, Secret<String>), ClientError> {
@@ -75,7 +79,8 @@ impl RawLogin {
             let user = option("username")?;
             return Ok((user.expose().clone(), option("password")?));
         }
-        let missing = |key: &str| ClientError::invalid(key, "a login needs it");
+        let reason = "a login needs it, or sasl.jaas.config";
+        let missing = |key: &str| ClientError::invalid(key, reason);
         let user = self.user.ok_or_else(|| missing("sasl.username"))?;
         let password = self.password.ok_or_else(|| missing("sasl.password"))?;
         Ok((user, password))
@@ -93,7 +98,7 @@ mod tests {
         for (key, value) in properties {
             assert!(raw.set(key, value), "{key}");
         }
-        raw.resolve()
+        Ok(raw.resolve()?.1)
     }
 
     #[test]
@@ -128,7 +133,7 @@ mod tests {
         let told = |properties: &[(&str, &str)]| resolve(properties).unwrap_err().to_string();
         let sasl = ("security.protocol", "SASL_PLAINTEXT");
         let plain = ("sasl.mechanism", "PLAIN");
-        assert!(told(&[("security.protocol", "SASL_SSL")]).contains("no TLS yet"));
+        assert!(told(&[("security.protocol", "TLS")]).contains("SASL_SSL"));
         assert!(told(&[sasl]).contains("SCRAM-SHA-256"));
         assert!(told(&[sasl, plain]).starts_with("sasl.username"));
         let broken = (

@@ -7,6 +7,7 @@ use std::time::Duration;
 use wire::batch::Compression;
 
 use super::login::RawLogin;
+use super::secured::RawTls;
 use super::value::{flag, ms, number, text, word, wrong};
 use super::{Acks, ClientSettings, OffsetReset, Partitioner, ProducerSettings, addresses};
 use crate::error::ClientError;
@@ -31,6 +32,7 @@ pub struct SettingsBuilder {
     client: ClientSettings,
     producer: ProducerSettings,
     login: RawLogin,
+    tls: RawTls,
     /// Set by name, so that a contradiction is the user's.
     idempotence_is_set: bool,
     warnings: Vec<String>,
@@ -43,24 +45,15 @@ impl SettingsBuilder {
             client: ClientSettings::new(brokers)?,
             producer: ProducerSettings::default(),
             login: RawLogin::default(),
+            tls: RawTls::default(),
             idempotence_is_set: false,
             warnings: Vec::new(),
         })
     }
 
-    /// Takes a property.
+    /// Takes a property; an unknown one is an error.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), ClientError> {
-        let value = value.trim();
-        let is_known = self.login.set(key, value)
-            || self.set_client(key, value)?
-            || self.set_producer(key, value)?
-            || self.set_fetch(key, value)?
-            || self.set_group(key, value)?;
-        if is_known {
-            return Ok(());
-        }
-        if let Some(why) = without_effect(key) {
-            self.warnings.push(format!("{key} has no effect: {why}"));
+        if self.set_known(key, value)? {
             return Ok(());
         }
         let reason = "this client has no such property (names are those of Java's clients and of \
@@ -68,9 +61,29 @@ impl SettingsBuilder {
         Err(ClientError::invalid(key, reason))
     }
 
+    /// Takes a property; returns false if it is unknown.
+    pub fn set_known(&mut self, key: &str, value: &str) -> Result<bool, ClientError> {
+        let value = value.trim();
+        let is_known = self.login.set(key, value)
+            || self.tls.set(key, value)?
+            || self.set_client(key, value)?
+            || self.set_producer(key, value)?
+            || self.set_fetch(key, value)?
+            || self.set_group(key, value)?;
+        if !is_known && let Some(why) = without_effect(key) {
+            self.warnings.push(format!("{key} has no effect: {why}"));
+            return Ok(true);
+        }
+        Ok(is_known)
+    }
+
     /// Returns the settings, if they fit together.
     pub fn finish(mut self) -> Result<Settings, ClientError> {
-        self.client.login = self.login.resolve()?;
+        let (is_tls, login) = self.login.resolve()?;
+        self.client.login = login;
+        if is_tls {
+            self.client.tls = Some(self.tls.open(&mut self.warnings)?);
+        }
         let producer = &mut self.producer;
         if producer.transactional_id.is_some() && !producer.idempotent {
             let reason = "a transactional producer is idempotent";
@@ -332,9 +345,12 @@ fn without_effect(key: &str) -> Option<&'static str> {
         | "compression.gzip.level"
         | "compression.lz4.level"
         | "compression.zstd.level" => "codecs compress at their default levels",
-        _ if key.starts_with("ssl.") || key.starts_with("enable.ssl.") => {
-            "this client has no TLS yet"
-        }
+        "ssl.protocol"
+        | "ssl.provider"
+        | "ssl.keymanager.algorithm"
+        | "ssl.trustmanager.algorithm"
+        | "ssl.secure.random.implementation" => "it is of Java",
+        "ssl.curves.list" | "ssl.sigalgs.list" | "ssl.ca.certificate.stores" => "it is of OpenSSL",
         _ => return None,
     })
 }

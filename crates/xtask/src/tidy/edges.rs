@@ -26,7 +26,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("page", &[]),
     ("plan", &["page"]),
     ("host", &["platform", "page"]),
-    ("client", &["wire", "platform"]),
+    ("client", &["wire", "platform", "tls"]),
     (
         "bench",
         &["wire", "host", "platform", "page", "client", "tls"],

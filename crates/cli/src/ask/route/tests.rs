@@ -93,7 +93,7 @@ fn the_coordinator_of_another_key_is_not_that_of_this_one() {
     let both = vec![coordinator("other", 7), coordinator("g", 8)];
     let both = FindCoordinatorResponse::default().with_coordinators(both);
     let found = coordinator_of("g", 6, both.clone()).unwrap();
-    assert_eq!(found, (8, "b:9092".to_owned()));
+    assert_eq!(found, (8, "b".to_owned(), 9092));
     assert!(coordinator_of("h", 6, both).is_err());
     // An old answer has one coordinator, and does not name the key.
     let old = FindCoordinatorResponse::default()
@@ -101,6 +101,6 @@ fn the_coordinator_of_another_key_is_not_that_of_this_one() {
         .with_host(text("c"))
         .with_port(9093);
     let found = coordinator_of("h", 3, old.clone()).unwrap();
-    assert_eq!(found, (3, "c:9093".to_owned()));
+    assert_eq!(found, (3, "c".to_owned(), 9093));
     assert!(coordinator_of("h", 4, old).is_err());
 }

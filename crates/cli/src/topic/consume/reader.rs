@@ -8,17 +8,17 @@ use std::io::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
+use client::Settings;
 use client::blocking::Client;
 use client::consumer::{Assignment, Consumer, ConsumerOptions, Event, FetchedRecords};
 use client::fetch::{Position as ReadPosition, Whence};
-use client::{Settings, SettingsBuilder};
 use platform::net::TcpNet;
 use wire::batch::record::DECOMPRESSED_BYTES_MAX;
 use wire::types::TopicPartition;
 
 use super::patience::Patience;
 use super::{Consume, Form, Protocol};
-use crate::ask::{CLIENT_ID, Refusal};
+use crate::ask::Refusal;
 use crate::position::Position;
 use crate::show;
 use crate::stop::Stop;
@@ -87,9 +87,6 @@ impl<'a> Reader<'a> {
         assigned: BTreeSet<TopicPartition>,
     ) -> anyhow::Result<Self> {
         let settings = settings(asked, target)?;
-        for warning in &settings.warnings {
-            show::say(warning);
-        }
         let options = ConsumerOptions {
             client: settings.client,
             auto_commit: asked.group.is_some().then_some(COMMIT_EVERY),
@@ -286,9 +283,8 @@ fn settings(asked: &Consume, target: &Chosen) -> anyhow::Result<Settings> {
         Protocol::Classic => "classic",
         Protocol::Consumer => "consumer",
     };
-    let mut settings = SettingsBuilder::new(&target.brokers)?;
+    let mut settings = target.settings()?;
     for (key, value) in [
-        ("client.id", CLIENT_ID),
         ("isolation.level", isolation),
         ("auto.offset.reset", reset),
         ("fetch.max.wait.ms", wait_ms),
@@ -305,5 +301,5 @@ fn settings(asked: &Consume, target: &Chosen) -> anyhow::Result<Settings> {
     for property in &asked.properties {
         settings.set(&property.key, &property.value)?;
     }
-    Ok(settings.finish()?)
+    target.finish(settings)
 }

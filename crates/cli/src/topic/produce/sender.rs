@@ -11,14 +11,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use client::blocking::Client;
-use client::{Cluster, Producer, Report, SettingsBuilder};
+use client::{Cluster, Producer, Report};
 use platform::clock::Instant;
 use platform::net::TcpNet;
 use serde_json::json;
 use tokio::sync::mpsc;
 
 use super::{Produce, Record};
-use crate::ask::CLIENT_ID;
 use crate::show::{self, Format};
 use crate::target::Chosen;
 
@@ -43,17 +42,13 @@ pub(super) fn send(
     + Send
     + 'static,
 ) -> anyhow::Result<ExitCode> {
-    let mut builder = SettingsBuilder::new(&target.brokers)?;
-    builder.set("client.id", CLIENT_ID)?;
+    let mut builder = target.settings()?;
     for (key, value) in asked.settings(target) {
         builder
             .set(&key, &value)
             .context("settings of the producer")?;
     }
-    let settings = builder.finish().context("settings of the producer")?;
-    for warning in &settings.warnings {
-        show::say(warning);
-    }
+    let settings = target.finish(builder)?;
     // A record that is sent at the end of its time is waited for as long as a request takes.
     let request = settings.client.request_timeout;
     let within = settings.producer.delivery_timeout + request + Duration::from_secs(5);

@@ -59,12 +59,12 @@ fn what_does_not_fit_together_is_refused() {
 #[test]
 fn an_unknown_property_is_an_error_and_a_needless_one_a_warning() {
     assert!(refused(&[("no.such", "1")]).starts_with("no.such: "));
-    let settings = settings(&[("statistics.interval.ms", "5"), ("ssl.ca.location", "x")]);
+    let settings = settings(&[("statistics.interval.ms", "5"), ("ssl.provider", "x")]);
     assert_eq!(
         settings.unwrap().warnings,
         [
             "statistics.interval.ms has no effect: this client does not need it",
-            "ssl.ca.location has no effect: this client has no TLS yet",
+            "ssl.provider has no effect: it is of Java",
         ]
     );
 }

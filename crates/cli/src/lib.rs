@@ -1,5 +1,5 @@
-//! `forebay topic|group|cluster|quota|logdir|feature|client-metrics|txn|profile ...`: administers a
-//! cluster from a terminal or a script.
+//! `forebay topic|group|cluster|quota|logdir|feature|client-metrics|txn|user|acl|auth|profile ...`:
+//! administers a cluster from a terminal or a script.
 //!
 //! It is a client only: it knows brokers by the protocol, so it works with any Kafka.
 //! Everything goes over connections of `client` (docs/adr/0040): administrative requests one step
@@ -12,7 +12,9 @@
 //! Not here: running a broker, its configuration file, tiers, measuring
 //! (`forebay serve|config|tier|bench`).
 
+mod acl;
 mod ask;
+mod auth;
 mod client_metrics;
 mod cluster;
 mod command_config;
@@ -35,8 +37,11 @@ mod target;
 mod terminal;
 mod topic;
 mod txn;
+mod user;
 mod watch;
 
+pub use acl::AclArgs;
+pub use auth::AuthArgs;
 pub use client_metrics::ClientMetricsArgs;
 pub use cluster::ClusterArgs;
 pub use feature::FeatureArgs;
@@ -46,3 +51,4 @@ pub use profile::{ProfileArgs, admin_address};
 pub use quota::QuotaArgs;
 pub use topic::TopicArgs;
 pub use txn::TxnArgs;
+pub use user::UserArgs;

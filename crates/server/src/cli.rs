@@ -58,7 +58,7 @@ enum Command {
     /// Shows the tiers of a running broker, and gives orders to them.
     #[command(visible_alias = "tiers")]
     Tier(tier::TierArgs),
-    /// Topics, and the records in them. This and the next eight work with any Kafka.
+    /// Topics, and the records in them. This and the next eleven work with any Kafka.
     #[command(visible_alias = "topics")]
     Topic(cli::TopicArgs),
     /// Consumer groups.
@@ -81,6 +81,14 @@ enum Command {
     /// Transactions.
     #[command(visible_aliases = ["txns", "transactions"], alias = "transaction")]
     Txn(cli::TxnArgs),
+    /// Users who log in by SCRAM.
+    #[command(visible_alias = "users")]
+    User(cli::UserArgs),
+    /// What principals may do.
+    #[command(visible_alias = "acls")]
+    Acl(cli::AclArgs),
+    /// Who this client is for a cluster.
+    Auth(cli::AuthArgs),
     /// Named clusters, one of them in use.
     #[command(visible_alias = "profiles")]
     Profile(cli::ProfileArgs),
@@ -122,6 +130,9 @@ impl Cli {
             Command::Feature(feature) => return exit_of_client(feature.run()),
             Command::ClientMetrics(metrics) => return exit_of_client(metrics.run()),
             Command::Txn(txn) => return exit_of_client(txn.run()),
+            Command::User(user) => return exit_of_client(user.run()),
+            Command::Acl(acl) => return exit_of_client(acl.run()),
+            Command::Auth(auth) => return exit_of_client(auth.run()),
             Command::Profile(profile) => return exit(profile.run()),
             Command::Completion(completion) => return exit(completion.run(Self::command())),
             Command::Tune(tune) => return exit(tune.run()),

@@ -12,6 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 use rustls_pki_types::CertificateDer;
 
+use crate::certificate::CertificateFacts;
 use crate::names;
 use crate::problem::{Opened, TlsProblem, TlsWarning};
 use crate::server::{failed, trust_setting, warn_of_unreadable};
@@ -30,6 +31,8 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 /// Trusted certificates of a client, and its own key if it has one, as one set that never changes.
 pub struct ClientTls {
     config: Arc<ClientConfig>,
+    /// Whose the first key is.
+    subject: Option<String>,
 }
 
 impl ClientTls {
@@ -65,6 +68,8 @@ impl ClientTls {
             .map_err(|error| failed(stores, &error))?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
+        let first = keys.first().and_then(|key| key.cert.first());
+        let subject = first.and_then(|der| Some(CertificateFacts::of(der)?.subject));
         let config = if keys.is_empty() {
             builder.with_no_client_auth()
         } else {
@@ -73,6 +78,7 @@ impl ClientTls {
         };
         let tls = Self {
             config: Arc::new(config),
+            subject,
         };
         Ok(Opened { tls, warnings })
     }
@@ -80,6 +86,12 @@ impl ClientTls {
     /// Returns the configuration for `rustls::ClientConnection::new`.
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
+    }
+
+    /// Returns whose certificate the client shows to a server that asks, as Java writes it. With
+    /// several keys another one may fit what the server takes.
+    pub fn subject(&self) -> Option<&str> {
+        self.subject.as_deref()
     }
 }
 

@@ -25,6 +25,11 @@ impl Tls {
         self.config().client_auth_cert_resolver.has_certs()
     }
 
+    /// Returns whose certificate the client has, as Java writes it.
+    pub fn subject(&self) -> Option<String> {
+        self.0.subject().map(str::to_owned)
+    }
+
     /// Returns the configuration of rustls.
     pub(crate) fn config(&self) -> Arc<rustls::ClientConfig> {
         self.0.config()

@@ -1,0 +1,75 @@
+//! `forebay user delete`: deletes the passwords of users, so that they cannot log in by SCRAM.
+//!
+//! ACLs and quotas of a user stay. What a pattern selects is deleted only with `--execute`.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use clap::Args;
+use wire::messages::AlterUserScramCredentialsRequest;
+use wire::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
+
+use super::credential::{self, Scram, User};
+use crate::ask::{check, each_answer, text};
+use crate::confirm::Named;
+use crate::names::Selection;
+use crate::outcome::{self, Outcome};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Delete {
+    #[command(flatten)]
+    named: Named,
+    /// Deletes the passwords of this mechanism only; can be given many times.
+    #[arg(long, value_enum)]
+    mechanism: Vec<Scram>,
+}
+
+impl Delete {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        let mut cluster = target.cluster()?;
+        let users = credential::all(&mut cluster)?;
+        let known = || Ok(users.iter().map(|user| user.name.clone()).collect());
+        let selection = Selection::of(&self.named.names, known)?.complete("user")?;
+        if !self.named.confirmed(&selection) {
+            return outcome::show_planned(target.format, "USER", &selection.names, "deleted");
+        }
+        let mut deletions = Vec::new();
+        for name in &selection.names {
+            let of_user = self.deletions(&users, name);
+            if of_user.is_empty() {
+                bail!("user {name} has no such password; nothing was deleted");
+            }
+            deletions.extend(of_user);
+        }
+        let request = AlterUserScramCredentialsRequest::default().with_deletions(deletions);
+        let answer = cluster.controller()?.ask_newest(&request);
+        let answer = answer.map(|answer| {
+            answer.results.into_iter().map(|one| {
+                let result = check(one.error_code, one.error_message.as_ref());
+                (one.user.to_string(), result)
+            })
+        });
+        let answers = each_answer(selection.names.iter().cloned(), answer);
+        let outcomes = answers
+            .into_iter()
+            .map(|(name, result)| Outcome::of(&name, result, "deleted"));
+        outcome::show(target.format, "USER", &outcomes.collect::<Vec<_>>())
+    }
+
+    /// Returns what is deleted of a user.
+    fn deletions(&self, users: &[User], name: &str) -> Vec<ScramCredentialDeletion> {
+        let user = users.iter().find(|user| user.name == name);
+        let codes = user.map_or(&[][..], |user| &user.codes);
+        let is_meant = |code: &&i8| {
+            let mut named = self.mechanism.iter();
+            self.mechanism.is_empty() || named.any(|one| one.hash().code() == **code)
+        };
+        let meant = codes.iter().filter(is_meant).map(|&code| {
+            ScramCredentialDeletion::default()
+                .with_name(text(name))
+                .with_mechanism(code)
+        });
+        meant.collect()
+    }
+}

@@ -1,0 +1,105 @@
+//! `forebay user set`: sets the password of a user.
+//!
+//! The broker gets the salted password, as from `kafka-configs.sh`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use platform::os::random_u64;
+use wire::messages::AlterUserScramCredentialsRequest;
+use wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
+use wire::sasl::scram::{ITERATIONS_MAX, ITERATIONS_MIN, salt, salted_password};
+use wire::sasl::{Secret, check_user};
+
+use super::credential::Scram;
+use super::password;
+use crate::ask::{Failure, check, text};
+use crate::outcome::{self, Outcome};
+use crate::target::Chosen;
+
+#[derive(Debug, Args)]
+pub(super) struct Set {
+    /// The user's name, without `User:`.
+    name: String,
+    /// By which the user may log in with this password; can be given many times.
+    #[arg(long, value_enum, default_value = "SCRAM-SHA-512")]
+    mechanism: Vec<Scram>,
+    /// How much work it is to try one password.
+    #[arg(long, default_value_t = ITERATIONS_MIN,
+          value_parser = clap::value_parser!(u32).range(i64::from(ITERATIONS_MIN)..=i64::from(ITERATIONS_MAX)))]
+    iterations: u32,
+    /// File whose first line is the password, instead of standard input.
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+}
+
+impl Set {
+    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+        check_user(&self.name)?;
+        let password = password::read(self.password_file.as_deref(), &self.name)?;
+        let mut cluster = target.cluster()?;
+        let request =
+            AlterUserScramCredentialsRequest::default().with_upsertions(self.upsertions(&password));
+        let results = cluster.controller()?.ask_newest(&request)?.results;
+        let result = results.into_iter().find(|one| *one.user == *self.name);
+        let result = result.ok_or(Failure::LeftOut);
+        let result =
+            result.and_then(|result| Ok(check(result.error_code, result.error_message.as_ref())?));
+        let outcome = Outcome::of(&self.name, result, "set");
+        outcome::show(target.format, "USER", &[outcome])
+    }
+
+    fn upsertions(&self, password: &Secret<String>) -> Vec<ScramCredentialUpsertion> {
+        let mut mechanisms = self.mechanism.clone();
+        mechanisms.dedup();
+        let each = mechanisms.iter().map(|mechanism| {
+            let hash = mechanism.hash();
+            let salt = salt(random());
+            let salted = salted_password(hash, password, &salt, self.iterations);
+            ScramCredentialUpsertion::default()
+                .with_name(text(&self.name))
+                .with_mechanism(hash.code())
+                .with_iterations(i32::try_from(self.iterations).unwrap_or(i32::MAX))
+                .with_salt(salt.into())
+                .with_salted_password(salted.expose().clone().into())
+        });
+        each.collect()
+    }
+}
+
+/// Returns random bytes.
+fn random<const COUNT: usize>() -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
+    for part in bytes.chunks_mut(8) {
+        for (to, from) in part.iter_mut().zip(random_u64().to_ne_bytes()) {
+            *to = from;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::sasl::scram::{Credential, ScramHash};
+
+    use super::*;
+
+    #[test]
+    fn each_mechanism_has_a_salt_of_its_own_and_no_request_has_the_password() {
+        let set = Set {
+            name: "ada".to_owned(),
+            mechanism: vec![Scram::Sha256, Scram::Sha512],
+            iterations: 4096,
+            password_file: None,
+        };
+        let made = set.upsertions(&Secret::new("hunter2".to_owned()));
+        assert_eq!(made.len(), 2);
+        assert_ne!(made[0].salt, made[1].salt);
+        assert!(!format!("{made:?}").contains("hunter2"));
+        for (one, hash) in made.iter().zip([ScramHash::Sha256, ScramHash::Sha512]) {
+            let stored = Credential::of_salted(hash, &one.salt, 4096, &one.salted_password);
+            assert!(stored.is_ok());
+        }
+    }
+}

@@ -124,9 +124,10 @@ impl ProfileArgs {
                 let (name, brokers) = (format!("{name}{star}"), or_dash(profile.brokers.as_ref()));
                 let (format, admin) = (or_dash(format), or_dash(profile.admin.as_ref()));
                 let config = profile.command_config.as_ref().map(|path| path.display());
-                match has_config {
-                    true => table.row([name, brokers, format, admin, or_dash(config)]),
-                    false => table.row([name, brokers, format, admin]),
+                if has_config {
+                    table.row([name, brokers, format, admin, or_dash(config)]);
+                } else {
+                    table.row([name, brokers, format, admin]);
                 }
             }
             table.render()

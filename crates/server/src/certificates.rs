@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use crate::metrics::TlsMetrics;
 use expiry::ExpiryWarnings;
 
-/// After this time a look is one of which the log should tell.
+/// Time after which the log says that a look has not ended.
 const LONG_LOOK: Duration = Duration::from_secs(30);
 
 /// The sets of all listeners that speak TLS.

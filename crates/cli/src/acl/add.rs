@@ -20,6 +20,10 @@ use crate::outcome::{self, Outcome};
 use crate::target::Chosen;
 
 #[derive(Debug, Args, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each flag of the command"
+)]
 pub(super) struct Add {
     /// Principal that the ACLs permit something, such as User:ada; can be given many times.
     #[arg(long, value_name = "TYPE:NAME", value_parser = entry::principal,

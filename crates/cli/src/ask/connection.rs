@@ -52,7 +52,7 @@ impl Means {
 #[derive(Debug)]
 pub(crate) struct Connection {
     means: Means,
-    connection: client::Connection,
+    open: client::Connection,
     place: (String, u16),
     address: String,
     /// Set by a failed exchange: another connection is needed.
@@ -66,11 +66,10 @@ impl Connection {
         let deadline = Instant::now() + means.within;
         let opening = client::Connection::open(&TcpNet, host, port, &means.settings, deadline);
         let opened = means.client.run(opening).map_err(bare);
-        let connection =
-            opened.with_context(|| format!("broker {address} could not be reached"))?;
+        let open = opened.with_context(|| format!("broker {address} could not be reached"))?;
         Ok(Self {
             means: means.clone(),
-            connection,
+            open,
             place: (host.to_owned(), port),
             address,
             is_lost: false,
@@ -90,7 +89,7 @@ impl Connection {
 
     /// Returns true if another connection is needed: an exchange failed, or the login ends soon.
     pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost || self.connection.is_lost() || self.connection.is_ageing(Instant::now())
+        self.is_lost || self.open.is_lost() || self.open.is_ageing(Instant::now())
     }
 
     /// Asks the broker for its versions and features.
@@ -111,7 +110,7 @@ impl Connection {
 
     /// Returns the newest version of a request that both sides know.
     pub(crate) fn version<R: Request>(&self) -> anyhow::Result<i16> {
-        Ok(self.connection.version::<R>()?)
+        Ok(self.open.version::<R>()?)
     }
 
     /// Sends a request in the newest version that both sides know, and returns the answer.
@@ -128,7 +127,7 @@ impl Connection {
     ) -> anyhow::Result<R::Response> {
         // A broker may wait for the timeout that a request names, but not for much longer.
         let deadline = Instant::now() + self.means.within * 2;
-        let asking = self.connection.ask_in(version, request, deadline);
+        let asking = self.open.ask_in(version, request, deadline);
         let answer = self.means.client.run(asking);
         self.is_lost |= answer.is_err();
         answer

@@ -48,7 +48,10 @@ fn identity(settings: &ClientSettings, broker: String, bits: i32) -> Identity {
         (Some(_), None) => "SSL",
         (Some(_), Some(_)) => "SASL_SSL",
     };
-    let subject = settings.tls.as_ref().and_then(|tls| tls.subject());
+    let subject = settings
+        .tls
+        .as_ref()
+        .and_then(client::settings::Tls::subject);
     let (name, by) = match (&settings.login, subject) {
         (Some(login), _) => (login.user.clone(), login.mechanism.name().to_owned()),
         (None, Some(subject)) => (

@@ -1,6 +1,6 @@
 //! `forebay topic describe`: partitions, leaders, replicas, offsets and settings of topics.
 //!
-//! It changes nothing. What is wrong with one topic is told on standard error, the others are
+//! It changes nothing. Standard error names what is wrong with one topic; the other topics are
 //! shown.
 
 mod partition;

@@ -50,7 +50,7 @@ pub(super) struct Reader<'a> {
     patience: Patience,
 }
 
-/// Whether there is somebody to write for.
+/// Whether standard output still has a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Output {
     Open,

@@ -176,7 +176,7 @@ async fn files_that_are_not_read_in_time_are_told_of() {
     let log = tracing_subscriber::fmt().with_writer(move || to.clone());
     let _log = tracing::subscriber::set_default(log.finish());
     let hangs_for = |time| tokio::time::sleep(time);
-    in_time_or_said(hangs_for(LONG_LOOK - Duration::from_secs(1))).await;
+    in_time_or_said(hangs_for(LONG_LOOK / 2)).await;
     assert!(lines.0.lock().unwrap().is_empty());
     in_time_or_said(hangs_for(LONG_LOOK * 5 / 2)).await;
     let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();

@@ -14,9 +14,9 @@ mod route;
 pub(crate) use answers::each_answer;
 pub(crate) use connection::{CLIENT_ID, Connection};
 pub(crate) use failure::Failure;
-pub(crate) use offsets::{EARLIEST, LATEST, Offsets, Place, read_committed};
+pub(crate) use offsets::{EARLIEST, LATEST, Offsets, PartitionKey, read_committed};
 #[cfg(test)]
-pub(crate) use peer::{Asked, Peer};
+pub(crate) use peer::{AskedRequest, Peer};
 pub(crate) use refusal::{Refusal, check, patiently, while_it_passes};
 pub(crate) use route::{Cluster, Coordinates};
 use wire::StrBytes;

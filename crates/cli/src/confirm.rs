@@ -9,7 +9,7 @@ use crate::names::{Name, Selection};
 
 /// Names, and whether the user confirms what a pattern among them selects.
 #[derive(Debug, Args)]
-pub(crate) struct Named {
+pub(crate) struct ConfirmedNames {
     /// Names, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
     pub(crate) names: Vec<Name>,
@@ -18,7 +18,7 @@ pub(crate) struct Named {
     execute: bool,
 }
 
-impl Named {
+impl ConfirmedNames {
     /// Returns true if the command may act on the selection.
     pub(crate) fn confirmed(&self, selection: &Selection) -> bool {
         self.execute || !selection.by_pattern
@@ -34,7 +34,7 @@ mod tests {
     #[derive(Parser)]
     struct Command {
         #[command(flatten)]
-        named: Named,
+        named: ConfirmedNames,
         #[arg(long, conflicts_with = "execute")]
         dry_run: bool,
     }

@@ -11,9 +11,9 @@ use serde::Serialize;
 use crate::ask::Failure;
 use crate::show::{self, Format, Table};
 
-/// The outcome for one thing.
+/// The outcome of a command for one of the things that it names.
 #[derive(Debug, Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct CommandOutcome {
     name: String,
     done: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     words: String,
 }
 
-impl Outcome {
+impl CommandOutcome {
     /// Makes an outcome; `done` is the text that is shown for a success.
     pub(crate) fn of(name: &str, result: Result<(), impl Display>, done: &str) -> Self {
         let error = result.err().map(|error| error.to_string());
@@ -70,14 +70,18 @@ pub(crate) fn show_planned(
     done: &str,
 ) -> anyhow::Result<ExitCode> {
     let would = format!("would be {done}");
-    let planned = names.iter().map(|name| Outcome::would(name, &would));
+    let planned = names.iter().map(|name| CommandOutcome::would(name, &would));
     let shown = show(format, head, &planned.collect::<Vec<_>>())?;
     say_planned();
     Ok(shown)
 }
 
 /// Shows all outcomes; returns a failure if one of them failed.
-pub(crate) fn show(format: Format, head: &str, outcomes: &[Outcome]) -> anyhow::Result<ExitCode> {
+pub(crate) fn show(
+    format: Format,
+    head: &str,
+    outcomes: &[CommandOutcome],
+) -> anyhow::Result<ExitCode> {
     format.show(&outcomes, || {
         let mut table = Table::headed(&[head, "STATUS"]);
         for outcome in outcomes {
@@ -125,22 +129,22 @@ mod tests {
         let left_out = "the broker did not answer for it";
         for (outcome, json, words) in [
             (
-                Outcome::tried("cars", Ok::<(), Failure>(()), "changed", false),
+                CommandOutcome::tried("cars", Ok::<(), Failure>(()), "changed", false),
                 json!({"name": "cars", "done": true}),
                 "changed",
             ),
             (
-                Outcome::tried("cars", Ok::<(), Failure>(()), "changed", true),
+                CommandOutcome::tried("cars", Ok::<(), Failure>(()), "changed", true),
                 json!({"name": "cars", "done": false}),
                 "would be changed",
             ),
             (
-                Outcome::tried("cars", refused(), "changed", true),
+                CommandOutcome::tried("cars", refused(), "changed", true),
                 json!({"name": "cars", "done": false, "error": left_out}),
                 left_out,
             ),
             (
-                Outcome::tried("cars", refused(), "changed", false),
+                CommandOutcome::tried("cars", refused(), "changed", false),
                 json!({"name": "cars", "done": false, "error": left_out}),
                 left_out,
             ),

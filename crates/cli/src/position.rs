@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use wire::messages::metadata_response::MetadataResponseTopic;
 
-use crate::ask::{Cluster, EARLIEST, LATEST, Place};
+use crate::ask::{Cluster, EARLIEST, LATEST, PartitionKey};
 use crate::moment;
 
 /// A place in a partition.
@@ -77,7 +77,7 @@ pub(crate) fn bounds(
     cluster: &mut Cluster,
     topics: &[MetadataResponseTopic],
     isolation: i8,
-) -> anyhow::Result<BTreeMap<Place, Bounds>> {
+) -> anyhow::Result<BTreeMap<PartitionKey, Bounds>> {
     let starts = cluster.offsets_of_all(topics, EARLIEST, isolation)?;
     let ends = cluster.offsets_of_all(topics, LATEST, isolation)?;
     let both = starts.into_iter().filter_map(|(place, start)| {
@@ -93,8 +93,8 @@ impl Position {
         self,
         cluster: &mut Cluster,
         topics: &[MetadataResponseTopic],
-        bounds: &BTreeMap<Place, Bounds>,
-    ) -> anyhow::Result<BTreeMap<Place, i64>> {
+        bounds: &BTreeMap<PartitionKey, Bounds>,
+    ) -> anyhow::Result<BTreeMap<PartitionKey, i64>> {
         let by_time = match self {
             Self::At(time) => cluster.offsets_of_all(topics, time, 0)?,
             _ => BTreeMap::new(),

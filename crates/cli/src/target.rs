@@ -50,7 +50,7 @@ pub(crate) struct Target {
 
 /// A target with all options resolved.
 #[derive(Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChosenTarget {
     brokers: String,
     config: CommandConfig,
     /// Warnings that were shown: a command connects several times.
@@ -61,7 +61,7 @@ pub(crate) struct Chosen {
 
 impl Target {
     /// Resolves the options; reads the profiles only where an option is missing.
-    pub(crate) fn choose(&self) -> anyhow::Result<Chosen> {
+    pub(crate) fn choose(&self) -> anyhow::Result<ChosenTarget> {
         let profile = match (&self.brokers, self.format, &self.profile) {
             // A broken file must not stop a command that does not need it.
             (Some(_), Some(_), None) => Profile::default(),
@@ -71,7 +71,7 @@ impl Target {
             Some(path) => CommandConfig::read(path)?,
             None => CommandConfig::default(),
         };
-        Ok(Chosen {
+        Ok(ChosenTarget {
             brokers: self.brokers(&profile, config.brokers()),
             config,
             shown: RefCell::default(),
@@ -101,7 +101,7 @@ impl Target {
     }
 }
 
-impl Chosen {
+impl ChosenTarget {
     /// Connects to the cluster.
     pub(crate) fn cluster(&self) -> anyhow::Result<Cluster> {
         let settings = self.finish(self.settings()?)?;

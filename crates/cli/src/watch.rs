@@ -18,7 +18,7 @@ use crate::moment;
 use crate::outcome::exit_code;
 use crate::show::{self, Format, say};
 use crate::stop::Stop;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use crate::terminal;
 
 /// Options of a command that can look again.
@@ -44,7 +44,7 @@ impl Watch {
     /// Returns a failure if the last look failed, or if `is_good` refuses its answer.
     pub(crate) fn run<T: Serialize>(
         &self,
-        target: &Chosen,
+        target: &ChosenTarget,
         mut look: impl FnMut(&mut Cluster) -> anyhow::Result<T>,
         text: impl Fn(&T) -> String,
         is_good: impl Fn(&T) -> bool,
@@ -83,7 +83,7 @@ impl Watch {
 
 /// Looks over the connection that there is, or over a new one.
 fn again<T>(
-    target: &Chosen,
+    target: &ChosenTarget,
     connected: &mut Option<Cluster>,
     look: &mut impl FnMut(&mut Cluster) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {

@@ -1,16 +1,16 @@
 //! A cluster: its brokers, what leads what, and one connection to each broker.
 //!
-//! What is known (`cluster/known.rs`) is asked for when it is missing, too old, or told to be
-//! stale, at most once per `retry_backoff` and by one request at a time; connections
-//! (`cluster/links.rs`) are made when they are needed, and again after pauses when they are lost.
+//! The client asks for metadata (`cluster/known.rs`) when they are missing, too old, or reported to
+//! be stale by a caller: at most once per `retry_backoff`, and by one request at a time. It makes a
+//! connection (`cluster/links.rs`) when a caller needs it, and after a pause if it was lost.
 //!
 //! Invariants:
 //! - Every wait ends by the deadline of its caller. That never breaks a connection that others use:
 //!   exchanges have `request_timeout` as their own deadline.
 //! - A leader is never replaced by one of an older epoch.
 //!
-//! Not here: which errors of a request mean that a leader or coordinator has moved; whoever asked
-//! knows, and says so ([`Cluster::stale`], [`Cluster::coordinator_lost`]).
+//! Not here: which errors of a request mean that a leader or coordinator has moved. The caller that
+//! made the request knows, and reports it ([`Cluster::stale`], [`Cluster::coordinator_lost`]).
 
 mod known;
 mod links;
@@ -37,7 +37,7 @@ use crate::error::{ClientError, check};
 use crate::retry::{Backoff, next_try};
 use crate::settings::ClientSettings;
 use crate::transport::Dial;
-use known::Known;
+use known::KnownCluster;
 pub use known::{Leader, PartitionMetadata, TopicMetadata};
 use links::Links;
 
@@ -67,16 +67,17 @@ impl CoordinatorKind {
 
 /// A handle to a cluster; clones share its connections and what is known of it.
 #[derive(Clone)]
-pub struct Cluster(Rc<Inner>);
+pub struct Cluster(Rc<SharedCluster>);
 
-struct Inner {
+/// What the clones of a handle to a cluster share.
+struct SharedCluster {
     settings: ClientSettings,
     random: Rc<dyn Fn() -> u64>,
     links: Links,
-    known: RefCell<Known>,
+    known: RefCell<KnownCluster>,
     // Bounded: by the groups and transactional ids of the program
     coordinators: RefCell<BTreeMap<(CoordinatorKind, String), i32>>,
-    /// Held by whoever asks for metadata.
+    /// Held by the caller that asks the brokers for metadata.
     asking: tokio::sync::Mutex<()>,
     /// When metadata were asked for last.
     asked_at: Cell<Option<Instant>>,
@@ -96,7 +97,7 @@ impl Cluster {
     ) -> Self {
         let dial: Rc<dyn Dial> = Rc::new(net);
         let random: Rc<dyn Fn() -> u64> = Rc::new(random);
-        Self(Rc::new(Inner {
+        Self(Rc::new(SharedCluster {
             links: Links::new(dial, Rc::clone(&random), &settings),
             settings,
             random,
@@ -400,7 +401,7 @@ impl Cluster {
             None => None,
             Some(name) => {
                 let known = self.0.known.borrow();
-                // Somebody else may have asked meanwhile.
+                // Another caller may have asked meanwhile.
                 if known.is_fresh(name, self.oldest()) && self.0.asked_at.get() >= Some(needed_at) {
                     return Ok(());
                 }

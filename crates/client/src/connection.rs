@@ -4,11 +4,11 @@
 //! One task drives the socket (`connection/driver.rs`); handles put requests into its queue.
 //!
 //! Invariants:
-//! - A request is answered, or fails by its deadline; when one deadline passes, the connection is
-//!   lost, and everybody on it is told so.
+//! - A request is answered, or fails by its deadline. When one deadline passes, the connection is
+//!   lost, and every request on it fails.
 //! - At most `in_flight_max` requests are in the queue and on their way; further ones wait, up to
 //!   their deadlines.
-//! - Whoever holds a connection that is lost gets the reason for it, and never a wrong answer.
+//! - A caller that holds a lost connection gets the reason for the loss, and never a wrong answer.
 //!
 //! Not here: which broker to ask, asking again.
 
@@ -38,9 +38,10 @@ use versions::Versions;
 
 /// A handle to a connection; clones share it. The last one that goes ends it.
 #[derive(Clone)]
-pub struct Connection(Rc<Shared>);
+pub struct Connection(Rc<SharedConnection>);
 
-struct Shared {
+/// What the clones of a handle to a connection share.
+struct SharedConnection {
     peer: Peer,
     client_id: Rc<str>,
     versions: Versions,
@@ -48,17 +49,17 @@ struct Shared {
     /// One for each request in the queue and on its way.
     room: Arc<Semaphore>,
     next_id: Cell<i32>,
-    lost: Rc<Lost>,
+    lost: Rc<LostReason>,
     /// When the broker wants another login.
     login_ends: Option<Instant>,
 }
 
 /// Why a connection is lost, once it is.
 #[derive(Default)]
-struct Lost(RefCell<Option<ClientError>>);
+struct LostReason(RefCell<Option<ClientError>>);
 
 /// An answer that is on its way.
-pub(crate) struct Answering<Q> {
+pub(crate) struct PendingAnswer<Q> {
     answer: oneshot::Receiver<Result<Bytes, ClientError>>,
     version: i16,
     address: Rc<str>,
@@ -113,7 +114,7 @@ impl Connection {
         version: i16,
         request: &Q,
         deadline: Instant,
-    ) -> Result<Answering<Q>, ClientError> {
+    ) -> Result<PendingAnswer<Q>, ClientError> {
         let room = Arc::clone(&self.0.room).try_acquire_owned();
         let room = room.map_err(|_| self.0.lost.reason().unwrap_or(ClientError::Full))?;
         self.start(version, request, deadline, room)
@@ -146,10 +147,10 @@ impl Connection {
         request: &Q,
         deadline: Instant,
         room: OwnedSemaphorePermit,
-    ) -> Result<Answering<Q>, ClientError> {
+    ) -> Result<PendingAnswer<Q>, ClientError> {
         let (to, answer) = oneshot::channel();
         self.put(version, request, deadline, room, Return::Answer(to))?;
-        Ok(Answering {
+        Ok(PendingAnswer {
             answer,
             version,
             address: Rc::clone(&self.0.peer.address),
@@ -210,7 +211,7 @@ impl Connection {
     }
 }
 
-impl<Q: Ask> Answering<Q> {
+impl<Q: Ask> PendingAnswer<Q> {
     /// Waits for the answer. The driver keeps the deadline.
     pub(crate) async fn answer(self) -> Result<Q::Answer, ClientError> {
         let frame = self.answer.await.unwrap_or(Err(ClientError::Closed))?;
@@ -229,7 +230,7 @@ impl Writing {
     }
 }
 
-impl Lost {
+impl LostReason {
     fn reason(&self) -> Option<ClientError> {
         self.0.borrow().clone()
     }

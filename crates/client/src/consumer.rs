@@ -7,9 +7,9 @@
 //!
 //! Invariants:
 //! - What was fetched and is not dropped takes at most `buffer_bytes`, and a batch for each broker.
-//! - Partitions are given up only after the application has dropped the [`Revocation`]; what it
-//!   stored before is committed first. Partitions that are lost to the group are told as lost, and
-//!   no position of theirs is committed.
+//! - The consumer gives up partitions only after the application has dropped the [`Revocation`],
+//!   and first commits what the application stored before. It reports partitions that the group
+//!   took away as lost, and commits no position of theirs.
 //! - Fetches and everything else have connections of their own, so a fetch that waits delays no
 //!   heartbeat.
 //!
@@ -169,7 +169,7 @@ impl Consumer {
             });
             match begun {
                 Ok((client, driver)) => {
-                    // Whoever starts it waits.
+                    // The caller that starts it waits.
                     drop(to.send(Ok(())));
                     client.run(driver.run());
                 }

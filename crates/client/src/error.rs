@@ -154,7 +154,7 @@ impl ClientError {
         }
     }
 
-    /// Returns true if nobody knows whether the broker did what it was asked.
+    /// Returns true if the client cannot know whether the broker carried out the request.
     pub fn is_unknown_outcome(&self) -> bool {
         matches!(
             self,

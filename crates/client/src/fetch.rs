@@ -1,4 +1,4 @@
-//! Reading records: what is asked of which broker, and what is taken from the answers.
+//! Reading records: what the client asks each broker for, and what it takes from the answers.
 //!
 //! `fetcher.rs` decides for all partitions, by `reading.rs` for one, `session.rs` for one broker
 //! and `taking.rs` for one answer; `batch.rs` and `record.rs` are what a reader gets; `room.rs`

@@ -1,13 +1,13 @@
 //! A member of a consumer group: what it asks its coordinator, and which partitions are its own.
 //!
-//! Two pure machines, which are told the time and the answers: [`consumer_protocol`] (KIP-848: the
-//! coordinator assigns) and [`classic_protocol`] (one of the members does: [`assign`]). Whoever
-//! drives one carries out each [`Step`] before it asks for the next. [`exchange`] turns requests
-//! into those of the protocol.
+//! Two pure machines, to which the consumer's driver passes the time and the answers:
+//! [`consumer_protocol`] (KIP-848: the coordinator assigns) and [`classic_protocol`] (one of the
+//! members does: [`assign`]). The driver carries out each [`Step`] before it asks for the next.
+//! [`exchange`] turns requests into those of the protocol.
 //!
-//! Invariants: at most one request is under way; what is to be given up stays the member's until
-//! the application has let go of it; what was lost to the group (fenced, unknown) is told as lost,
-//! since it may be another member's already. Not here: positions and commits (`consumer`).
+//! Invariants: at most one request is under way; a partition to give up stays the member's until
+//! the application has let go of it; the machine reports what a fenced or unknown member had as
+//! lost, since it may be another member's already. Not here: positions and commits (`consumer`).
 
 pub(crate) mod assign;
 pub(crate) mod classic_protocol;

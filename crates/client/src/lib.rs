@@ -1,8 +1,8 @@
 //! One Kafka client: connections, what is known of a cluster, retries, a producer, a consumer.
 //!
 //! Everything runs on one thread, in a set of local tasks ([`blocking::Client`] has one for
-//! programs that are not async). Decisions are plain values that are told the time; waiting is
-//! async and has a deadline everywhere.
+//! programs that are not async). Decisions are plain values, to which the caller passes the
+//! time; waiting is async and has a deadline everywhere.
 //!
 //! Invariants:
 //! - It knows brokers by the protocol only, so it works with any Kafka.

@@ -14,20 +14,20 @@ use wire::types::{ErrorCode, TopicPartition};
 
 use crate::error::Refusal;
 
-/// What was found for each partition, or why not.
-pub(crate) type Found<T> = BTreeMap<TopicPartition, Result<T, Refusal>>;
+/// What the broker answered for each partition, or why it refused.
+pub(crate) type PartitionResults<T> = BTreeMap<TopicPartition, Result<T, Refusal>>;
 
-/// Returns what was told of each partition that was asked for; what nobody asked for is dropped.
+/// Returns the answer for each partition that the client asked for, and drops any other.
 fn each<'a, T>(
     asked: impl IntoIterator<Item = &'a TopicPartition>,
     told: impl IntoIterator<Item = (TopicPartition, Result<T, Refusal>)>,
-) -> Found<T> {
+) -> PartitionResults<T> {
     let left_out = || Refusal {
         code: ErrorCode::UnknownServerError,
         message: Some("the broker did not answer for it".to_owned()),
     };
     let asked = asked.into_iter();
-    let mut found: Found<T> = asked
+    let mut found: PartitionResults<T> = asked
         .map(|place| (place.clone(), Err(left_out())))
         .collect();
     for (place, result) in told {

@@ -18,7 +18,7 @@ impl Pauses {
         Self { first, max }
     }
 
-    /// Returns the time of the next try after so many failures in a row.
+    /// Returns the time of the next try after `failures` failures in a row.
     pub(crate) fn next(self, failures: u32, now: Instant) -> Instant {
         let doublings = failures.saturating_sub(1).min(20);
         let pause = self.first.saturating_mul(1 << doublings).min(self.max);

@@ -39,8 +39,8 @@ use wire::types::ErrorCode;
 use crate::cluster::{Cluster, TopicMetadata};
 use crate::error::ClientError;
 use crate::settings::{Partitioner, ProducerSettings};
-pub use record::{Done, Receipt, Record, Report};
-use sender::Shared;
+pub use record::{Receipt, Record, Report, ReportCallback};
+use sender::SharedProducer;
 pub use transaction::GroupMember;
 
 /// The largest size of a record, whatever the settings: what a batch can hold.
@@ -51,7 +51,7 @@ const RECORD_BYTES_MAX: usize = (i32::MAX as usize) - (1 << 20);
 pub struct Producer(Rc<Handle>);
 
 struct Handle {
-    shared: Rc<Shared>,
+    shared: Rc<SharedProducer>,
     /// The bytes that records may still take.
     room: Arc<Semaphore>,
     clock: Clock,
@@ -67,7 +67,7 @@ impl Producer {
     /// Makes a producer. It connects when the first record is sent.
     pub fn new(cluster: Cluster, settings: ProducerSettings) -> Self {
         let room = settings.buffer_bytes.clamp(1, Semaphore::MAX_PERMITS);
-        let shared = Rc::new(Shared::new(cluster, settings));
+        let shared = Rc::new(SharedProducer::new(cluster, settings));
         task::spawn(sender::run(Rc::clone(&shared)));
         Self(Rc::new(Handle {
             shared,
@@ -108,7 +108,7 @@ impl Producer {
     /// Writes a record, and waits for what becomes of it.
     pub async fn write(&self, record: Record) -> Result<(i32, Receipt), ClientError> {
         let (to, report) = oneshot::channel();
-        // Whoever waits may be gone.
+        // The caller may have stopped waiting.
         self.send(record, |report| drop(to.send(report))).await?;
         let report = report.await.map_err(|_| ClientError::Closed)?;
         Ok((report.partition, report.result?))
@@ -124,7 +124,7 @@ impl Producer {
         self.0.shared.unsettled()
     }
 
-    fn shared(&self) -> &Rc<Shared> {
+    fn shared(&self) -> &Rc<SharedProducer> {
         &self.0.shared
     }
 

@@ -1,6 +1,6 @@
 //! When to try again: growing pauses with jitter, and how long altogether.
 //!
-//! Invariant: pure; time and randomness are told.
+//! Invariant: pure; the caller passes the time and the randomness.
 
 use std::time::Duration;
 

@@ -37,8 +37,8 @@ const KEYS: i16 = 100;
 /// Longer than any request of a test.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// A request that a broker was asked.
-pub(crate) struct Asked {
+/// A request that a scripted broker got.
+pub(crate) struct AskedRequest {
     frame: Bytes,
     pub(crate) api: i16,
     pub(crate) version: i16,
@@ -59,10 +59,12 @@ pub(crate) enum Reply {
 }
 
 /// What brokers do: the name of the broker, and the request.
-pub(crate) type Script = Rc<RefCell<dyn FnMut(&str, &Asked) -> Option<Reply>>>;
+pub(crate) type Script = Rc<RefCell<dyn FnMut(&str, &AskedRequest) -> Option<Reply>>>;
 
 /// Makes a script of a closure.
-pub(crate) fn script(closure: impl FnMut(&str, &Asked) -> Option<Reply> + 'static) -> Script {
+pub(crate) fn script(
+    closure: impl FnMut(&str, &AskedRequest) -> Option<Reply> + 'static,
+) -> Script {
     Rc::new(RefCell::new(closure))
 }
 
@@ -104,7 +106,7 @@ async fn serve_one<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: Strin
             }
         };
         let mut head = frame.clone();
-        let asked = Asked {
+        let asked = AskedRequest {
             api: head.get_i16(),
             version: head.get_i16(),
             frame,
@@ -134,7 +136,7 @@ async fn serve_one<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: Strin
     }
 }
 
-impl Asked {
+impl AskedRequest {
     /// Returns the request, if it is of this type.
     pub(crate) fn request<R: Request>(&self) -> Option<R> {
         if self.api != R::KEY {

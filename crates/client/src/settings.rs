@@ -1,5 +1,6 @@
-//! What a client is told: brokers, times, bounds, who it is; read from properties with the names of
-//! Java's clients, and librdkafka's where they differ (`settings/properties.rs`).
+//! The settings of a client: brokers, times, bounds, its identity. They are read from properties
+//! with the names of Java's clients, and librdkafka's where they differ
+//! (`settings/properties.rs`).
 //!
 //! Invariant: passwords are [`Secret`]s, and no error shows one.
 

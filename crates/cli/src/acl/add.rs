@@ -16,8 +16,8 @@ use super::entry::{self, Entry, creation};
 use super::filter::Filter;
 use super::list::found;
 use crate::ask::{Failure, check};
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args, Default)]
 #[expect(
@@ -65,7 +65,7 @@ pub(super) struct Add {
 }
 
 impl Add {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let creations = self.creations()?;
         let entries: Vec<_> = creations.iter().map(Entry::made).collect();
         let mut cluster = target.cluster()?;
@@ -78,7 +78,7 @@ impl Add {
                 } else {
                     "would be added"
                 };
-                Outcome::would(&entry.line(), words)
+                CommandOutcome::would(&entry.line(), words)
             });
             return outcome::show(target.format, "ACL", &planned.collect::<Vec<_>>());
         }
@@ -90,7 +90,7 @@ impl Add {
             let result = results.next().ok_or(Failure::LeftOut);
             let result = result
                 .and_then(|result| Ok(check(result.error_code, result.error_message.as_ref())?));
-            Outcome::of(&entry.line(), result, "added")
+            CommandOutcome::of(&entry.line(), result, "added")
         });
         outcome::show(target.format, "ACL", &outcomes.collect::<Vec<_>>())
     }

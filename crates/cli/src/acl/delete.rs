@@ -12,8 +12,8 @@ use super::entry::Entry;
 use super::filter::Filter;
 use super::list::found;
 use crate::ask::check;
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
@@ -28,7 +28,7 @@ pub(super) struct Delete {
 }
 
 impl Delete {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         if self.filter.is_empty() {
             bail!("which ACLs? --principal, --topic, --group and other options say which");
         }
@@ -47,7 +47,7 @@ impl Delete {
         outcomes.sort_by_key(|acl| Entry::of(acl));
         let outcomes = outcomes.iter().map(|acl| {
             let result = check(acl.error_code, acl.error_message.as_ref());
-            Outcome::of(&Entry::of(acl).line(), result, "deleted")
+            CommandOutcome::of(&Entry::of(acl).line(), result, "deleted")
         });
         outcome::show(target.format, "ACL", &outcomes.collect::<Vec<_>>())
     }

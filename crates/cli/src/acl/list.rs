@@ -9,7 +9,7 @@ use clap::Args;
 use super::entry::{self, Entry};
 use super::filter::Filter;
 use crate::ask::{Cluster, check};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -18,7 +18,7 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let entries = found(&mut target.cluster()?, &self.filter)?;
         target.format.show(&entries, || entry::table(&entries))?;
         Ok(ExitCode::SUCCESS)

@@ -20,9 +20,9 @@ pub(crate) const EARLIEST: i64 = -2;
 pub(crate) const LATEST: i64 = -1;
 
 /// A partition: its topic and its index.
-pub(crate) type Place = (String, i32);
+pub(crate) type PartitionKey = (String, i32);
 /// The offset of each partition, or why it is not known.
-pub(crate) type Offsets = BTreeMap<Place, Result<i64, Failure>>;
+pub(crate) type Offsets = BTreeMap<PartitionKey, Result<i64, Failure>>;
 
 /// Returns the isolation level as the protocol writes it.
 pub(crate) const fn read_committed(yes: bool) -> i8 {
@@ -71,7 +71,7 @@ impl Cluster {
         topics: &[MetadataResponseTopic],
         time: i64,
         isolation: i8,
-    ) -> anyhow::Result<BTreeMap<Place, i64>> {
+    ) -> anyhow::Result<BTreeMap<PartitionKey, i64>> {
         let told = self.offsets(topics, time, isolation).into_iter();
         let told = told.map(|(place, offset)| {
             let offset = offset.map_err(anyhow::Error::from);

@@ -37,16 +37,18 @@ pub(crate) struct Peer {
     port: u16,
 }
 
-/// A request that the broker was asked.
+/// A request that the scripted broker got.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct AskedRequest {
     frame: Bytes,
     port: u16,
 }
 
 impl Peer {
     /// Starts a broker that answers with what the script returns for a request.
-    pub(crate) fn start(script: impl FnMut(&Asked) -> Option<Bytes> + Send + 'static) -> Self {
+    pub(crate) fn start(
+        script: impl FnMut(&AskedRequest) -> Option<Bytes> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((HOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let script = Arc::new(Mutex::new(script));
@@ -54,7 +56,7 @@ impl Peer {
             for socket in listener.incoming() {
                 let script = Arc::clone(&script);
                 thread::spawn(move || {
-                    let answer = |asked: &Asked| {
+                    let answer = |asked: &AskedRequest| {
                         let mut script = script.lock().unwrap();
                         (*script)(asked)
                     };
@@ -89,7 +91,7 @@ fn node(id: i32, port: u16) -> MetadataResponseBroker {
 fn serve(
     mut socket: TcpStream,
     port: u16,
-    mut script: impl FnMut(&Asked) -> Option<Bytes>,
+    mut script: impl FnMut(&AskedRequest) -> Option<Bytes>,
 ) -> io::Result<()> {
     loop {
         let mut length = [0; 4];
@@ -97,7 +99,7 @@ fn serve(
         let mut frame = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
         socket.read_exact(&mut frame)?;
         let frame = Bytes::from(frame);
-        let asked = Asked { frame, port };
+        let asked = AskedRequest { frame, port };
         let Some(answer) = asked.versions().or_else(|| script(&asked)) else {
             return Ok(());
         };
@@ -107,7 +109,7 @@ fn serve(
     }
 }
 
-impl Asked {
+impl AskedRequest {
     /// Returns the answer to a request of this type; `None` if it is of another.
     pub(crate) fn to<R: Request>(&self, respond: impl FnOnce(R) -> R::Response) -> Option<Bytes> {
         let mut frame = self.frame.clone();

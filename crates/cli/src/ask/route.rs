@@ -197,7 +197,8 @@ impl Cluster {
         Ok(id)
     }
 
-    /// Takes the address of a broker; what is no port is taken for 0, where no broker listens.
+    /// Takes the address of a broker. It takes a port that is none for 0, on which no broker
+    /// listens.
     fn learn(&mut self, id: i32, host: &str, port: i32) {
         let port = u16::try_from(port).unwrap_or(0);
         self.addresses.insert(id, (host.to_owned(), port));

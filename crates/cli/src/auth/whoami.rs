@@ -13,7 +13,7 @@ use wire::messages::DescribeClusterRequest;
 
 use crate::ask::check;
 use crate::show::{Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Identity {
@@ -26,7 +26,7 @@ struct Identity {
     cluster_operations: Option<Vec<&'static str>>,
 }
 
-pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
+pub(super) fn run(target: &ChosenTarget) -> anyhow::Result<ExitCode> {
     let settings = target.finish(target.settings()?)?.client;
     let mut cluster = target.cluster()?;
     let entrance = cluster.entrance()?;

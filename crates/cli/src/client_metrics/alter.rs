@@ -8,8 +8,8 @@ use anyhow::bail;
 use clap::Args;
 
 use crate::configs::{Changes, Resource};
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Alter {
@@ -23,7 +23,7 @@ pub(super) struct Alter {
 }
 
 impl Alter {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         if self.changes.is_empty() {
             bail!("nothing to change: --set, --unset, --append or --subtract say what");
         }
@@ -33,7 +33,7 @@ impl Alter {
         let changed = self
             .changes
             .make(controller, Resource::ClientMetrics, name, dry_run);
-        let outcomes = [Outcome::tried(name, changed, "changed", dry_run)];
+        let outcomes = [CommandOutcome::tried(name, changed, "changed", dry_run)];
         outcome::show(target.format, "SUBSCRIPTION", &outcomes)
     }
 }

@@ -10,19 +10,19 @@ use wire::types::ErrorCode;
 use super::subscriptions;
 use crate::ask::{Connection, Failure};
 use crate::configs::{Changes, Resource, Setting, settings};
-use crate::confirm::Named;
+use crate::confirm::ConfirmedNames;
 use crate::names::Selection;
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
     #[command(flatten)]
-    named: Named,
+    named: ConfirmedNames,
 }
 
 impl Delete {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         // The broker that takes the changes also tells what there is.
         let controller = cluster.controller()?;
@@ -37,7 +37,7 @@ impl Delete {
             // A lost connection is the error of one subscription: the next has a new one.
             let controller = cluster.controller().map_err(Failure::from);
             let result = controller.and_then(|controller| delete(controller, name));
-            Outcome::of(name, result, "deleted")
+            CommandOutcome::of(name, result, "deleted")
         });
         let outcomes: Vec<_> = outcomes.collect();
         outcome::show(target.format, "SUBSCRIPTION", &outcomes)

@@ -13,7 +13,7 @@ use super::subscriptions;
 use crate::configs::{self, Resource, Setting, settings};
 use crate::names::{Name, Selection};
 use crate::outcome;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Describe {
@@ -28,7 +28,7 @@ struct DescribedSubscription {
 }
 
 impl Describe {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let controller = cluster.controller()?;
         let there = subscriptions::all(controller)?;

@@ -10,14 +10,14 @@ use wire::messages::ListConfigResourcesRequest;
 use crate::ask::{Connection, check};
 use crate::configs::Resource;
 use crate::show::Table;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Serialize)]
 struct ListedSubscription {
     name: String,
 }
 
-pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
+pub(super) fn run(target: &ChosenTarget) -> anyhow::Result<ExitCode> {
     let names = all(target.cluster()?.controller()?)?.into_iter();
     let listed: Vec<_> = names.map(|name| ListedSubscription { name }).collect();
     target.format.show(&listed, || {

@@ -19,7 +19,7 @@ use crate::ask::{Cluster, check};
 use crate::logdir;
 use crate::progress::counted;
 use crate::show::{Table, list, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use crate::watch::Watch;
 
 #[derive(Debug, Args)]
@@ -54,7 +54,7 @@ impl Problem {
 }
 
 impl Health {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         self.watch
             .run(target, look, HealthFindings::text, |found| found.healthy)
     }

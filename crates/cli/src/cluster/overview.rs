@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::show::{Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Serialize)]
 struct Overview {
@@ -30,7 +30,7 @@ struct Broker {
     rack: Option<String>,
 }
 
-pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
+pub(super) fn run(target: &ChosenTarget) -> anyhow::Result<ExitCode> {
     let mut cluster = target.cluster()?;
     let answer = cluster.look(None, false)?;
     let features = cluster.entrance()?.features()?.finalized_features;

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::configs::{self, Changes, Resource, Setting, settings};
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, CommandOutcome};
 use crate::show::say;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Config {
@@ -32,7 +32,7 @@ pub(super) struct Config {
 }
 
 impl Config {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         if self.changes.is_empty() {
             let id = match self.broker {
@@ -60,7 +60,7 @@ impl Config {
             .changes
             .make(connection, Resource::Broker, &name, self.dry_run);
         let shown = if name.is_empty() { "all" } else { &name };
-        let outcome = Outcome::tried(shown, changed, "changed", self.dry_run);
+        let outcome = CommandOutcome::tried(shown, changed, "changed", self.dry_run);
         outcome::show(target.format, "BROKER", &[outcome])
     }
 }

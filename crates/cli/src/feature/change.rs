@@ -12,9 +12,9 @@ use wire::messages::update_features_request::FeatureUpdateKey;
 use wire::messages::update_features_response::UpdateFeaturesResponse;
 
 use crate::ask::{Failure, check, text};
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, CommandOutcome};
 use crate::property::Property;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 /// A feature and its new level.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,13 +69,13 @@ enum Direction {
 }
 
 impl Upgrade {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         change(target, &self.levels, Direction::Up, self.dry_run)
     }
 }
 
 impl Downgrade {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let direction = if self.r#unsafe {
             Direction::DownWithLoss
         } else {
@@ -86,7 +86,7 @@ impl Downgrade {
 }
 
 fn change(
-    target: &Chosen,
+    target: &ChosenTarget,
     levels: &[Level],
     direction: Direction,
     dry_run: bool,
@@ -110,7 +110,7 @@ fn change(
     let outcomes = levels.iter().map(|one| {
         let result = result(version, &answer, &one.feature);
         let done = format!("at level {}", one.level);
-        Outcome::tried(&one.feature, result, &done, dry_run)
+        CommandOutcome::tried(&one.feature, result, &done, dry_run)
     });
     outcome::show(target.format, "FEATURE", &outcomes.collect::<Vec<_>>())
 }

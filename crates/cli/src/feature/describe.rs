@@ -9,7 +9,7 @@ use serde::Serialize;
 use wire::messages::ApiVersionsResponse;
 
 use crate::show::{Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Default, Debug, Serialize)]
 struct Feature {
@@ -21,7 +21,7 @@ struct Feature {
     epoch: Option<i64>,
 }
 
-pub(super) fn run(target: &Chosen) -> anyhow::Result<ExitCode> {
+pub(super) fn run(target: &ChosenTarget) -> anyhow::Result<ExitCode> {
     let answer = target.cluster()?.entrance()?.features()?;
     let features = of(&answer);
     target.format.show(&features, || {

@@ -5,13 +5,13 @@
 
 use bytes::{Buf as _, Bytes};
 
-use crate::ask::Place;
+use crate::ask::PartitionKey;
 
 /// Kafka accepts no longer names of topics. Each partition repeats the name.
 const TOPIC_BYTES_MAX: usize = 249;
 
 /// Decodes an assignment in the format of consumers; returns `None` for other bytes.
-pub(super) fn decode(mut bytes: Bytes) -> Option<Vec<Place>> {
+pub(super) fn decode(mut bytes: Bytes) -> Option<Vec<PartitionKey>> {
     let mut places = Vec::new();
     if bytes.is_empty() {
         return Some(places);

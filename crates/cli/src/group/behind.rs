@@ -8,7 +8,7 @@ use std::fmt::{self, Display, Formatter};
 
 use wire::types::ErrorCode;
 
-use crate::ask::{Cluster, Failure, LATEST, Offsets, Place};
+use crate::ask::{Cluster, Failure, LATEST, Offsets, PartitionKey};
 
 /// Returns how many offsets are behind a position.
 pub(super) fn lag(position: i64, end: i64) -> i64 {
@@ -27,7 +27,7 @@ impl KnownOffsets {
     /// Asks for the offset at each of these times in the topics of these partitions.
     pub(super) fn at<'a, const N: usize>(
         cluster: &mut Cluster,
-        places: impl Iterator<Item = &'a Place>,
+        places: impl Iterator<Item = &'a PartitionKey>,
         times: [i64; N],
     ) -> anyhow::Result<[Self; N]> {
         let names: BTreeSet<_> = places.map(|place| place.0.clone()).collect();
@@ -48,13 +48,13 @@ impl KnownOffsets {
     /// Asks for the ends.
     pub(super) fn ends<'a>(
         cluster: &mut Cluster,
-        places: impl Iterator<Item = &'a Place>,
+        places: impl Iterator<Item = &'a PartitionKey>,
     ) -> anyhow::Result<Self> {
         Self::at(cluster, places, [LATEST]).map(|[ends]| ends)
     }
 
     /// Returns the offset of a partition, or why it is not known.
-    pub(super) fn of(&self, place: &Place) -> Result<i64, Failure> {
+    pub(super) fn of(&self, place: &PartitionKey) -> Result<i64, Failure> {
         match (self.offsets.get(place), self.topics.get(&place.0)) {
             (Some(offset), _) => offset.clone(),
             (None, Some(Err(failure))) => Err(failure.clone()),
@@ -122,11 +122,11 @@ mod tests {
     use wire::messages::metadata_response::MetadataResponseTopic;
 
     use super::*;
-    use crate::ask::{Asked, Peer, text};
+    use crate::ask::{AskedRequest, Peer, text};
 
     #[test]
     fn a_topic_that_the_metadata_leaves_out_is_no_deleted_topic() {
-        let answer = |asked: &Asked| {
+        let answer = |asked: &AskedRequest| {
             let topic = |name: &str, error: i16| {
                 MetadataResponseTopic::default()
                     .with_name(Some(TopicName(text(name))))

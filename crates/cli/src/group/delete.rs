@@ -10,19 +10,19 @@ use wire::messages::{DeleteGroupsRequest, GroupId};
 
 use super::selected;
 use crate::ask::{Cluster, Coordinates, Failure, check, patiently, text};
-use crate::confirm::Named;
-use crate::outcome::{self, Outcome};
+use crate::confirm::ConfirmedNames;
+use crate::outcome::{self, CommandOutcome};
 use crate::progress::counted;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
     #[command(flatten)]
-    named: Named,
+    named: ConfirmedNames,
 }
 
 impl Delete {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let selected = selected::surely(&mut cluster, &self.named.names)?;
         if !self.named.confirmed(&selected) {
@@ -32,7 +32,7 @@ impl Delete {
         for name in counted("groups", &selected.names) {
             // Each group has a coordinator of its own: an error concerns this group only.
             let result = delete(&mut cluster, name).map_err(Failure::from);
-            outcomes.push(Outcome::of(name, result, "deleted"));
+            outcomes.push(CommandOutcome::of(name, result, "deleted"));
         }
         outcome::show(target.format, "GROUP", &outcomes)
     }

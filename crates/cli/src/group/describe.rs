@@ -17,11 +17,11 @@ use super::behind::{KnownOffsets, Sum};
 use super::list::SilentBroker;
 use super::members::{self, Group};
 use super::{positions, selected};
-use crate::ask::{Cluster, EARLIEST, LATEST, Place};
+use crate::ask::{Cluster, EARLIEST, LATEST, PartitionKey};
 use crate::names::Name;
 use crate::progress::counted;
 use crate::show::say;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use partition::Partition;
 
 #[derive(Debug, Args)]
@@ -56,7 +56,7 @@ struct DescribedGroups {
 }
 
 impl Describe {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let found = self.look(&mut cluster)?;
         target.format.show(&found.groups, || {
@@ -110,7 +110,7 @@ fn describe(cluster: &mut Cluster, name: &str) -> anyhow::Result<Option<Describe
     };
     let positions = positions::read(cluster, name)?;
     let assigned = group.members.iter().flat_map(|member| &member.partitions);
-    let places: BTreeSet<&Place> = positions.keys().chain(assigned).collect();
+    let places: BTreeSet<&PartitionKey> = positions.keys().chain(assigned).collect();
     let offsets = KnownOffsets::at(cluster, places.iter().copied(), [EARLIEST, LATEST]);
     let [starts, ends] = offsets.with_context(|| format!("group {name}"))?;
     let partitions = places.into_iter().map(|place| {

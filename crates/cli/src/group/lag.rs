@@ -12,7 +12,7 @@ use clap::Args;
 use super::list::SilentBroker;
 use crate::names::Name;
 use crate::show::{Format, Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use crate::watch::Watch;
 use measure::{GroupLag, MeasuredLag};
 
@@ -32,7 +32,7 @@ pub(super) struct Lag {
 }
 
 impl Lag {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         self.watch.run(
             target,
             |cluster| {

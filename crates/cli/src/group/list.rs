@@ -12,7 +12,7 @@ use wire::messages::ListGroupsRequest;
 use crate::ask::{Cluster, Failure, check, patiently};
 use crate::names::{Name, wanted};
 use crate::show::{Table, say};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -38,7 +38,7 @@ pub(super) struct ListedGroup {
 }
 
 impl List {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let (mut listed, silent) = all(&mut target.cluster()?)?;
         // The client filters, because brokers differ in the versions with filters and in the names
         // of states.

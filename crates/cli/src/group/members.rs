@@ -10,7 +10,7 @@ use wire::messages::{ConsumerGroupDescribeRequest, DescribeGroupsRequest, GroupI
 use wire::types::ErrorCode;
 
 use super::assignment;
-use crate::ask::{Cluster, Coordinates, Failure, Place, Refusal, check, patiently, text};
+use crate::ask::{Cluster, Coordinates, Failure, PartitionKey, Refusal, check, patiently, text};
 
 /// A group.
 #[derive(Debug, Serialize)]
@@ -32,12 +32,12 @@ pub(super) struct Member {
     pub(super) instance: Option<String>,
     pub(super) client: String,
     pub(super) host: String,
-    pub(super) partitions: Vec<Place>,
+    pub(super) partitions: Vec<PartitionKey>,
 }
 
 impl Group {
     /// Returns the member to which a partition is assigned.
-    pub(super) fn owner(&self, place: &Place) -> Option<&Member> {
+    pub(super) fn owner(&self, place: &PartitionKey) -> Option<&Member> {
         self.members
             .iter()
             .find(|member| member.partitions.contains(place))
@@ -137,7 +137,7 @@ fn of_classic(name: &str, coordinator: i32, group: classic::DescribedGroup) -> G
     }
 }
 
-fn places(topic: &str, partitions: &[i32]) -> Vec<Place> {
+fn places(topic: &str, partitions: &[i32]) -> Vec<PartitionKey> {
     let places = partitions.iter().map(|&index| (topic.to_owned(), index));
     places.collect()
 }
@@ -148,7 +148,7 @@ mod tests {
     use wire::messages::{ConsumerGroupDescribeResponse, DescribeGroupsResponse};
 
     use super::*;
-    use crate::ask::{Asked, Peer};
+    use crate::ask::{AskedRequest, Peer};
 
     #[test]
     fn bytes_that_are_no_assignment_leave_the_member_without_partitions() {
@@ -175,7 +175,7 @@ mod tests {
             GroupId(text("other"))
         }
         let modern_too = |error: i16| {
-            move |asked: &Asked| {
+            move |asked: &AskedRequest| {
                 let group = modern::DescribedGroup::default().with_group_id(other());
                 let modern = ConsumerGroupDescribeResponse::default().with_groups(vec![
                     group.clone(),

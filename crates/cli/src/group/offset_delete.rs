@@ -9,8 +9,8 @@ use clap::Args;
 
 use super::scope::{self, Scope};
 use super::{members, positions};
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct OffsetDelete {
@@ -27,7 +27,7 @@ pub(super) struct OffsetDelete {
 }
 
 impl OffsetDelete {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let name = &self.name;
         if members::ask(&mut cluster, name)?.is_none() {
@@ -40,7 +40,7 @@ impl OffsetDelete {
         let outcomes = deleted.into_iter().map(|(place, result)| {
             let was = current.get(&place).copied().unwrap_or(-1);
             let partition = format!("{}-{}", place.0, place.1);
-            Outcome::of(&partition, result, &format!("deleted, was {was}"))
+            CommandOutcome::of(&partition, result, &format!("deleted, was {was}"))
         });
         let outcomes: Vec<_> = outcomes.collect();
         outcome::show(target.format, "PARTITION", &outcomes)

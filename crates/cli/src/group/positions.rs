@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use wire::messages::offset_fetch_request::OffsetFetchRequestGroup;
 use wire::messages::{GroupId, OffsetFetchRequest, OffsetFetchResponse, TopicName};
 
-use crate::ask::{Cluster, Coordinates, Failure, Place, check, patiently, text};
+use crate::ask::{Cluster, Coordinates, Failure, PartitionKey, check, patiently, text};
 pub(super) use change::{delete, store};
 
 /// Last version that names topics by name.
@@ -19,7 +19,10 @@ const BY_NAME: i16 = 9;
 const GROUPS_SINCE: i16 = 8;
 
 /// Returns all positions of a group.
-pub(super) fn read(cluster: &mut Cluster, group: &str) -> anyhow::Result<BTreeMap<Place, i64>> {
+pub(super) fn read(
+    cluster: &mut Cluster,
+    group: &str,
+) -> anyhow::Result<BTreeMap<PartitionKey, i64>> {
     let id = cluster.coordinator(Coordinates::Group, group)?;
     let within = cluster.within();
     let broker = cluster.broker(id)?;
@@ -48,7 +51,7 @@ fn of_group(
     group: &str,
     version: i16,
     answer: OffsetFetchResponse,
-) -> anyhow::Result<BTreeMap<Place, i64>> {
+) -> anyhow::Result<BTreeMap<PartitionKey, i64>> {
     let mut positions = BTreeMap::new();
     let mut put = |topic: &TopicName, partition: i32, offset: i64, error: i16| {
         check(error, None).with_context(|| format!("position in {}-{partition}", topic.0))?;
@@ -104,7 +107,10 @@ mod tests {
             .with_topics(vec![cars])
     }
 
-    fn told(answer: &OffsetFetchResponse, version: i16) -> Result<Vec<(Place, i64)>, String> {
+    fn told(
+        answer: &OffsetFetchResponse,
+        version: i16,
+    ) -> Result<Vec<(PartitionKey, i64)>, String> {
         let positions = of_group("g", version, answer.clone());
         let positions = positions.map_err(|error| format!("{error:#}"))?;
         Ok(positions.into_iter().collect())

@@ -14,17 +14,17 @@ use clap::Args;
 
 use super::scope::{self, Scope};
 use super::{members, positions};
-use crate::ask::{Cluster, Place};
+use crate::ask::{Cluster, PartitionKey};
 use crate::outcome;
 use crate::position::{Bounds, Position, bounds};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use moved::MovedPosition;
 
 #[derive(Debug, Args)]
 pub(super) struct Reset {
     /// The group.
     name: String,
-    /// New position: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds since
+    /// New position: start, end, OFFSET, -COUNT (COUNT before the end), @TIME (milliseconds since
     /// 1970 or a date).
     #[arg(
         short = 'o',
@@ -52,7 +52,7 @@ pub(super) struct Reset {
 }
 
 impl Reset {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let name = &self.name;
         match members::ask(&mut cluster, name)? {
@@ -90,8 +90,8 @@ impl Reset {
     fn wanted(
         &self,
         cluster: &mut Cluster,
-        current: &BTreeMap<Place, i64>,
-    ) -> anyhow::Result<BTreeMap<Place, i64>> {
+        current: &BTreeMap<PartitionKey, i64>,
+    ) -> anyhow::Result<BTreeMap<PartitionKey, i64>> {
         let names: BTreeSet<_> = if self.topics.is_empty() {
             current.keys().map(|place| place.0.clone()).collect()
         } else {
@@ -123,9 +123,9 @@ impl Reset {
     /// Returns the selected partitions; each exists, and has a position if that is to be shifted.
     fn places(
         &self,
-        current: &BTreeMap<Place, i64>,
-        bounds: &BTreeMap<Place, Bounds>,
-    ) -> anyhow::Result<BTreeSet<Place>> {
+        current: &BTreeMap<PartitionKey, i64>,
+        bounds: &BTreeMap<PartitionKey, Bounds>,
+    ) -> anyhow::Result<BTreeSet<PartitionKey>> {
         let scopes = &self.topics;
         let places: BTreeSet<_> = if scopes.is_empty() {
             current.keys().cloned().collect()
@@ -153,12 +153,12 @@ impl Reset {
 mod tests {
     use super::*;
 
-    fn place(topic: &str, partition: i32) -> Place {
+    fn place(topic: &str, partition: i32) -> PartitionKey {
         (topic.to_owned(), partition)
     }
 
     /// Selects with the group in cars-0 and cars-9; cars has the partitions 0 and 1.
-    fn selected(to: Option<Position>, scopes: &[&str]) -> Result<Vec<Place>, String> {
+    fn selected(to: Option<Position>, scopes: &[&str]) -> Result<Vec<PartitionKey>, String> {
         let reset = Reset {
             name: "g".to_owned(),
             to,

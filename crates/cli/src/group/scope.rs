@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use anyhow::bail;
 
-use crate::ask::Place;
+use crate::ask::PartitionKey;
 
 /// A topic, or some of its partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +44,10 @@ impl FromStr for Scope {
 
 impl Scope {
     /// Returns the partitions in this scope; `there` are those of a topic that is named as a whole.
-    pub(super) fn places<'a>(&self, there: impl Iterator<Item = &'a Place>) -> BTreeSet<Place> {
+    pub(super) fn places<'a>(
+        &self,
+        there: impl Iterator<Item = &'a PartitionKey>,
+    ) -> BTreeSet<PartitionKey> {
         if self.partitions.is_empty() {
             let of_topic = there.filter(|place| place.0 == self.topic);
             return of_topic.cloned().collect();
@@ -58,8 +61,8 @@ impl Scope {
 /// Returns the partitions in these scopes that have a position; a scope without one is an error.
 pub(super) fn with_position(
     scopes: &[Scope],
-    current: &BTreeMap<Place, i64>,
-) -> anyhow::Result<BTreeSet<Place>> {
+    current: &BTreeMap<PartitionKey, i64>,
+) -> anyhow::Result<BTreeSet<PartitionKey>> {
     let mut wanted = BTreeSet::new();
     for scope in scopes {
         let places = scope.places(current.keys());
@@ -94,7 +97,7 @@ mod tests {
     fn only_positions_that_there_are_can_be_wanted() {
         let place = |topic: &str, partition| (topic.to_owned(), partition);
         let current = [(place("a", 0), 5), (place("a", 2), 0), (place("b", 1), 7)];
-        let current: BTreeMap<Place, i64> = current.into();
+        let current: BTreeMap<PartitionKey, i64> = current.into();
         let wanted = |scopes: &[&str]| {
             let scopes: Vec<Scope> = scopes.iter().map(|one| one.parse().unwrap()).collect();
             let wanted = with_position(&scopes, &current).map_err(|error| error.to_string())?;

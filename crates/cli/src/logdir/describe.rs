@@ -12,7 +12,7 @@ use crate::names::Name;
 use crate::outcome;
 use crate::progress::counted;
 use crate::show::{Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Describe {
@@ -27,7 +27,7 @@ pub(super) struct Describe {
 }
 
 impl Describe {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let brokers = if self.broker.is_empty() {
             cluster.brokers()?

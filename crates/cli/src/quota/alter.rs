@@ -13,9 +13,9 @@ use wire::messages::alter_client_quotas_response as response;
 
 use super::entity::{self, Entity, Kind, Part};
 use crate::ask::{Failure, check, text};
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, CommandOutcome};
 use crate::property::Property;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Alter {
@@ -33,7 +33,7 @@ pub(super) struct Alter {
 }
 
 impl Alter {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let parts = self.entity.parts()?;
         if parts.is_empty() {
             bail!("whose quota? --user, --client-id, --ip or --default say whose");
@@ -58,7 +58,7 @@ impl Alter {
             name: name.map(str::to_owned),
         });
         let name = entity::shown(&parts.collect::<Vec<_>>());
-        let outcome = Outcome::tried(&name, result, "changed", self.dry_run);
+        let outcome = CommandOutcome::tried(&name, result, "changed", self.dry_run);
         outcome::show(target.format, "ENTITY", &[outcome])
     }
 

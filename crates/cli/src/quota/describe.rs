@@ -15,7 +15,7 @@ use wire::messages::describe_client_quotas_response::EntryData;
 use super::entity::{self, Entity, Kind, Part};
 use crate::ask::{check, text};
 use crate::show::Table;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 /// How a component of the request is compared, by its numbers in the protocol.
 const EXACT: i8 = 0;
@@ -41,7 +41,7 @@ struct DescribedQuota {
 }
 
 impl Describe {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let request = DescribeClientQuotasRequest::default()
             .with_components(self.components()?)
             .with_strict(self.strict);

@@ -10,15 +10,15 @@ use wire::messages::metadata_response::MetadataResponseTopic;
 
 use super::{grow, selected};
 use crate::ask::{Cluster, Failure};
-use crate::confirm::Named;
-use crate::outcome::{self, Outcome};
+use crate::confirm::ConfirmedNames;
+use crate::outcome::{self, CommandOutcome};
 use crate::progress::counted;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct AddPartitions {
     #[command(flatten)]
-    named: Named,
+    named: ConfirmedNames,
     /// How many partitions each topic gets beside those it has.
     #[arg(short, long, value_name = "COUNT", value_parser = clap::value_parser!(i32).range(1..))]
     num: i32,
@@ -28,7 +28,7 @@ pub(super) struct AddPartitions {
 }
 
 impl AddPartitions {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let selected = selected::some(&mut cluster, &self.named.names)?;
         if !self.dry_run && !self.named.confirmed(&selected) {
@@ -39,14 +39,18 @@ impl AddPartitions {
         outcome::show(target.format, "TOPIC", &outcomes)
     }
 
-    fn outcomes(&self, cluster: &mut Cluster, names: &[String]) -> anyhow::Result<Vec<Outcome>> {
+    fn outcomes(
+        &self,
+        cluster: &mut Cluster,
+        names: &[String],
+    ) -> anyhow::Result<Vec<CommandOutcome>> {
         let mut topics = cluster.each_topic(names)?;
         let outcomes = counted("topics", names).map(|name| {
             let topic = topics.remove(name).unwrap_or(Err(Failure::LeftOut));
             match topic.and_then(|topic| self.add(cluster, name, &topic)) {
-                Ok(done) if self.dry_run => Outcome::would(name, &done),
-                Ok(done) => Outcome::of(name, Ok::<(), Failure>(()), &done),
-                Err(failure) => Outcome::of(name, Err(failure), ""),
+                Ok(done) if self.dry_run => CommandOutcome::would(name, &done),
+                Ok(done) => CommandOutcome::of(name, Ok::<(), Failure>(()), &done),
+                Err(failure) => CommandOutcome::of(name, Err(failure), ""),
             }
         });
         Ok(outcomes.collect())
@@ -78,7 +82,7 @@ mod tests {
     use wire::messages::{CreatePartitionsRequest, CreatePartitionsResponse, TopicName};
 
     use super::*;
-    use crate::ask::{Asked, Peer, text};
+    use crate::ask::{AskedRequest, Peer, text};
 
     #[derive(Parser)]
     struct Command {
@@ -86,7 +90,7 @@ mod tests {
         add: AddPartitions,
     }
 
-    fn answer(asked: &Asked) -> Option<bytes::Bytes> {
+    fn answer(asked: &AskedRequest) -> Option<bytes::Bytes> {
         let topics = ["trucks", "cars"].map(|name| {
             MetadataResponseTopic::default()
                 .with_name(Some(TopicName(text(name))))

@@ -11,15 +11,15 @@ use clap::Args;
 use super::{grow, selected};
 use crate::ask::{Cluster, Failure};
 use crate::configs::{Changes, Resource};
-use crate::confirm::Named;
-use crate::outcome::{self, Outcome};
+use crate::confirm::ConfirmedNames;
+use crate::outcome::{self, CommandOutcome};
 use crate::progress::counted;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Alter {
     #[command(flatten)]
-    named: Named,
+    named: ConfirmedNames,
     #[command(flatten)]
     changes: Changes,
     /// New number of partitions; it can only grow.
@@ -31,7 +31,7 @@ pub(super) struct Alter {
 }
 
 impl Alter {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         if self.changes.is_empty() && self.partitions.is_none() {
             bail!(
                 "nothing to change: --set, --unset, --append, --subtract or --partitions say what"
@@ -44,7 +44,7 @@ impl Alter {
         }
         let outcomes = counted("topics", &selected.names).map(|name| {
             let result = self.alter(&mut cluster, name);
-            Outcome::tried(name, result, "changed", self.dry_run)
+            CommandOutcome::tried(name, result, "changed", self.dry_run)
         });
         outcome::show(target.format, "TOPIC", &outcomes.collect::<Vec<_>>())
     }

@@ -17,17 +17,17 @@ use client::fetch::Whence;
 use wire::types::TopicPartition;
 
 use super::partitions;
-use crate::ask::{Place, read_committed};
+use crate::ask::{PartitionKey, read_committed};
 use crate::position::{Bounds, Position, bounds};
 use crate::property::Property;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use form::Form;
 
 #[derive(Debug, Args)]
 pub(super) struct Consume {
     /// The topic.
     topic: String,
-    /// Where to begin: start, end, OFFSET, -COUNT (so many before the end), @TIME (milliseconds
+    /// Where to begin: start, end, OFFSET, -COUNT (COUNT before the end), @TIME (milliseconds
     /// since 1970 or a date). With a group: start or end, where the group has no position.
     #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
     offset: Position,
@@ -69,7 +69,7 @@ enum Protocol {
 }
 
 impl Consume {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let form = Form::of(target.format, self.template.as_deref())?;
         let mut cluster = target.cluster()?;
         let mut topics = cluster.topics(std::slice::from_ref(&self.topic))?;
@@ -107,6 +107,10 @@ impl Consume {
     }
 }
 
-fn nothing_after(bounds: &BTreeMap<Place, Bounds>, place: &Place, offset: i64) -> bool {
+fn nothing_after(
+    bounds: &BTreeMap<PartitionKey, Bounds>,
+    place: &PartitionKey,
+    offset: i64,
+) -> bool {
     bounds.get(place).is_none_or(|bounds| offset >= bounds.end)
 }

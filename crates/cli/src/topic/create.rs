@@ -11,9 +11,9 @@ use wire::messages::{CreateTopicsRequest, CreateTopicsResponse, TopicName};
 use wire::types::ErrorCode;
 
 use crate::ask::{Failure, check, text};
-use crate::outcome::{self, Outcome};
+use crate::outcome::{self, CommandOutcome};
 use crate::property::Property;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Create {
@@ -43,7 +43,7 @@ pub(super) struct Create {
 }
 
 impl Create {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let configs = self.set.iter().map(|property| {
             CreatableTopicConfig::default()
                 .with_name(text(&property.key))
@@ -70,9 +70,9 @@ impl Create {
             Err(Failure::Refused(refusal))
                 if self.if_not_exists && refusal.error == ErrorCode::TopicAlreadyExists =>
             {
-                Outcome::of(name, Ok::<(), Failure>(()), "there already")
+                CommandOutcome::of(name, Ok::<(), Failure>(()), "there already")
             }
-            result => Outcome::tried(name, result, "created", self.dry_run),
+            result => CommandOutcome::tried(name, result, "created", self.dry_run),
         });
         outcome::show(target.format, "TOPIC", &outcomes.collect::<Vec<_>>())
     }

@@ -12,21 +12,21 @@ use wire::types::ErrorCode;
 
 use super::selected;
 use crate::ask::{Failure, check, text};
-use crate::confirm::Named;
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::confirm::ConfirmedNames;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
     #[command(flatten)]
-    named: Named,
+    named: ConfirmedNames,
     /// Accepts a topic that does not exist.
     #[arg(long)]
     if_exists: bool,
 }
 
 impl Delete {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let selected = if self.if_exists {
             selected::any(&mut cluster, &self.named.names)?
@@ -55,14 +55,14 @@ impl Delete {
         outcome::show(target.format, "TOPIC", &outcomes.collect::<Vec<_>>())
     }
 
-    fn outcome(&self, name: &str, result: Result<(), Failure>) -> Outcome {
+    fn outcome(&self, name: &str, result: Result<(), Failure>) -> CommandOutcome {
         match result {
             Err(Failure::Refused(refusal))
                 if self.if_exists && refusal.error == ErrorCode::UnknownTopicOrPartition =>
             {
-                Outcome::of(name, Ok::<(), Failure>(()), "not there")
+                CommandOutcome::of(name, Ok::<(), Failure>(()), "not there")
             }
-            result => Outcome::of(name, result, "deleted"),
+            result => CommandOutcome::of(name, result, "deleted"),
         }
     }
 }

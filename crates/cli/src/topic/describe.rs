@@ -22,7 +22,7 @@ use crate::names::Name;
 use crate::outcome;
 use crate::progress::counted;
 use crate::show::Table;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use partition::Partition;
 
 #[derive(Debug, Args)]
@@ -35,8 +35,9 @@ pub(super) struct Describe {
     all_settings: bool,
 }
 
+/// A topic as the command shows it.
 #[derive(Serialize)]
-struct Described {
+struct DescribedTopic {
     name: String,
     id: String,
     internal: bool,
@@ -45,7 +46,7 @@ struct Described {
 }
 
 impl Describe {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let names = selected::some(&mut cluster, &self.names)?.names;
         let topics = cluster.each_topic(&names)?.into_iter();
@@ -60,7 +61,7 @@ impl Describe {
             .map(|topic| self.describe(&mut cluster, topic, &starts, &ends));
         let (described, failed) = outcome::found(described);
         target.format.show(&described, || {
-            let texts: Vec<_> = described.iter().map(Described::text).collect();
+            let texts: Vec<_> = described.iter().map(DescribedTopic::text).collect();
             texts.join("\n")
         })?;
         // A partition without a leader is described; offsets that others do not tell are a failure.
@@ -77,7 +78,7 @@ impl Describe {
         topic: &MetadataResponseTopic,
         starts: &Offsets,
         ends: &Offsets,
-    ) -> anyhow::Result<Described> {
+    ) -> anyhow::Result<DescribedTopic> {
         let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
         let mut settings = settings(cluster.entrance()?, Resource::Topic, name, None)?;
         settings.retain(|setting| self.all_settings || setting.is_set());
@@ -87,7 +88,7 @@ impl Describe {
             .map(|partition| Partition::of(name, partition, starts, ends))
             .collect();
         partitions.sort_by_key(|partition| partition.index);
-        Ok(Described {
+        Ok(DescribedTopic {
             name: name.to_owned(),
             // Kafka writes ids in this encoding.
             id: BASE64_URL_SAFE_NO_PAD.encode(topic.topic_id),
@@ -98,7 +99,7 @@ impl Describe {
     }
 }
 
-impl Described {
+impl DescribedTopic {
     fn text(&self) -> String {
         let mut head = Table::plain();
         let mut fact = |name: &str, value: String| head.row([name.to_owned(), value]);

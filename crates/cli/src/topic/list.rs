@@ -10,7 +10,7 @@ use wire::messages::metadata_response::MetadataResponseTopic;
 
 use crate::names::{Name, wanted};
 use crate::show::Table;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -21,8 +21,9 @@ pub(super) struct List {
     internal: bool,
 }
 
+/// A topic as the list shows it.
 #[derive(Serialize)]
-struct Listed {
+struct ListedTopic {
     name: String,
     partitions: usize,
     replicas: usize,
@@ -35,12 +36,12 @@ impl List {
         (self.internal || !topic.is_internal) && wanted(&self.names, name)
     }
 
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let topics = target.cluster()?.look(None, false)?.topics;
         let mut listed: Vec<_> = topics
             .iter()
             .filter(|topic| self.lists(topic))
-            .map(|topic| Listed {
+            .map(|topic| ListedTopic {
                 name: topic
                     .name
                     .as_ref()

@@ -16,7 +16,7 @@ use wire::types::ErrorCode;
 
 use crate::ask::{Cluster, Refusal, check, while_it_passes};
 use crate::property::Property;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 use input::{Input, Record};
 
 /// How long a request may take, if the command may take longer.
@@ -90,7 +90,7 @@ enum Compression {
 }
 
 impl Produce {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let partitions = self.partitions(&mut cluster)?;
         if let Some(partition) = self.partition.filter(|&one| one >= partitions) {
@@ -154,7 +154,7 @@ impl Produce {
     }
 
     /// Returns the properties of the producer.
-    fn settings(&self, target: &Chosen) -> Vec<(String, String)> {
+    fn settings(&self, target: &ChosenTarget) -> Vec<(String, String)> {
         let acks = match self.acks {
             Acks::None => "0",
             Acks::Leader => "1",

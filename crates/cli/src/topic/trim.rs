@@ -13,19 +13,19 @@ use wire::messages::metadata_response::MetadataResponseTopic;
 use wire::messages::{DeleteRecordsRequest, DeleteRecordsResponse, TopicName};
 
 use super::{partitions, selected};
-use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, Place, check, text};
+use crate::ask::{Cluster, EARLIEST, Failure, LATEST, Offsets, PartitionKey, check, text};
 use crate::names::Name;
 use crate::outcome;
 use crate::position::{Bounds, Position};
 use crate::show::{Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Trim {
     /// Names of the topics, or patterns: 'cars*', '/cars-[0-9]+/'.
     #[arg(required = true)]
     names: Vec<Name>,
-    /// The new start; the records before it are deleted: OFFSET, -COUNT (so many before the end),
+    /// The new start; the records before it are deleted: OFFSET, -COUNT (COUNT before the end),
     /// @TIME (milliseconds since 1970 or a date), end (all records).
     #[arg(short, long, allow_hyphen_values = true)]
     offset: Position,
@@ -37,9 +37,9 @@ pub(super) struct Trim {
     execute: bool,
 }
 
-/// A partition and what becomes of its start.
+/// A partition, its start before the trim and the start after it.
 #[derive(PartialEq, Eq, Debug, Serialize)]
-struct Trimmed {
+struct TrimmedPartition {
     topic: String,
     partition: i32,
     /// An offset is `None` where the error is that it is not known.
@@ -52,10 +52,10 @@ struct Trimmed {
 }
 
 /// The new start of each partition, or why it has none.
-type Started = BTreeMap<Place, Result<i64, Failure>>;
+type NewStarts = BTreeMap<PartitionKey, Result<i64, Failure>>;
 
 impl Trim {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let names = selected::some(&mut cluster, &self.names)?.names;
         let mut topics = cluster.topics(&names)?;
@@ -71,7 +71,7 @@ impl Trim {
         let planned = starts.iter().map(|(place, start)| {
             let end = ends.get(place).unwrap_or(&Err(Failure::LeftOut));
             let to = wanted(self.offset, start, end, times.get(place));
-            (Trimmed::planned(place, start, end, &to), to)
+            (TrimmedPartition::planned(place, start, end, &to), to)
         });
         let mut planned: Vec<_> = planned.collect();
         if self.execute {
@@ -126,8 +126,8 @@ fn wanted(
 fn delete(
     cluster: &mut Cluster,
     topics: &[MetadataResponseTopic],
-    wanted: &BTreeMap<Place, i64>,
-) -> Started {
+    wanted: &BTreeMap<PartitionKey, i64>,
+) -> NewStarts {
     let mut by_leader: BTreeMap<i32, BTreeMap<&str, Vec<DeleteRecordsPartition>>> = BTreeMap::new();
     for topic in topics {
         let name = topic.name.as_ref().map_or("", |name| name.0.as_str());
@@ -142,7 +142,7 @@ fn delete(
             }
         }
     }
-    let mut started = Started::new();
+    let mut started = NewStarts::new();
     for (leader, topics) in by_leader {
         let topics = topics.into_iter().map(|(name, partitions)| {
             DeleteRecordsTopic::default()
@@ -163,7 +163,7 @@ fn delete(
 fn answered(
     request: &DeleteRecordsRequest,
     answer: anyhow::Result<DeleteRecordsResponse>,
-) -> Started {
+) -> NewStarts {
     let places = request.topics.iter().flat_map(|topic| {
         let partitions = topic.partitions.iter();
         partitions.map(|one| (topic.name.0.to_string(), one.partition_index))
@@ -180,7 +180,7 @@ fn answered(
     crate::ask::each_answer(places, told)
 }
 
-fn table(trimmed: &[Trimmed]) -> String {
+fn table(trimmed: &[TrimmedPartition]) -> String {
     let mut table = Table::headed(&["TOPIC", "PARTITION", "START", "NEW-START", "END", "STATUS"]);
     for one in trimmed {
         table.row([
@@ -195,9 +195,9 @@ fn table(trimmed: &[Trimmed]) -> String {
     table.render()
 }
 
-impl Trimmed {
+impl TrimmedPartition {
     fn planned(
-        place: &Place,
+        place: &PartitionKey,
         start: &Result<i64, Failure>,
         end: &Result<i64, Failure>,
         to: &Result<i64, Failure>,
@@ -283,7 +283,7 @@ mod tests {
     fn a_row_tells_only_what_the_leader_is_known_to_have_done() {
         let place = ("cars".to_owned(), 0);
         let became = |started: Result<i64, Failure>| {
-            let mut row = Trimmed::planned(&place, &Ok(0), &Ok(9), &Ok(4));
+            let mut row = TrimmedPartition::planned(&place, &Ok(0), &Ok(9), &Ok(4));
             row.became(&started);
             (row.to, row.executed, row.status())
         };
@@ -314,7 +314,7 @@ mod tests {
 
         let lost = answered(&request, Err(anyhow::anyhow!("no answer")));
         let place = ("cars".to_owned(), 0);
-        let mut row = Trimmed::planned(&place, &Ok(0), &Ok(9), &Ok(4));
+        let mut row = TrimmedPartition::planned(&place, &Ok(0), &Ok(9), &Ok(4));
         assert_eq!(row.status(), "4 offsets would be deleted");
         row.became(lost.get(&place).unwrap());
         assert_eq!((row.to, row.executed), (None, false), "nobody knows");

@@ -13,8 +13,8 @@ use wire::messages::{ProducerId, TopicName, WriteTxnMarkersRequest};
 
 use super::producers;
 use crate::ask::{Cluster, Failure, check, text};
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Abort {
@@ -52,7 +52,7 @@ struct TransactionOwner {
 }
 
 impl Abort {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let leader = producers::leader(&mut cluster, &self.topic, self.partition)?;
         let whose = self.whose(&mut cluster, leader)?;
@@ -71,7 +71,7 @@ impl Abort {
         let result = answered(&markers, whose.producer_id, &self.topic, self.partition);
         let name = format!("{}-{}", self.topic, self.partition);
         let done = format!("transaction of producer {} aborted", whose.producer_id);
-        let outcome = Outcome::of(&name, result, &done);
+        let outcome = CommandOutcome::of(&name, result, &done);
         outcome::show(target.format, "PARTITION", &[outcome])
     }
 

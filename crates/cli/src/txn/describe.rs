@@ -16,7 +16,7 @@ use crate::ask::{Cluster, Coordinates, Failure, check, patiently, text};
 use crate::moment;
 use crate::outcome;
 use crate::show::{Table, list, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Describe {
@@ -46,7 +46,7 @@ struct Topic {
 }
 
 impl Describe {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let described = self.ids.iter().map(|id| describe(&mut cluster, id));
         let (described, failed) = outcome::found(described);

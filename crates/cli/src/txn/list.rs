@@ -11,7 +11,7 @@ use wire::messages::{ListTransactionsRequest, ProducerId};
 
 use crate::ask::{check, patiently, text};
 use crate::show::Table;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -35,7 +35,7 @@ struct ListedTransaction {
 }
 
 impl List {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let within = cluster.within();
         let states = self.state.iter().map(|state| text(state));

@@ -14,7 +14,7 @@ use wire::messages::{DescribeProducersRequest, TopicName};
 use crate::ask::{Cluster, Failure, check, text};
 use crate::moment;
 use crate::show::{Table, or_dash};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Producers {
@@ -39,7 +39,7 @@ pub(super) struct Producer {
 }
 
 impl Producers {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let leader = leader(&mut cluster, &self.topic, self.partition)?;
         let mut producers = ask(&mut cluster, leader, &self.topic, self.partition)?;

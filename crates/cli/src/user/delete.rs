@@ -11,22 +11,22 @@ use wire::messages::alter_user_scram_credentials_request::ScramCredentialDeletio
 
 use super::credential::{self, Scram, User};
 use crate::ask::{check, each_answer, text};
-use crate::confirm::Named;
+use crate::confirm::ConfirmedNames;
 use crate::names::Selection;
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
     #[command(flatten)]
-    named: Named,
+    named: ConfirmedNames,
     /// Deletes the passwords of this mechanism only; can be given many times.
     #[arg(long, value_enum)]
     mechanism: Vec<Scram>,
 }
 
 impl Delete {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut cluster = target.cluster()?;
         let users = credential::all(&mut cluster)?;
         let known = || Ok(users.iter().map(|user| user.name.clone()).collect());
@@ -53,7 +53,7 @@ impl Delete {
         let answers = each_answer(selection.names.iter().cloned(), answer);
         let outcomes = answers
             .into_iter()
-            .map(|(name, result)| Outcome::of(&name, result, "deleted"));
+            .map(|(name, result)| CommandOutcome::of(&name, result, "deleted"));
         outcome::show(target.format, "USER", &outcomes.collect::<Vec<_>>())
     }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use super::credential;
 use crate::names::{Name, wanted};
 use crate::show::Table;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct List {
@@ -19,7 +19,7 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let mut users = credential::all(&mut target.cluster()?)?;
         users.retain(|user| wanted(&self.names, &user.name));
         target.format.show(&users, || {

@@ -15,8 +15,8 @@ use wire::sasl::{Secret, check_user};
 use super::credential::Scram;
 use super::password;
 use crate::ask::{Failure, check, text};
-use crate::outcome::{self, Outcome};
-use crate::target::Chosen;
+use crate::outcome::{self, CommandOutcome};
+use crate::target::ChosenTarget;
 
 #[derive(Debug, Args)]
 pub(super) struct Set {
@@ -35,7 +35,7 @@ pub(super) struct Set {
 }
 
 impl Set {
-    pub(super) fn run(&self, target: &Chosen) -> anyhow::Result<ExitCode> {
+    pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         check_user(&self.name)?;
         let password = password::read(self.password_file.as_deref(), &self.name)?;
         let mut cluster = target.cluster()?;
@@ -46,7 +46,7 @@ impl Set {
         let result = result.ok_or(Failure::LeftOut);
         let result =
             result.and_then(|result| Ok(check(result.error_code, result.error_message.as_ref())?));
-        let outcome = Outcome::of(&self.name, result, "set");
+        let outcome = CommandOutcome::of(&self.name, result, "set");
         outcome::show(target.format, "USER", &[outcome])
     }
 

@@ -61,16 +61,16 @@ impl TopicMetadata {
     }
 }
 
-/// What was told of a topic.
+/// What a broker said of a topic.
 struct Entry {
     told: Result<Rc<TopicMetadata>, Refusal>,
     at: Instant,
     is_stale: bool,
 }
 
-/// What is known.
+/// What the client knows of a cluster from the answers of its brokers.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct KnownCluster {
     // Bounded: by the length of an answer
     brokers: BTreeMap<i32, (Rc<str>, u16)>,
     // Bounded: by the topics that the program names, or by the length of an answer
@@ -79,7 +79,7 @@ pub(super) struct Known {
     names: BTreeMap<TopicId, Rc<str>>,
 }
 
-impl Known {
+impl KnownCluster {
     /// Takes an answer; `asked` are the topics that were asked for (`None`: all of them).
     pub(super) fn learn(
         &mut self,
@@ -110,7 +110,7 @@ impl Known {
         }
         for topic in &answer.topics {
             let Some(name) = &topic.name else { continue };
-            // What nobody asked for would be kept for ever.
+            // The client would never drop a topic that it did not ask for.
             let is_wanted = |wanted: &BTreeSet<&str>| wanted.contains(name.as_str());
             if !wanted.as_ref().is_none_or(is_wanted) {
                 continue;

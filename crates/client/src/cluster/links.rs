@@ -35,13 +35,13 @@ pub(super) struct Links {
 /// The connection to one broker.
 struct Link {
     connection: RefCell<Option<Connection>>,
-    failed: RefCell<Failed>,
-    /// Held by whoever makes the connection.
+    failed: RefCell<ConnectFailures>,
+    /// Held by the caller that makes the connection.
     making: tokio::sync::Mutex<()>,
 }
 
-/// What became of the last tries.
-struct Failed {
+/// The tries to connect that failed since the last connection, and the pause after them.
+struct ConnectFailures {
     backoff: Backoff,
     /// When the next try may begin.
     until: Option<Instant>,
@@ -80,7 +80,7 @@ impl Links {
         let late = || ClientError::timed_out(&peer.address, "connecting");
         let making = timeout_at(deadline, link.making.lock()).await;
         let _making = making.map_err(|_| late())?;
-        // Whoever had the turn before may have made it.
+        // The caller that had the turn before may have made it.
         if let Some(connection) = link.usable() {
             return Ok(connection);
         }
@@ -129,14 +129,14 @@ impl Links {
         }
         let place = place(peer);
         if peer.node.is_some() && !links.contains_key(&place) {
-            // It has moved: whoever still waits at the old address holds that connection.
+            // The broker has moved. A caller that waits at the old address holds that connection.
             links.retain(|(node, _), _| *node != peer.node);
         }
         let settings = &self.settings;
         let link = links.entry(place).or_insert_with(|| {
             Rc::new(Link {
                 connection: RefCell::new(None),
-                failed: RefCell::new(Failed {
+                failed: RefCell::new(ConnectFailures {
                     backoff: Backoff::new(settings.retry_backoff, settings.retry_backoff_max),
                     until: None,
                 }),

@@ -5,7 +5,7 @@ use platform::sim::SimNet;
 use wire::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 
 use super::*;
-use crate::scripted::{Asked, PORT, Reply, cluster, later, script, serve, settings};
+use crate::scripted::{AskedRequest, PORT, Reply, cluster, later, script, serve, settings};
 
 const SECOND: Duration = Duration::from_secs(1);
 const BROKERS: &[(i32, &str)] = &[(1, "a"), (2, "b")];
@@ -213,7 +213,7 @@ fn a_broker_that_moves_is_left_where_it_was() {
 fn a_coordinator_is_waited_for_and_found_again() {
     let coordinator = Rc::new(Cell::new(-1));
     let told = Rc::clone(&coordinator);
-    let answer = move |asked: &Asked| {
+    let answer = move |asked: &AskedRequest| {
         asked.to(|request: FindCoordinatorRequest| {
             let node: i32 = told.get();
             let host = if node == 1 { "a" } else { "b" };

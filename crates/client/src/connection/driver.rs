@@ -5,7 +5,7 @@
 //!   deadline that passes, loses the connection.
 //! - An answer is read as it comes: memory grows with what has arrived, up to twice the longest
 //!   answer that is accepted.
-//! - When it ends, everybody who waits is told why.
+//! - When the connection ends, every caller that waits gets the reason.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::{sleep_until, timeout_at};
 use wire::kafka::frame::{PREFIX_BYTES, next_frame};
 
-use super::Lost;
+use super::LostReason;
 use super::opening::ended;
 use crate::ask;
 use crate::error::ClientError;
@@ -62,7 +62,7 @@ impl Outgoing {
     }
 }
 
-/// Who is told how a request went.
+/// Where the result of a request goes.
 pub(super) enum Return {
     /// With the frame of the answer.
     Answer(oneshot::Sender<Result<Bytes, ClientError>>),
@@ -71,7 +71,7 @@ pub(super) enum Return {
 }
 
 impl Return {
-    /// Tells that there is no answer. Nobody may be there to hear it.
+    /// Reports that there is no answer. The caller may have gone.
     fn fail(self, reason: ClientError) {
         match self {
             Self::Answer(to) => drop(to.send(Err(reason))),
@@ -98,7 +98,7 @@ pub(super) struct Driver {
     answer_bytes_max: usize,
     /// Reads since a deadline passed.
     late_reads: u32,
-    lost: Rc<Lost>,
+    lost: Rc<LostReason>,
 }
 
 /// What happened in a turn.
@@ -116,7 +116,7 @@ impl Driver {
         address: Rc<str>,
         queue: mpsc::UnboundedReceiver<Outgoing>,
         answer_bytes_max: usize,
-        lost: Rc<Lost>,
+        lost: Rc<LostReason>,
     ) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         Self {
@@ -259,7 +259,7 @@ impl Driver {
                 return Err(reason);
             }
             if let Return::Answer(to) = asked.to {
-                // Whoever asked may have stopped waiting.
+                // The caller may have stopped waiting.
                 drop(to.send(Ok(frame)));
             }
         }

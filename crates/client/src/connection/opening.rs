@@ -18,7 +18,7 @@ use wire::types::ErrorCode;
 
 use super::driver::Driver;
 use super::versions::Versions;
-use super::{Connection, Lost, Shared, login};
+use super::{Connection, LostReason, SharedConnection, login};
 use crate::ask::{self, Ask};
 use crate::error::{ClientError, check};
 use crate::settings::ClientSettings;
@@ -46,7 +46,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new(host: &str, port: u16, node: Option<i32>) -> Self {
-        // Most hosts are told by a broker.
+        // A broker names most hosts.
         let shown = EscapedText(host);
         let address = if host.contains(':') {
             format!("[{shown}]:{port}")
@@ -105,7 +105,7 @@ async fn connect(
         None => None,
         Some(login) => login::log_in(&mut early, &versions, login, random).await?,
     };
-    let lost = Rc::new(Lost::default());
+    let lost = Rc::new(LostReason::default());
     let (queue, queued) = mpsc::unbounded_channel();
     let room = std::sync::Arc::new(Semaphore::new(settings.in_flight_max.max(1)));
     let next_id = early.next_id;
@@ -117,7 +117,7 @@ async fn connect(
         Rc::clone(&lost),
     );
     task::spawn(driver.drive());
-    Ok(Connection(Rc::new(Shared {
+    Ok(Connection(Rc::new(SharedConnection {
         peer: peer.clone(),
         client_id: settings.client_id.as_str().into(),
         versions,

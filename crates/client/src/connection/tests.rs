@@ -15,7 +15,7 @@ use wire::sasl::scram::{ClientFirst, Credential, Decoy, ScramHash, Server};
 use wire::sasl::{Mechanism, Secret};
 
 use super::*;
-use crate::scripted::{Asked, PORT, Reply, Script, later, script, serve, settings};
+use crate::scripted::{AskedRequest, PORT, Reply, Script, later, script, serve, settings};
 use crate::settings::{ClientSettings, Login};
 
 mod secured;
@@ -119,7 +119,7 @@ fn an_answer_that_is_here_counts_after_a_process_has_slept() {
         let deadline = Instant::now() + SECOND;
         let asking = connection.ask(&request, deadline);
         let asleep = async {
-            // The broker answers, and nobody looks for a while.
+            // The broker answers, and the client does not look for a while.
             for _ in 0..100 {
                 task::yield_now().await;
             }
@@ -162,7 +162,7 @@ fn requests_beyond_those_allowed_wait_for_room() {
         let began = Instant::now();
         let late = connection.ask(&list(), began + SECOND).await;
         assert!(matches!(late, Err(ClientError::TimedOut { .. })));
-        // It was never sent, so nobody else is disturbed.
+        // The client never sent it, so the other requests go on.
         assert!(!connection.is_lost());
     });
     simulated.unwrap();
@@ -170,7 +170,7 @@ fn requests_beyond_those_allowed_wait_for_room() {
 
 #[test]
 fn answers_that_lie_lose_the_connection() {
-    type Lie = fn(&Asked) -> Vec<u8>;
+    type Lie = fn(&AskedRequest) -> Vec<u8>;
     let lies: [(Lie, &str); 4] = [
         (|_| vec![0xff; 8], "an answer to another request"),
         (|_| vec![0; 2], "an answer to another request"),
@@ -282,7 +282,7 @@ fn a_host_that_is_silent_is_given_up_in_time() {
     let simulated = run_simulated(async {
         let net = SimNet::default();
         let _listener = net.listen("a", PORT);
-        // The stream comes about, and nobody answers on it.
+        // The stream is connected, and no broker answers on it.
         let began = Instant::now();
         let late = connect(&net, &settings("a")).await.unwrap_err();
         assert_eq!(

@@ -18,11 +18,11 @@ use super::tasks;
 use crate::error::{ClientError, Refusal};
 use crate::fetch::Position;
 use crate::group::{Places, is_of_another_coordinator};
-use crate::offsets::Found;
+use crate::offsets::PartitionResults;
 use crate::offsets::commit::Committer;
 use crate::pauses::later;
 
-/// Who waits for a commit.
+/// What waits for a commit.
 enum Waiter {
     /// The application.
     Application(oneshot::Sender<Result<(), ClientError>>),
@@ -30,7 +30,7 @@ enum Waiter {
     Revocation(u64),
     /// The end of the consumer.
     End,
-    /// Nobody: it is only time.
+    /// No caller: the commit interval has passed.
     Nobody,
 }
 
@@ -193,7 +193,11 @@ impl Driver {
         self.tasks.spawn_local(commit);
     }
 
-    pub(super) fn committed(&mut self, stored: Result<Found<()>, ClientError>, now: Instant) {
+    pub(super) fn committed(
+        &mut self,
+        stored: Result<PartitionResults<()>, ClientError>,
+        now: Instant,
+    ) {
         let Some(under_way) = &mut self.commits.under_way else {
             return;
         };

@@ -21,7 +21,7 @@ use wire::types::{ErrorCode, TopicPartition};
 use super::committing::Commits;
 use super::grouping::Membership;
 use super::mailbox::{Mailbox, Order};
-use super::tasks::{self, Done, Patience};
+use super::tasks::{self, Patience, TaskOutcome};
 use super::{Assignment, ConsumerOptions, Event, FetchedRecords};
 use crate::cluster::Cluster;
 use crate::error::ClientError;
@@ -31,7 +31,7 @@ use crate::pauses::{Pauses, later};
 
 /// What an event costs beside its records.
 const EVENT_BYTES: usize = 1 << 10;
-/// How often the same broker's troubles are told.
+/// How often the driver reports the troubles of the same broker.
 const TROUBLE_EVERY: Duration = Duration::from_secs(10);
 /// Brokers whose troubles are remembered.
 const TROUBLED_MAX: usize = 256;
@@ -63,7 +63,7 @@ pub(super) struct Driver {
     failed: BTreeSet<i32>,
     pub(super) membership: Option<Membership>,
     pub(super) commits: Commits,
-    pub(super) tasks: JoinSet<Done>,
+    pub(super) tasks: JoinSet<TaskOutcome>,
     pub(super) closing: Option<Closing>,
     // Bounded: `TROUBLED_MAX`.
     troubles: BTreeMap<String, Instant>,
@@ -112,9 +112,9 @@ impl Driver {
         })
     }
 
-    /// Drives the consumer until it is closed or nobody holds it.
+    /// Drives the consumer until it is closed or no handle to it is left.
     pub(super) async fn run(mut self) {
-        // Also if it panics: nobody waits for a driver that is gone.
+        // Also if it panics: no caller waits for a driver that is gone.
         let _over = EndsMailbox(Arc::clone(&self.mailbox));
         while !self.mailbox.is_abandoned() {
             let now = Instant::now();
@@ -201,17 +201,17 @@ impl Driver {
         }
     }
 
-    fn apply(&mut self, done: Done, now: Instant) {
+    fn apply(&mut self, done: TaskOutcome, now: Instant) {
         match done {
-            Done::Fetched { node, held, answer } => self.fetched(node, held, answer, now),
-            Done::Led { orders, topic } => self.led(&orders, topic, now),
-            Done::Listed { orders, found } => self.listed(&orders, found, now),
-            Done::Group(answer) => self.group_answered(answer, now),
-            Done::Seen { topics, seen } => self.seen(topics, seen, now),
-            Done::Positions { places, found } => self.positioned(&places, found, now),
-            Done::Committed(stored) => self.committed(stored, now),
-            Done::LetGo(serial) => self.let_go(serial, now),
-            Done::SessionEnded => {}
+            TaskOutcome::Fetched { node, held, answer } => self.fetched(node, held, answer, now),
+            TaskOutcome::Led { orders, topic } => self.led(&orders, topic, now),
+            TaskOutcome::Listed { orders, found } => self.listed(&orders, found, now),
+            TaskOutcome::Group(answer) => self.group_answered(answer, now),
+            TaskOutcome::Seen { topics, seen } => self.seen(topics, seen, now),
+            TaskOutcome::Positions { places, found } => self.positioned(&places, found, now),
+            TaskOutcome::Committed(stored) => self.committed(stored, now),
+            TaskOutcome::LetGo(serial) => self.let_go(serial, now),
+            TaskOutcome::SessionEnded => {}
         }
     }
 
@@ -374,7 +374,7 @@ impl Driver {
             .is_some_and(|closing| closing.has_left || now >= closing.deadline)
     }
 
-    /// Ends sessions, and tells whoever waits.
+    /// Ends sessions, and reports the last commit to the caller that closes the consumer.
     async fn end(mut self) {
         let mut ends = JoinSet::new();
         let now = Instant::now();
@@ -388,7 +388,7 @@ impl Driver {
         drop(platform::task::timeout_at(deadline, all).await);
         if let Some(closing) = self.closing {
             let late = || Err(ClientError::timed_out("the coordinator", "the last commit"));
-            // Nobody may wait any more.
+            // The caller may have stopped waiting.
             drop(closing.done.send(closing.committed.unwrap_or_else(late)));
         }
     }

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use wire::types::{ErrorCode, Uuid};
 
 use super::driver::{Driver, failed};
-use super::tasks::{self, Done, refusal_of};
+use super::tasks::{self, TaskOutcome, refusal_of};
 use super::{Event, Revocation};
 use crate::cluster::CoordinatorKind;
 use crate::error::ClientError;
@@ -28,7 +28,7 @@ use crate::group::exchange::{GroupAnswer, GroupRequest};
 use crate::group::{
     GroupFailure, Member, MemberSettings, Places, Step, TopicsSeen, is_of_another_coordinator,
 };
-use crate::offsets::Found;
+use crate::offsets::PartitionResults;
 use crate::pauses::Pauses;
 use crate::settings::ClientSettings;
 
@@ -257,7 +257,7 @@ impl Driver {
         self.tasks.spawn_local(async move {
             // It is dropped, never sent.
             drop(dropped.await);
-            Done::LetGo(number)
+            TaskOutcome::LetGo(number)
         });
     }
 
@@ -376,7 +376,7 @@ impl Driver {
     pub(super) fn positioned(
         &mut self,
         places: &Places,
-        found: Result<Found<Option<Position>>, ClientError>,
+        found: Result<PartitionResults<Option<Position>>, ClientError>,
         now: Instant,
     ) {
         let Some(membership) = &mut self.membership else {

@@ -13,7 +13,7 @@ use crate::cluster::TopicMetadata;
 use crate::error::{ClientError, Refusal};
 use crate::fetch::fetcher::LookupOrder;
 use crate::fetch::reading::Lookup;
-use crate::offsets::Found;
+use crate::offsets::PartitionResults;
 
 impl Driver {
     /// Starts the lookups that are due: one for each topic, or broker.
@@ -86,7 +86,7 @@ impl Driver {
     pub(super) fn listed(
         &mut self,
         orders: &[LookupOrder],
-        found: Result<Found<i64>, ClientError>,
+        found: Result<PartitionResults<i64>, ClientError>,
         now: Instant,
     ) {
         let mut found = match found {

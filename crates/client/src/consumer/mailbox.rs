@@ -238,7 +238,7 @@ impl Mailbox {
         self.held().orders.pop_front()
     }
 
-    /// Returns true if nobody is there any more.
+    /// Returns true if the application holds no handle to the consumer any more.
     pub(super) fn is_abandoned(&self) -> bool {
         self.held().life == MailboxLife::Abandoned
     }

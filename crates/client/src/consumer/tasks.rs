@@ -1,6 +1,6 @@
 //! What the driver of a consumer waits for: exchanges with brokers, each in a task of its own.
 //!
-//! A task has what it needs, and ends with a [`Done`] for the driver; it decides nothing.
+//! A task has what it needs, and ends with a [`TaskOutcome`] for the driver; it decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use crate::fetch::request::FetchAsk;
 use crate::fetch::room::Held;
 use crate::group::exchange::{self, GroupAnswer, GroupRequest};
 use crate::group::{Identity, MemberSettings, Places, TopicsSeen};
-use crate::offsets::Found;
+use crate::offsets::PartitionResults;
 use crate::offsets::commit::{Committer, commit};
 use crate::offsets::committed::committed;
 use crate::offsets::list::{ListAsk, list};
@@ -43,8 +43,8 @@ impl Patience {
     }
 }
 
-/// How a task has ended.
-pub(super) enum Done {
+/// How a task of the consumer has ended.
+pub(super) enum TaskOutcome {
     /// A fetch, with the memory that was kept for its answer.
     Fetched {
         node: i32,
@@ -59,7 +59,7 @@ pub(super) enum Done {
     /// A lookup of offsets at one broker.
     Listed {
         orders: Vec<LookupOrder>,
-        found: Result<Found<i64>, ClientError>,
+        found: Result<PartitionResults<i64>, ClientError>,
     },
     /// An exchange of the member with its coordinator.
     Group(Result<GroupAnswer, ClientError>),
@@ -71,10 +71,10 @@ pub(super) enum Done {
     /// The positions of the group.
     Positions {
         places: Places,
-        found: Result<Found<Option<Position>>, ClientError>,
+        found: Result<PartitionResults<Option<Position>>, ClientError>,
     },
     /// A commit.
-    Committed(Result<Found<()>, ClientError>),
+    Committed(Result<PartitionResults<()>, ClientError>),
     /// The application has dropped the revocation with this number.
     LetGo(u64),
     /// The broker of this id has heard that a session ends, or has not.
@@ -88,7 +88,7 @@ pub(super) async fn fetch(
     is_anew: bool,
     held: Held,
     patience: Patience,
-) -> Done {
+) -> TaskOutcome {
     let answer = async {
         if is_anew {
             cluster.brokers(patience.reach).await?;
@@ -100,11 +100,15 @@ pub(super) async fn fetch(
     };
     let answer = answer.await;
     let node = order.node;
-    Done::Fetched { node, held, answer }
+    TaskOutcome::Fetched { node, held, answer }
 }
 
 /// Tells a broker that a session ends, if there is still a connection to it.
-pub(super) async fn end_session(cluster: Cluster, order: FetchOrder, patience: Patience) -> Done {
+pub(super) async fn end_session(
+    cluster: Cluster,
+    order: FetchOrder,
+    patience: Patience,
+) -> TaskOutcome {
     if let Some(connection) = cluster.open_node(order.node)
         && let Ok(version) = connection.version_up_to::<FetchAsk>(order.request.newest())
     {
@@ -112,7 +116,7 @@ pub(super) async fn end_session(cluster: Cluster, order: FetchOrder, patience: P
         // It is forgotten after a while in any case.
         drop(connection.ask_in(version, &order.request, deadline).await);
     }
-    Done::SessionEnded
+    TaskOutcome::SessionEnded
 }
 
 /// Looks up the leaders of partitions of one topic.
@@ -121,9 +125,9 @@ pub(super) async fn lead(
     topic: Arc<str>,
     orders: Vec<LookupOrder>,
     patience: Patience,
-) -> Done {
+) -> TaskOutcome {
     let topic = cluster.topic(&topic, patience.reach).await;
-    Done::Led { orders, topic }
+    TaskOutcome::Led { orders, topic }
 }
 
 /// Looks up offsets of partitions that one broker leads.
@@ -133,7 +137,7 @@ pub(super) async fn list_at(
     orders: Vec<LookupOrder>,
     committed: bool,
     patience: Patience,
-) -> Done {
+) -> TaskOutcome {
     let wanted = orders.iter().filter_map(|order| match order.lookup {
         Lookup::Leader => None,
         Lookup::Offset(whence, leader) => {
@@ -151,7 +155,7 @@ pub(super) async fn list_at(
         list(&connection, &wanted, committed, patience.exchange_by()).await
     };
     let found = found.await;
-    Done::Listed { orders, found }
+    TaskOutcome::Listed { orders, found }
 }
 
 /// Asks the coordinator for the member. Over `aside` a farewell overtakes a join that waits.
@@ -161,7 +165,7 @@ pub(super) async fn ask_group(
     settings: MemberSettings,
     request: GroupRequest,
     patience: Patience,
-) -> Done {
+) -> TaskOutcome {
     let answer = async {
         let mut connection = coordinator(&cluster, &settings.group, patience).await?;
         if let (Some(aside), Some(node)) = (aside, connection.node()) {
@@ -169,7 +173,7 @@ pub(super) async fn ask_group(
         }
         exchange::ask(&connection, &settings, request, patience.exchange_by()).await
     };
-    Done::Group(answer.await)
+    TaskOutcome::Group(answer.await)
 }
 
 async fn coordinator(
@@ -182,7 +186,11 @@ async fn coordinator(
 }
 
 /// Looks at topics; those that do not exist are left out.
-pub(super) async fn see(cluster: Cluster, topics: BTreeSet<Arc<str>>, patience: Patience) -> Done {
+pub(super) async fn see(
+    cluster: Cluster,
+    topics: BTreeSet<Arc<str>>,
+    patience: Patience,
+) -> TaskOutcome {
     // What is known may be what was not enough.
     for topic in &topics {
         cluster.stale(topic);
@@ -198,12 +206,12 @@ pub(super) async fn see(cluster: Cluster, topics: BTreeSet<Arc<str>>, patience: 
             Err(ClientError::Refused(_)) => {}
             Err(error) => {
                 let seen = Err(error);
-                return Done::Seen { topics, seen };
+                return TaskOutcome::Seen { topics, seen };
             }
         }
     }
     let seen = Ok(seen);
-    Done::Seen { topics, seen }
+    TaskOutcome::Seen { topics, seen }
 }
 
 /// Asks where the group stands.
@@ -212,14 +220,14 @@ pub(super) async fn find_positions(
     (group, identity): (String, Option<Identity>),
     places: Places,
     patience: Patience,
-) -> Done {
+) -> TaskOutcome {
     let found = async {
         let connection = coordinator(&cluster, &group, patience).await?;
         let who = (group.as_str(), identity.as_ref());
         committed(&connection, who, &places, patience.exchange_by()).await
     };
     let found = found.await;
-    Done::Positions { places, found }
+    TaskOutcome::Positions { places, found }
 }
 
 /// Commits.
@@ -228,12 +236,12 @@ pub(super) async fn commit_all(
     committer: Committer,
     positions: BTreeMap<TopicPartition, Position>,
     patience: Patience,
-) -> Done {
+) -> TaskOutcome {
     let stored = async {
         let connection = coordinator(&cluster, &committer.group, patience).await?;
         commit(&connection, &committer, &positions, patience.exchange_by()).await
     };
-    Done::Committed(stored.await)
+    TaskOutcome::Committed(stored.await)
 }
 
 /// Returns a refusal, if that is why there is no answer.

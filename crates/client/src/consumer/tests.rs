@@ -171,7 +171,7 @@ fn a_refusal_can_be_seen_until_it_has_passed() {
         app.take(3 * SECOND).await;
         assert_eq!(app.got[&0], [0, 1, 2]);
         assert!(app.consumer.refusals().is_empty());
-        // What will not pass is told at once.
+        // The consumer reports at once an error that will not pass.
         app.brokers.borrow_mut().fetch_codes.insert(0, 29);
         let place = Some(place(0));
         let others = app.take(SECOND).await;

@@ -2,11 +2,11 @@
 //!
 //! Each broker has at most one fetch under way, for all partitions that it leads and that are
 //! ready. An answer counts for a partition only if nothing changed since the fetch was made
-//! ([`super::reading`]), so no record is delivered twice or left out. Errors of partitions are
-//! tried again for ever, with pauses: whoever reads decides when to give up.
+//! ([`super::reading`]), so no record is delivered twice or left out. After an error of a
+//! partition it tries again for ever, with pauses: the application decides when to give up.
 //!
-//! Pure: it is told the time, and returns what is to be asked and what happened. Answers are taken
-//! in `fetcher/answers.rs`.
+//! Pure: its caller passes the time, and gets back the requests to send and the events to report.
+//! `fetcher/answers.rs` takes the answers.
 
 mod answers;
 

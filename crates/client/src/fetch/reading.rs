@@ -52,7 +52,7 @@ pub(super) struct PartitionReading {
     pub(super) position: Option<Position>,
     pub(super) leader: Option<Leader>,
     pub(super) is_paused: bool,
-    /// There is no position, and nobody may choose one but the application.
+    /// There is no position, and only the application may choose one.
     is_stopped: bool,
     looking: bool,
     not_before: Option<Instant>,

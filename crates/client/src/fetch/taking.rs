@@ -28,9 +28,9 @@ pub(super) struct Checks {
     pub(super) committed: bool,
 }
 
-/// What an answer has for a partition.
+/// The batches that a reader takes from a broker's answer for a partition.
 #[derive(Default, PartialEq, Eq, Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenBatches {
     /// The batches with records for the reader.
     pub(super) batches: Vec<FetchedBatch>,
     /// The position after the answer.
@@ -47,11 +47,11 @@ pub(super) fn take(
     aborted: Vec<AbortedTransaction>,
     position: i64,
     checks: Checks,
-) -> Taken {
+) -> TakenBatches {
     let mut aborted = AbortedTransactions::new(aborted);
-    let mut taken = Taken {
+    let mut taken = TakenBatches {
         next: position,
-        ..Taken::default()
+        ..TakenBatches::default()
     };
     let mut at = 0_usize;
     let mut end_before = None;
@@ -144,7 +144,7 @@ fn judge(
     Ok(())
 }
 
-/// Returns the marker of a control batch, if somebody needs it.
+/// Returns the marker of a control batch, if the reader hides aborted transactions.
 fn marker_of(
     header: &BatchHeader,
     batch: &Bytes,

@@ -324,8 +324,8 @@ impl ClassicMember {
         }
     }
 
-    /// Takes that nobody waits for the answer under way; returns true if it is one that a broker
-    /// may hold back until all members have joined.
+    /// Takes note that no task waits for the answer under way any more; returns true if a broker
+    /// may hold that answer back until all members have joined.
     pub(crate) fn abandon(&mut self) -> bool {
         let join = self.under_way.take_if(|(what, _)| *what == UnderWay::Join);
         join.is_some()

@@ -10,7 +10,7 @@ use wire::messages::offset_commit_request::{
 use wire::messages::{GroupId, OffsetCommitRequest, OffsetCommitResponse, TopicName};
 use wire::types::TopicPartition;
 
-use super::{Found, by_topic, each};
+use super::{PartitionResults, by_topic, each};
 use crate::connection::Connection;
 use crate::error::{ClientError, check};
 use crate::fetch::Position;
@@ -34,7 +34,7 @@ pub(crate) async fn commit(
     committer: &Committer,
     positions: &BTreeMap<TopicPartition, Position>,
     deadline: Instant,
-) -> Result<Found<()>, ClientError> {
+) -> Result<PartitionResults<()>, ClientError> {
     let version = connection.version::<OffsetCommitRequest>()?;
     let request = request(committer, positions, version);
     let answer = connection.ask_in(version, &request, deadline).await?;
@@ -76,7 +76,7 @@ fn request(
 fn stored(
     positions: &BTreeMap<TopicPartition, Position>,
     answer: OffsetCommitResponse,
-) -> Found<()> {
+) -> PartitionResults<()> {
     let told = answer.topics.into_iter().flat_map(|topic| {
         let name = topic.name.0;
         topic.partitions.into_iter().map(move |one| {

@@ -10,7 +10,7 @@ use wire::messages::offset_fetch_request::{
 use wire::messages::{GroupId, OffsetFetchRequest, OffsetFetchResponse, TopicName};
 use wire::types::TopicPartition;
 
-use super::{Found, by_topic, each};
+use super::{PartitionResults, by_topic, each};
 use crate::connection::Connection;
 use crate::error::{ClientError, Refusal, check};
 use crate::fetch::Position;
@@ -27,7 +27,7 @@ pub(crate) async fn committed(
     (group, identity): (&str, Option<&Identity>),
     places: &Places,
     deadline: Instant,
-) -> Result<Found<Option<Position>>, ClientError> {
+) -> Result<PartitionResults<Option<Position>>, ClientError> {
     let version = connection.version::<OffsetFetchRequest>()?;
     let request = request(group, identity, places, version);
     let answer = connection.ask_in(version, &request, deadline).await?;
@@ -78,7 +78,7 @@ fn found(
     places: &Places,
     answer: &OffsetFetchResponse,
     version: i16,
-) -> Result<Found<Option<Position>>, Refusal> {
+) -> Result<PartitionResults<Option<Position>>, Refusal> {
     let mut told = Vec::new();
     let mut tell = |name: &StrBytes, partition: i32, offset: i64, epoch: i32, code: i16| {
         let place = TopicPartition {

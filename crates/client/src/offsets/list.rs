@@ -8,7 +8,7 @@ use wire::messages::list_offsets_request::{ListOffsetsPartition, ListOffsetsTopi
 use wire::messages::{ListOffsetsRequest, ListOffsetsResponse, TopicName};
 use wire::types::TopicPartition;
 
-use super::{Found, by_topic, each};
+use super::{PartitionResults, by_topic, each};
 use crate::connection::Connection;
 use crate::error::{ClientError, check};
 use crate::fetch::Whence;
@@ -33,7 +33,7 @@ pub(crate) async fn list(
     wanted: &BTreeMap<TopicPartition, ListAsk>,
     committed: bool,
     deadline: Instant,
-) -> Result<Found<i64>, ClientError> {
+) -> Result<PartitionResults<i64>, ClientError> {
     let version = connection.version::<ListOffsetsRequest>()?;
     let request = request(wanted, committed, version);
     let answer = connection.ask_in(version, &request, deadline).await?;
@@ -67,7 +67,10 @@ fn request(
         .with_topics(topics.collect())
 }
 
-fn found(wanted: &BTreeMap<TopicPartition, ListAsk>, answer: ListOffsetsResponse) -> Found<i64> {
+fn found(
+    wanted: &BTreeMap<TopicPartition, ListAsk>,
+    answer: ListOffsetsResponse,
+) -> PartitionResults<i64> {
     let told = answer.topics.into_iter().flat_map(|topic| {
         let name = topic.name.0;
         topic.partitions.into_iter().map(move |one| {

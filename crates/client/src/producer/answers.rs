@@ -11,18 +11,18 @@ use wire::messages::produce_response::PartitionProduceResponse;
 use wire::messages::{ProduceRequest, ProduceResponse, TopicName};
 use wire::{StrBytes, types::ErrorCode};
 
-use super::outbox::{Parcel, Place};
-use super::verdict::Answered;
+use super::outbox::{Parcel, PartitionKey};
+use super::verdict::BatchAnswer;
 use crate::cluster::Leader;
 use crate::error::{ClientError, Refusal};
 
-/// What an answer says.
+/// What a broker answered to a Produce request.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct ProduceAnswers {
     /// In the order of the batches that were sent.
-    pub(super) answers: Vec<Answered>,
-    /// Leaders that the broker knows and we may not.
-    pub(super) leaders: Vec<(Place, Leader)>,
+    pub(super) answers: Vec<BatchAnswer>,
+    /// Leaders that the broker knows and the client may not.
+    pub(super) leaders: Vec<(PartitionKey, Leader)>,
 }
 
 /// Makes the request that sends these batches.
@@ -53,20 +53,20 @@ pub(super) fn request(
 }
 
 /// Reads the answer to it.
-pub(super) fn told(broker: &str, parcels: &[Parcel], response: &ProduceResponse) -> Told {
+pub(super) fn told(broker: &str, parcels: &[Parcel], response: &ProduceResponse) -> ProduceAnswers {
     let mut found: BTreeMap<(&str, i32), &PartitionProduceResponse> = BTreeMap::new();
     for topic in &response.responses {
         for partition in &topic.partition_responses {
             found.insert((topic.name.as_str(), partition.index), partition);
         }
     }
-    let mut told = Told::default();
+    let mut told = ProduceAnswers::default();
     for parcel in parcels {
         let (topic, index) = &parcel.place;
         let Some(partition) = found.get(&(&**topic, *index)) else {
             let reason = format!("the answer to Produce leaves out {topic}-{index}");
             let error = ClientError::malformed(broker, reason);
-            told.answers.push(Answered::Unknown(error));
+            told.answers.push(BatchAnswer::Unknown(error));
             continue;
         };
         let leader = &partition.current_leader;
@@ -82,10 +82,10 @@ pub(super) fn told(broker: &str, parcels: &[Parcel], response: &ProduceResponse)
     told
 }
 
-fn answered(partition: &PartitionProduceResponse) -> Answered {
+fn answered(partition: &PartitionProduceResponse) -> BatchAnswer {
     let Some(code) = ErrorCode::try_from_code(partition.error_code) else {
         let known = |number: i64| (number >= 0).then_some(number);
-        return Answered::Written {
+        return BatchAnswer::Written {
             offset: known(partition.base_offset),
             append_time: known(partition.log_append_time_ms),
         };
@@ -93,7 +93,7 @@ fn answered(partition: &PartitionProduceResponse) -> Answered {
     let of_record = partition.record_errors.first();
     let of_record = of_record.and_then(|one| one.batch_index_error_message.as_ref());
     let message = partition.error_message.as_ref().or(of_record);
-    Answered::Refused(Refusal {
+    BatchAnswer::Refused(Refusal {
         code,
         message: message.map(|message| message.as_str().to_owned()),
     })
@@ -110,12 +110,12 @@ mod tests {
     use wire::messages::produce_response::{LeaderIdAndEpoch, TopicProduceResponse};
 
     use super::*;
-    use crate::producer::queue::Taken;
+    use crate::producer::queue::TakenBatch;
 
     fn parcel(topic: &str, partition: i32) -> Parcel {
         Parcel {
             place: (topic.into(), partition),
-            taken: Taken {
+            taken: TakenBatch {
                 number: 0,
                 bytes: Bytes::from_static(b"batch"),
             },
@@ -166,15 +166,15 @@ mod tests {
             ),
         ]);
         let told = told("x:1", &parcels, &response);
-        assert!(matches!(&told.answers[0], Answered::Refused(one) if one.code.code() == 6));
-        let written = Answered::Written {
+        assert!(matches!(&told.answers[0], BatchAnswer::Refused(one) if one.code.code() == 6));
+        let written = BatchAnswer::Written {
             offset: Some(7),
             append_time: None,
         };
         assert_eq!(told.answers[1], written);
-        assert!(matches!(&told.answers[2], Answered::Refused(one)
+        assert!(matches!(&told.answers[2], BatchAnswer::Refused(one)
             if one.to_string() == "MESSAGE_TOO_LARGE: big"));
-        assert!(matches!(told.answers[3], Answered::Unknown(_)));
+        assert!(matches!(told.answers[3], BatchAnswer::Unknown(_)));
         let leader = Leader { node: 4, epoch: 9 };
         assert_eq!(told.leaders, [(("b".into(), 1), leader)]);
     }

@@ -12,7 +12,7 @@ use wire::batch::record::records_within;
 use wire::batch::{BatchBuilder, Compression, HEADER_BYTES, sequence_plus, stamp_producer};
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 
-use super::record::{Done, Record};
+use super::record::{Record, ReportCallback};
 use crate::error::ClientError;
 
 /// The most bytes that a batch of ours has before compression.
@@ -26,12 +26,12 @@ pub(super) struct Stamp {
     pub(super) sequence: i32,
 }
 
-/// Where a batch is.
+/// Whether a batch waits in the client or is on its way to a broker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
-    /// Here, until this time at least.
+pub(super) enum BatchStatus {
+    /// It waits in the client, until this time at least.
     Waiting(Option<Instant>),
-    /// On its way.
+    /// It is on its way.
     InFlight,
 }
 
@@ -42,17 +42,17 @@ pub(super) struct Batch {
     body: Body,
     compression: Compression,
     is_transactional: bool,
-    dones: Vec<Done>,
+    dones: Vec<ReportCallback>,
     /// The memory of its records.
     room: Option<OwnedSemaphorePermit>,
     pub(super) since: Instant,
-    pub(super) place: Place,
+    pub(super) place: BatchStatus,
     /// What it was sent with; `None` before the first time, or for a producer without sequences.
     pub(super) stamp: Option<Stamp>,
     /// How often it was sent.
     pub(super) attempts: u32,
     pub(super) last_error: Option<ClientError>,
-    /// Why nobody knows whether it is in the log, since it was sent with its stamp.
+    /// Why the client cannot know whether it is in the log, since it was sent with its stamp.
     pub(super) doubt: Option<ClientError>,
 }
 
@@ -78,7 +78,7 @@ impl Batch {
             dones: Vec::new(),
             room: None,
             since,
-            place: Place::Waiting(None),
+            place: BatchStatus::Waiting(None),
             stamp: None,
             attempts: 0,
             last_error: None,
@@ -91,7 +91,7 @@ impl Batch {
         &mut self,
         record: &Record,
         timestamp: i64,
-        done: Done,
+        done: ReportCallback,
         room: Option<OwnedSemaphorePermit>,
     ) {
         let Body::Open(builder) = &mut self.body else {
@@ -152,7 +152,7 @@ impl Batch {
         if stamp != self.stamp
             && let Some(stamp) = stamp
         {
-            // Nobody else holds the bytes now, so they are not copied.
+            // Only the batch holds the bytes now, so they are not copied.
             let mut owned = BytesMut::from(std::mem::take(bytes));
             if let Some(fixed) = owned.first_chunk_mut::<HEADER_BYTES>() {
                 stamp_producer(fixed, ProducerId(stamp.id), stamp.epoch, stamp.sequence);
@@ -164,7 +164,7 @@ impl Batch {
     }
 
     /// Takes the reports, in the order of the records; the memory is free then.
-    pub(super) fn into_dones(self) -> Vec<Done> {
+    pub(super) fn into_dones(self) -> Vec<ReportCallback> {
         self.dones
     }
 

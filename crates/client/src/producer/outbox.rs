@@ -8,29 +8,29 @@ use std::rc::Rc;
 
 use platform::clock::Instant;
 
-use super::queue::{Due, Identity, Queue, Taken};
+use super::queue::{Due, Identity, Queue, TakenBatch};
 use crate::error::ClientError;
 use crate::settings::ProducerSettings;
 
-/// A partition.
-pub(super) type Place = (Rc<str>, i32);
+/// A partition: its topic and its index.
+pub(super) type PartitionKey = (Rc<str>, i32);
 
-/// What can be sent to a partition's leader.
+/// Whether a batch can go to a partition's leader now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    /// Something, by this broker.
+pub(super) enum LeaderReadiness {
+    /// It can, to this broker.
     Open(i32),
-    /// Nothing now; something changes when it can.
+    /// It cannot; an event wakes the sender when it can.
     Busy,
-    /// Nothing before this time.
+    /// It cannot before this time.
     Until(Instant),
 }
 
 /// A batch that was taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Parcel {
-    pub(super) place: Place,
-    pub(super) taken: Taken,
+    pub(super) place: PartitionKey,
+    pub(super) taken: TakenBatch,
 }
 
 /// What to do now.
@@ -41,23 +41,23 @@ pub(super) struct Plan {
     /// When to look again, if nothing changes before.
     pub(super) look_at: Option<Instant>,
     /// Partitions whose batches could not be made.
-    pub(super) failed: Vec<(Place, ClientError)>,
+    pub(super) failed: Vec<(PartitionKey, ClientError)>,
 }
 
 /// All queues.
 #[derive(Default)]
 pub(super) struct Outbox {
     // Bounded: by the partitions that the program writes to
-    queues: BTreeMap<Place, Queue>,
+    queues: BTreeMap<PartitionKey, Queue>,
     /// Those that have batches.
-    active: BTreeSet<Place>,
+    active: BTreeSet<PartitionKey>,
     /// Where the last plan ended.
-    turn: Option<Place>,
+    turn: Option<PartitionKey>,
 }
 
 impl Outbox {
     /// Returns the queue of a partition, to which a batch is added.
-    pub(super) fn queue(&mut self, place: &Place, is_transactional: bool) -> &mut Queue {
+    pub(super) fn queue(&mut self, place: &PartitionKey, is_transactional: bool) -> &mut Queue {
         if !self.active.contains(place) {
             self.active.insert(place.clone());
         }
@@ -66,14 +66,14 @@ impl Outbox {
     }
 
     /// Returns the partitions that have batches.
-    pub(super) fn active(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn active(&self) -> impl Iterator<Item = &PartitionKey> {
         self.active.iter()
     }
 
     /// Changes a queue that is there; one that is empty then is not looked at any more.
     pub(super) fn change<T>(
         &mut self,
-        place: &Place,
+        place: &PartitionKey,
         change: impl FnOnce(&mut Queue) -> T,
     ) -> Option<T> {
         let queue = self.queues.get_mut(place)?;
@@ -108,7 +108,7 @@ impl Outbox {
         settings: &ProducerSettings,
         (now, is_urgent): (Instant, bool),
         current: Option<Identity>,
-        mut way: impl FnMut(&Place) -> Way,
+        mut way: impl FnMut(&PartitionKey) -> LeaderReadiness,
     ) -> Plan {
         let mut plan = Plan::default();
         let mut bytes: BTreeMap<i32, usize> = BTreeMap::new();
@@ -126,9 +126,9 @@ impl Outbox {
                 Due::Now => {}
             }
             let node = match way(&place) {
-                Way::Open(node) => node,
-                Way::Busy => continue,
-                Way::Until(at) => {
+                LeaderReadiness::Open(node) => node,
+                LeaderReadiness::Busy => continue,
+                LeaderReadiness::Until(at) => {
                     plan.look_at = earliest(plan.look_at, Some(at));
                     continue;
                 }
@@ -152,12 +152,14 @@ impl Outbox {
     }
 
     /// Returns the partitions that have batches, those after the last turn first.
-    fn in_turn(&self) -> Vec<Place> {
+    fn in_turn(&self) -> Vec<PartitionKey> {
         let after = match &self.turn {
             Some(turn) => Bound::Excluded(turn),
             None => Bound::Unbounded,
         };
-        let first = self.active.range::<Place, _>((after, Bound::Unbounded));
+        let first = self
+            .active
+            .range::<PartitionKey, _>((after, Bound::Unbounded));
         let rest = self.turn.iter();
         let rest = rest.flat_map(|turn| self.active.range(..=turn.clone()));
         first.chain(rest).cloned().collect()
@@ -190,7 +192,11 @@ mod tests {
         outbox
     }
 
-    fn plan(outbox: &mut Outbox, bytes_max: usize, way: impl FnMut(&Place) -> Way) -> Plan {
+    fn plan(
+        outbox: &mut Outbox,
+        bytes_max: usize,
+        way: impl FnMut(&PartitionKey) -> LeaderReadiness,
+    ) -> Plan {
         let settings = ProducerSettings {
             request_bytes_max: bytes_max,
             ..ProducerSettings::default()
@@ -207,7 +213,7 @@ mod tests {
     fn partitions_take_turns_when_a_request_is_full() {
         let mut outbox = outbox(5);
         let turns: Vec<_> = (0..3)
-            .map(|_| partitions(&plan(&mut outbox, 200, |_| Way::Open(1)), 1))
+            .map(|_| partitions(&plan(&mut outbox, 200, |_| LeaderReadiness::Open(1)), 1))
             .collect();
         assert_eq!(turns, [vec![0, 1], vec![2, 3], vec![4]]);
     }
@@ -217,9 +223,9 @@ mod tests {
         let mut outbox = outbox(4);
         let soon = Instant::now();
         let plan = plan(&mut outbox, 1 << 20, |(_, partition)| match partition {
-            0 => Way::Busy,
-            1 => Way::Until(soon),
-            partition => Way::Open(*partition),
+            0 => LeaderReadiness::Busy,
+            1 => LeaderReadiness::Until(soon),
+            partition => LeaderReadiness::Open(*partition),
         });
         assert_eq!(partitions(&plan, 2), [2]);
         assert_eq!(partitions(&plan, 3), [3]);

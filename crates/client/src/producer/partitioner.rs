@@ -6,7 +6,7 @@
 const SEED: u32 = 0x9747_b28c;
 const MULTIPLIER: u32 = 0x5bd1_e995;
 
-/// Returns the partition of a key among so many.
+/// Returns the partition of a key in a topic with this number of partitions.
 pub(super) fn of_key(key: &[u8], partitions: u32) -> u32 {
     (murmur2(key) & 0x7fff_ffff) % partitions.max(1)
 }

@@ -1,5 +1,5 @@
 //! The batches of one partition, in order: those on their way, those that wait to be sent again,
-//! those that were never sent. Pure: it is told the time and the answers.
+//! those that were never sent. Pure: its caller passes the time and the answers.
 //!
 //! Invariants:
 //! - Batches stay in the order of their records, and are sent in it. One that is sent again is the
@@ -19,9 +19,9 @@ use bytes::Bytes;
 use platform::clock::Instant;
 use wire::batch::sequence_plus;
 
-use super::batch::{Batch, Place, Stamp};
-use super::record::{Done, Receipt, Report};
-use super::verdict::{Answered, Circumstances, Sequence, Verdict, verdict};
+use super::batch::{Batch, BatchStatus, Stamp};
+use super::record::{Receipt, Report, ReportCallback};
+use super::verdict::{BatchAnswer, Circumstances, Sequence, Verdict, verdict};
 use crate::error::ClientError;
 use crate::retry::Backoff;
 use crate::settings::ProducerSettings;
@@ -55,11 +55,11 @@ pub(super) enum Due {
     Later,
 }
 
-/// Records that are settled.
+/// Records whose fate is final, and what follows from it for the producer.
 #[derive(Default)]
-pub(super) struct Settled {
-    /// Whom to tell what.
-    pub(super) reports: Vec<(Done, Report)>,
+pub(super) struct SettledRecords {
+    /// The reports to make, and where they go.
+    pub(super) reports: Vec<(ReportCallback, Report)>,
     /// The partition may have another leader.
     pub(super) is_moved: bool,
     /// A batch failed: a transaction with it cannot be committed.
@@ -80,15 +80,15 @@ pub(super) struct Queue {
     next_sequence: i32,
     /// The partition is to begin again.
     begins_anew: bool,
-    /// The last sequenced batch that failed: nobody knows whether it is in the log.
+    /// The last sequenced batch that failed: the client cannot know whether it is in the log.
     gap: Option<i32>,
     next_number: u64,
     is_transactional: bool,
 }
 
-/// A batch that was taken to be sent.
+/// A batch that the sender took to send it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Taken {
+pub(super) struct TakenBatch {
     pub(super) number: u64,
     pub(super) bytes: Bytes,
 }
@@ -152,7 +152,7 @@ impl Queue {
 
     /// Returns when the next batch can be sent. `is_urgent`: without lingering.
     pub(super) fn due(&self, settings: &ProducerSettings, is_urgent: bool, now: Instant) -> Due {
-        let waiting = |batch: &&Batch| matches!(batch.place, Place::Waiting(_));
+        let waiting = |batch: &&Batch| matches!(batch.place, BatchStatus::Waiting(_));
         let Some(next) = self.batches.iter().find(waiting) else {
             return Due::Later;
         };
@@ -171,7 +171,7 @@ impl Queue {
         if must_wait || self.begins_anew {
             return Due::Later;
         }
-        if let Place::Waiting(Some(until)) = next.place
+        if let BatchStatus::Waiting(Some(until)) = next.place
             && until > now
         {
             return Due::At(until);
@@ -193,8 +193,8 @@ impl Queue {
 
     /// Takes the next batch to send it; only when it is due. `current` is the identity of the
     /// producer, if it has one.
-    pub(super) fn take(&mut self, current: Option<Identity>) -> Result<Taken, ClientError> {
-        let waiting = |batch: &&mut Batch| matches!(batch.place, Place::Waiting(_));
+    pub(super) fn take(&mut self, current: Option<Identity>) -> Result<TakenBatch, ClientError> {
+        let waiting = |batch: &&mut Batch| matches!(batch.place, BatchStatus::Waiting(_));
         let next = self.batches.iter_mut().find(waiting);
         let none = || ClientError::invalid("batch", "there is none to send");
         let next = next.ok_or_else(none)?;
@@ -218,10 +218,10 @@ impl Queue {
         let bytes = next.stamped(stamp);
         let compressing = |error: std::io::Error| ClientError::invalid("batch", error.to_string());
         let bytes = bytes.map_err(compressing)?;
-        next.place = Place::InFlight;
+        next.place = BatchStatus::InFlight;
         next.attempts = next.attempts.saturating_add(1);
         self.in_flight = self.in_flight.saturating_add(1);
-        Ok(Taken {
+        Ok(TakenBatch {
             number: next.number,
             bytes,
         })
@@ -231,9 +231,9 @@ impl Queue {
     pub(super) fn put_back(&mut self, number: u64, until: Option<Instant>) {
         let batch = self.batches.iter_mut().find(|batch| batch.number == number);
         if let Some(batch) = batch
-            && batch.place == Place::InFlight
+            && batch.place == BatchStatus::InFlight
         {
-            batch.place = Place::Waiting(until);
+            batch.place = BatchStatus::Waiting(until);
             batch.attempts = batch.attempts.saturating_sub(1);
             self.in_flight = self.in_flight.saturating_sub(1);
         }
@@ -243,19 +243,19 @@ impl Queue {
     pub(super) fn answered(
         &mut self,
         number: u64,
-        answered: Answered,
+        answered: BatchAnswer,
         settings: &ProducerSettings,
         backoff: Backoff,
         (now, random): (Instant, u64),
-    ) -> Settled {
-        let mut settled = Settled::default();
+    ) -> SettledRecords {
+        let mut settled = SettledRecords::default();
         let Some(at) = self.batches.iter().position(|batch| batch.number == number) else {
             return settled;
         };
         let Some(batch) = self.batches.get_mut(at) else {
             return settled;
         };
-        if batch.place == Place::InFlight {
+        if batch.place == BatchStatus::InFlight {
             self.in_flight = self.in_flight.saturating_sub(1);
         }
         let age = now.saturating_duration_since(batch.since);
@@ -275,7 +275,7 @@ impl Queue {
             .map(|_| pauses.next(random))
             .last();
         let until = now.checked_add(pause.unwrap_or_default());
-        if let Answered::Unknown(error) = &answered {
+        if let BatchAnswer::Unknown(error) = &answered {
             batch.doubt = Some(error.clone());
         }
         match verdict(answered, circumstances) {
@@ -285,12 +285,12 @@ impl Queue {
             } => self.written(at, offset, append_time, &mut settled),
             Verdict::Again { is_moved, error } => {
                 settled.is_moved = is_moved;
-                batch.place = Place::Waiting(until);
+                batch.place = BatchStatus::Waiting(until);
                 batch.last_error = Some(error);
             }
             Verdict::Anew(error) => {
                 tracing::warn!(partition = self.partition, %error, "sequences begin again");
-                batch.place = Place::Waiting(until);
+                batch.place = BatchStatus::Waiting(until);
                 batch.last_error = Some(error);
                 self.begins_anew = true;
             }
@@ -310,7 +310,7 @@ impl Queue {
         at: usize,
         offset: Option<i64>,
         append_time: Option<i64>,
-        settled: &mut Settled,
+        settled: &mut SettledRecords,
     ) {
         let Some(batch) = self.batches.remove(at) else {
             return;
@@ -330,7 +330,7 @@ impl Queue {
         }
     }
 
-    fn fail(&mut self, at: usize, error: &ClientError, settled: &mut Settled) {
+    fn fail(&mut self, at: usize, error: &ClientError, settled: &mut SettledRecords) {
         let Some(mut batch) = self.batches.remove(at) else {
             return;
         };
@@ -350,12 +350,12 @@ impl Queue {
         }
     }
 
-    fn split(&mut self, at: usize, error: ClientError, settled: &mut Settled) {
+    fn split(&mut self, at: usize, error: ClientError, settled: &mut SettledRecords) {
         let number = self.number();
         let Some(batch) = self.batches.get_mut(at) else {
             return;
         };
-        batch.place = Place::Waiting(None);
+        batch.place = BatchStatus::Waiting(None);
         match batch.split(number) {
             Ok(rest) => {
                 batch.last_error = Some(error);
@@ -379,12 +379,12 @@ impl Queue {
         settings: &ProducerSettings,
         trouble: Option<&ClientError>,
         now: Instant,
-    ) -> Settled {
-        let mut settled = Settled::default();
+    ) -> SettledRecords {
+        let mut settled = SettledRecords::default();
         let mut at = 0;
         while let Some(batch) = self.batches.get(at) {
             let age = now.saturating_duration_since(batch.since);
-            if batch.place == Place::InFlight || age < settings.delivery_timeout {
+            if batch.place == BatchStatus::InFlight || age < settings.delivery_timeout {
                 at += 1;
                 continue;
             }
@@ -400,17 +400,17 @@ impl Queue {
     /// Returns when the next batch that waits is too old.
     pub(super) fn expires_at(&self, settings: &ProducerSettings) -> Option<Instant> {
         let waiting = self.batches.iter();
-        let waiting = waiting.filter(|batch| batch.place != Place::InFlight);
+        let waiting = waiting.filter(|batch| batch.place != BatchStatus::InFlight);
         let ends = waiting.filter_map(|batch| batch.since.checked_add(settings.delivery_timeout));
         ends.min()
     }
 
     /// Fails everything that is not on its way.
-    pub(super) fn fail_waiting(&mut self, error: &ClientError) -> Settled {
-        let mut settled = Settled::default();
+    pub(super) fn fail_waiting(&mut self, error: &ClientError) -> SettledRecords {
+        let mut settled = SettledRecords::default();
         let mut at = 0;
         while let Some(batch) = self.batches.get(at) {
-            if batch.place == Place::InFlight {
+            if batch.place == BatchStatus::InFlight {
                 at += 1;
             } else {
                 let doubt = batch.doubt.clone();
@@ -436,7 +436,7 @@ impl Queue {
 
     /// Begins again with the next epoch, if that is due and nothing is on its way. The epoch of a
     /// transaction is the coordinator's.
-    fn begin_anew(&mut self, settled: &mut Settled) {
+    fn begin_anew(&mut self, settled: &mut SettledRecords) {
         let is_sequenced = |batch: &Batch| batch.stamp.is_some();
         let gap_stays = self.gap.is_some() && !self.batches.iter().any(is_sequenced);
         let is_due = self.begins_anew || gap_stays;

@@ -56,8 +56,8 @@ impl Record {
 /// Where a record was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipt {
-    /// Its offset; `None` if nobody knows: no acknowledgement was asked for, or the broker had
-    /// forgotten it when the batch was sent again.
+    /// Its offset; `None` if the client asked for no acknowledgement, or if the broker had
+    /// forgotten the offset when the client sent the batch again.
     pub offset: Option<i64>,
     /// The broker's timestamp, where the topic has those.
     pub append_time: Option<i64>,
@@ -68,10 +68,10 @@ pub struct Receipt {
 pub struct Report {
     /// The partition.
     pub partition: i32,
-    /// Where it was written, or why it was not, as far as anybody knows: see
+    /// Where it was written, or why it was not, as far as the client knows: see
     /// [`ClientError::is_unknown_outcome`].
     pub result: Result<Receipt, ClientError>,
 }
 
-/// Who is told what became of a record. It is called once.
-pub type Done = Box<dyn FnOnce(Report)>;
+/// Takes the report of a record. The producer calls it once.
+pub type ReportCallback = Box<dyn FnOnce(Report)>;

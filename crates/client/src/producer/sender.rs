@@ -20,12 +20,12 @@ use wire::batch::Compression;
 use wire::messages::{InitProducerIdRequest, ProduceRequest, ProduceResponse};
 
 use super::answers::{request, told};
-use super::outbox::{Parcel, Place};
+use super::outbox::{Parcel, PartitionKey};
 use super::partitioner::Sticky;
-use super::queue::{Identity, Settled};
-use super::record::{Done, Record, Report};
-use super::state::{Known, State};
-use super::verdict::Answered;
+use super::queue::{Identity, SettledRecords};
+use super::record::{Record, Report, ReportCallback};
+use super::state::{KnownIdentity, ProducerState};
+use super::verdict::BatchAnswer;
 use crate::cluster::{Cluster, TopicMetadata};
 use crate::connection::Connection;
 use crate::error::{ClientError, check};
@@ -45,18 +45,18 @@ const FULL_PAUSE: Duration = Duration::from_millis(5);
 const THROTTLE_MAX: Duration = Duration::from_mins(1);
 
 /// What the producer and its tasks share.
-pub(super) struct Shared {
+pub(super) struct SharedProducer {
     cluster: Cluster,
     settings: ProducerSettings,
-    state: RefCell<State>,
+    state: RefCell<ProducerState>,
     /// Wakes the sender.
     wake: Notify,
-    /// Told whenever records are settled.
+    /// Notified whenever records are settled.
     settled: Notify,
 }
 
 /// Sends until the producer is closed and everything is settled.
-pub(super) async fn run(shared: Rc<Shared>) {
+pub(super) async fn run(shared: Rc<SharedProducer>) {
     loop {
         let look_at = shared.turn();
         if shared.is_over() {
@@ -72,7 +72,7 @@ pub(super) async fn run(shared: Rc<Shared>) {
     }
 }
 
-impl Shared {
+impl SharedProducer {
     pub(super) fn new(cluster: Cluster, settings: ProducerSettings) -> Self {
         Self {
             cluster,
@@ -91,7 +91,7 @@ impl Shared {
         &self.settings
     }
 
-    pub(super) fn state(&self) -> &RefCell<State> {
+    pub(super) fn state(&self) -> &RefCell<ProducerState> {
         &self.state
     }
 
@@ -158,10 +158,10 @@ impl Shared {
         record: &Record,
         partition: i32,
         timestamp: i64,
-        done: Done,
+        done: ReportCallback,
         room: OwnedSemaphorePermit,
     ) -> bool {
-        let place: Place = (Rc::clone(&record.topic), partition);
+        let place: PartitionKey = (Rc::clone(&record.topic), partition);
         let is_transactional = self.settings.transactional_id.is_some();
         let mut state = self.state.borrow_mut();
         let queue = state.outbox.queue(&place, is_transactional);
@@ -238,7 +238,7 @@ impl Shared {
             let hopeless = state.fatal.clone();
             let hopeless = hopeless.or_else(|| state.is_closed.then_some(ClientError::Closed));
             let hopeless = hopeless.or_else(|| state.transaction.failure());
-            let places: Vec<Place> = state.outbox.active().cloned().collect();
+            let places: Vec<PartitionKey> = state.outbox.active().cloned().collect();
             for place in places {
                 let trouble = state.trouble(&place.0);
                 let settled = state.outbox.change(&place, |queue| match &hopeless {
@@ -252,7 +252,7 @@ impl Shared {
     }
 
     /// Fails the batches of partitions that are not on their way.
-    pub(super) fn fail_waiting(&self, places: &[Place], error: &ClientError) {
+    pub(super) fn fail_waiting(&self, places: &[PartitionKey], error: &ClientError) {
         let all = places.iter().filter_map(|place| {
             let mut state = self.state.borrow_mut();
             let settled = state
@@ -264,8 +264,8 @@ impl Shared {
     }
 
     /// Draws the consequences of what was settled, and tells the reports.
-    fn settle(&self, all: Vec<(Place, Settled)>) {
-        let mut reports: Vec<(Done, Report)> = Vec::new();
+    fn settle(&self, all: Vec<(PartitionKey, SettledRecords)>) {
+        let mut reports: Vec<(ReportCallback, Report)> = Vec::new();
         for ((topic, _), settled) in all {
             if settled.is_moved {
                 self.cluster.stale(&topic);
@@ -277,10 +277,11 @@ impl Shared {
             if let Some(error) = settled.fatal {
                 state.fatal.get_or_insert(error);
             }
-            if let (Some(used_up), Known::As(Identity { id, .. })) = (settled.used_up, state.known)
+            if let (Some(used_up), KnownIdentity::As(Identity { id, .. })) =
+                (settled.used_up, state.known)
                 && used_up == id
             {
-                state.known = Known::No;
+                state.known = KnownIdentity::No;
             }
             reports.extend(settled.reports);
         }
@@ -353,14 +354,14 @@ impl Shared {
         match error {
             ClientError::Full => self.put_back(&parcels, Instant::now().checked_add(FULL_PAUSE)),
             ClientError::Invalid { .. } => return self.unsendable(parcels, error),
-            error => self.answered(parcels, &Answered::Unknown(error)),
+            error => self.answered(parcels, &BatchAnswer::Unknown(error)),
         }
         self.wake();
     }
 
     /// A request can never be sent to this broker.
     fn unsendable(&self, parcels: Vec<Parcel>, error: ClientError) {
-        self.answered(parcels, &Answered::Failed(error));
+        self.answered(parcels, &BatchAnswer::Failed(error));
         self.wake();
     }
 
@@ -378,11 +379,11 @@ impl Shared {
     fn unanswered(&self, node: i32, parcels: Vec<Parcel>, written: Result<(), ClientError>) {
         self.state.borrow_mut().in_flight(node, false);
         let answered = match written {
-            Ok(()) => Answered::Written {
+            Ok(()) => BatchAnswer::Written {
                 offset: None,
                 append_time: None,
             },
-            Err(error) => Answered::Unknown(error),
+            Err(error) => BatchAnswer::Unknown(error),
         };
         self.answered(parcels, &answered);
         self.wake();
@@ -398,7 +399,7 @@ impl Shared {
     ) {
         self.state.borrow_mut().in_flight(node, false);
         match answer {
-            Err(error) => self.answered(parcels, &Answered::Unknown(error)),
+            Err(error) => self.answered(parcels, &BatchAnswer::Unknown(error)),
             Ok(response) => {
                 let throttle = u64::try_from(response.throttle_time_ms).unwrap_or(0);
                 if throttle > 0 {
@@ -421,12 +422,12 @@ impl Shared {
     }
 
     /// The same is the answer to all batches of a request.
-    fn answered(&self, parcels: Vec<Parcel>, answered: &Answered) {
+    fn answered(&self, parcels: Vec<Parcel>, answered: &BatchAnswer) {
         let each = parcels.into_iter();
         self.judged(each.map(|parcel| (parcel, answered.clone())));
     }
 
-    fn judged(&self, answers: impl Iterator<Item = (Parcel, Answered)>) {
+    fn judged(&self, answers: impl Iterator<Item = (Parcel, BatchAnswer)>) {
         let mut all = Vec::new();
         for (Parcel { place, taken }, answered) in answers {
             let number = taken.number;
@@ -450,7 +451,7 @@ impl Shared {
         let found = self.cluster.topic(&topic, deadline).await;
         let error = found.err();
         let is_lasting = error.as_ref().is_some_and(|error| !error.is_retriable());
-        let lost: Vec<Place> = {
+        let lost: Vec<PartitionKey> = {
             let mut state = self.state.borrow_mut();
             let now = Instant::now();
             state.searched(&topic, error.clone(), &self.cluster, now);
@@ -498,7 +499,7 @@ impl Shared {
         {
             let mut state = self.state.borrow_mut();
             state.known = match learnt {
-                Ok(identity) => Known::As(identity),
+                Ok(identity) => KnownIdentity::As(identity),
                 Err(error) => {
                     tracing::debug!(%error, "no producer id");
                     if !error.is_retriable() {
@@ -506,7 +507,7 @@ impl Shared {
                     }
                     let pause = settings.retry_backoff_max;
                     let until = Instant::now().checked_add(pause);
-                    until.map_or(Known::No, Known::After)
+                    until.map_or(KnownIdentity::No, KnownIdentity::After)
                 }
             };
         }
@@ -537,10 +538,10 @@ impl Shared {
 }
 
 /// While it lives, nothing lingers.
-struct Urgent<'a>(&'a Shared);
+struct Urgent<'a>(&'a SharedProducer);
 
 impl<'a> Urgent<'a> {
-    fn begin(shared: &'a Shared) -> Self {
+    fn begin(shared: &'a SharedProducer) -> Self {
         let mut state = shared.state.borrow_mut();
         state.flushing = state.flushing.saturating_add(1);
         drop(state);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use platform::clock::Instant;
 
-use super::outbox::{Outbox, Place, Plan, Way};
+use super::outbox::{LeaderReadiness, Outbox, PartitionKey, Plan};
 use super::partitioner::Sticky;
 use super::queue::Identity;
 use super::transaction::Transaction;
@@ -19,17 +19,17 @@ use crate::settings::ProducerSettings;
 /// Ways to brokers that are remembered; beyond that those are forgotten on which nothing is done.
 const LANES_MAX: usize = 256;
 
-/// Who an idempotent producer is.
+/// What an idempotent producer knows of its producer id and epoch.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) enum Known {
-    /// It has to ask.
+pub(super) enum KnownIdentity {
+    /// Nothing: it has to ask a broker.
     #[default]
     No,
-    /// It has asked.
+    /// Nothing yet: it has asked.
     Asking,
-    /// After an error: not before this time.
+    /// Nothing: a broker refused, and it may ask again after this time.
     After(Instant),
-    /// It is this one.
+    /// Its id and epoch.
     As(Identity),
 }
 
@@ -66,7 +66,7 @@ pub(super) struct Errands {
 
 /// The state of a producer.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct ProducerState {
     pub(super) outbox: Outbox,
     // Bounded: `LANES_MAX` and those with requests on their way
     lanes: BTreeMap<i32, Lane>,
@@ -74,7 +74,7 @@ pub(super) struct State {
     searches: BTreeMap<Rc<str>, Search>,
     // Bounded: by the topics that the program writes to
     pub(super) sticky: BTreeMap<Rc<str>, Sticky>,
-    pub(super) known: Known,
+    pub(super) known: KnownIdentity,
     pub(super) transaction: Transaction,
     /// How many wait for everything to be settled.
     pub(super) flushing: u32,
@@ -82,7 +82,7 @@ pub(super) struct State {
     pub(super) is_closed: bool,
 }
 
-impl State {
+impl ProducerState {
     /// Decides what is sent now, and what is to be found out.
     pub(super) fn plan(
         &mut self,
@@ -94,13 +94,15 @@ impl State {
         let mut look_at: Option<Instant> = None;
         let mut later = |at: Instant| look_at = Some(look_at.map_or(at, |before| before.min(at)));
         let current = match self.known {
-            Known::As(identity) => Some(identity),
+            KnownIdentity::As(identity) => Some(identity),
             _ => None,
         };
         if settings.idempotent && current.is_none() && self.outbox.active().next().is_some() {
             match self.known {
-                Known::After(at) if at > now => later(at),
-                Known::No | Known::After(_) if settings.transactional_id.is_none() => {
+                KnownIdentity::After(at) if at > now => later(at),
+                KnownIdentity::No | KnownIdentity::After(_)
+                    if settings.transactional_id.is_none() =>
+                {
                     errands.identity = true;
                 }
                 _ => {}
@@ -112,23 +114,23 @@ impl State {
         }
         let (lanes, searches) = (&mut self.lanes, &self.searches);
         let transaction = &mut self.transaction;
-        let way = |place: &Place| {
+        let way = |place: &PartitionKey| {
             if settings.idempotent && current.is_none() {
-                return Way::Busy;
+                return LeaderReadiness::Busy;
             }
             if settings.transactional_id.is_some() && !transaction.may_write(place) {
-                return Way::Busy;
+                return LeaderReadiness::Busy;
             }
             let (topic, partition) = place;
             let Some(Leader { node, .. }) = cluster.known_leader(topic, *partition) else {
                 return match searches.get(topic) {
-                    Some(search) if search.is_asking => Way::Busy,
+                    Some(search) if search.is_asking => LeaderReadiness::Busy,
                     Some(Search {
                         until: Some(until), ..
-                    }) if *until > now => Way::Until(*until),
+                    }) if *until > now => LeaderReadiness::Until(*until),
                     _ => {
                         errands.topics.insert(Rc::clone(topic));
-                        Way::Busy
+                        LeaderReadiness::Busy
                     }
                 };
             };
@@ -136,7 +138,7 @@ impl State {
             if way.is_none() {
                 errands.nodes.insert(node);
             }
-            way.unwrap_or(Way::Busy)
+            way.unwrap_or(LeaderReadiness::Busy)
         };
         let is_urgent = self.flushing > 0;
         let mut plan = self.outbox.plan(settings, (now, is_urgent), current, way);
@@ -163,7 +165,7 @@ impl State {
             self.lanes.entry(*node).or_default().is_connecting = true;
         }
         if errands.identity {
-            self.known = Known::Asking;
+            self.known = KnownIdentity::Asking;
         }
     }
 
@@ -200,7 +202,7 @@ impl State {
         node: i32,
         reached: Result<Connection, ClientError>,
         until: Option<Instant>,
-        led: &[Place],
+        led: &[PartitionKey],
     ) {
         let lane = self.lanes.entry(node).or_default();
         lane.is_connecting = false;
@@ -227,8 +229,9 @@ impl State {
         now: Instant,
     ) {
         let mut active = self.outbox.active();
-        let is_missing =
-            |place: &Place| place.0 == *topic && cluster.known_leader(topic, place.1).is_none();
+        let is_missing = |place: &PartitionKey| {
+            place.0 == *topic && cluster.known_leader(topic, place.1).is_none()
+        };
         let is_missing = active.any(is_missing);
         let search = self.searches.entry(Rc::clone(topic));
         let search = search.or_insert_with(|| Search::new(cluster));
@@ -245,8 +248,8 @@ impl State {
     }
 
     /// Returns the partitions with batches whose leader is this broker.
-    pub(super) fn led_by(&self, cluster: &Cluster, node: i32) -> Vec<Place> {
-        let is_led = |place: &&Place| {
+    pub(super) fn led_by(&self, cluster: &Cluster, node: i32) -> Vec<PartitionKey> {
+        let is_led = |place: &&PartitionKey| {
             let leader = cluster.known_leader(&place.0, place.1);
             leader.is_some_and(|leader| leader.node == node)
         };
@@ -262,21 +265,26 @@ impl Lane {
     }
 
     /// Returns what can be sent here; `None` if a connection is needed.
-    fn way(&mut self, node: i32, settings: &ProducerSettings, now: Instant) -> Option<Way> {
+    fn way(
+        &mut self,
+        node: i32,
+        settings: &ProducerSettings,
+        now: Instant,
+    ) -> Option<LeaderReadiness> {
         if let Some(until) = self.until.filter(|until| *until > now) {
-            return Some(Way::Until(until));
+            return Some(LeaderReadiness::Until(until));
         }
         if self.is_connecting || self.in_flight >= settings.in_flight_max {
-            return Some(Way::Busy);
+            return Some(LeaderReadiness::Busy);
         }
         let is_usable =
             |connection: &Connection| !connection.is_lost() && !connection.is_ageing(now);
         if self.connection.as_ref().is_some_and(is_usable) {
-            return Some(Way::Open(node));
+            return Some(LeaderReadiness::Open(node));
         }
         if self.in_flight > 0 {
             // What is on its way on the old connection comes first, so that order is kept.
-            return Some(Way::Busy);
+            return Some(LeaderReadiness::Busy);
         }
         self.connection = None;
         None
@@ -305,7 +313,7 @@ mod tests {
 
     #[test]
     fn ways_to_brokers_that_were_named_once_are_forgotten() {
-        let (cluster, mut state) = (cluster(&SimNet::default(), "a"), State::default());
+        let (cluster, mut state) = (cluster(&SimNet::default(), "a"), ProducerState::default());
         let (settings, now) = (ProducerSettings::default(), Instant::now());
         for node in 0..10_000 {
             state.throttle(node, Some(now));

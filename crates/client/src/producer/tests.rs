@@ -18,7 +18,7 @@ use wire::messages::{
 use wire::protocol::Request;
 
 use super::*;
-use crate::scripted::{Asked, PORT, Reply, cluster, later, script, serve};
+use crate::scripted::{AskedRequest, PORT, Reply, cluster, later, script, serve};
 use crate::settings::Acks;
 
 mod transactions;
@@ -75,10 +75,11 @@ impl Log {
     }
 }
 
-type Shown = Rc<RefCell<World>>;
+/// What all scripted brokers keep.
+type SharedWorld = Rc<RefCell<World>>;
 
 /// Answers metadata, identities and records.
-fn answer(world: &Shown, host: &str, asked: &Asked) -> Option<Reply> {
+fn answer(world: &SharedWorld, host: &str, asked: &AskedRequest) -> Option<Reply> {
     let mut world = world.borrow_mut();
     let world = &mut *world;
     if let Some(reply) = asked.metadata(BROKERS, &world.leaders) {
@@ -156,18 +157,21 @@ impl World {
 }
 
 /// What became of each record, in the order of the reports.
-type Told = Rc<RefCell<Vec<(String, Report)>>>;
+type SharedReports = Rc<RefCell<Vec<(String, Report)>>>;
 
 struct Bench {
     net: SimNet,
-    world: Shown,
+    world: SharedWorld,
     producer: Producer,
-    told: Told,
+    told: SharedReports,
 }
 
 impl Bench {
     fn new(leaders: &[(i32, i32)], change: impl FnOnce(&mut ProducerSettings)) -> Self {
-        let (net, world) = (SimNet::new(Duration::from_millis(1)), Shown::default());
+        let (net, world) = (
+            SimNet::new(Duration::from_millis(1)),
+            SharedWorld::default(),
+        );
         world
             .borrow_mut()
             .leaders
@@ -185,7 +189,7 @@ impl Bench {
             producer: Producer::new(cluster(&net, "a"), settings),
             net,
             world,
-            told: Told::default(),
+            told: SharedReports::default(),
         }
     }
 

@@ -4,8 +4,8 @@
 //! by a request before the first batch goes to them, and the epoch changes only when a transaction
 //! is begun again after a failure.
 //!
-//! Invariant: a transaction of which a record failed cannot be committed, only aborted. After an
-//! end whose fate is not known only the same end may be tried again.
+//! Invariant: a transaction with a record that failed cannot be committed, only aborted. After an
+//! end whose fate is not known the caller may try only the same end again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -23,10 +23,10 @@ use wire::types::ErrorCode;
 
 use super::Producer;
 use super::answers::text;
-use super::outbox::Place;
+use super::outbox::PartitionKey;
 use super::queue::Identity;
-use super::sender::{INIT_VERSION, Shared};
-use super::state::Known;
+use super::sender::{INIT_VERSION, SharedProducer};
+use super::state::KnownIdentity;
 use crate::ask::Ask;
 use crate::cluster::CoordinatorKind;
 use crate::error::{ClientError, check};
@@ -72,13 +72,13 @@ pub(super) struct Transaction {
     phase: Phase,
     /// The partitions that the coordinator knows.
     // Bounded: by the partitions that the program writes to
-    added: BTreeSet<Place>,
+    added: BTreeSet<PartitionKey>,
     /// Those that wait to be added.
     // Bounded: as `added`
-    wanted: BTreeSet<Place>,
+    wanted: BTreeSet<PartitionKey>,
     /// Those that are being added.
     // Bounded: as `added`
-    adding: BTreeSet<Place>,
+    adding: BTreeSet<PartitionKey>,
     has_offsets: bool,
     /// A sequence is lost: the next transaction needs another epoch.
     needs_epoch: bool,
@@ -95,7 +95,7 @@ impl Transaction {
     }
 
     /// Returns true if a partition is in the transaction; if not it is added soon.
-    pub(super) fn may_write(&mut self, place: &Place) -> bool {
+    pub(super) fn may_write(&mut self, place: &PartitionKey) -> bool {
         if self.added.contains(place) {
             return true;
         }
@@ -105,8 +105,8 @@ impl Transaction {
         false
     }
 
-    /// Takes the partitions to add, if nobody adds some.
-    pub(super) fn next_to_add(&mut self) -> Option<BTreeSet<Place>> {
+    /// Takes the partitions to add, if no other task adds some.
+    pub(super) fn next_to_add(&mut self) -> Option<BTreeSet<PartitionKey>> {
         if self.is_adding() || self.wanted.is_empty() || self.phase != Phase::Open {
             return None;
         }
@@ -158,7 +158,7 @@ impl Producer {
         let none = Identity { id: -1, epoch: -1 };
         let identity = shared.init(none, deadline).await?;
         let mut state = shared.state().borrow_mut();
-        state.known = Known::As(identity);
+        state.known = KnownIdentity::As(identity);
         state.transaction.ended();
         Ok(())
     }
@@ -269,7 +269,7 @@ impl Producer {
         if needs_epoch {
             let identity = shared.init(shared.identity()?, deadline).await?;
             let mut state = shared.state().borrow_mut();
-            state.known = Known::As(identity);
+            state.known = KnownIdentity::As(identity);
             state.outbox.forget_identities();
         }
         shared.state().borrow_mut().transaction.ended();
@@ -277,7 +277,7 @@ impl Producer {
     }
 }
 
-impl Shared {
+impl SharedProducer {
     fn transactional_id(&self) -> Result<&str, ClientError> {
         let id = self.settings().transactional_id.as_deref();
         id.ok_or_else(|| ClientError::invalid("transactional.id", "it is not set"))
@@ -285,7 +285,7 @@ impl Shared {
 
     fn identity(&self) -> Result<Identity, ClientError> {
         match self.state().borrow().known {
-            Known::As(identity) => Ok(identity),
+            KnownIdentity::As(identity) => Ok(identity),
             _ => Err(ClientError::invalid(
                 "transaction",
                 "the producer is not ready",
@@ -359,14 +359,14 @@ impl Shared {
     }
 
     /// Adds partitions to the transaction, and lets their batches go.
-    pub(super) async fn add_partitions(self: Rc<Self>, places: BTreeSet<Place>) {
+    pub(super) async fn add_partitions(self: Rc<Self>, places: BTreeSet<PartitionKey>) {
         let deadline = Instant::now() + self.settings().delivery_timeout;
         let added = self.ask_to_add(&places, deadline).await;
         {
             let mut state = self.state().borrow_mut();
             let transaction = &mut state.transaction;
             transaction.adding.clear();
-            // They may be there even if nobody said so: the end has to be told.
+            // They may be in the transaction even if no answer said so, so it needs an end.
             transaction.added.extend(places);
         }
         if let Err(error) = &added {
@@ -378,7 +378,7 @@ impl Shared {
 
     async fn ask_to_add(
         &self,
-        places: &BTreeSet<Place>,
+        places: &BTreeSet<PartitionKey>,
         deadline: Instant,
     ) -> Result<(), ClientError> {
         let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();

@@ -14,17 +14,17 @@ use wire::types::ErrorCode;
 
 use crate::error::{ClientError, Refusal};
 
-/// What a broker said to a batch, or that nothing is known.
+/// What a broker answered to a batch, or why there is no answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Answered {
+pub(super) enum BatchAnswer {
     /// It is in the log, at this offset if that is known.
     Written {
         offset: Option<i64>,
         append_time: Option<i64>,
     },
-    /// It is refused.
+    /// The broker refused it.
     Refused(Refusal),
-    /// Nobody knows.
+    /// The client cannot know whether it is in the log.
     Unknown(ClientError),
     /// It was not sent, and never will be.
     Failed(ClientError),
@@ -73,9 +73,9 @@ pub(super) enum Verdict {
 }
 
 /// Judges an answer.
-pub(super) fn verdict(answered: Answered, batch: Circumstances) -> Verdict {
+pub(super) fn verdict(answered: BatchAnswer, batch: Circumstances) -> Verdict {
     let refusal = match answered {
-        Answered::Written {
+        BatchAnswer::Written {
             offset,
             append_time,
         } => {
@@ -84,9 +84,9 @@ pub(super) fn verdict(answered: Answered, batch: Circumstances) -> Verdict {
                 append_time,
             };
         }
-        Answered::Unknown(error) => return again(true, error, batch),
-        Answered::Failed(error) => return Verdict::Fails(error),
-        Answered::Refused(refusal) => refusal,
+        BatchAnswer::Unknown(error) => return again(true, error, batch),
+        BatchAnswer::Failed(error) => return Verdict::Fails(error),
+        BatchAnswer::Refused(refusal) => refusal,
     };
     let code = refusal.code;
     let error = ClientError::Refused(refusal);
@@ -164,7 +164,7 @@ mod tests {
     };
 
     fn judged(code: ErrorCode, batch: Circumstances) -> Verdict {
-        verdict(Answered::Refused(code.into()), batch)
+        verdict(BatchAnswer::Refused(code.into()), batch)
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
             ..BATCH
         };
         let late = ClientError::timed_out("a:1", "Produce");
-        let fails = verdict(Answered::Unknown(late.clone()), over);
+        let fails = verdict(BatchAnswer::Unknown(late.clone()), over);
         assert_eq!(fails, Verdict::Fails(late));
         let invalid = judged(ErrorCode::InvalidRecord, BATCH);
         assert!(matches!(invalid, Verdict::Fails(_)));

@@ -1,6 +1,6 @@
 //! Properties by name: those of Java's clients first, librdkafka's where scripts have them.
 //!
-//! An unknown property is an error. One that is known and means nothing here is told as a warning.
+//! An unknown property is an error. A known one that means nothing here gives a warning.
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use wire::messages::find_coordinator_response::Coordinator;
 
 use super::*;
-use crate::ask::{Asked, Peer};
+use crate::ask::{AskedRequest, Peer};
 
 fn topic(name: &str, error: i16) -> MetadataResponseTopic {
     MetadataResponseTopic::default()
@@ -17,7 +17,7 @@ fn names(names: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_topic_that_is_left_out_has_failed_and_one_that_nobody_asked_for_is_none() {
-    let answer = |asked: &Asked| {
+    let answer = |asked: &AskedRequest| {
         let topics = [topic("trucks", 0), topic("cars", 0), topic("gone", 3)];
         asked.metadata(topics.to_vec())
     };
@@ -37,12 +37,12 @@ fn a_topic_that_is_left_out_has_failed_and_one_that_nobody_asked_for_is_none() {
 
 #[test]
 fn metadata_with_an_error_is_none() {
-    let answer = |asked: &Asked| {
+    let answer = |asked: &AskedRequest| {
         asked.to(|_: MetadataRequest| MetadataResponse::default().with_error_code(129))
     };
     let refused = Peer::start(answer).cluster().brokers().unwrap_err();
     assert!(format!("{refused:#}").ends_with("REBOOTSTRAP_REQUIRED"));
-    let nobody = |asked: &Asked| asked.to(|_: MetadataRequest| MetadataResponse::default());
+    let nobody = |asked: &AskedRequest| asked.to(|_: MetadataRequest| MetadataResponse::default());
     let refused = Peer::start(nobody).cluster().brokers().unwrap_err();
     assert_eq!(refused.to_string(), "the cluster has no brokers");
 }

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::ask::{Failure, Place};
+use crate::ask::{Failure, PartitionKey};
 use crate::group::behind;
 use crate::show::or_dash;
 
@@ -29,7 +29,7 @@ pub(super) struct Partition {
 
 impl Partition {
     pub(super) fn of(
-        place: &Place,
+        place: &PartitionKey,
         position: Option<i64>,
         start: Result<i64, Failure>,
         end: Result<i64, Failure>,

@@ -11,7 +11,7 @@ use wire::messages::{
 };
 
 use super::*;
-use crate::ask::{Asked, Peer, text};
+use crate::ask::{AskedRequest, Peer, text};
 
 const GROUP_AUTHORIZATION_FAILED: i16 = 30;
 const GROUP_ID_NOT_FOUND: i16 = 69;
@@ -51,7 +51,7 @@ fn positions(request: OffsetFetchRequest) -> OffsetFetchResponse {
     OffsetFetchResponse::default().with_groups(groups.collect())
 }
 
-fn answer(asked: &Asked) -> Option<Bytes> {
+fn answer(asked: &AskedRequest) -> Option<Bytes> {
     asked
         .metadata(Vec::new())
         .or_else(|| asked.coordinator())

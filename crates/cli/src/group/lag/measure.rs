@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::ask::{Cluster, Failure, Place};
+use crate::ask::{Cluster, Failure, PartitionKey};
 use crate::group::behind::{self, KnownOffsets, Sum};
 use crate::group::list::SilentBroker;
 use crate::group::members::{self, Group};
@@ -115,7 +115,7 @@ fn of_group(
     cluster: &mut Cluster,
     name: &str,
     topics: &[Name],
-) -> anyhow::Result<Option<(Group, BTreeMap<Place, i64>)>> {
+) -> anyhow::Result<Option<(Group, BTreeMap<PartitionKey, i64>)>> {
     let Some(group) = members::ask(cluster, name)? else {
         return Ok(None);
     };
@@ -132,7 +132,7 @@ impl MeasuredLag {
 }
 
 impl GroupLag {
-    fn of(group: Group, positions: BTreeMap<Place, i64>, ends: &KnownOffsets) -> Self {
+    fn of(group: Group, positions: BTreeMap<PartitionKey, i64>, ends: &KnownOffsets) -> Self {
         let partitions = positions.into_iter().map(|(place, position)| {
             let end = ends.of(&place);
             let known = end.as_ref().ok().copied();

@@ -17,20 +17,20 @@ use wire::messages::{
 };
 
 use crate::ask::{
-    Cluster, Coordinates, Failure, Place, Refusal, check, each_answer, patiently, text,
+    Cluster, Coordinates, Failure, PartitionKey, Refusal, check, each_answer, patiently, text,
 };
 
 /// Last version that names topics by name.
 const COMMIT_BY_NAME: i16 = 9;
 
 /// What became of each position.
-type PositionResults = BTreeMap<Place, Result<(), Failure>>;
+type PositionResults = BTreeMap<PartitionKey, Result<(), Failure>>;
 
 /// Stores positions of a group without members.
 pub(in crate::group) fn store(
     cluster: &mut Cluster,
     group: &str,
-    positions: &BTreeMap<Place, i64>,
+    positions: &BTreeMap<PartitionKey, i64>,
 ) -> anyhow::Result<PositionResults> {
     let mut topics: BTreeMap<&str, Vec<OffsetCommitRequestPartition>> = BTreeMap::new();
     for ((topic, partition), &offset) in positions {
@@ -65,7 +65,10 @@ pub(in crate::group) fn store(
     stored.with_context(|| format!("positions of group {group}"))
 }
 
-fn stored(positions: &BTreeMap<Place, i64>, answer: OffsetCommitResponse) -> PositionResults {
+fn stored(
+    positions: &BTreeMap<PartitionKey, i64>,
+    answer: OffsetCommitResponse,
+) -> PositionResults {
     let told = answer.topics.into_iter().flat_map(|topic| {
         let name = topic.name;
         topic.partitions.into_iter().map(move |one| {
@@ -90,7 +93,7 @@ fn passing(became: &PositionResults) -> Option<&Refusal> {
 pub(in crate::group) fn delete(
     cluster: &mut Cluster,
     group: &str,
-    places: &BTreeSet<Place>,
+    places: &BTreeSet<PartitionKey>,
 ) -> anyhow::Result<PositionResults> {
     let mut topics: BTreeMap<&str, Vec<OffsetDeleteRequestPartition>> = BTreeMap::new();
     for (topic, partition) in places {
@@ -117,7 +120,7 @@ pub(in crate::group) fn delete(
     Ok(deleted(places, answer))
 }
 
-fn deleted(places: &BTreeSet<Place>, answer: OffsetDeleteResponse) -> PositionResults {
+fn deleted(places: &BTreeSet<PartitionKey>, answer: OffsetDeleteResponse) -> PositionResults {
     let told = answer.topics.into_iter().flat_map(|topic| {
         let name = topic.name;
         topic.partitions.into_iter().map(move |one| {
@@ -140,7 +143,7 @@ mod tests {
 
     use super::*;
 
-    fn place(partition: i32) -> Place {
+    fn place(partition: i32) -> PartitionKey {
         ("cars".to_owned(), partition)
     }
 

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::ask::{Failure, Place};
+use crate::ask::{Failure, PartitionKey};
 use crate::show::{Table, or_dash};
 
 /// A partition, and the group's position in it.
@@ -23,7 +23,7 @@ pub(super) struct MovedPosition {
 impl MovedPosition {
     /// Makes a row, given what became of the position, if it was to be stored.
     pub(super) fn of(
-        place: Place,
+        place: PartitionKey,
         from: Option<i64>,
         to: i64,
         stored: Option<Result<(), Failure>>,

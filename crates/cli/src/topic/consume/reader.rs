@@ -22,7 +22,7 @@ use crate::ask::Refusal;
 use crate::position::Position;
 use crate::show;
 use crate::stop::Stop;
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 /// How long an event is waited for before other conditions are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
     /// Reads partitions from given positions.
     pub(super) fn assigned(
         asked: &'a Consume,
-        target: &Chosen,
+        target: &ChosenTarget,
         positions: BTreeMap<TopicPartition, Whence>,
     ) -> anyhow::Result<Self> {
         let assigned = positions.keys().cloned().collect();
@@ -70,7 +70,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads as a member of a group.
-    pub(super) fn subscribed(asked: &'a Consume, target: &Chosen) -> anyhow::Result<Self> {
+    pub(super) fn subscribed(asked: &'a Consume, target: &ChosenTarget) -> anyhow::Result<Self> {
         let topics = BTreeSet::from([asked.topic.clone()]);
         Self::open(
             asked,
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
 
     fn open(
         asked: &'a Consume,
-        target: &Chosen,
+        target: &ChosenTarget,
         assignment: Assignment,
         assigned: BTreeSet<TopicPartition>,
     ) -> anyhow::Result<Self> {
@@ -267,7 +267,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn settings(asked: &Consume, target: &Chosen) -> anyhow::Result<Settings> {
+fn settings(asked: &Consume, target: &ChosenTarget) -> anyhow::Result<Settings> {
     let isolation = if asked.read_uncommitted {
         "read_uncommitted"
     } else {

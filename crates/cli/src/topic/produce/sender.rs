@@ -19,13 +19,13 @@ use tokio::sync::mpsc;
 
 use super::{Produce, Record};
 use crate::show::{self, Format};
-use crate::target::Chosen;
+use crate::target::ChosenTarget;
 
 /// Records that were read and not taken by the producer, which bounds their bytes.
 const READ_AHEAD: usize = 16;
 
-/// What became of the records so far.
-struct Outcome {
+/// The reports of the records so far: what the command showed, and how many failed.
+struct SendOutcome {
     topic: String,
     format: Format,
     is_quiet: bool,
@@ -37,7 +37,7 @@ struct Outcome {
 /// Sends the records that `read` hands out; returns a failure if one was not written.
 pub(super) fn send(
     asked: &Produce,
-    target: &Chosen,
+    target: &ChosenTarget,
     read: impl FnOnce(&mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<()>
     + Send
     + 'static,
@@ -52,7 +52,7 @@ pub(super) fn send(
     // A record that is sent at the end of its time is waited for as long as a request takes.
     let request = settings.client.request_timeout;
     let within = settings.producer.delivery_timeout + request + Duration::from_secs(5);
-    let outcome = Rc::new(RefCell::new(Outcome {
+    let outcome = Rc::new(RefCell::new(SendOutcome {
         topic: asked.topic.clone(),
         format: target.format,
         is_quiet: asked.quiet,
@@ -82,7 +82,7 @@ pub(super) fn send(
 async fn send_all(
     producer: &Producer,
     asked: &Produce,
-    outcome: &Rc<RefCell<Outcome>>,
+    outcome: &Rc<RefCell<SendOutcome>>,
     read: impl FnOnce(&mut dyn FnMut(Record) -> anyhow::Result<()>) -> anyhow::Result<()>
     + Send
     + 'static,
@@ -114,7 +114,7 @@ async fn send_all(
     Ok(())
 }
 
-impl Outcome {
+impl SendOutcome {
     fn take(&mut self, report: &Report) {
         if let Err(error) = self.say(report) {
             self.unwritten.get_or_insert(error);

@@ -26,14 +26,14 @@ fn answer(topics: Vec<MetadataResponseTopic>) -> MetadataResponse {
     MetadataResponse::default().with_topics(topics)
 }
 
-fn leader(known: &Known, topic: &str, partition: i32) -> Option<(i32, i32)> {
+fn leader(known: &KnownCluster, topic: &str, partition: i32) -> Option<(i32, i32)> {
     let leader = known.fresh(topic, None)?.partition(partition)?.leader?;
     Some((leader.node, leader.epoch))
 }
 
 #[test]
 fn leaders_of_older_epochs_are_not_believed_unless_the_topic_is_another() {
-    let (mut known, now) = (Known::default(), Instant::now());
+    let (mut known, now) = (KnownCluster::default(), Instant::now());
     known.learn(
         &answer(vec![topic("t", 1, &[(1, 7, 5), (0, 8, 5)])]),
         None,
@@ -61,7 +61,7 @@ fn leaders_of_older_epochs_are_not_believed_unless_the_topic_is_another() {
 
 #[test]
 fn what_is_left_out_of_an_answer_is_unknown() {
-    let (mut known, now) = (Known::default(), Instant::now());
+    let (mut known, now) = (KnownCluster::default(), Instant::now());
     let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
     let both = answer(vec![
         topic("a", 1, &[(0, 1, 0)]),
@@ -70,7 +70,7 @@ fn what_is_left_out_of_an_answer_is_unknown() {
     known.learn(&both, Some(&[Rc::clone(&a), Rc::clone(&b)]), now);
     assert_eq!(known.all().len(), 2);
     let only_a = answer(vec![topic("a", 1, &[(0, 1, 0)])]);
-    // Nobody asked for b.
+    // The client did not ask for b.
     known.learn(&only_a, Some(std::slice::from_ref(&a)), now);
     assert!(known.told("b").is_ok());
     known.learn(&only_a, None, now);
@@ -81,7 +81,7 @@ fn what_is_left_out_of_an_answer_is_unknown() {
 
 #[test]
 fn what_nobody_asked_for_is_not_kept() {
-    let (mut known, now) = (Known::default(), Instant::now());
+    let (mut known, now) = (KnownCluster::default(), Instant::now());
     for number in 0..10 {
         let made_up = topic(&format!("x{number}"), number + 10, &[(0, 1, 0)]);
         let told = answer(vec![topic("a", 1, &[(0, 1, 0)]), made_up]);
@@ -98,7 +98,7 @@ fn what_nobody_asked_for_is_not_kept() {
 
 #[test]
 fn what_is_old_or_stale_is_asked_for_again_together() {
-    let (mut known, now) = (Known::default(), Instant::now());
+    let (mut known, now) = (KnownCluster::default(), Instant::now());
     for name in ["a", "b", "c"] {
         let name: Rc<str> = name.into();
         let told = answer(vec![topic(&name, 0, &[(0, 1, 0)])]);
@@ -114,7 +114,7 @@ fn what_is_old_or_stale_is_asked_for_again_together() {
 
 #[test]
 fn addresses_that_make_no_sense_are_left_out() {
-    let mut known = Known::default();
+    let mut known = KnownCluster::default();
     let broker = |id: i32, host: &'static str, port| {
         MetadataResponseBroker::default()
             .with_node_id(id.into())

@@ -1,4 +1,5 @@
-//! Connections by TLS: which brokers are taken, which clients are, and what the others are told.
+//! Connections by TLS: which brokers the client accepts, which clients the broker accepts, and the
+//! errors of the others.
 
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::server::WebPkiClientVerifier;

@@ -28,14 +28,14 @@ use wire::messages::{
     OffsetFetchResponse, SyncGroupRequest, SyncGroupResponse, TopicName,
 };
 
-use crate::scripted::{Asked, PORT, Reply, Script, script};
+use crate::scripted::{AskedRequest, PORT, Reply, Script, script};
 
 const BROKERS: &[(i32, &str)] = &[(1, "a"), (2, "b")];
 const TOPIC: &str = "t";
 
-/// What the brokers keep.
+/// What the scripted brokers keep.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct BrokersState {
     /// Batches by partition: base offset, end, bytes.
     pub(super) logs: BTreeMap<i32, Vec<(i64, i64, Bytes)>>,
     /// The broker of each partition, and its epoch.
@@ -45,15 +45,15 @@ pub(super) struct Kept {
     pub(super) heartbeat_code: i16,
     /// The code of every fetch, by partition.
     pub(super) fetch_codes: BTreeMap<i32, i16>,
-    /// What was asked of the group: joins, commits, farewells.
+    /// The requests that the coordinator got: joins, commits, leaves.
     pub(super) told: Vec<String>,
     pub(super) fetches: usize,
     parts: BTreeMap<String, Bytes>,
 }
 
-pub(super) type Brokers = Rc<RefCell<Kept>>;
+pub(super) type Brokers = Rc<RefCell<BrokersState>>;
 
-impl Kept {
+impl BrokersState {
     pub(super) fn append(&mut self, partition: i32, batch: Bytes, count: i64) {
         let log = self.logs.entry(partition).or_default();
         let base = log.last().map_or(0, |one| one.1);
@@ -65,12 +65,12 @@ impl Kept {
         log.map_or(0, |one| one.1)
     }
 
-    fn metadata(&self, asked: &Asked) -> Option<Reply> {
+    fn metadata(&self, asked: &AskedRequest) -> Option<Reply> {
         let leaders = self.leaders.values().copied().collect();
         asked.metadata(BROKERS, &BTreeMap::from([(TOPIC.to_owned(), leaders)]))
     }
 
-    fn list(&self, asked: &Asked) -> Option<Reply> {
+    fn list(&self, asked: &AskedRequest) -> Option<Reply> {
         asked.to(|request: ListOffsetsRequest| {
             let topics = request.topics.into_iter().map(|topic| {
                 let partitions = topic.partitions.iter().map(|one| {
@@ -88,7 +88,7 @@ impl Kept {
     }
 
     /// Answers without sessions: everything is asked for each time.
-    fn fetch(&mut self, host: &str, asked: &Asked) -> Option<Reply> {
+    fn fetch(&mut self, host: &str, asked: &AskedRequest) -> Option<Reply> {
         let request = asked.request::<FetchRequest>()?;
         self.fetches += 1;
         let node = BROKERS.iter().find(|(_, name)| *name == host).unwrap().0;
@@ -129,7 +129,7 @@ impl Kept {
         })
     }
 
-    fn coordinator(asked: &Asked) -> Option<Reply> {
+    fn coordinator(asked: &AskedRequest) -> Option<Reply> {
         asked.to(|request: FindCoordinatorRequest| {
             let found = request.coordinator_keys.into_iter().map(|key| {
                 Coordinator::default()
@@ -142,7 +142,7 @@ impl Kept {
         })
     }
 
-    fn group(&mut self, asked: &Asked) -> Option<Reply> {
+    fn group(&mut self, asked: &AskedRequest) -> Option<Reply> {
         let member = StrBytes::from_static_str("m");
         let told = &mut self.told;
         asked
@@ -188,7 +188,7 @@ impl Kept {
             })
     }
 
-    fn offsets(&mut self, asked: &Asked) -> Option<Reply> {
+    fn offsets(&mut self, asked: &AskedRequest) -> Option<Reply> {
         asked
             .to(|request: OffsetCommitRequest| {
                 let topics = request.topics.into_iter().map(|topic| {
@@ -236,7 +236,7 @@ pub(super) fn brokers(leaders: &[(i32, i32)]) -> (Brokers, Script) {
         kept.metadata(asked)
             .or_else(|| kept.list(asked))
             .or_else(|| kept.fetch(host, asked))
-            .or_else(|| Kept::coordinator(asked))
+            .or_else(|| BrokersState::coordinator(asked))
             .or_else(|| kept.group(asked))
             .or_else(|| kept.offsets(asked))
     });

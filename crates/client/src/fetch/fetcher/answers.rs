@@ -1,6 +1,7 @@
 //! Takes the answers to fetches: what each has for each partition, and what its errors mean.
 //!
-//! Invariant: what nobody asked for, or what changed since it was asked for, is ignored.
+//! Invariant: the fetcher ignores a partition that it did not ask for, and one that has changed
+//! since it asked.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -82,7 +83,7 @@ impl Fetcher {
                     topic: Arc::clone(&name),
                     partition: answer.index,
                 };
-                // What nobody asked for, or what is there twice, is ignored.
+                // A partition that the fetcher did not ask for, or that is there twice, is ignored.
                 if let Some(serial) = under_way.serials.remove(&place) {
                     self.take_partition(place, serial, answer, now, &mut events);
                 }

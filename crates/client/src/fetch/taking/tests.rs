@@ -17,7 +17,7 @@ const EVERYTHING: Checks = Checks {
 };
 
 /// Returns the offsets that a reader gets.
-fn offsets(taken: &Taken) -> Vec<i64> {
+fn offsets(taken: &TakenBatches) -> Vec<i64> {
     let batches = taken
         .batches
         .iter()

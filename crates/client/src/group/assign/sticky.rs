@@ -1,10 +1,10 @@
 //! Divides partitions so that members keep what they have, as far as the balance allows.
 //!
-//! First everybody keeps what it owned; of two that claim a partition the one with the newer
-//! generation keeps it, and nobody if both are as new. Then what is left goes to the subscriber
-//! that has fewest. Then partitions move from who has more to a subscriber that has at least two
-//! fewer, until no move makes it more even. Last, what another member still owns is left out: it is
-//! given up in this round and given away in the next.
+//! First each member keeps what it owned. Of two members that claim a partition the one with the
+//! newer generation keeps it, and neither of them if both are as new. Then what is left goes to the
+//! subscriber that has fewest. Then partitions move from a member that has more to a subscriber
+//! that has at least two fewer, until no move makes it more even. Last, what another member still
+//! owns is left out: that member gives it up in this round, and the next round assigns it.
 //!
 //! Invariant: each move makes the sum of squares of the numbers smaller, so it ends.
 
@@ -115,8 +115,8 @@ impl<'a> Division<'a> {
             .min_by_key(|member| self.count(*member))
     }
 
-    /// Gives away what nobody has; topics with the fewest subscribers first, whose partitions have
-    /// the least choice.
+    /// Assigns the partitions that no member has; topics with the fewest subscribers first, whose
+    /// partitions have the least choice.
     fn give_the_rest(&mut self, sizes: &TopicSizes) {
         let mut topics: Vec<_> = sizes.iter().collect();
         topics.sort_by_key(|(topic, _)| self.subscribers.get(*topic).map_or(0, Vec::len));

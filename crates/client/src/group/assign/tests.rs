@@ -184,7 +184,7 @@ proptest! {
             let topics = subscription.owned.iter().map(|place| &place.topic);
             prop_assert!(topics.into_iter().all(|topic| subscription.topics.contains(topic)));
         }
-        // Of one topic for all, nobody has two more than another.
+        // Where all subscribe to every topic, no member has two more than another.
         if strategy != Strategy::Range && subscriptions.iter().all(|one| one.len() == 3) {
             let counts = members.iter().map(|member| member.subscription.owned.len());
             let (min, max) = (counts.clone().min().unwrap(), counts.max().unwrap());

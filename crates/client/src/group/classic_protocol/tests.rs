@@ -132,7 +132,7 @@ impl World {
         true
     }
 
-    /// Nobody else has what a member gets.
+    /// Hands a member its partitions; no other member has them.
     fn assign(&mut self, number: usize, new: Places) {
         for (other, player) in &self.players {
             let both: Vec<_> = player.has.intersection(&new).collect();
@@ -248,13 +248,13 @@ proptest! {
     }
 }
 
-/// A member alone, and the answers that it gets.
-struct Alone {
+/// A member without a group around it, and the answers that it gets.
+struct LoneMember {
     member: ClassicMember,
     now: Instant,
 }
 
-impl Alone {
+impl LoneMember {
     fn new(settings: MemberSettings) -> Self {
         let now = Instant::now();
         Self {
@@ -316,7 +316,7 @@ fn places(partitions: &[i32]) -> Places {
 
 #[test]
 fn heartbeats_go_on_while_the_application_lets_go() {
-    let mut alone = Alone::with(settings(&[Strategy::Range]), &[0, 1]);
+    let mut alone = LoneMember::with(settings(&[Strategy::Range]), &[0, 1]);
     alone.beat(0);
     alone.beat(27);
     assert_eq!(alone.step(), Step::Revoke(places(&[0, 1])));
@@ -334,7 +334,7 @@ fn heartbeats_go_on_while_the_application_lets_go() {
 
 #[test]
 fn a_cooperative_member_keeps_what_it_has_and_gives_up_what_it_loses() {
-    let mut alone = Alone::with(settings(&[Strategy::CooperativeSticky]), &[0, 1, 2]);
+    let mut alone = LoneMember::with(settings(&[Strategy::CooperativeSticky]), &[0, 1, 2]);
     alone.beat(27);
     let Step::Ask(GroupRequest::Join(join)) = alone.step() else {
         panic!("it joins at once");
@@ -365,7 +365,7 @@ fn a_cooperative_member_keeps_what_it_has_and_gives_up_what_it_loses() {
 #[test]
 fn who_is_unknown_has_lost_everything_and_joins_under_another_id() {
     for (code, id) in [(25, ""), (22, "me")] {
-        let mut alone = Alone::with(settings(&[Strategy::CooperativeSticky]), &[0, 1]);
+        let mut alone = LoneMember::with(settings(&[Strategy::CooperativeSticky]), &[0, 1]);
         alone.beat(code);
         assert_eq!(alone.step(), Step::Lost(places(&[0, 1])));
         assert_eq!(alone.member.identity(), None);
@@ -380,7 +380,7 @@ fn who_is_unknown_has_lost_everything_and_joins_under_another_id() {
 
 #[test]
 fn what_is_lost_while_it_is_let_go_is_lost() {
-    let mut alone = Alone::with(settings(&[Strategy::Range]), &[0]);
+    let mut alone = LoneMember::with(settings(&[Strategy::Range]), &[0]);
     alone.beat(27);
     assert_eq!(alone.step(), Step::Revoke(places(&[0])));
     alone.beat(25);
@@ -392,7 +392,7 @@ fn what_is_lost_while_it_is_let_go_is_lost() {
 #[test]
 fn a_fenced_instance_and_a_refused_member_fail() {
     for code in [82, 23, 30, 81, 26] {
-        let mut alone = Alone::new(settings(&[Strategy::Range]));
+        let mut alone = LoneMember::new(settings(&[Strategy::Range]));
         alone.step();
         let answer = JoinGroupResponse::default().with_error_code(code);
         alone.answer(GroupAnswer::Join(answer));
@@ -407,7 +407,7 @@ fn a_fenced_instance_and_a_refused_member_fail() {
 
 #[test]
 fn a_coordinator_that_cannot_be_reached_is_asked_again_with_pauses() {
-    let mut alone = Alone::new(settings(&[Strategy::Range]));
+    let mut alone = LoneMember::new(settings(&[Strategy::Range]));
     for pause_ms in [100, 200, 400, 800, 1000] {
         assert!(matches!(alone.step(), Step::Ask(GroupRequest::Join(_))));
         let error = ClientError::timed_out("a:1", "JoinGroup");
@@ -430,7 +430,7 @@ fn a_coordinator_that_cannot_be_reached_is_asked_again_with_pauses() {
 
 #[test]
 fn a_coordinator_that_lets_members_in_and_refuses_them_at_once_is_asked_with_pauses() {
-    let mut alone = Alone::new(settings(&[Strategy::Range]));
+    let mut alone = LoneMember::new(settings(&[Strategy::Range]));
     for round in 0..4 {
         assert!(matches!(alone.step(), Step::Ask(GroupRequest::Join(_))));
         alone.answer(GroupAnswer::Join(
@@ -455,7 +455,7 @@ fn a_coordinator_that_lets_members_in_and_refuses_them_at_once_is_asked_with_pau
 
 #[test]
 fn who_leaves_says_so_unless_it_is_static() {
-    let mut alone = Alone::with(settings(&[Strategy::Range]), &[0]);
+    let mut alone = LoneMember::with(settings(&[Strategy::Range]), &[0]);
     alone.member.leave(alone.now);
     let leave = GroupRequest::Leave {
         member_id: "me".to_owned(),
@@ -468,14 +468,14 @@ fn who_leaves_says_so_unless_it_is_static() {
 
     let mut settings = settings(&[Strategy::Range]);
     settings.instance_id = Some("i".to_owned());
-    let mut alone = Alone::with(settings, &[0]);
+    let mut alone = LoneMember::with(settings, &[0]);
     alone.member.leave(alone.now);
     assert_eq!(alone.step(), Step::Left);
 }
 
 #[test]
 fn who_leaves_while_it_joins_is_not_left_behind() {
-    let mut alone = Alone::new(settings(&[Strategy::Range]));
+    let mut alone = LoneMember::new(settings(&[Strategy::Range]));
     alone.step();
     alone.member.leave(alone.now);
     assert_eq!(alone.step(), Step::Wait(None));
@@ -491,7 +491,7 @@ fn who_leaves_while_it_joins_is_not_left_behind() {
 
 #[test]
 fn an_application_that_does_not_look_costs_the_membership_and_comes_back() {
-    let mut alone = Alone::with(settings(&[Strategy::Range]), &[0]);
+    let mut alone = LoneMember::with(settings(&[Strategy::Range]), &[0]);
     alone.member.stalled(alone.now);
     assert_eq!(alone.step(), Step::Lost(places(&[0])));
     assert!(matches!(

@@ -224,13 +224,13 @@ proptest! {
     }
 }
 
-/// A member alone, and the answers that it gets.
-struct Alone {
+/// A member without a group around it, and the answers that it gets.
+struct LoneMember {
     member: ConsumerMember,
     now: Instant,
 }
 
-impl Alone {
+impl LoneMember {
     fn new(settings: MemberSettings) -> Self {
         let now = Instant::now();
         Self {
@@ -291,7 +291,7 @@ impl Alone {
 
 #[test]
 fn a_heartbeat_says_only_what_changed() {
-    let mut alone = Alone::new(settings());
+    let mut alone = LoneMember::new(settings());
     let first = alone.beat();
     assert_eq!(
         (first.member_epoch, first.rebalance_timeout_ms),
@@ -302,7 +302,7 @@ fn a_heartbeat_says_only_what_changed() {
         Some(1)
     );
     assert_eq!(first.topic_partitions, Some(Vec::new()));
-    let mut alone = Alone::with(settings(), &[0, 1]);
+    let mut alone = LoneMember::with(settings(), &[0, 1]);
     assert!(matches!(alone.step(), Step::Wait(Some(_))));
     alone.now += Duration::from_secs(5);
     let next = alone.beat();
@@ -315,7 +315,7 @@ fn a_heartbeat_says_only_what_changed() {
 
 #[test]
 fn what_is_given_up_is_told_once_it_is_let_go() {
-    let mut alone = Alone::with(settings(), &[0, 1]);
+    let mut alone = LoneMember::with(settings(), &[0, 1]);
     alone.now += Duration::from_secs(5);
     alone.beat();
     alone.answer(1, Some(&[1]));
@@ -331,7 +331,7 @@ fn what_is_given_up_is_told_once_it_is_let_go() {
 
 #[test]
 fn after_an_answer_that_never_came_everything_is_said() {
-    let mut alone = Alone::with(settings(), &[0]);
+    let mut alone = LoneMember::with(settings(), &[0]);
     alone.now += Duration::from_secs(5);
     alone.beat();
     let error = ClientError::timed_out("a:1", "a heartbeat");
@@ -346,7 +346,7 @@ fn after_an_answer_that_never_came_everything_is_said() {
 #[test]
 fn who_is_fenced_has_lost_everything_and_joins_again() {
     for code in [110, 25, 69] {
-        let mut alone = Alone::with(settings(), &[0, 1]);
+        let mut alone = LoneMember::with(settings(), &[0, 1]);
         alone.now += Duration::from_secs(5);
         alone.beat();
         alone.refuse(code);
@@ -365,7 +365,7 @@ fn who_is_fenced_has_lost_everything_and_joins_again() {
 
 #[test]
 fn a_coordinator_that_lets_members_in_and_refuses_them_at_once_is_asked_with_pauses() {
-    let mut alone = Alone::new(settings());
+    let mut alone = LoneMember::new(settings());
     for round in 0..4 {
         assert_eq!(alone.beat().member_epoch, 0);
         alone.answer(1, None);
@@ -384,7 +384,7 @@ fn a_coordinator_that_lets_members_in_and_refuses_them_at_once_is_asked_with_pau
 
 #[test]
 fn what_is_lost_while_it_is_let_go_is_lost() {
-    let mut alone = Alone::with(settings(), &[0, 1]);
+    let mut alone = LoneMember::with(settings(), &[0, 1]);
     alone.now += Duration::from_secs(5);
     alone.beat();
     alone.answer(1, Some(&[]));
@@ -400,7 +400,7 @@ fn what_is_lost_while_it_is_let_go_is_lost() {
 #[test]
 fn a_broker_without_the_protocol_is_told_from_other_refusals() {
     for (code, not_served) in [(35, true), (112, false), (30, false), (111, false)] {
-        let mut alone = Alone::new(settings());
+        let mut alone = LoneMember::new(settings());
         alone.beat();
         alone.refuse(code);
         let code = ErrorCode::try_from_code(code).unwrap();
@@ -412,7 +412,7 @@ fn a_broker_without_the_protocol_is_told_from_other_refusals() {
         };
         assert_eq!(alone.step(), Step::Failed(failure));
     }
-    let mut alone = Alone::new(settings());
+    let mut alone = LoneMember::new(settings());
     alone.beat();
     let error = ClientError::Unsupported {
         broker: "a:1".to_owned(),
@@ -426,7 +426,7 @@ fn a_broker_without_the_protocol_is_told_from_other_refusals() {
 
 #[test]
 fn a_coordinator_that_is_not_ready_is_asked_again() {
-    let mut alone = Alone::new(settings());
+    let mut alone = LoneMember::new(settings());
     for code in [14, 15, 16] {
         alone.beat();
         alone.refuse(code);
@@ -438,16 +438,16 @@ fn a_coordinator_that_is_not_ready_is_asked_again() {
 
 #[test]
 fn who_leaves_says_so() {
-    let mut alone = Alone::with(settings(), &[0]);
+    let mut alone = LoneMember::with(settings(), &[0]);
     alone.member.leave(alone.now);
     assert_eq!(alone.beat().member_epoch, -1);
     alone.answer(-1, None);
     assert_eq!(alone.step(), Step::Left);
     // Who never joined has nothing to say, and who has just joined says it after the answer.
-    let mut alone = Alone::new(settings());
+    let mut alone = LoneMember::new(settings());
     alone.member.leave(alone.now);
     assert_eq!(alone.step(), Step::Left);
-    let mut alone = Alone::new(settings());
+    let mut alone = LoneMember::new(settings());
     alone.beat();
     alone.member.leave(alone.now);
     assert_eq!(alone.step(), Step::Wait(None));
@@ -456,14 +456,14 @@ fn who_leaves_says_so() {
     // A static member will be back.
     let mut settings = settings();
     settings.instance_id = Some("i".to_owned());
-    let mut alone = Alone::with(settings, &[0]);
+    let mut alone = LoneMember::with(settings, &[0]);
     alone.member.leave(alone.now);
     assert_eq!(alone.beat().member_epoch, -2);
 }
 
 #[test]
 fn an_application_that_does_not_look_costs_the_membership_and_comes_back() {
-    let mut alone = Alone::with(settings(), &[0]);
+    let mut alone = LoneMember::with(settings(), &[0]);
     alone.member.stalled(alone.now);
     assert_eq!(alone.step(), Step::Lost(places([0])));
     assert_eq!(alone.beat().member_epoch, -1);

@@ -74,13 +74,13 @@ impl Bench {
         self.queue.due(&self.settings, true, self.now) == Due::Now
     }
 
-    fn take(&mut self) -> Taken {
+    fn take(&mut self) -> TakenBatch {
         assert!(self.is_due());
         let identity = self.settings.idempotent.then_some(self.identity);
         self.queue.take(identity).unwrap()
     }
 
-    fn answer(&mut self, number: u64, answered: Answered) {
+    fn answer(&mut self, number: u64, answered: BatchAnswer) {
         let at = (self.now, 20);
         let settled = self
             .queue
@@ -93,7 +93,7 @@ impl Bench {
         self.tell(settled);
     }
 
-    fn tell(&mut self, settled: Settled) {
+    fn tell(&mut self, settled: SettledRecords) {
         if settled.used_up == Some(self.identity.id) {
             self.identity.id += 1;
         }
@@ -108,23 +108,23 @@ impl Bench {
     }
 }
 
-fn written(offset: i64) -> Answered {
-    Answered::Written {
+fn written(offset: i64) -> BatchAnswer {
+    BatchAnswer::Written {
         offset: Some(offset),
         append_time: None,
     }
 }
 
-fn refused(code: ErrorCode) -> Answered {
-    Answered::Refused(code.into())
+fn refused(code: ErrorCode) -> BatchAnswer {
+    BatchAnswer::Refused(code.into())
 }
 
-fn unknown() -> Answered {
-    Answered::Unknown(ClientError::timed_out("a:1", "Produce"))
+fn unknown() -> BatchAnswer {
+    BatchAnswer::Unknown(ClientError::timed_out("a:1", "Produce"))
 }
 
 /// Epoch and first sequence.
-fn stamp_of(taken: &Taken) -> (i16, i32) {
+fn stamp_of(taken: &TakenBatch) -> (i16, i32) {
     let header = BatchHeader::parse(&taken.bytes).unwrap();
     (header.producer_epoch, header.base_sequence)
 }
@@ -392,7 +392,7 @@ struct Log {
 }
 
 impl Log {
-    fn append(&mut self, bytes: &Bytes) -> Answered {
+    fn append(&mut self, bytes: &Bytes) -> BatchAnswer {
         let header = BatchHeader::parse(bytes).unwrap();
         let sequence = header.base_sequence;
         if header.producer_epoch < self.epoch {
@@ -460,7 +460,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Plays a story, and then lets everything arrive.
 fn play(steps: &[Step]) -> (Bench, Log) {
     let (mut bench, mut log) = (Bench::new(settings()), Log::default());
-    let mut wire: VecDeque<Taken> = VecDeque::new();
+    let mut wire: VecDeque<TakenBatch> = VecDeque::new();
     let calm = [Step::Send, Step::Answer, Step::Wait(30)].repeat(300);
     for step in steps.iter().chain(&calm) {
         match *step {
@@ -521,7 +521,7 @@ proptest! {
                     prop_assert_eq!(place, Some(offset), "record {}", number);
                 }
                 Ok(None) => prop_assert!(place.is_some()),
-                // Whoever is told that it failed knows that it may be there.
+                // The caller that gets the error knows that the record may be in the log.
                 Err(_) => {}
             }
         }

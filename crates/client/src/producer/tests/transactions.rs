@@ -1,4 +1,4 @@
-//! Transactions against a scripted coordinator that keeps account of what it is told.
+//! Transactions against a scripted coordinator that keeps account of its requests.
 
 use wire::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnPartitionResult, AddPartitionsToTxnTopicResult,
@@ -18,7 +18,7 @@ const CUT: i16 = i16::MAX;
 type Story = Rc<RefCell<Vec<String>>>;
 
 /// Answers of a coordinator; `refuse` are the errors of the next requests.
-fn coordinate(story: &Story, refuse: &RefCell<Vec<i16>>, asked: &Asked) -> Option<Reply> {
+fn coordinate(story: &Story, refuse: &RefCell<Vec<i16>>, asked: &AskedRequest) -> Option<Reply> {
     let next = || {
         let mut refuse = refuse.borrow_mut();
         if refuse.is_empty() {

@@ -5,7 +5,7 @@ use wire::types::ErrorCode;
 use super::*;
 use crate::ask::Offsets;
 
-fn place(topic: &str, partition: i32) -> Place {
+fn place(topic: &str, partition: i32) -> PartitionKey {
     (topic.to_owned(), partition)
 }
 

@@ -1,4 +1,4 @@
-//! A coordinator of one classic group in miniature: no timeouts, nobody is forgotten.
+//! A coordinator of one classic group in miniature: it has no timeouts, and forgets no member.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

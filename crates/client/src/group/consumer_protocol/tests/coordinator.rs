@@ -11,17 +11,18 @@ use super::topic_id;
 const UNKNOWN_MEMBER: i16 = 25;
 const FENCED: i16 = 110;
 
+/// What the coordinator knows of a member.
 #[derive(Default)]
-struct Known {
+struct KnownMember {
     epoch: i32,
     previous_epoch: i32,
-    /// What it may have.
+    /// What the member may have.
     assigned: BTreeSet<i32>,
-    /// What it has to give up, until it says what it has and these are not among it.
+    /// What the member has to give up, until it reports partitions without these.
     revoking: BTreeSet<i32>,
 }
 
-impl Known {
+impl KnownMember {
     fn held(&self) -> BTreeSet<i32> {
         self.assigned.union(&self.revoking).copied().collect()
     }
@@ -30,7 +31,7 @@ impl Known {
 pub(super) struct Coordinator {
     size: i32,
     epoch: i32,
-    members: BTreeMap<String, Known>,
+    members: BTreeMap<String, KnownMember>,
     targets: BTreeMap<String, BTreeSet<i32>>,
 }
 
@@ -60,7 +61,7 @@ impl Coordinator {
             return answer.with_member_epoch(beat.member_epoch);
         }
         if beat.member_epoch == 0 && !self.members.contains_key(&id) {
-            self.members.insert(id.clone(), Known::default());
+            self.members.insert(id.clone(), KnownMember::default());
             self.retarget();
         }
         let Some(member) = self.members.get_mut(&id) else {

@@ -11,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 # EXT4_IOC_SHUTDOWN (the same number as XFS_IOC_GOINGDOWN): _IOR('X', 125, __u32). The argument 2 drops the journal
@@ -18,6 +19,7 @@ from pathlib import Path
 SHUTDOWN = 0x8004587D
 WITHOUT_JOURNAL = 2
 IMAGE_BYTES = 3 << 30
+BUSY_SECONDS_MAX = 10
 
 
 def missing():
@@ -64,8 +66,17 @@ class ScratchDisk:
             os.close(descriptor)
 
     def restore_power(self):
-        """Mounts what the device still has. Nobody may have files open there."""
-        _run("umount", self.path)
+        """Mounts what the device still has. No process may have files open there; those of a process that was killed just now
+        the kernel may close a little later: requests of its io_uring end behind it."""
+        deadline = time.monotonic() + BUSY_SECONDS_MAX
+        while True:
+            try:
+                _run("umount", self.path)
+                break
+            except subprocess.CalledProcessError as error:
+                if "busy" not in error.stderr or time.monotonic() > deadline:
+                    raise RuntimeError(f"{self.path} stays mounted: {error.stderr.strip()}") from error
+                time.sleep(0.05)  # there is no event to wait for
         self._mount()
 
     def close(self):

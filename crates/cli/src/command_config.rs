@@ -10,6 +10,7 @@
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::str::Chars;
 
 use anyhow::Context as _;
 use client::{ClientError, SettingsBuilder};
@@ -40,7 +41,12 @@ impl CommandConfig {
         let text = text
             .map_err(|_| anyhow::anyhow!("it is not UTF-8"))
             .with_context(named)?;
-        let properties = properties(&text).into_iter();
+        let properties = properties(&text)
+            .map_err(|line| {
+                anyhow::anyhow!("line {line}: \\u has no four hex digits that make a character")
+            })
+            .with_context(named)?
+            .into_iter();
         Ok(Self {
             path: path.to_owned(),
             properties: properties
@@ -106,10 +112,11 @@ fn shown(key: &str) -> &str {
     }
 }
 
-fn properties(text: &str) -> Vec<(String, String)> {
+/// Returns keys and values; fails with the number of the line, from 1, whose escapes are none.
+fn properties(text: &str) -> Result<Vec<(String, String)>, usize> {
     let mut found = Vec::new();
-    let mut lines = text.lines();
-    while let Some(line) = lines.next() {
+    let mut lines = text.lines().zip(1_usize..);
+    while let Some((line, number)) = lines.next() {
         let line = line.trim_start();
         if line.is_empty() || line.starts_with(['#', '!']) {
             continue;
@@ -117,12 +124,14 @@ fn properties(text: &str) -> Vec<(String, String)> {
         let mut whole = line.to_owned();
         while goes_on(&whole) {
             whole.pop();
-            whole.push_str(lines.next().unwrap_or_default().trim_start());
+            let next = lines.next().map_or("", |(next, _)| next);
+            whole.push_str(next.trim_start());
         }
         let (key, value) = divided(&whole);
-        found.push((unescaped(key), unescaped(value)));
+        let pair = unescaped(key).zip(unescaped(value));
+        found.push(pair.ok_or(number)?);
     }
-    found
+    Ok(found)
 }
 
 /// Returns true if a line ends with a backslash that is not itself escaped.
@@ -145,29 +154,37 @@ fn divided(line: &str) -> (&str, &str) {
     (key, value.trim_start())
 }
 
-fn unescaped(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
+/// Returns a text without its escapes; `None` if one is no character. Escapes are UTF-16: two
+/// surrogates make one character.
+fn unescaped(text: &str) -> Option<String> {
+    let mut units = Vec::with_capacity(text.len());
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
-        if letter != '\\' {
-            plain.push(letter);
-            continue;
-        }
-        match letters.next() {
-            Some('t') => plain.push('\t'),
-            Some('n') => plain.push('\n'),
-            Some('r') => plain.push('\r'),
-            Some('f') => plain.push('\u{c}'),
-            Some('u') => {
-                let digits: String = letters.by_ref().take(4).collect();
-                let code = u32::from_str_radix(&digits, 16).ok();
-                plain.extend(code.and_then(char::from_u32));
-            }
-            Some(other) => plain.push(other),
-            None => {}
-        }
+        let plain = match letter {
+            '\\' => match letters.next() {
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('f') => '\u{c}',
+                Some('u') => {
+                    units.push(unit(&mut letters)?);
+                    continue;
+                }
+                Some(other) => other,
+                None => break,
+            },
+            plain => plain,
+        };
+        units.extend(plain.encode_utf16(&mut [0; 2]).iter());
     }
-    plain
+    String::from_utf16(&units).ok()
+}
+
+fn unit(letters: &mut Chars<'_>) -> Option<u16> {
+    (0..4).try_fold(0, |unit, _| {
+        let digit = u16::try_from(letters.next()?.to_digit(16)?).ok()?;
+        Some(unit << 4 | digit)
+    })
 }
 
 #[cfg(test)]
@@ -188,7 +205,7 @@ mod tests {
             pair("lonely", ""),
             pair("=x:y", "z"),
         ];
-        assert_eq!(properties(text), wanted);
+        assert_eq!(properties(text).unwrap(), wanted);
     }
 
     #[test]
@@ -201,12 +218,23 @@ mod tests {
             ),
             pair("b", "A\t"),
         ];
-        assert_eq!(properties(text), wanted);
-        assert_eq!(properties("a=b\\"), [pair("a", "b")]);
+        assert_eq!(properties(text).unwrap(), wanted);
+        assert_eq!(properties("a=b\\").unwrap(), [pair("a", "b")]);
         assert_eq!(
-            properties("a=b\\\\\nc=d"),
+            properties("a=b\\\\\nc=d").unwrap(),
             [pair("a", "b\\"), pair("c", "d")]
         );
+    }
+
+    #[test]
+    fn an_escape_that_is_no_character_is_no_other_password() {
+        assert_eq!(
+            properties("a=\\uD83D\\uDE00").unwrap(),
+            [pair("a", "\u{1f600}")]
+        );
+        for wrong in ["\\uD83D", "\\u00", "\\u00zz", "\\u+041"] {
+            assert_eq!(properties(&format!("#\na={wrong}")), Err(2), "{wrong}");
+        }
     }
 
     fn config(text: &str) -> CommandConfig {

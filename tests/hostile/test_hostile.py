@@ -66,8 +66,8 @@ class Attacker(threading.Thread):
         self.dice, self.ending, self.done, self.failed = random.Random(seed * 100 + number), ending, 0, []
 
     def run(self):
-        # Attackers stand for other machines: what they compute shall take little from this one, on which the broker runs.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        # Attackers stand for other machines: what they compute shall take nothing from this one, on which the broker runs.
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
         while not self.ending.is_set():
             for attack in self.dice.sample(ATTACKS, len(ATTACKS)):
                 if self.ending.is_set():

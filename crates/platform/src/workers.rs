@@ -4,7 +4,8 @@
 //! many threads leaves as much behind on each of them as it ever took. So these threads are few,
 //! and work goes to the one that worked last.
 //! Invariants: a job runs once, and begins in the order in which jobs come; the threads are made
-//! when the shard starts, so that no job meets a system without threads, and end after it.
+//! when the shard starts, so that no job meets a system without threads, and end after it; a
+//! thread that serves requests comes before them where processors are few.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,8 +15,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use rustix::process::{getpriority_process, setpriority_process};
+
 /// Threads of a shard. More jobs than these wait.
 const THREADS: usize = 6;
+
+/// By how much the threads are nicer than their shard: a job beside a busy shard has a quarter of a
+/// processor, as large requests have of a shard's thread, and the shard does not wait for it.
+const NICER_BY: i32 = 5;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -47,7 +54,10 @@ impl Workers {
             let jobs = Arc::clone(&workers.0);
             thread::Builder::new()
                 .name("worker".to_owned())
-                .spawn(move || work(&jobs, &give, &given))?;
+                .spawn(move || {
+                    stand_back();
+                    work(&jobs, &give, &given);
+                })?;
         }
         Ok(workers)
     }
@@ -85,6 +95,13 @@ pub(crate) fn run(job: Job) -> Result<(), Job> {
     );
     drop(jobs);
     idle.send(job).map_err(|unsent| unsent.0)
+}
+
+/// Lets the threads that serve requests come before this one. A refusal costs order, not work.
+fn stand_back() {
+    if let Ok(nice) = getpriority_process(None) {
+        let _ = setpriority_process(None, nice.saturating_add(NICER_BY));
+    }
 }
 
 /// Does jobs until the shard is over.
@@ -167,6 +184,18 @@ mod tests {
             }
         }
         assert!(ids.iter().all(|id| *id == ids[0]));
+        leave();
+    }
+
+    #[test]
+    fn jobs_stand_back_behind_the_shard() {
+        let of_this_thread = || getpriority_process(None).unwrap();
+        let shard = of_this_thread();
+        Workers::start().unwrap().enter();
+        let (done, result) = channel();
+        let job: Job = Box::new(move || done.send(of_this_thread()).unwrap());
+        assert!(run(job).is_ok());
+        assert_eq!(result.recv().unwrap(), (shard + NICER_BY).min(19));
         leave();
     }
 

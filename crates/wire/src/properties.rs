@@ -58,7 +58,9 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, EscapeError> {
 
 /// Returns one line `key=value`, escaped.
 pub fn encode_entry(key: &str, value: &str) -> String {
-    format!("{}={}\n", escape(key, true), escape(value, false))
+    let line = format!("{}={}", escape(key, true), escape(value, false));
+    assert!(!line.contains(['\n', '\r']), "an entry is one line");
+    line + "\n"
 }
 
 /// Returns true when the line ends with an odd number of backslashes.
@@ -134,7 +136,7 @@ fn escape(text: &str, is_key: bool) -> String {
             }
         }
     }
-    debug_assert!(
+    assert!(
         escaped.is_ascii(),
         "whatever reads it takes it for the same"
     );

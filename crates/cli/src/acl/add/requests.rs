@@ -97,8 +97,8 @@ mod tests {
         (0..count).map(one).collect()
     }
 
-    /// Adds to a broker that answers so many requests; returns outcomes, and how many ACLs each
-    /// request had.
+    /// Adds to a broker that answers this number of requests; returns outcomes, and how many ACLs
+    /// each request had.
     fn tried(count: usize, answered: usize) -> (anyhow::Result<Vec<Value>>, Vec<usize>) {
         let sizes = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sizes);

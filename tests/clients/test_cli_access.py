@@ -2,6 +2,7 @@
 
 import os
 import pty
+import select
 import shutil
 import signal
 import termios
@@ -114,7 +115,8 @@ class Typed:
         deadline = time.monotonic() + 30
         while self.told.count(b"password of") < times or self.echoes():
             assert time.monotonic() < deadline, self.told
-            self.told += os.read(self.terminal, 4096)
+            if select.select([self.terminal], [], [], 0.1)[0]:
+                self.told += os.read(self.terminal, 4096)
 
     def type(self, text):
         os.write(self.terminal, text)

@@ -1,11 +1,18 @@
 """Users, ACLs and who a client is, by our command line, from a broker that lets everybody in to one that does not."""
 
+import os
+import pty
+import select
 import shutil
+import signal
+import termios
+import time
 
 import pytest
 
 from clients.cli import Cli
 from peers import kafka
+from peers.broker import forebay_binary
 from peers.keys import Keys
 from peers.process import free_port, wait_until
 
@@ -88,6 +95,94 @@ def test_a_user_from_the_making_to_the_end(house, name, tmp_path):
     assert root.json("user", "list", name) == []
     assert "no such password" in root.refusal("user", "delete", name)
     assert "is empty" in root.refusal("user", "set", name, stdin="\n")
+
+
+class Typed:
+    """`user set` at a terminal of its own."""
+
+    def __init__(self, house, name):
+        self.told, arguments = b"", ["user", "set", name, "--brokers", house.root.address]
+        self.child, self.terminal = pty.fork()
+        if self.child == 0:
+            os.environ["XDG_CONFIG_HOME"] = str(house.home)
+            os.execv(forebay_binary(), ["forebay", *arguments])
+
+    def echoes(self):
+        return bool(termios.tcgetattr(self.terminal)[3] & termios.ECHO)
+
+    def asked(self, times):
+        """Waits until it has asked so many times."""
+        deadline = time.monotonic() + 30
+        while self.told.count(b"password of") < times or self.echoes():
+            assert time.monotonic() < deadline, self.told
+            if select.select([self.terminal], [], [], 0.1)[0]:
+                self.told += os.read(self.terminal, 4096)
+
+    def type(self, text):
+        os.write(self.terminal, text)
+
+    def end(self):
+        """Its exit code; the terminal is as it was."""
+        _, status = os.waitpid(self.child, 0)
+        assert self.echoes()
+        try:
+            while more := os.read(self.terminal, 4096):
+                self.told += more
+        except OSError:
+            # The other end has gone.
+            pass
+        os.close(self.terminal)
+        return os.waitstatus_to_exitcode(status)
+
+
+def test_a_terminal_is_asked_twice_and_shows_nothing(house, name):
+    for again, code in [(SECRET, 0), ("other", 1)]:
+        typed = Typed(house, name)
+        typed.asked(1)
+        typed.type(f"{SECRET}\n".encode())
+        typed.asked(2)
+        typed.type(f"{again}\n".encode())
+        assert typed.end() == code, typed.told
+        assert SECRET.encode() not in typed.told and (code == 0 or b"none was set" in typed.told), typed.told
+    assert house.client(name).json("auth", "whoami")["principal"] == f"User:{name}"
+    house.root("user", "delete", name)
+
+
+@pytest.mark.parametrize("how", ["key", signal.SIGTERM, signal.SIGHUP])
+def test_a_terminal_shows_again_what_is_typed_when_the_command_is_ended(house, name, how):
+    typed = Typed(house, name)
+    typed.asked(1)
+    # Ctrl-Z would leave it silent, too.
+    typed.type(b"\x1a")
+    if how == "key":
+        typed.type(b"\x03")
+    else:
+        os.kill(typed.child, how)
+    assert typed.end() == 128 + (signal.SIGINT if how == "key" else how), typed.told
+    assert house.root.json("user", "list", name) == []
+
+
+def test_a_mechanism_that_is_named_twice_is_set_once(house, name):
+    one, other = (["--mechanism", f"SCRAM-SHA-{bits}"] for bits in (256, 512))
+    house.root("user", "set", name, *one, *other, *one, stdin=SECRET + "\n")
+    (user,) = house.root.json("user", "list", name)
+    assert [each["mechanism"] for each in user["credentials"]] == ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert house.client(name).json("auth", "whoami")["principal"] == f"User:{name}"
+    house.root("user", "delete", name)
+    assert house.root.json("user", "list", name) == []
+
+
+def test_many_acls_are_added_by_several_requests(house, name):
+    principals = [part for id in range(30) for part in ("--allow-principal", f"User:{name}-{id}")]
+    topics = [part for id in range(40) for part in ("--topic", f"{name}-{id}")]
+    wanted = ["acl", "add", *principals, *topics, "--operation", "read"]
+    added = house.root.json(*wanted)
+    assert len(added) == 1200 and all(one["done"] for one in added)
+    for id in range(30):
+        house.root("acl", "delete", "--principal", f"User:{name}-{id}", "--execute")
+    no_address = house.root.run("acl", "add", "--allow-principal", "User:a", "--topic", "t", "--operation", "read",
+                                "--host", "client.example.org")
+    assert no_address.returncode == 2 and "IP address" in no_address.stderr
 
 
 def test_acls_for_a_producer_and_a_consumer(house, name):

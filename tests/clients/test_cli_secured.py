@@ -199,3 +199,31 @@ def test_the_same_file_serves_kafkas_tools(gates, name):
     cli("topic", "create", name)
     assert name in kafka.run("topics", "--bootstrap-server", gates.sasl_ssl, "--command-config", file, "--list").split()
     cli("topic", "delete", name)
+
+
+def test_letters_beyond_ascii_are_those_of_kafkas_tools(gates, name):
+    """Kafka's tools and we read the file as ISO-8859-1, so one file has one password for both."""
+    password = "caf\u00e9"
+    Cli(gates.plain, gates.home)("user", "set", name, "--mechanism", "SCRAM-SHA-256", stdin=password + "\n")
+    for written, is_right in [(rb"caf\u00e9", True), (b"caf\xe9", True), (b"caf\xc3\xa9", False)]:
+        file = gates.login(jaas=jaas("SCRAM-SHA-256", "HERE", name))
+        file.write_bytes(file.read_bytes().replace(b"HERE", written))
+        file.chmod(0o600)
+        done = gates.at(gates.sasl_ssl, file).run("topic", "list")
+        assert (done.returncode == 0) == is_right, (written, done.stderr)
+        assert ("UTF-8" in done.stderr) != is_right and "others" not in done.stderr, done.stderr
+        try:
+            kafka.run("topics", "--bootstrap-server", gates.sasl_ssl, "--command-config", file, "--list")
+            works = True
+        except AssertionError:
+            works = False
+        assert works == is_right, written
+    Cli(gates.plain, gates.home)("user", "delete", name)
+
+
+def test_a_file_with_a_password_that_others_may_read_is_told(gates):
+    file = gates.login()
+    for mode in [0o644, 0o600]:
+        file.chmod(mode)
+        done = gates.at(gates.sasl_ssl, file).run("topic", "list")
+        assert done.returncode == 0 and ("chmod 600" in done.stderr) == (mode == 0o644), done.stderr

@@ -1,8 +1,9 @@
 //! A file of properties as Kafka's tools take it (`--command-config`): who the client is, times,
 //! bounds.
 //!
-//! As Java reads it: `key=value`, `key: value` or `key value`, comments after `#` or `!`, a
-//! backslash at the end of a line goes on in the next one and otherwise escapes. The text is UTF-8.
+//! It is read as Java reads it ([`wire::properties`]). As with Kafka's tools, which call
+//! `Properties.load` on the bytes, they are ISO-8859-1: characters beyond it are written `\uXXXX`.
+//! A file that seems to be UTF-8 gets a warning.
 //!
 //! Invariant: no message shows a value, which may be a password, nor a key that looks like a part
 //! of one. Not here: what properties mean (`client`).
@@ -10,25 +11,38 @@
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::str::Chars;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use client::{ClientError, SettingsBuilder};
 use platform::bounded;
+use wire::properties;
 use wire::sasl::Secret;
+
+use crate::secrecy::open_to_others;
 
 /// The longest file that is read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The longest key that is shown.
 const SHOWN_KEY_MAX: usize = 100;
-/// The property that names the brokers; options and profiles have a say in it.
-const BROKERS: &str = "bootstrap.servers";
+/// The property that names the brokers, in Java and in librdkafka; options and profiles have a say
+/// in it.
+const BROKERS: [&str; 2] = ["bootstrap.servers", "metadata.broker.list"];
+/// How a text begins that an editor has marked as UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The properties of a file; none without a file.
 #[derive(Default)]
 pub(crate) struct CommandConfig {
     path: PathBuf,
-    properties: Vec<(String, Secret<String>)>,
+    properties: Vec<GivenProperty>,
+    warnings: Vec<String>,
+}
+
+/// A property of a file.
+struct GivenProperty {
+    line: usize,
+    key: String,
+    value: Secret<String>,
 }
 
 impl CommandConfig {
@@ -36,38 +50,48 @@ impl CommandConfig {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let named = || path.display().to_string();
         // A pipe, too: shells make one of what another program prints.
-        let bytes = File::open(path).and_then(|file| bounded::stream(file, FILE_BYTES_MAX));
-        let text = String::from_utf8(bytes.with_context(named)?);
-        let text = text
-            .map_err(|_| anyhow::anyhow!("it is not UTF-8"))
-            .with_context(named)?;
-        let properties = properties(&text)
-            .map_err(|line| {
-                anyhow::anyhow!("line {line}: \\u has no four hex digits that make a character")
-            })
-            .with_context(named)?
-            .into_iter();
+        let file = File::open(path).with_context(named)?;
+        let metadata = file.metadata().with_context(named)?;
+        let bytes = Secret::new(bounded::stream(file, FILE_BYTES_MAX).with_context(named)?);
+        let properties = read(bytes.expose()).with_context(named)?;
+        let mut warnings = Vec::new();
+        if let Some(line) = first_beyond_latin(bytes.expose()) {
+            warnings.push(format!(
+                "{}: line {line} seems to be UTF-8; as by Kafka's tools it is read as ISO-8859-1: \
+                 write the characters beyond ASCII as \\uXXXX",
+                path.display()
+            ));
+        }
+        if properties.iter().any(|one| is_secret(&one.key)) {
+            warnings.extend(open_to_others(path, &metadata));
+        }
         Ok(Self {
             path: path.to_owned(),
-            properties: properties
-                .map(|(key, value)| (key, Secret::new(value)))
-                .collect(),
+            properties,
+            warnings,
         })
     }
 
     /// Returns the brokers that the file names.
     pub(crate) fn brokers(&self) -> Option<&str> {
-        let found = self.properties.iter().rfind(|(key, _)| key == BROKERS);
-        found.map(|(_, brokers)| brokers.expose().as_str())
+        let mut all = self.properties.iter();
+        let found = all.rfind(|one| BROKERS.contains(&one.key.as_str()));
+        found.map(|one| one.value.expose().as_str())
+    }
+
+    /// Returns what is to say about the file itself.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Gives all other properties to a client; returns the keys that it does not know.
     pub(crate) fn apply(&self, builder: &mut SettingsBuilder) -> anyhow::Result<Vec<&str>> {
         let mut unknown = Vec::new();
-        for (key, value) in self.properties.iter().filter(|(key, _)| key != BROKERS) {
-            let is_known = builder.set_known(key, value.expose());
+        let all = self.properties.iter();
+        for one in all.filter(|one| !BROKERS.contains(&one.key.as_str())) {
+            let is_known = builder.set_known(&one.key, one.value.expose());
             if !is_known.map_err(|error| self.blamed(error))? {
-                unknown.push(key.as_str());
+                unknown.push(one.key.as_str());
             }
         }
         Ok(unknown)
@@ -75,13 +99,29 @@ impl CommandConfig {
 
     /// Returns the warning about keys that are unknown.
     pub(crate) fn without_meaning(&self, keys: &[&str]) -> String {
-        let keys = keys.iter().map(|key| shown(key));
-        let keys: Vec<_> = keys.collect();
+        let keys: Vec<_> = keys.iter().map(|key| self.shown(key)).collect();
         let path = self.path.display();
         format!(
             "{path}: no effect, for this client does not know them: {}",
             keys.join(", ")
         )
+    }
+
+    /// Returns a key as messages show it: what is no name of a property, or has no value, may be
+    /// half of a password that has a line of its own. Of that the line is named.
+    fn shown(&self, key: &str) -> String {
+        let Some(one) = self.properties.iter().find(|one| one.key == key) else {
+            return "a line without the name of a property".to_owned();
+        };
+        let is_of_names =
+            |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'.' | b'-' | b'_');
+        let is_name =
+            key.len() <= SHOWN_KEY_MAX && key.contains('.') && key.bytes().all(is_of_names);
+        if is_name && !one.value.expose().is_empty() {
+            key.to_owned()
+        } else {
+            format!("line {}", one.line)
+        }
     }
 
     /// Adds the file to the error of a property that it may have.
@@ -101,140 +141,132 @@ impl fmt::Debug for CommandConfig {
     }
 }
 
-/// Returns a key as messages show it: what is no name of a property may be half of a password that
-/// has a line of its own.
-fn shown(key: &str) -> &str {
-    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
-    if key.len() <= SHOWN_KEY_MAX && key.contains('.') && key.bytes().all(is_name) {
-        key
-    } else {
-        "a line without the name of a property"
+/// Returns the properties of a file with these bytes.
+fn read(bytes: &[u8]) -> anyhow::Result<Vec<GivenProperty>> {
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        // Java takes it for a part of the first key, which then has no effect.
+        bail!("it begins with a byte order mark: write it again without one");
     }
-}
-
-/// Returns keys and values; fails with the number of the line, from 1, whose escapes are none.
-fn properties(text: &str) -> Result<Vec<(String, String)>, usize> {
-    let mut found = Vec::new();
-    let mut lines = text.lines().zip(1_usize..);
-    while let Some((line, number)) = lines.next() {
-        let line = line.trim_start();
-        if line.is_empty() || line.starts_with(['#', '!']) {
-            continue;
-        }
-        let mut whole = line.to_owned();
-        while goes_on(&whole) {
-            whole.pop();
-            let next = lines.next().map_or("", |(next, _)| next);
-            whole.push_str(next.trim_start());
-        }
-        let (key, value) = divided(&whole);
-        let pair = unescaped(key).zip(unescaped(value));
-        found.push(pair.ok_or(number)?);
-    }
-    Ok(found)
-}
-
-/// Returns true if a line ends with a backslash that is not itself escaped.
-fn goes_on(line: &str) -> bool {
-    let bare = line.trim_end_matches('\\');
-    (line.len() - bare.len()) % 2 == 1
-}
-
-/// Divides a line at the first sign or space that is not escaped.
-fn divided(line: &str) -> (&str, &str) {
-    let mut is_escaped = false;
-    let end = line.find(|letter: char| {
-        let ends = !is_escaped && (matches!(letter, '=' | ':') || letter.is_ascii_whitespace());
-        is_escaped = letter == '\\' && !is_escaped;
-        ends
+    let letters = bytes.iter().copied().map(char::from);
+    let text = Secret::new(letters.collect::<String>());
+    let entries = properties::parse(text.expose()).map_err(|error| {
+        // Not the key, which may be a part of a password.
+        anyhow::anyhow!(
+            "line {}: \\u has no four hex digits that make a character",
+            error.line
+        )
+    })?;
+    let given = entries.into_iter().map(|entry| GivenProperty {
+        line: entry.line,
+        key: entry.key,
+        value: Secret::new(entry.value),
     });
-    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
-    let rest = rest.trim_start();
-    let value = rest.strip_prefix(['=', ':']).unwrap_or(rest);
-    (key, value.trim_start())
+    Ok(given.collect())
 }
 
-/// Returns a text without its escapes; `None` if one is no character. Escapes are UTF-16: two
-/// surrogates make one character.
-fn unescaped(text: &str) -> Option<String> {
-    let mut units = Vec::with_capacity(text.len());
-    let mut letters = text.chars();
-    while let Some(letter) = letters.next() {
-        let plain = match letter {
-            '\\' => match letters.next() {
-                Some('t') => '\t',
-                Some('n') => '\n',
-                Some('r') => '\r',
-                Some('f') => '\u{c}',
-                Some('u') => {
-                    units.push(unit(&mut letters)?);
-                    continue;
-                }
-                Some(other) => other,
-                None => break,
-            },
-            plain => plain,
-        };
-        units.extend(plain.encode_utf16(&mut [0; 2]).iter());
-    }
-    String::from_utf16(&units).ok()
+/// Returns the first line, from 1, with characters beyond ASCII that are UTF-8 and no comment.
+fn first_beyond_latin(bytes: &[u8]) -> Option<usize> {
+    let is_beyond = |line: &[u8]| {
+        let line = line.trim_ascii_start();
+        !line.starts_with(b"#")
+            && !line.starts_with(b"!")
+            && !line.is_ascii()
+            && std::str::from_utf8(line).is_ok()
+    };
+    let lines = bytes.split(|&byte| byte == b'\n').zip(1..);
+    lines
+        .filter(|(line, _)| is_beyond(line))
+        .map(|(_, line)| line)
+        .next()
 }
 
-fn unit(letters: &mut Chars<'_>) -> Option<u16> {
-    (0..4).try_fold(0, |unit, _| {
-        let digit = u16::try_from(letters.next()?.to_digit(16)?).ok()?;
-        Some(unit << 4 | digit)
-    })
+/// Returns true for a property whose value is a password or a key.
+fn is_secret(key: &str) -> bool {
+    let keys = ["sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem"];
+    key.ends_with(".password") || keys.contains(&key)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn pair(key: &str, value: &str) -> (String, String) {
         (key.to_owned(), value.to_owned())
     }
 
-    #[test]
-    fn lines_are_read_as_java_reads_them() {
-        let text = "# a comment\n! another\n\n  a=b \nc : d\ne f g\nlonely\n\\=x\\:y = z\n";
-        let wanted = [
-            pair("a", "b "),
-            pair("c", "d"),
-            pair("e", "f g"),
-            pair("lonely", ""),
-            pair("=x:y", "z"),
-        ];
-        assert_eq!(properties(text).unwrap(), wanted);
+    fn properties(bytes: &[u8]) -> Vec<(String, String)> {
+        let given = read(bytes).unwrap().into_iter();
+        given
+            .map(|one| (one.key, one.value.expose().clone()))
+            .collect()
     }
 
     #[test]
-    fn a_line_goes_on_and_signs_are_escaped() {
-        let text = "jaas=Module required \\\n    username=\"ada\" \\\n  password=\"a\\\\b\";\nb=\\u0041\\t";
-        let wanted = [
-            pair(
-                "jaas",
-                "Module required username=\"ada\" password=\"a\\b\";",
-            ),
-            pair("b", "A\t"),
-        ];
-        assert_eq!(properties(text).unwrap(), wanted);
-        assert_eq!(properties("a=b\\").unwrap(), [pair("a", "b")]);
-        assert_eq!(
-            properties("a=b\\\\\nc=d").unwrap(),
-            [pair("a", "b\\"), pair("c", "d")]
+    fn bytes_are_letters_as_kafkas_tools_take_them() {
+        let latin = b"sasl.password=caf\xe9\n# \xc3\xa9\nb=\\u20ac\n";
+        let wanted = [pair("sasl.password", "caf\u{e9}"), pair("b", "\u{20ac}")];
+        assert_eq!(properties(latin), wanted);
+        assert_eq!(first_beyond_latin(latin), None, "a comment may be UTF-8");
+        let utf8 = "a=1\nsasl.password=caf\u{e9}\n".as_bytes();
+        let wanted = [pair("a", "1"), pair("sasl.password", "caf\u{c3}\u{a9}")];
+        assert_eq!(properties(utf8), wanted);
+        assert_eq!(first_beyond_latin(utf8), Some(2));
+        let told = config(std::str::from_utf8(utf8).unwrap()).warnings;
+        let told = told.iter().find(|told| told.contains("UTF-8")).unwrap();
+        assert!(told.contains("line 2") && !told.contains("caf"), "{told}");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_without_secrets() {
+        let marked = read(b"\xef\xbb\xbfsecurity.protocol=SASL_SSL\n")
+            .err()
+            .unwrap();
+        assert!(marked.to_string().contains("byte order mark"), "{marked}");
+        let broken = read(b"a=1\nhunt\\u12=er2\n").err().unwrap();
+        let shown = format!("{broken:#} {broken:?}");
+        assert!(
+            shown.contains("line 2") && !shown.contains("hunt"),
+            "{shown}"
         );
     }
 
     #[test]
-    fn an_escape_that_is_no_character_is_no_other_password() {
-        assert_eq!(
-            properties("a=\\uD83D\\uDE00").unwrap(),
-            [pair("a", "\u{1f600}")]
+    fn a_file_with_a_password_that_others_may_read_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("client.properties");
+        let warnings = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).unwrap();
+            CommandConfig::read(&path).unwrap().warnings
+        };
+        let login = "sasl.jaas.config=Module required password=hunter2;\n";
+        let told = warnings(login, 0o640);
+        assert!(
+            told[0].contains("chmod 600") && !told[0].contains("hunter2"),
+            "{told:?}"
         );
-        for wrong in ["\\uD83D", "\\u00", "\\u00zz", "\\u+041"] {
-            assert_eq!(properties(&format!("#\na={wrong}")), Err(2), "{wrong}");
-        }
+        assert_eq!(warnings(login, 0o600), [""; 0]);
+        assert_eq!(warnings("security.protocol=SSL\n", 0o644), [""; 0]);
+    }
+
+    #[test]
+    fn no_brokers_of_the_file_come_before_those_of_the_command() {
+        let config = config("metadata.broker.list=a:1\n");
+        assert_eq!(config.brokers(), Some("a:1"));
+        let mut builder = SettingsBuilder::new("c:1").unwrap();
+        assert_eq!(config.apply(&mut builder).unwrap(), [""; 0]);
+        let settings = builder.finish().unwrap().client;
+        assert_eq!(settings.bootstrap, [("c".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn half_a_password_is_named_by_its_line() {
+        let config = config("key.serializer=x\nhorse.battery\nPas5.word=x\n");
+        let told = config.without_meaning(&["key.serializer", "horse.battery", "Pas5.word"]);
+        assert!(told.ends_with("key.serializer, line 2, line 3"), "{told}");
     }
 
     fn config(text: &str) -> CommandConfig {

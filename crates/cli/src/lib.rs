@@ -31,6 +31,7 @@ mod profile;
 mod progress;
 mod property;
 mod quota;
+mod secrecy;
 mod show;
 mod stop;
 mod target;

@@ -68,7 +68,14 @@ impl Target {
             _ => profile::selected(self.profile.as_deref())?,
         };
         let config = match self.file(&profile) {
-            Some(path) => CommandConfig::read(path)?,
+            Some(path) => {
+                let read = CommandConfig::read(path);
+                read.context(if self.command_config.is_some() {
+                    "--command-config"
+                } else {
+                    "command-config of the profile"
+                })?
+            }
             None => CommandConfig::default(),
         };
         Ok(ChosenTarget {
@@ -112,6 +119,9 @@ impl ChosenTarget {
     pub(crate) fn settings(&self) -> anyhow::Result<SettingsBuilder> {
         let mut builder = SettingsBuilder::new(&self.brokers)?;
         builder.set("client.id", CLIENT_ID)?;
+        for warning in self.config.warnings() {
+            self.show(warning);
+        }
         let unknown = self.config.apply(&mut builder)?;
         if !unknown.is_empty() {
             self.show(&self.config.without_meaning(&unknown));
@@ -171,6 +181,14 @@ mod tests {
             let found = file(&target(brokers, name, own));
             assert_eq!(found.as_deref(), wanted, "{brokers:?} {name:?} {own:?}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_named_with_what_names_it() {
+        let mut target = target(Some("b:1"), None, Some("/nowhere/c"));
+        target.format = Some(Format::Text);
+        let told = format!("{:#}", target.choose().unwrap_err());
+        assert!(told.starts_with("--command-config: /nowhere/c: "), "{told}");
     }
 
     #[test]

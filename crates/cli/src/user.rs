@@ -3,6 +3,7 @@
 //! Invariant: a password is in no argument, no message and no request: a broker gets what is
 //! derived from it.
 
+mod change;
 mod credential;
 mod delete;
 mod list;

@@ -33,6 +33,7 @@ use crate::ask::{self, Ask};
 use crate::error::ClientError;
 use crate::settings::ClientSettings;
 use driver::{Outgoing, Return};
+pub use opening::address;
 pub(crate) use opening::{Peer, open};
 use versions::Versions;
 

@@ -9,11 +9,14 @@ mod handshake;
 use std::fmt::{self, Display, Formatter};
 use std::io;
 
-use wire::text::EscapedText;
+use wire::text::{EscapedText, cut};
 use wire::types::ErrorCode;
 
+/// The most bytes of a text of a broker that messages show.
+const SHOWN_BYTES_MAX: usize = 4096;
+
 /// What stands in the place of a mechanism if TLS fails.
-pub(crate) const TLS: &str = "TLS";
+pub const TLS: &str = "TLS";
 
 /// The error of an exchange with a broker, or of the client itself.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -130,7 +133,7 @@ impl Display for Refusal {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         to.write_str(&protocol_name(self.code))?;
         match &self.message {
-            Some(message) if !message.is_empty() => write!(to, ": {}", EscapedText(message)),
+            Some(message) if !message.is_empty() => write!(to, ": {}", shown(message)),
             _ => Ok(()),
         }
     }
@@ -176,7 +179,18 @@ impl ClientError {
             broker: broker.to_owned(),
             what,
             kind: error.kind(),
-            reason: error.to_string(),
+            reason: reason_of(error),
+        }
+    }
+
+    /// What a stream ended with that had been made: whatever it was, another connection may do, and
+    /// what was asked over it may have happened.
+    pub(crate) fn broken(broker: &str, what: &'static str, error: &io::Error) -> Self {
+        Self::Io {
+            broker: broker.to_owned(),
+            what,
+            kind: error.kind(),
+            reason: handshake::words(error).unwrap_or_else(|| reason_of(error)),
         }
     }
 
@@ -200,6 +214,14 @@ impl ClientError {
             reason: reason.into(),
         }
     }
+}
+
+/// Returns the system's words; an end has words of ours, for those of TLS are for programmers.
+fn reason_of(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::UnexpectedEof {
+        return "the broker has closed the connection".to_owned();
+    }
+    error.to_string()
 }
 
 /// Turns the error code of an answer into a result.
@@ -226,6 +248,16 @@ pub fn protocol_name(code: ErrorCode) -> String {
         name.push(letter.to_ascii_uppercase());
     }
     name
+}
+
+/// Returns a text of a broker as messages show it: escaped, and cut to a length that can be read.
+pub fn shown(text: &str) -> EscapedText<'_> {
+    EscapedText(cut(text, SHOWN_BYTES_MAX))
+}
+
+/// Returns the name of a request, for messages.
+pub fn name_of(api: i16) -> String {
+    crate::ask::name_of(api)
 }
 
 /// Returns how errors name what a broker refuses, or is refused by.
@@ -278,5 +310,15 @@ mod tests {
         let silent = ClientError::timed_out("a:1", "Produce");
         assert!(silent.is_retriable() && silent.is_unknown_outcome());
         assert!(!ClientError::Closed.is_retriable());
+    }
+
+    #[test]
+    fn a_broker_does_not_fill_the_terminal_by_a_message() {
+        let long = "\u{e9}".repeat(1 << 20);
+        let refusal = Refusal {
+            code: ErrorCode::InvalidRequest,
+            message: Some(long),
+        };
+        assert!(refusal.to_string().len() <= SHOWN_BYTES_MAX + 30);
     }
 }

@@ -98,10 +98,20 @@ pub(crate) fn serve(net: &SimNet, host: &str, script: &Script) {
 
 async fn serve_one<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: String, script: Script) {
     let mut input = BytesMut::new();
+    while serve_request(&mut stream, &mut input, &host, &script).await {}
+}
+
+/// Serves the next request of a connection; returns whether others may come.
+pub(crate) async fn serve_request<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: &mut S,
+    input: &mut BytesMut,
+    host: &str,
+    script: &Script,
+) -> bool {
     loop {
-        let Some(frame) = next_frame(&mut input, FRAME_BYTES_MAX).unwrap() else {
-            match stream.read_buf(&mut input).await {
-                Ok(0) | Err(_) => return,
+        let Some(frame) = next_frame(input, FRAME_BYTES_MAX).unwrap() else {
+            match stream.read_buf(input).await {
+                Ok(0) | Err(_) => return false,
                 Ok(_) => continue,
             }
         };
@@ -113,7 +123,7 @@ async fn serve_one<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: Strin
         };
         let reply = {
             let mut script = script.borrow_mut();
-            (*script)(&host, &asked)
+            (*script)(host, &asked)
         };
         let answer = match reply.or_else(|| asked.versions()) {
             Some(Reply::Answer(answer)) => answer,
@@ -123,16 +133,14 @@ async fn serve_one<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, host: Strin
             }
             Some(Reply::Raw(bytes)) => {
                 drop(stream.write_all(&bytes).await);
-                continue;
+                return true;
             }
-            Some(Reply::Silence) => continue,
-            Some(Reply::Close) | None => return,
+            Some(Reply::Silence) => return true,
+            Some(Reply::Close) | None => return false,
         };
         let length = u32::try_from(answer.len()).unwrap();
         let frame = [&length.to_be_bytes(), &answer[..]].concat();
-        if stream.write_all(&frame).await.is_err() || stream.flush().await.is_err() {
-            return;
-        }
+        return stream.write_all(&frame).await.is_ok() && stream.flush().await.is_ok();
     }
 }
 

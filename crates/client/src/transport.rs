@@ -21,6 +21,9 @@ use crate::settings::Tls;
 /// What an end of the connection means while hands are shaken.
 const ENDED: &str = "the broker has closed the connection, as one does that speaks no TLS there";
 
+/// What is done until the transport is there.
+const HANDSHAKE: &str = "the handshake of TLS";
+
 /// A stream of bytes each way.
 pub(crate) trait Duplex: AsyncRead + AsyncWrite + Unpin {}
 
@@ -69,12 +72,13 @@ impl Transport {
         })?;
         let shaken = TlsConnector::from(tls.config()).connect(name, stream).await;
         let stream = shaken.map_err(|error| {
-            let error = if error.kind() == io::ErrorKind::UnexpectedEof {
-                io::Error::new(error.kind(), ENDED)
-            } else {
-                error
-            };
-            ClientError::io(address, "the handshake of TLS", &error)
+            let mut failed = ClientError::io(address, HANDSHAKE, &error);
+            if let ClientError::Io { kind, reason, .. } = &mut failed
+                && *kind == io::ErrorKind::UnexpectedEof
+            {
+                ENDED.clone_into(reason);
+            }
+            failed
         })?;
         Ok(Self::Tls(Box::new(stream)))
     }

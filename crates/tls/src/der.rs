@@ -16,6 +16,9 @@ pub(crate) mod tag {
     pub(crate) const BMP_STRING: u8 = 0x1e;
     pub(crate) const SEQUENCE: u8 = 0x30;
     pub(crate) const SET: u8 = 0x31;
+    /// The first value with a number instead of a type, implicit and around a value.
+    pub(crate) const IMPLICIT_0: u8 = 0x80;
+    pub(crate) const CONTEXT_0: u8 = 0xa0;
 }
 
 /// In tags of more than one byte, which nothing here uses, these bits of the first are all set.
@@ -40,6 +43,11 @@ impl<'a> DerReader<'a> {
     /// Reads from these bytes.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
+    }
+
+    /// Returns what was not read.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.0
     }
 
     /// Returns true if everything was read.

@@ -4,6 +4,8 @@
 //! work they ask for, and how long a chain becomes, has a bound. Which certificates of a
 //! store are trusted follows Java. Not overwritten: what the crate that decrypts keeps of keys.
 
+mod part;
+
 use std::sync::Arc;
 
 use p12_keystore::Pkcs12Archive;
@@ -70,9 +72,11 @@ pub(crate) fn open(bytes: &[u8], password: &str) -> Result<P12Store, P12Problem>
     if bytes.windows(SCRYPT.len()).any(|window| window == SCRYPT) {
         return Err(P12Problem::OldEncryption);
     }
-    if rounds_of(bytes) > ROUNDS_MAX {
+    let rounds = rounds_of(bytes);
+    if rounds > ROUNDS_MAX {
         return Err(P12Problem::TooCostly);
     }
+    check_parts(bytes, password, rounds)?;
     let archive = Pkcs12Archive::from_pkcs12(bytes, password).map_err(|error| match error {
         Error::MacError(_) | Error::UnpadError | Error::Pkcs5Error(_) => P12Problem::WrongPassword,
         Error::UnsupportedEncryptionScheme
@@ -101,8 +105,22 @@ pub(crate) fn open(bytes: &[u8], password: &str) -> Result<P12Store, P12Problem>
     })
 }
 
-/// Returns how many rounds the entries of a store ask for, other than those that are encrypted
-/// twice.
+/// Checks what the entries within encrypted parts ask for, besides the rounds outside of them.
+fn check_parts(bytes: &[u8], password: &str, outside: u64) -> Result<(), P12Problem> {
+    let mut rounds = outside;
+    for part in part::opened(bytes, password).ok_or(P12Problem::NotPkcs12)? {
+        if part.windows(SCRYPT.len()).any(|window| window == SCRYPT) {
+            return Err(P12Problem::OldEncryption);
+        }
+        rounds = rounds.saturating_add(rounds_of(&part));
+    }
+    if rounds > ROUNDS_MAX {
+        return Err(P12Problem::TooCostly);
+    }
+    Ok(())
+}
+
+/// Returns how many rounds are asked for by entries that are not encrypted twice.
 fn rounds_of(bytes: &[u8]) -> u64 {
     let at_each = (0..bytes.len()).filter_map(|at| rounds_at(bytes.get(at..)?));
     at_each.fold(0, u64::saturating_add)
@@ -120,9 +138,13 @@ fn rounds_at(bytes: &[u8]) -> Option<u64> {
     }
     let mut parameters = DerReader::new(reader.tagged(tag::SEQUENCE)?.content);
     parameters.tagged(tag::OCTET_STRING)?;
-    let rounds = parameters.tagged(tag::INTEGER)?.content;
+    Some(number_of(parameters.tagged(tag::INTEGER)?.content))
+}
+
+/// Returns the number that the content of an integer stands for.
+fn number_of(digits: &[u8]) -> u64 {
     let add = |sum: u64, digit: &u8| sum.saturating_mul(256).saturating_add(u64::from(*digit));
-    Some(rounds.iter().fold(0, add))
+    digits.iter().fold(0, add)
 }
 
 /// An opened store.
@@ -202,7 +224,13 @@ impl P12Store {
 
 #[cfg(test)]
 mod tests {
+    use pkcs8::der::Encode as _;
+    use pkcs8::pkcs5::{EncryptionScheme, pbes2};
+
     use super::*;
+
+    const PASSWORD: &[u8] = b"hunter2";
+    const GOLDEN: &str = "hunter2";
 
     /// What says that a key is found by a million rounds of a scheme.
     fn million(scheme: &[u8]) -> Vec<u8> {
@@ -228,5 +256,69 @@ mod tests {
         }
         let most = [&million(PBKDF2)[..11], &[0x30, 9, 4, 2, 7, 7, 2, 3, 0xff]].concat();
         assert_eq!(rounds_of(&most), 0, "it is not whole");
+    }
+
+    fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
+        let content = parts.concat();
+        let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+        let length = match content.len() {
+            short @ ..0x80 => vec![u8::try_from(short).unwrap()],
+            ..0x100 => vec![0x81, length[1]],
+            _ => [&[0x82], &length[..]].concat(),
+        };
+        [&[tag], &length[..], &content].concat()
+    }
+
+    /// A store without a code of its contents, with one part that is encrypted and holds this.
+    fn store_with(content: &[u8]) -> Vec<u8> {
+        const DATA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x01];
+        const ENCRYPTED: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x07, 0x06];
+        let scheme = pbes2::Parameters::generate_pbkdf2_sha256_aes256cbc(1, &[7; 8], [9; 16]);
+        let scheme = scheme.unwrap();
+        let hidden = scheme.encrypt(PASSWORD, content).unwrap();
+        let algorithm = EncryptionScheme::from(scheme).to_der().unwrap();
+        let kind = |oid| der(tag::OID, &[oid]);
+        let (version, hidden) = (der(tag::INTEGER, &[&[0]]), der(tag::IMPLICIT_0, &[&hidden]));
+        let info = der(tag::SEQUENCE, &[&kind(DATA), &algorithm, &hidden]);
+        let data = der(tag::SEQUENCE, &[&version, &info]);
+        let data = der(tag::CONTEXT_0, &[&data]);
+        let part = der(tag::SEQUENCE, &[&kind(ENCRYPTED), &data]);
+        let parts = der(tag::SEQUENCE, &[&part]);
+        let parts = der(tag::CONTEXT_0, &[&der(tag::OCTET_STRING, &[&parts])]);
+        let safe = der(tag::SEQUENCE, &[&kind(DATA), &parts]);
+        der(tag::SEQUENCE, &[&der(tag::INTEGER, &[&[3]]), &safe])
+    }
+
+    #[test]
+    fn the_rounds_of_entries_that_are_encrypted_twice_are_bounded_too() {
+        let open = |content: &[u8]| open(&store_with(content), "hunter2").map(|_| ());
+        assert_eq!(open(&[0x30, 0]), Ok(()), "a store without entries is read");
+        let entry = million(PBKDF2);
+        assert_eq!(open(&entry.repeat(9)), Err(P12Problem::NotPkcs12));
+        assert_eq!(open(&entry.repeat(10)), Err(P12Problem::TooCostly));
+        assert_eq!(open(&SCRYPT), Err(P12Problem::OldEncryption));
+    }
+
+    #[test]
+    fn parts_of_each_generation_of_encryption_are_looked_into() {
+        for store in [
+            &include_bytes!("../tests/golden/openssl.p12")[..],
+            include_bytes!("../tests/golden/openssl-legacy.p12"),
+            include_bytes!("../tests/golden/keytool.p12"),
+        ] {
+            let parts = part::opened(store, GOLDEN).unwrap();
+            assert!(!parts.is_empty());
+            for part in parts {
+                let certificates = DerReader::new(&part).tagged(tag::SEQUENCE);
+                assert!(certificates.is_some_and(|it| it.whole.len() == part.len()));
+            }
+            let wrong = part::opened(store, "other").unwrap();
+            assert!(
+                wrong
+                    .iter()
+                    .all(|part| part.first() != Some(&tag::SEQUENCE))
+            );
+        }
+        assert!(part::opened(&[0x30, 0], "").is_none());
     }
 }

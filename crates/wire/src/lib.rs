@@ -1,5 +1,5 @@
 //! Kafka as bytes and values: types, record batches, request and response frames, metadata and
-//! group records, messages of SASL, the rules of ACLs.
+//! group records, messages of SASL, the rules of ACLs, Java's properties format.
 //!
 //! Invariants: this crate has no clock, files, sockets or async code. Every decoder returns a value
 //! or an error for any input, and its memory is bounded by the length of the input.
@@ -21,6 +21,11 @@ pub mod error;
     deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
 )]
 pub mod kafka;
+#[cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::cast_possible_truncation)
+)]
+pub mod properties;
 pub mod records;
 #[cfg_attr(
     not(test),

@@ -3,21 +3,24 @@
 //! `--producer` and `--consumer` stand for the operations that such clients need, as with
 //! `kafka-acls.sh`.
 
+mod requests;
+
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
 use wire::acl::{CLUSTER_NAME, Operation, PatternType, PermissionType, ResourceType};
-use wire::messages::CreateAclsRequest;
 use wire::messages::create_acls_request::AclCreation;
 
 use super::entry::{self, Entry, creation};
 use super::filter::Filter;
 use super::list::found;
-use crate::ask::{Failure, check};
 use crate::outcome::{self, CommandOutcome};
 use crate::target::ChosenTarget;
+
+/// The most ACLs of one command: more than a cluster takes.
+const ACLS_MAX: usize = 100_000;
 
 #[derive(Debug, Args, Default)]
 #[expect(
@@ -33,7 +36,7 @@ pub(super) struct Add {
     #[arg(long, value_name = "TYPE:NAME", value_parser = entry::principal)]
     deny_principal: Vec<String>,
     /// Address of the clients [default: all]; can be given many times.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = entry::host)]
     host: Vec<String>,
     /// Topic; can be given many times.
     #[arg(long, value_name = "NAME")]
@@ -82,17 +85,8 @@ impl Add {
             });
             return outcome::show(target.format, "ACL", &planned.collect::<Vec<_>>());
         }
-        let request = CreateAclsRequest::default().with_creations(creations);
-        let results = cluster.controller()?.ask_newest(&request)?.results;
-        // The answer has no names: results are in the order of the request.
-        let mut results = results.into_iter();
-        let outcomes = entries.iter().map(|entry| {
-            let result = results.next().ok_or(Failure::LeftOut);
-            let result = result
-                .and_then(|result| Ok(check(result.error_code, result.error_message.as_ref())?));
-            CommandOutcome::of(&entry.line(), result, "added")
-        });
-        outcome::show(target.format, "ACL", &outcomes.collect::<Vec<_>>())
+        let outcomes = requests::added(&mut cluster, creations)?;
+        outcome::show(target.format, "ACL", &outcomes)
     }
 
     /// Returns the ACLs, each once.
@@ -108,6 +102,7 @@ impl Add {
             bail!("whose ACLs? --allow-principal or --deny-principal says whose");
         }
         let resources = self.resources()?;
+        self.check_number(principals.len(), &resources)?;
         let every = ["*".to_owned()];
         let hosts = if self.host.is_empty() {
             &every[..]
@@ -134,6 +129,25 @@ impl Add {
             }
         }
         Ok(creations)
+    }
+
+    /// Checks that one command does not make more ACLs than a cluster takes.
+    fn check_number(
+        &self,
+        principals: usize,
+        resources: &[(ResourceType, &str)],
+    ) -> anyhow::Result<()> {
+        let operations = resources
+            .iter()
+            .map(|(kind, _)| self.operations(*kind).len());
+        let operations = operations.fold(0, usize::saturating_add);
+        let number = principals
+            .saturating_mul(self.host.len().max(1))
+            .saturating_mul(operations);
+        if number > ACLS_MAX {
+            bail!("these options make {number} ACLs, and one command adds at most {ACLS_MAX}");
+        }
+        Ok(())
     }
 
     fn pattern(&self, resource: ResourceType) -> PatternType {
@@ -256,6 +270,24 @@ mod tests {
             lines[1],
             "DENY User:a from 10.0.0.1: ALTER CLUSTER kafka-cluster (LITERAL)"
         );
+    }
+
+    #[test]
+    fn more_acls_than_a_cluster_takes_are_refused_before_they_are_made() {
+        let many = |letter: &str| (0..1000).map(|id| format!("{letter}{id}")).collect();
+        let mut add = Add {
+            allow_principal: many("User:"),
+            topic: many("t"),
+            operation: vec![Operation::Read],
+            ..Add::default()
+        };
+        let told = add.creations().unwrap_err().to_string();
+        assert!(
+            told.contains("1000000") && told.contains("100000"),
+            "{told}"
+        );
+        add.topic.truncate(100);
+        assert_eq!(add.creations().unwrap().len(), ACLS_MAX);
     }
 
     #[test]

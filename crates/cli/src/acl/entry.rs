@@ -2,6 +2,8 @@
 //!
 //! Words are those of Kafka's tools. A code that is not known here is shown as a number.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 use wire::acl::{Operation, PatternType, PermissionType, ResourceType, StoredCode};
 use wire::messages::DescribeAclsResponse;
@@ -163,6 +165,16 @@ pub(super) fn operation(text: &str) -> Result<Operation, String> {
     })
 }
 
+/// Reads the host of a new ACL: brokers compare it with the addresses of clients, and look up no
+/// name, so an ACL for one would never apply.
+pub(super) fn host(text: &str) -> Result<String, String> {
+    let address = text.split_once('%').map_or(text, |(address, _)| address);
+    if text == "*" || address.parse::<IpAddr>().is_ok() {
+        return Ok(text.to_owned());
+    }
+    Err("must be an IP address, or '*' for all: brokers look up no names".to_owned())
+}
+
 /// Reads a principal.
 pub(super) fn principal(text: &str) -> Result<String, String> {
     match text.split_once(':') {
@@ -196,6 +208,8 @@ mod tests {
             Ok(Operation::DescribeConfigs)
         );
         assert!(operation("x").unwrap_err().contains("READ"));
+        assert!(host("broker.example.org").unwrap_err().contains("IP"));
+        assert!(host("*").is_ok() && host("10.0.0.1").is_ok() && host("::1").is_ok());
         assert!(principal("ada").unwrap_err().contains("User:ada"));
         assert!(principal("User:ada").is_ok() && principal("User:").is_err());
     }

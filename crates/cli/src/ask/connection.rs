@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use client::blocking::Client;
-use client::error::login_by;
+use client::error::{TLS, login_by, name_of};
 use client::{Ask as _, ClientError, ClientSettings};
 use platform::clock::Instant;
 use platform::net::TcpNet;
@@ -54,7 +54,6 @@ pub(crate) struct Connection {
     means: Means,
     open: client::Connection,
     place: (String, u16),
-    address: String,
     /// Set by a failed exchange: another connection is needed.
     is_lost: bool,
 }
@@ -62,16 +61,23 @@ pub(crate) struct Connection {
 impl Connection {
     /// Connects, logs in, and asks the broker for its API versions.
     pub(super) fn open(means: &Means, host: &str, port: u16) -> anyhow::Result<Self> {
-        let address = format!("{host}:{port}");
         let deadline = Instant::now() + means.within;
         let opening = client::Connection::open(&TcpNet, host, port, &means.settings, deadline);
-        let opened = means.client.run(opening).map_err(bare);
-        let open = opened.with_context(|| format!("broker {address} could not be reached"))?;
+        let open = means.client.run(opening).map_err(|error| {
+            let address = client::connection::address(host, port);
+            let is_refused =
+                matches!(&error, ClientError::Login { mechanism, .. } if mechanism != TLS);
+            let what = if is_refused {
+                ""
+            } else {
+                " could not be reached"
+            };
+            bare(error).context(format!("broker {address}{what}"))
+        })?;
         Ok(Self {
             means: means.clone(),
             open,
             place: (host.to_owned(), port),
-            address,
             is_lost: false,
         })
     }
@@ -84,7 +90,7 @@ impl Connection {
 
     /// Returns the address of the broker.
     pub(crate) fn address(&self) -> &str {
-        &self.address
+        self.open.address()
     }
 
     /// Returns true if another connection is needed: an exchange failed, or the login ends soon.
@@ -99,7 +105,7 @@ impl Connection {
             .with_client_software_version(StrBytes::from_static_str(env!("CARGO_PKG_VERSION")));
         let answer = self.ask_newest(&request)?;
         check(answer.error_code, None)
-            .with_context(|| format!("features of broker {}", self.address))?;
+            .with_context(|| format!("features of broker {}", self.address()))?;
         Ok(answer)
     }
 
@@ -132,7 +138,7 @@ impl Connection {
         self.is_lost |= answer.is_err();
         answer
             .map_err(bare)
-            .with_context(|| format!("broker {}, request of type {}", self.address, R::API))
+            .with_context(|| format!("broker {}, {}", self.address(), name_of(R::API)))
     }
 }
 

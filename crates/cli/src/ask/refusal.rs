@@ -6,9 +6,8 @@ use std::fmt::{self, Display, Formatter};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use client::error::protocol_name;
+use client::error::{protocol_name, shown};
 use wire::StrBytes;
-use wire::text::EscapedText;
 use wire::types::ErrorCode;
 
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -50,7 +49,7 @@ impl Display for Refusal {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(&protocol_name(self.error))?;
         match &self.message {
-            Some(message) if !message.is_empty() => write!(formatter, ": {}", EscapedText(message)),
+            Some(message) if !message.is_empty() => write!(formatter, ": {}", shown(message)),
             _ => Ok(()),
         }
     }

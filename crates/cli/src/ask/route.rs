@@ -46,7 +46,7 @@ impl Cluster {
     /// Connects to the first of the brokers in the settings that answers.
     pub(crate) fn reach(settings: ClientSettings, within: Duration) -> anyhow::Result<Self> {
         let means = Means::new(settings, within)?;
-        let mut last = anyhow::anyhow!("there is no broker to begin with");
+        let mut errors = Vec::new();
         for (host, port) in means.bootstrap() {
             match Connection::open(&means, host, *port) {
                 Ok(entrance) => {
@@ -58,10 +58,18 @@ impl Cluster {
                         open: HashMap::new(),
                     });
                 }
-                Err(error) => last = error,
+                Err(error) => errors.push(error),
             }
         }
-        Err(last)
+        match errors.pop() {
+            None => Err(anyhow::anyhow!("there is no broker to begin with")),
+            Some(only) if errors.is_empty() => Err(only),
+            Some(last) => {
+                errors.push(last);
+                let all: Vec<_> = errors.iter().map(|error| format!("{error:#}")).collect();
+                Err(anyhow::anyhow!("{}", all.join("; ")))
+            }
+        }
     }
 
     /// Returns how long one step of the command may take.

@@ -48,7 +48,7 @@ pub(super) struct Credential {
 impl User {
     fn of(result: &DescribeUserScramCredentialsResult) -> Self {
         let credentials = result.credential_infos.iter().map(|one| Credential {
-            mechanism: name(one.mechanism),
+            mechanism: mechanism_name(one.mechanism),
             iterations: one.iterations,
         });
         Self {
@@ -63,7 +63,8 @@ impl User {
     }
 }
 
-fn name(code: i8) -> String {
+/// Returns the name of a mechanism, as options write it.
+pub(super) fn mechanism_name(code: i8) -> String {
     let hash = ScramHash::from_code(code);
     let name = hash.map(|hash| Mechanism::Scram(hash).name().to_owned());
     name.unwrap_or_else(|| format!("UNKNOWN({code})"))

@@ -2,19 +2,23 @@
 //!
 //! ACLs and quotas of a user stay. What a pattern selects is deleted only with `--execute`.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use anyhow::bail;
 use clap::Args;
-use wire::messages::AlterUserScramCredentialsRequest;
 use wire::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
 
+use super::change::{self, CredentialChange};
 use super::credential::{self, Scram, User};
-use crate::ask::{check, each_answer, text};
+use crate::ask::text;
 use crate::confirm::ConfirmedNames;
 use crate::names::Selection;
 use crate::outcome::{self, CommandOutcome};
 use crate::target::ChosenTarget;
+
+/// What became of a password.
+const DONE: &str = "deleted";
 
 #[derive(Debug, Args)]
 pub(super) struct Delete {
@@ -34,31 +38,21 @@ impl Delete {
         if !self.named.confirmed(&selection) {
             return outcome::show_planned(target.format, "USER", &selection.names, "deleted");
         }
-        let mut deletions = Vec::new();
+        let mut deletions = BTreeMap::new();
         for name in &selection.names {
             let of_user = self.deletions(&users, name);
             if of_user.is_empty() {
                 bail!("user {name} has no such password; nothing was deleted");
             }
-            deletions.extend(of_user);
+            deletions.insert(name.clone(), of_user);
         }
-        let request = AlterUserScramCredentialsRequest::default().with_deletions(deletions);
-        let answer = cluster.controller()?.ask_newest(&request);
-        let answer = answer.map(|answer| {
-            answer.results.into_iter().map(|one| {
-                let result = check(one.error_code, one.error_message.as_ref());
-                (one.user.to_string(), result)
-            })
-        });
-        let answers = each_answer(selection.names.iter().cloned(), answer);
-        let outcomes = answers
-            .into_iter()
-            .map(|(name, result)| CommandOutcome::of(&name, result, "deleted"));
+        let outcomes = change::made(&mut cluster, &deletions, DONE).into_iter();
+        let outcomes = outcomes.map(|(name, result)| CommandOutcome::of(&name, result, DONE));
         outcome::show(target.format, "USER", &outcomes.collect::<Vec<_>>())
     }
 
     /// Returns what is deleted of a user.
-    fn deletions(&self, users: &[User], name: &str) -> Vec<ScramCredentialDeletion> {
+    fn deletions(&self, users: &[User], name: &str) -> Vec<CredentialChange> {
         let user = users.iter().find(|user| user.name == name);
         let codes = user.map_or(&[][..], |user| &user.codes);
         let is_meant = |code: &&i8| {
@@ -66,9 +60,10 @@ impl Delete {
             self.mechanism.is_empty() || named.any(|one| one.hash().code() == **code)
         };
         let meant = codes.iter().filter(is_meant).map(|&code| {
-            ScramCredentialDeletion::default()
+            let deletion = ScramCredentialDeletion::default()
                 .with_name(text(name))
-                .with_mechanism(code)
+                .with_mechanism(code);
+            CredentialChange::Delete(deletion)
         });
         meant.collect()
     }

@@ -2,21 +2,25 @@
 //!
 //! The broker gets the salted password, as from `kafka-configs.sh`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
 use platform::os::random_u64;
-use wire::messages::AlterUserScramCredentialsRequest;
 use wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use wire::sasl::scram::{ITERATIONS_MAX, ITERATIONS_MIN, salt, salted_password};
 use wire::sasl::{Secret, check_user};
 
+use super::change::{self, CredentialChange};
 use super::credential::Scram;
 use super::password;
-use crate::ask::{Failure, check, text};
+use crate::ask::text;
 use crate::outcome::{self, CommandOutcome};
 use crate::target::ChosenTarget;
+
+/// What became of a password.
+const DONE: &str = "set";
 
 #[derive(Debug, Args)]
 pub(super) struct Set {
@@ -39,20 +43,21 @@ impl Set {
         check_user(&self.name)?;
         let password = password::read(self.password_file.as_deref(), &self.name)?;
         let mut cluster = target.cluster()?;
-        let request =
-            AlterUserScramCredentialsRequest::default().with_upsertions(self.upsertions(&password));
-        let results = cluster.controller()?.ask_newest(&request)?.results;
-        let result = results.into_iter().find(|one| *one.user == *self.name);
-        let result = result.ok_or(Failure::LeftOut);
-        let result =
-            result.and_then(|result| Ok(check(result.error_code, result.error_message.as_ref())?));
-        let outcome = CommandOutcome::of(&self.name, result, "set");
-        outcome::show(target.format, "USER", &[outcome])
+        let upsertions = self.upsertions(&password).into_iter();
+        let changes = upsertions.map(CredentialChange::Set).collect();
+        let changes = BTreeMap::from([(self.name.clone(), changes)]);
+        let outcomes = change::made(&mut cluster, &changes, DONE).into_iter();
+        let outcomes = outcomes.map(|(name, result)| CommandOutcome::of(&name, result, DONE));
+        outcome::show(target.format, "USER", &outcomes.collect::<Vec<_>>())
     }
 
     fn upsertions(&self, password: &Secret<String>) -> Vec<ScramCredentialUpsertion> {
-        let mut mechanisms = self.mechanism.clone();
-        mechanisms.dedup();
+        let mut mechanisms: Vec<Scram> = Vec::new();
+        for mechanism in &self.mechanism {
+            if !mechanisms.contains(mechanism) {
+                mechanisms.push(*mechanism);
+            }
+        }
         let each = mechanisms.iter().map(|mechanism| {
             let hash = mechanism.hash();
             let salt = salt(random());
@@ -84,6 +89,19 @@ mod tests {
     use wire::sasl::scram::{Credential, ScramHash};
 
     use super::*;
+
+    #[test]
+    fn a_mechanism_that_is_named_twice_is_set_once() {
+        let set = Set {
+            name: "ada".to_owned(),
+            mechanism: vec![Scram::Sha256, Scram::Sha512, Scram::Sha256],
+            iterations: 4096,
+            password_file: None,
+        };
+        let made = set.upsertions(&Secret::new("hunter2".to_owned()));
+        let codes: Vec<_> = made.iter().map(|one| one.mechanism).collect();
+        assert_eq!(codes, [ScramHash::Sha256.code(), ScramHash::Sha512.code()]);
+    }
 
     #[test]
     fn each_mechanism_has_a_salt_of_its_own_and_no_request_has_the_password() {

@@ -8,6 +8,7 @@
 //! - When the connection ends, every caller that waits gets the reason.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::rc::Rc;
 
 use bytes::{Buf as _, Bytes, BytesMut};
@@ -18,7 +19,7 @@ use tokio::time::{sleep_until, timeout_at};
 use wire::kafka::frame::{PREFIX_BYTES, next_frame};
 
 use super::LostReason;
-use super::opening::ended;
+use super::opening::{ended, with_meaning};
 use crate::ask;
 use crate::error::ClientError;
 use crate::transport::Transport;
@@ -99,6 +100,9 @@ pub(super) struct Driver {
     /// Reads since a deadline passed.
     late_reads: u32,
     lost: Rc<LostReason>,
+    /// What it may mean if the broker ends the connection instead of answering; `None` once it has
+    /// answered.
+    ended_means: Option<&'static str>,
 }
 
 /// What happened in a turn.
@@ -117,6 +121,7 @@ impl Driver {
         queue: mpsc::UnboundedReceiver<Outgoing>,
         answer_bytes_max: usize,
         lost: Rc<LostReason>,
+        ended_means: Option<&'static str>,
     ) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         Self {
@@ -131,6 +136,7 @@ impl Driver {
             answer_bytes_max,
             late_reads: 0,
             lost,
+            ended_means,
         }
     }
 
@@ -183,20 +189,31 @@ impl Driver {
     fn apply(&mut self, happened: Happened) -> Result<(), ClientError> {
         match happened {
             Happened::DeadlinePassed => return Err(self.late()),
-            Happened::Wrote(Ok(0)) | Happened::Read(Ok(0)) => return Err(ended(&self.address)),
+            Happened::Wrote(Ok(0)) | Happened::Read(Ok(0)) => return Err(self.ended()),
             Happened::Wrote(Ok(count)) => self.wrote(count),
             Happened::Flushed(Ok(())) => self.needs_flush = false,
             Happened::Wrote(Err(error)) | Happened::Flushed(Err(error)) => {
-                return Err(ClientError::io(&self.address, "sending", &error));
+                return Err(ClientError::broken(&self.address, "sending", &error));
             }
             Happened::Queued(Some(outgoing)) => self.unwritten.push_back(outgoing),
             Happened::Queued(None) => return Err(ClientError::Closed),
             Happened::Read(Ok(_)) => self.deliver()?,
+            // TLS has not ended before the stream has.
+            Happened::Read(Err(error)) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(self.ended());
+            }
             Happened::Read(Err(error)) => {
-                return Err(ClientError::io(&self.address, "receiving", &error));
+                return Err(ClientError::broken(&self.address, "receiving", &error));
             }
         }
         Ok(())
+    }
+
+    /// Returns the error of a broker that has ended the connection, with what it means if it has
+    /// answered nothing.
+    fn ended(&self) -> ClientError {
+        let means = self.ended_means.filter(|_| !self.unanswered.is_empty());
+        with_meaning(ended(&self.address), means)
     }
 
     fn deadline(&self) -> Option<Instant> {
@@ -258,6 +275,7 @@ impl Driver {
                 asked.to.fail(reason.clone());
                 return Err(reason);
             }
+            self.ended_means = None;
             if let Return::Answer(to) = asked.to {
                 // The caller may have stopped waiting.
                 drop(to.send(Ok(frame)));

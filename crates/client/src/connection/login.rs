@@ -13,13 +13,12 @@ use wire::messages::{
 };
 use wire::sasl::scram::{self, Nonce};
 use wire::sasl::{Mechanism, Refusal, plain};
-use wire::text::EscapedText;
 use wire::types::ErrorCode;
 
 use super::opening::Early;
 use super::versions::Versions;
 use crate::ask::Ask;
-use crate::error::{ClientError, check};
+use crate::error::{ClientError, check, shown};
 use crate::settings::Login;
 
 /// The newest version of the handshake; in version 0 the messages have no frames of their own.
@@ -92,8 +91,12 @@ async fn handshake(
         Err(refusal) if refusal.code == ErrorCode::UnsupportedSaslMechanism => {
             let served: Vec<_> = answer.mechanisms.iter().map(StrBytes::as_str).collect();
             let served = served.join(", ");
-            let reason = format!("the broker serves {}", EscapedText(&served));
+            let reason = format!("the broker serves {}", shown(&served));
             Err(failed(early.address, reason))
+        }
+        Err(refusal) if refusal.code == ErrorCode::IllegalSaslState => {
+            let reason = "the listener wants no login: security.protocol is PLAINTEXT or SSL there";
+            Err(failed(early.address, reason.to_owned()))
         }
         Err(refusal) => Err(failed(early.address, refusal.to_string())),
     }

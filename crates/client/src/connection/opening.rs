@@ -30,6 +30,8 @@ const VERSIONS_VERSION: i16 = 3;
 const EARLY_BYTES_MAX: usize = 1 << 20;
 /// How a broker begins that expects TLS and got something else.
 const TLS_ALERT: &[u8] = &[0x15, 0x03];
+/// What it may mean if a broker answers what comes before a login, and nothing else.
+const NEEDS_LOGIN: &str = "where it wants a login, security.protocol is SASL_PLAINTEXT or SASL_SSL";
 /// Bytes that are read at once in this phase.
 const READ_BYTES: usize = 4 << 10;
 
@@ -46,19 +48,22 @@ pub(crate) struct Peer {
 
 impl Peer {
     pub(crate) fn new(host: &str, port: u16, node: Option<i32>) -> Self {
-        // A broker names most hosts.
-        let shown = EscapedText(host);
-        let address = if host.contains(':') {
-            format!("[{shown}]:{port}")
-        } else {
-            format!("{shown}:{port}")
-        };
         Self {
             host: host.into(),
             port,
-            address: address.into(),
+            address: address(host, port).into(),
             node,
         }
+    }
+}
+
+/// Returns the address of a broker as messages show it, escaped: a broker names most hosts.
+pub fn address(host: &str, port: u16) -> String {
+    let shown = EscapedText(host);
+    if host.contains(':') {
+        format!("[{shown}]:{port}")
+    } else {
+        format!("{shown}:{port}")
     }
 }
 
@@ -115,6 +120,7 @@ async fn connect(
         queued,
         settings.answer_bytes_max,
         Rc::clone(&lost),
+        settings.login.is_none().then_some(NEEDS_LOGIN),
     );
     task::spawn(driver.drive());
     Ok(Connection(Rc::new(SharedConnection {
@@ -161,20 +167,7 @@ impl Early<'_> {
     /// Adds what it may mean to the error of a connection that ends at once. With TLS 1.3 a broker
     /// judges the certificate when the client has begun to send, and its alert may not arrive.
     fn first_failed(&self, error: ClientError) -> ClientError {
-        match error {
-            ClientError::Io {
-                broker,
-                what,
-                kind,
-                reason,
-            } => ClientError::Io {
-                broker,
-                what,
-                kind,
-                reason: format!("{reason} ({})", self.ended_means),
-            },
-            other => other,
-        }
+        with_meaning(error, Some(self.ended_means))
     }
 
     /// Sends a request and returns the answer.
@@ -218,6 +211,11 @@ impl Early<'_> {
                         "an answer to another request",
                     ));
                 }
+                if !self.input.is_empty() {
+                    // Nothing else was asked for; the driver would begin within it.
+                    let reason = "more than the answer to the only request";
+                    return Err(ClientError::malformed(address, reason));
+                }
                 return Ok(frame);
             }
             self.input.reserve(READ_BYTES);
@@ -235,6 +233,27 @@ fn is_unsupported(frame: &Bytes) -> bool {
     let code = frame.get(4..).and_then(|body| body.first_chunk());
     let code = code.map(|code| i16::from_be_bytes(*code));
     code == Some(ErrorCode::UnsupportedVersion.code())
+}
+
+/// Adds what it may mean to the error of a stream.
+pub(super) fn with_meaning(error: ClientError, means: Option<&str>) -> ClientError {
+    match (error, means) {
+        (
+            ClientError::Io {
+                broker,
+                what,
+                kind,
+                reason,
+            },
+            Some(means),
+        ) => ClientError::Io {
+            broker,
+            what,
+            kind,
+            reason: format!("{reason} ({means})"),
+        },
+        (other, _) => other,
+    }
 }
 
 /// The broker has ended the connection.

@@ -147,6 +147,49 @@ fn a_dripping_broker_meets_the_deadline() {
 }
 
 #[test]
+fn a_broker_that_sends_more_than_was_asked_for_is_not_taken() {
+    let more = script(|_, asked| {
+        let answer = asked.answer::<ApiVersionsRequest>(&ApiVersionsResponse::default());
+        let length = u32::try_from(answer.len()).unwrap().to_be_bytes();
+        let unasked = [0, 0, 0, 4, 0, 0, 0, 1];
+        Some(Reply::Raw([&length[..], &answer, &unasked].concat().into()))
+    });
+    let simulated = run_simulated(async {
+        let net = SimNet::default();
+        serve(&net, "a", &more);
+        let error = connect(&net, &settings("a")).await.unwrap_err().to_string();
+        assert!(error.contains("more than the answer"), "{error}");
+    });
+    simulated.unwrap();
+}
+
+#[test]
+fn a_listener_that_wants_a_login_or_none_is_told() {
+    let gate = script(|_, asked| (asked.api != 18).then_some(Reply::Close));
+    with(&gate, async |_, connection| {
+        let error = connection.ask(&list(), later()).await.unwrap_err();
+        assert!(error.to_string().contains("SASL_PLAINTEXT"), "{error}");
+    });
+    let open = script(|_, asked| {
+        let refused = SaslHandshakeResponse::default().with_error_code(34);
+        asked.to(|_: SaslHandshakeRequest| refused)
+    });
+    let simulated = run_simulated(async {
+        let net = SimNet::default();
+        serve(&net, "a", &open);
+        let mut settings = settings("a");
+        settings.login = Some(Login {
+            mechanism: Mechanism::Plain,
+            user: "ada".to_owned(),
+            password: Secret::new("pencil".to_owned()),
+        });
+        let error = connect(&net, &settings).await.unwrap_err().to_string();
+        assert!(error.contains("wants no login"), "{error}");
+    });
+    simulated.unwrap();
+}
+
+#[test]
 fn requests_beyond_those_allowed_wait_for_room() {
     let simulated = run_simulated(async {
         let net = SimNet::default();

@@ -5,7 +5,9 @@
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
-use wire::text::EscapedText;
+
+/// How the crate that verifies names a certificate of version 1, which has no public name there.
+const OLD_VERSION: &str = "UnsupportedCertVersion";
 
 /// Returns the words for an error of TLS; `None` if the error is of a socket.
 pub(super) fn words(error: &io::Error) -> Option<String> {
@@ -32,14 +34,11 @@ fn certificate(why: &CertificateError) -> String {
         CertificateError::NotValidForNameContext {
             expected,
             presented,
-        } => {
-            let presented = presented.join(", ");
-            format!(
-                "the broker's certificate is not for the name {:?}, but for {}",
-                expected.to_str(),
-                EscapedText(&presented)
-            )
-        }
+        } => format!(
+            "the broker's certificate is not for the name {:?}, but for {}",
+            expected.to_str(),
+            super::shown(&hosts(presented))
+        ),
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the broker's certificate has expired".to_owned()
         }
@@ -49,8 +48,26 @@ fn certificate(why: &CertificateError) -> String {
         CertificateError::Revoked => {
             "the broker's certificate is revoked (ssl.crl.location)".to_owned()
         }
+        CertificateError::Other(why) if format!("{why:?}").contains(OLD_VERSION) => {
+            "the broker's certificate has an old form: it has to be of X.509 version 3, with a \
+             subjectAltName"
+                .to_owned()
+        }
         other => format!("the broker's certificate: {other}"),
     }
+}
+
+/// Returns the names of a certificate without the type of those of hosts. The common name is not
+/// one of them.
+fn hosts(presented: &[String]) -> String {
+    if presented.is_empty() {
+        return "none: it has no subjectAltName".to_owned();
+    }
+    let names = presented.iter().map(|name| {
+        let bare = name.strip_prefix("DnsName(");
+        bare.and_then(|bare| bare.strip_suffix(')')).unwrap_or(name)
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// What the broker has said by an alert.
@@ -70,6 +87,12 @@ fn told(alert: AlertDescription) -> String {
         | AlertDescription::AccessDenied => format!(
             "the broker refuses the certificate of this client, or asks for one ({alert:?}): \
              compare ssl.keystore.location with what the broker trusts"
+        ),
+        AlertDescription::HandshakeFailure
+        | AlertDescription::ProtocolVersion
+        | AlertDescription::InsufficientSecurity => format!(
+            "the broker ended the handshake ({alert:?}): compare ssl.enabled.protocols and \
+             ssl.cipher.suites with its own, and whether it asks for a certificate"
         ),
         _ => format!("the broker ended the handshake: {alert:?}"),
     }
@@ -107,6 +130,30 @@ mod tests {
         assert_eq!(other, "what answers there does not speak TLS");
         let version = PeerIncompatible::ServerDoesNotSupportTls12Or13;
         assert!(of(version.into()).contains("ssl.enabled.protocols"));
+    }
+
+    #[test]
+    fn a_certificate_that_no_host_has_says_what_is_missing() {
+        let named = |presented: &[&str]| {
+            let expected = rustls_pki_types::ServerName::try_from("a").unwrap();
+            let presented = presented.iter().map(|&name| name.to_owned()).collect();
+            of(CertificateError::NotValidForNameContext {
+                expected,
+                presented,
+            }
+            .into())
+        };
+        let some = named(&["DnsName(\"b\")", "IpAddress(127.0.0.1)"]);
+        assert!(
+            some.ends_with("but for \"b\", IpAddress(127.0.0.1)"),
+            "{some}"
+        );
+        assert!(named(&[]).ends_with("it has no subjectAltName"));
+        let old = rustls::OtherError(std::sync::Arc::new(io::Error::other(OLD_VERSION)));
+        let old = of(CertificateError::Other(old).into());
+        assert!(old.contains("version 3"), "{old}");
+        let failed = of(Error::AlertReceived(AlertDescription::HandshakeFailure));
+        assert!(failed.contains("ssl.cipher.suites"), "{failed}");
     }
 
     #[test]

@@ -53,13 +53,17 @@ impl RawLogin {
     }
 
     fn login(self) -> Result<Login, ClientError> {
-        let named = self.mechanism.as_deref().unwrap_or("GSSAPI");
+        const SERVED: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512";
+        let wrong = |reason| ClientError::invalid("sasl.mechanism", reason);
+        let Some(named) = self.mechanism.as_deref() else {
+            let reason =
+                format!("it is not set, and GSSAPI, Kafka's default, is not one of {SERVED}");
+            return Err(wrong(reason));
+        };
         let mechanism = Mechanism::from_name(named);
         let mechanism = mechanism.filter(|mechanism| *mechanism != Mechanism::Oauthbearer);
-        let mechanism = mechanism.ok_or_else(|| {
-            let reason = format!("{named:?} is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512");
-            ClientError::invalid("sasl.mechanism", reason)
-        })?;
+        let mechanism =
+            mechanism.ok_or_else(|| wrong(format!("{named:?} is not one of {SERVED}")))?;
         let (user, password) = self.credentials()?;
         Ok(Login {
             mechanism,
@@ -135,6 +139,7 @@ mod tests {
         let plain = ("sasl.mechanism", "PLAIN");
         assert!(told(&[("security.protocol", "TLS")]).contains("SASL_SSL"));
         assert!(told(&[sasl]).contains("SCRAM-SHA-256"));
+        assert!(told(&[sasl]).contains("is not set"));
         assert!(told(&[sasl, plain]).starts_with("sasl.username"));
         let broken = (
             "sasl.jaas.config",

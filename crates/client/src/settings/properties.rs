@@ -33,6 +33,9 @@ pub struct SettingsBuilder {
     producer: ProducerSettings,
     login: RawLogin,
     tls: RawTls,
+    /// The first property of TLS, and the first of logins.
+    first_tls: Option<String>,
+    first_login: Option<String>,
     /// Set by name, so that a contradiction is the user's.
     idempotence_is_set: bool,
     warnings: Vec<String>,
@@ -46,6 +49,8 @@ impl SettingsBuilder {
             producer: ProducerSettings::default(),
             login: RawLogin::default(),
             tls: RawTls::default(),
+            first_tls: None,
+            first_login: None,
             idempotence_is_set: false,
             warnings: Vec::new(),
         })
@@ -63,9 +68,23 @@ impl SettingsBuilder {
 
     /// Takes a property; returns false if it is unknown.
     pub fn set_known(&mut self, key: &str, value: &str) -> Result<bool, ClientError> {
-        let value = value.trim();
-        let is_known = self.login.set(key, value)
-            || self.tls.set(key, value)?
+        // As Java does: what it does not count as space may be the end of a password.
+        let value = value.trim_matches(|letter| letter <= ' ');
+        let is_of_login = self.login.set(key, value);
+        let is_of_tls = !is_of_login && self.tls.set(key, value)?;
+        for (is_it, first) in [
+            (
+                is_of_login && key.starts_with("sasl."),
+                &mut self.first_login,
+            ),
+            (is_of_tls, &mut self.first_tls),
+        ] {
+            if is_it {
+                first.get_or_insert_with(|| key.to_owned());
+            }
+        }
+        let is_known = is_of_login
+            || is_of_tls
             || self.set_client(key, value)?
             || self.set_producer(key, value)?
             || self.set_fetch(key, value)?
@@ -80,6 +99,19 @@ impl SettingsBuilder {
     /// Returns the settings, if they fit together.
     pub fn finish(mut self) -> Result<Settings, ClientError> {
         let (is_tls, login) = self.login.resolve()?;
+        for (first, has_effect, protocols) in [
+            (&self.first_tls, is_tls, "SSL or SASL_SSL"),
+            (
+                &self.first_login,
+                login.is_some(),
+                "SASL_PLAINTEXT or SASL_SSL",
+            ),
+        ] {
+            if let Some(key) = first.as_ref().filter(|_| !has_effect) {
+                let warning = format!("{key} has no effect: security.protocol is not {protocols}");
+                self.warnings.push(warning);
+            }
+        }
         self.client.login = login;
         if is_tls {
             self.client.tls = Some(self.tls.open(&mut self.warnings)?);

@@ -4,6 +4,7 @@
 //! shows a key or a password.
 
 use std::fmt;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,9 @@ use crate::error::ClientError;
 
 /// The longest file of a certificate or a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Bits of a file's mode that let others than its owner read it.
+const READ_BY_OTHERS: u32 = 0o044;
 
 /// What a client connects with: opened once, shared by all connections.
 #[derive(Clone)]
@@ -146,6 +150,7 @@ impl RawTls {
         }
         if let Some(key) = &self.key {
             stores.keystore_key = Some(read(key)?);
+            warnings.extend(open_to_others(key));
         }
         let opened = ClientTls::open(&self.settings);
         let opened = opened.map_err(|problem| {
@@ -156,6 +161,18 @@ impl RawTls {
         warnings.extend(opened.warnings.iter().map(ToString::to_string));
         Ok(opened.tls.into())
     }
+}
+
+/// Returns the warning about a key that others than its owner may read, as `tls` has it for stores.
+fn open_to_others(key: &Setting<PathBuf>) -> Option<String> {
+    let mode = std::fs::metadata(&key.value).ok()?.permissions().mode() & 0o777;
+    let (name, path) = (&key.name, key.value.display());
+    (mode & READ_BY_OTHERS != 0).then(|| {
+        format!(
+            "{name}: {path}: others than its owner may read this key (mode {mode:04o}): chmod 600 \
+             {path}"
+        )
+    })
 }
 
 fn read(location: &Setting<PathBuf>) -> Result<Setting<Password>, ClientError> {
@@ -241,6 +258,35 @@ mod tests {
         assert!(!raw(&[(ALGORITHM, "")]).settings.checks_host);
         let error = RawTls::default().set(ALGORITHM, "maybe").unwrap_err();
         assert!(error.to_string().contains("https"), "{error}");
+    }
+
+    #[test]
+    fn a_key_in_a_file_of_its_own_is_for_its_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).unwrap();
+        let write = |name: &str, text: String| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let certificate = write("own.crt", own.cert.pem());
+        let key = write("own.key", own.signing_key.serialize_pem());
+        let warnings = |mode: u32| {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&key, permissions).unwrap();
+            let raw = raw(&[
+                ("ssl.ca.location", certificate.as_str()),
+                ("ssl.certificate.location", certificate.as_str()),
+                ("ssl.key.location", key.as_str()),
+            ]);
+            let mut warnings = Vec::new();
+            raw.open(&mut warnings).unwrap();
+            warnings
+        };
+        let told = warnings(0o644);
+        assert!(told[0].starts_with("ssl.key.location: "), "{told:?}");
+        assert!(told[0].contains("chmod 600"), "{told:?}");
+        assert_eq!(warnings(0o600), [""; 0]);
     }
 
     #[test]

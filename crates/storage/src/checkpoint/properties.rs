@@ -1,29 +1,17 @@
-//! Java's properties format: comments, and lines of key and value with their escapes.
+//! Java's properties format, as files of bytes: UTF-8, and errors that name the file.
 //!
-//! Parsing follows Java: `#` and `!` begin comments; `=`, `:` or white space ends the key; a
-//! backslash at the end of a line joins the next one; `\t \n \r \f \uXXXX` are escapes, and any
-//! other escaped character is itself. [`parse`] refuses a key that occurs twice, where Java takes
-//! the last: files written by programs have no such key.
+//! Parsing follows Java ([`wire::properties`] reads the text). [`parse`] refuses a key that occurs
+//! twice, where Java takes the last: files written by programs have no such key.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::Path;
+
+pub use wire::properties::{Entry, encode_entry};
 
 use super::{MalformedFileError, text};
 
 /// Keys and values with the line on which each begins, in the order of the file.
 pub type Entries = Vec<Entry>;
-
-/// One key and its value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// The line it begins on, from 1.
-    pub line: usize,
-    /// The key, unescaped.
-    pub key: String,
-    /// The value, unescaped.
-    pub value: String,
-}
 
 /// Reads a properties file in which each key occurs once.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, MalformedFileError> {
@@ -44,114 +32,10 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<Entries, MalformedFileError> {
 
 /// Reads a properties file with every occurrence of every key.
 pub fn parse_all(file: &Path, bytes: &[u8]) -> Result<Entries, MalformedFileError> {
-    let mut entries: Entries = Vec::new();
-    let mut lines = text(file, bytes)?.lines().zip(1_usize..);
-    while let Some((first, line)) = lines.next() {
-        let first = first.trim_start();
-        if first.is_empty() || first.starts_with(['#', '!']) {
-            continue;
-        }
-        let mut logical = first.to_owned();
-        while continues(&logical) {
-            logical.pop();
-            let Some((next, _)) = lines.next() else { break };
-            logical.push_str(next.trim_start());
-        }
-        let (key, value) = split(&logical);
-        let unescaped = unescape(key).zip(unescape(value));
-        let Some((key, value)) = unescaped else {
-            return Err(MalformedFileError::new(
-                file,
-                line,
-                "four hex digits after \\u",
-                // Not the value, which may be a secret.
-                key,
-            ));
-        };
-        entries.push(Entry { line, key, value });
-    }
-    Ok(entries)
-}
-
-/// Returns one line `key=value`, escaped.
-pub fn encode_entry(key: &str, value: &str) -> String {
-    format!("{}={}\n", escape(key, true), escape(value, false))
-}
-
-/// Returns true when the line ends with an odd number of backslashes.
-fn continues(line: &str) -> bool {
-    line.bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1
-}
-
-/// Splits a line into key and value, both still escaped.
-fn split(line: &str) -> (&str, &str) {
-    let mut escaped = false;
-    let end = line.find(|c: char| {
-        let ends = !escaped && (matches!(c, '=' | ':') || is_blank(c));
-        escaped = c == '\\' && !escaped;
-        ends
-    });
-    // Bounded: where something was found.
-    let (key, rest) = line.split_at(end.unwrap_or(line.len()));
-    let rest = rest.trim_start_matches(is_blank);
-    let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);
-    (key, rest.trim_start_matches(is_blank))
-}
-
-fn is_blank(c: char) -> bool {
-    matches!(c, ' ' | '\t' | '\x0c')
-}
-
-fn unescape(text: &str) -> Option<String> {
-    // Escapes are UTF-16 units; a surrogate pair makes one character.
-    let mut units: Vec<u16> = Vec::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        let c = match (c, c == '\\') {
-            (_, false) => c,
-            (_, true) => match chars.next() {
-                None => break,
-                Some('t') => '\t',
-                Some('n') => '\n',
-                Some('r') => '\r',
-                Some('f') => '\x0c',
-                Some('u') => {
-                    let digits = chars.as_str().get(..4)?;
-                    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-                        return None;
-                    }
-                    units.push(u16::from_str_radix(digits, 16).ok()?);
-                    chars.nth(3);
-                    continue;
-                }
-                Some(other) => other,
-            },
-        };
-        units.extend(c.encode_utf16(&mut [0; 2]).iter());
-    }
-    String::from_utf16(&units).ok()
-}
-
-fn escape(text: &str, is_key: bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for (i, c) in text.chars().enumerate() {
-        match c {
-            ' ' if is_key || i == 0 => escaped.push_str("\\ "),
-            '\t' => escaped.push_str("\\t"),
-            '\n' => escaped.push_str("\\n"),
-            '\r' => escaped.push_str("\\r"),
-            '\x0c' => escaped.push_str("\\f"),
-            '\\' | '=' | ':' | '#' | '!' => escaped.extend(['\\', c]),
-            ' '..='~' => escaped.push(c),
-            _ => {
-                for unit in c.encode_utf16(&mut [0; 2]) {
-                    // Writing to a String cannot fail.
-                    let _ = write!(escaped, "\\u{unit:04X}");
-                }
-            }
-        }
-    }
-    escaped
+    wire::properties::parse(text(file, bytes)?).map_err(|error| {
+        // Not the value, which may be a secret.
+        MalformedFileError::new(file, error.line, "four hex digits after \\u", &error.key)
+    })
 }
 
 #[cfg(test)]

@@ -104,3 +104,23 @@ fn the_coordinator_of_another_key_is_not_that_of_this_one() {
     assert_eq!(found, (3, "c".to_owned(), 9093));
     assert!(coordinator_of("h", 4, old).is_err());
 }
+
+#[test]
+fn each_broker_to_begin_with_says_why_it_is_not_reached() {
+    let settings = ClientSettings::new("127.0.0.1:1,[::1]:1").unwrap();
+    let error = Cluster::reach(settings, Duration::from_secs(5)).unwrap_err();
+    let told = format!("{error:#}");
+    for address in [
+        "broker 127.0.0.1:1 could not be",
+        "; broker [::1]:1 could not be",
+    ] {
+        assert!(told.contains(address), "{told}");
+    }
+}
+
+#[test]
+fn a_broker_that_does_not_answer_is_named_with_the_request() {
+    let mut cluster = Peer::start(|_| None).cluster();
+    let told = format!("{:#}", cluster.brokers().unwrap_err());
+    assert!(told.contains(", Metadata: "), "{told}");
+}

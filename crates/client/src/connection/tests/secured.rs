@@ -5,9 +5,10 @@ use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::PrivateKeyDer;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
-use crate::scripted::serve_tls;
+use crate::scripted::{serve_request, serve_tls};
 use crate::settings::SettingsBuilder;
 
 /// Who issues certificates.
@@ -151,6 +152,44 @@ fn a_client_shows_its_certificate_to_a_broker_that_asks() {
         without.contains("asks this client for a certificate: ssl.keystore.location"),
         "{without}"
     );
+}
+
+/// Asks a broker that answers the first request, and the next one by these bytes without TLS and
+/// the end of the stream.
+fn after_garbage(garbage: &'static [u8]) -> ClientError {
+    let authority = Authority::new();
+    let config = serving(&authority.issue(|_| {}), None);
+    let simulated = run_simulated(async {
+        let net = SimNet::default();
+        let listener = net.listen("a", PORT);
+        task::spawn(async move {
+            let acceptor = tokio_rustls::TlsAcceptor::from(config);
+            let mut stream = acceptor.accept(listener.accept().await).await.unwrap();
+            let mut input = bytes::BytesMut::new();
+            assert!(serve_request(&mut stream, &mut input, "a", &counting()).await);
+            // The client has begun to use the connection.
+            stream.read_buf(&mut input).await.unwrap();
+            let (mut bare, _) = stream.into_inner();
+            bare.write_all(garbage).await.unwrap();
+            bare.flush().await.unwrap();
+        });
+        let connection = connect(&net, &trusting(&authority, &[])).await.unwrap();
+        connection.ask(&list(), later()).await.unwrap_err()
+    });
+    simulated.unwrap()
+}
+
+#[test]
+fn what_breaks_a_connection_that_was_made_breaks_no_other() {
+    // A record that does not decrypt, and an end without a farewell.
+    for garbage in [&b"\x17\x03\x03\x00\x15aaaaaaaaaaaaaaaaaaaaa"[..], b""] {
+        let error = after_garbage(garbage);
+        assert!(error.is_retriable(), "{error:?}");
+        assert!(error.is_unknown_outcome(), "{error:?}");
+        let told = error.to_string();
+        assert!(told.starts_with("broker a:9092: receiving: "), "{told}");
+        assert!(!told.contains("http"), "{told}");
+    }
 }
 
 #[test]

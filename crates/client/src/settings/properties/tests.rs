@@ -84,3 +84,48 @@ fn an_answer_may_be_as_long_as_what_is_fetched() {
     assert_eq!(read("1").answer_bytes_max, 256 << 20);
     assert!(read("2000000000").answer_bytes_max > 2_000_000_000);
 }
+
+#[test]
+fn what_the_protocol_leaves_without_effect_is_told() {
+    let warnings = |properties: &[(&str, &str)]| {
+        let mut builder = SettingsBuilder::new("a").unwrap();
+        for (key, value) in properties {
+            builder.set(key, value).unwrap();
+        }
+        builder.finish().unwrap().warnings
+    };
+    let login = [
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", "ada"),
+        ("sasl.password", "hunter2"),
+    ];
+    let told = warnings(&login);
+    assert_eq!(
+        told,
+        ["sasl.mechanism has no effect: security.protocol is not SASL_PLAINTEXT or SASL_SSL"]
+    );
+    let told = warnings(&[("ssl.truststore.location", "/nowhere")]);
+    assert_eq!(
+        told,
+        ["ssl.truststore.location has no effect: security.protocol is not SSL or SASL_SSL"]
+    );
+    let by_login = [("security.protocol", "SASL_PLAINTEXT")];
+    assert_eq!(warnings(&[&by_login[..], &login].concat()), [""; 0]);
+    assert_eq!(warnings(&[("security.protocol", "PLAINTEXT")]), [""; 0]);
+}
+
+#[test]
+fn only_what_java_counts_as_space_is_left_out_around_a_value() {
+    let mut builder = SettingsBuilder::new("a").unwrap();
+    for (key, value) in [
+        ("security.protocol", " SASL_PLAINTEXT\t"),
+        ("sasl.mechanism", "PLAIN"),
+        ("sasl.username", " ada "),
+        ("sasl.password", "caf\u{c3}\u{a0} "),
+    ] {
+        builder.set(key, value).unwrap();
+    }
+    let login = builder.finish().unwrap().client.login.unwrap();
+    assert_eq!(login.user, "ada");
+    assert_eq!(login.password.expose(), "caf\u{c3}\u{a0}");
+}

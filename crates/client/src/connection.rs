@@ -252,4 +252,4 @@ impl fmt::Debug for Connection {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -6,7 +6,7 @@
 mod credential;
 mod delete;
 mod list;
-mod password;
+pub(crate) mod password;
 mod set;
 
 use std::process::ExitCode;

@@ -14,7 +14,7 @@ use wire::sasl::Secret;
 const BYTES_MAX: u64 = 4096;
 
 /// Reads a password: the first line of a file, or of standard input.
-pub(super) fn read(file: Option<&Path>, user: &str) -> anyhow::Result<Secret<String>> {
+pub(crate) fn read(file: Option<&Path>, user: &str) -> anyhow::Result<Secret<String>> {
     match file {
         Some(path) => {
             let named = || path.display().to_string();

@@ -83,7 +83,7 @@ def test_the_verdict_is_that_of_the_broker(guarded):
                     wanted = "unknown"
                 assert answer["verdict"] == wanted, (user, topic, operation, may, answer)
                 compared += 1
-    assert compared > 40, compared
+    assert compared == 40, compared
 
 
 def test_rules_and_near_misses_are_named(guarded):
@@ -115,7 +115,7 @@ def test_a_cluster_without_authorizer_allows_everything(broker, tmp_path, reques
 
 
 def outcome(port, user, topic):
-    """What a producer and a consumer are told."""
+    """What a producer and a consumer hear."""
     said = []
     producer = Producer(client(port, user))
     producer.produce(topic, b"x", on_delivery=lambda error, _: said.append(error and error.name()))

@@ -6,8 +6,8 @@
 //! after the other ([`ask`]), records through its producer and its consumer.
 //!
 //! Invariant: standard output has the answer alone, as text or as JSON; all other messages go to
-//! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage, 3 an answer that
-//! is not the good one (`auth explain`, `tls check`), 130 ended by a second signal.
+//! standard error. Exit codes: 0 done, 1 not done (or not all of it), 2 wrong usage, 3 an answer
+//! that is not the good one (`auth explain`, `tls check`), 130 ended by a second signal.
 //!
 //! Not here: running a broker, its configuration file, tiers, measuring
 //! (`forebay serve|config|tier|bench`).

@@ -97,7 +97,7 @@ pub async fn inspect(
     let name = ServerName::try_from(host.to_owned()).map_err(|_| {
         ClientError::invalid("the host", format!("{host:?} is no name for a certificate"))
     })?;
-    let seen = Arc::new(Seen(Mutex::default()));
+    let seen = Arc::new(SeenHandshake(Mutex::default()));
     let connector = TlsConnector::from(Arc::new(recording(tls, &seen)));
     let shaken = timeout_at(deadline, connector.connect(name, stream)).await;
     let mut failure = None;
@@ -121,7 +121,7 @@ pub async fn inspect(
     Ok(inspection)
 }
 
-fn recording(tls: &Tls, seen: &Arc<Seen>) -> ClientConfig {
+fn recording(tls: &Tls, seen: &Arc<SeenHandshake>) -> ClientConfig {
     let mut config = (*tls.config()).clone();
     config.resumption = Resumption::disabled();
     config.client_auth_cert_resolver = Arc::new(RecordingKeys {
@@ -214,9 +214,9 @@ fn words(error: &Error) -> String {
 
 /// What verifiers and keys saw of a handshake.
 #[derive(Debug)]
-struct Seen(Mutex<Inspection>);
+struct SeenHandshake(Mutex<Inspection>);
 
-impl Seen {
+impl SeenHandshake {
     fn inspection(&self) -> Inspection {
         self.0
             .lock()
@@ -232,7 +232,7 @@ impl Seen {
 /// Keeps the verdict on a server, and lets it in.
 struct RecordingVerifier {
     verifier: Arc<dyn ServerCertVerifier>,
-    seen: Arc<Seen>,
+    seen: Arc<SeenHandshake>,
 }
 
 impl fmt::Debug for RecordingVerifier {
@@ -302,7 +302,7 @@ impl ServerCertVerifier for RecordingVerifier {
 /// Notes that a server asks for a certificate, and which it is shown.
 struct RecordingKeys {
     keys: Arc<dyn ResolvesClientCert>,
-    seen: Arc<Seen>,
+    seen: Arc<SeenHandshake>,
 }
 
 impl fmt::Debug for RecordingKeys {

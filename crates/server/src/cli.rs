@@ -58,7 +58,7 @@ enum Command {
     /// Shows the tiers of a running broker, and gives orders to them.
     #[command(visible_alias = "tiers")]
     Tier(tier::TierArgs),
-    /// Topics, and the records in them. This and the next eleven work with any Kafka.
+    /// Topics, and the records in them. This and the next twelve work with any Kafka.
     #[command(visible_alias = "topics")]
     Topic(cli::TopicArgs),
     /// Consumer groups.

@@ -1,9 +1,9 @@
 //! What there is to show of certificates, and of files with keys and certificates, to an operator
 //! who looks for what is wrong with them.
 //!
-//! Here a file is not refused as a whole: each thing in it is read by itself, or the problem with
-//! it is told. Invariants: any bytes give a view or none; nothing of a private key is kept but the
-//! public key that belongs to it. Not here: what is wrong enough to matter.
+//! Here a file is not refused as a whole: each thing in it is read by itself, or what is wrong with
+//! it is named. Invariants: any bytes give a view or none; nothing of a private key is kept but
+//! the public key that belongs to it. Not here: what is wrong enough to matter.
 
 use std::path::Path;
 
@@ -29,6 +29,10 @@ const NAMES_MAX: usize = 100;
 
 /// One certificate as it is shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a question of its own about a certificate"
+)]
 pub struct CertificateView {
     /// Whose it is, as Java writes it.
     pub subject: String,

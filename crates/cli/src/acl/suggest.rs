@@ -25,7 +25,7 @@ use crate::resource::{self, NamedResource};
 use crate::show;
 use crate::target::ChosenTarget;
 use line::LoggedDenial;
-use rights::{AskedRights, Grant};
+use rights::AskedRights;
 
 /// The longest line that is read; those of the broker are shorter.
 const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -72,7 +72,7 @@ struct Suggestion {
 }
 
 #[derive(Debug, Serialize)]
-struct Suggestions {
+struct SuggestedAcls {
     suggestions: Vec<Suggestion>,
     /// Denials that the broker counted and did not log, by type of resource and operation.
     unsaid: BTreeMap<String, u64>,
@@ -111,7 +111,7 @@ impl Suggest {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn text(&self, all: &Suggestions) -> String {
+    fn text(&self, all: &SuggestedAcls) -> String {
         let mut text = String::new();
         for one in &all.suggestions {
             let head = format!(
@@ -185,32 +185,31 @@ impl ReadLogs {
         *count = count.saturating_add(1);
     }
 
-    fn suggestions(self, prefixes: &[NamedResource], by_host: bool) -> Suggestions {
+    fn suggestions(self, prefixes: &[NamedResource], by_host: bool) -> SuggestedAcls {
         let asked = self.asked.of_each(prefixes, by_host);
-        let suggestions = asked
-            .into_iter()
-            .map(|((principal, host), (lines, grants))| {
-                let each = |line: fn(&str, &str, &Grant) -> Option<String>| {
-                    let lines = grants
-                        .iter()
-                        .filter_map(|grant| line(&principal, &host, grant));
-                    lines.collect()
-                };
-                Suggestion {
-                    forebay: each(words::forebay),
-                    kafka: each(words::kafka),
-                    principal,
-                    host,
-                    lines,
-                }
-            });
+        let suggestions = asked.into_iter();
+        let suggestions = suggestions.map(|((principal, host), (lines, grants))| {
+            let each = grants.iter();
+            let forebay = each.filter_map(|grant| words::forebay(&principal, &host, grant));
+            let forebay = forebay.collect();
+            let kafka = grants
+                .iter()
+                .map(|grant| words::kafka(&principal, &host, grant));
+            Suggestion {
+                forebay,
+                kafka: kafka.collect(),
+                principal,
+                host,
+                lines,
+            }
+        });
         let left_out = self.left_out.into_iter().map(|(reason, (count, example))| {
             format!(
                 "{count} lines: {reason}, such as: {}",
                 EscapedText(&example)
             )
         });
-        Suggestions {
+        SuggestedAcls {
             suggestions: suggestions.collect(),
             unsaid: self.unsaid,
             left_out: left_out.collect(),
@@ -242,7 +241,7 @@ fn refusal(found: &LoggedDenial) -> Option<&'static str> {
 }
 
 /// Returns what an operator has to know before the lines are run.
-fn warnings(all: &Suggestions) -> Vec<String> {
+fn warnings(all: &SuggestedAcls) -> Vec<String> {
     let mut warnings = Vec::new();
     if all.suggestions.is_empty() {
         warnings.push("no line asks for a right that an ACL would have to permit".to_owned());

@@ -1,7 +1,7 @@
 //! `forebay auth explain`: whether a principal may do something, which ACL decides, and which ones
 //! nearly did.
 //!
-//! It asks for the ACLs (DescribeAcls) and for the settings of one broker, and decides as Kafka's
+//! It asks for the ACLs (`DescribeAcls`) and for the settings of one broker, and decides as Kafka's
 //! `StandardAuthorizer` does, so it works with any Kafka. Super users are in a setting that Kafka
 //! shows to no client, so an answer of "denied" holds for all but them.
 //!
@@ -71,7 +71,7 @@ struct Explanation {
     verdict: Answer,
     because: String,
     rule: Option<Entry>,
-    elsewhere: Vec<Elsewhere>,
+    elsewhere: Vec<OtherHost>,
     /// ACLs that permit it, and that the rule overrides.
     overridden: Vec<Entry>,
     near_misses: Vec<Miss>,
@@ -82,7 +82,7 @@ struct Explanation {
 }
 
 #[derive(Debug, Serialize)]
-struct Elsewhere {
+struct OtherHost {
     host: IpAddr,
     verdict: Answer,
 }
@@ -96,7 +96,7 @@ struct Miss {
 
 /// What a cluster tells, and what there is to say about it.
 #[derive(Debug, Default)]
-struct Told {
+struct ToldRights {
     known: KnownRights,
     has_no_authorizer: bool,
     notes: Vec<String>,
@@ -125,7 +125,7 @@ fn show(format: Format, explanation: &Explanation) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn ask(cluster: &mut Cluster, question: &Question) -> anyhow::Result<Told> {
+fn ask(cluster: &mut Cluster, question: &Question) -> anyhow::Result<ToldRights> {
     let request = DescribeAclsRequest::default()
         .with_resource_type_filter(question.resource_type.code())
         .with_resource_name_filter(None)
@@ -135,7 +135,7 @@ fn ask(cluster: &mut Cluster, question: &Question) -> anyhow::Result<Told> {
         .with_operation(ANY)
         .with_permission_type(ANY);
     let answer = cluster.entrance()?.ask_newest(&request)?;
-    let mut told = Told::default();
+    let mut told = ToldRights::default();
     match check(answer.error_code, answer.error_message.as_ref()) {
         Err(refusal) if refusal.error == ErrorCode::SecurityDisabled => {
             told.has_no_authorizer = true;
@@ -152,7 +152,7 @@ fn ask(cluster: &mut Cluster, question: &Question) -> anyhow::Result<Told> {
 }
 
 /// Takes the ACLs of an answer.
-fn take_acls(answer: &DescribeAclsResponse, told: &mut Told) {
+fn take_acls(answer: &DescribeAclsResponse, told: &mut ToldRights) {
     for resource in &answer.resources {
         for acl in &resource.acls {
             let raw = RawAcl {
@@ -191,7 +191,7 @@ fn settings_of(cluster: &mut Cluster) -> anyhow::Result<Vec<configs::Setting>> {
     )
 }
 
-fn take_settings(settings: &[configs::Setting], told: &mut Told) {
+fn take_settings(settings: &[configs::Setting], told: &mut ToldRights) {
     let value = |key: &str| {
         let found = settings.iter().find(|setting| setting.name == key);
         found.and_then(|setting| setting.value.as_deref())
@@ -214,7 +214,7 @@ fn take_settings(settings: &[configs::Setting], told: &mut Told) {
     }
 }
 
-fn explain(question: &Question, told: &Told) -> Explanation {
+fn explain(question: &Question, told: &ToldRights) -> Explanation {
     let known = &told.known;
     let verdict = judge(question, known);
     let mut notes = told.notes.clone();
@@ -252,7 +252,7 @@ fn explain(question: &Question, told: &Told) -> Explanation {
         because: because(question, told, &verdict),
         rule: verdict.decision.acl().map(Entry::from),
         elsewhere: elsewhere
-            .map(|&(host, verdict)| Elsewhere { host, verdict })
+            .map(|&(host, verdict)| OtherHost { host, verdict })
             .collect(),
         overridden: shown(&overridden),
         near_misses: misses.iter().take(SHOWN_MAX).map(Miss::of).collect(),
@@ -290,7 +290,7 @@ fn beside<'a>(
 }
 
 /// Adds what an operator has to know to take the answer for what it is.
-fn note(told: &Told, verdict: &Verdict<'_>, notes: &mut Vec<String>) {
+fn note(told: &ToldRights, verdict: &Verdict<'_>, notes: &mut Vec<String>) {
     if told.has_no_authorizer {
         return;
     }
@@ -311,7 +311,7 @@ fn note(told: &Told, verdict: &Verdict<'_>, notes: &mut Vec<String>) {
     }
 }
 
-fn because(question: &Question, told: &Told, verdict: &Verdict<'_>) -> String {
+fn because(question: &Question, told: &ToldRights, verdict: &Verdict<'_>) -> String {
     if told.has_no_authorizer {
         return "the cluster has no authorizer: every client may do everything".to_owned();
     }

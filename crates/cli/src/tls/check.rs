@@ -18,7 +18,7 @@ use serde::Serialize;
 use tls::inspect::CertificateView;
 
 use super::files;
-use super::view::{Certificate, Clock, Findings, Status, order_problem, shown};
+use super::view::{Certificate, Clock, Findings, order_problem, shown};
 use crate::show::Table;
 use crate::target::ChosenTarget;
 

@@ -1,6 +1,6 @@
 //! The lines of a file of properties, as Java reads them: `key=value`, `key: value` or `key value`,
-//! comments after `#` or `!`, a backslash at the end of a line goes on in the next one and otherwise
-//! escapes. The text is UTF-8.
+//! comments after `#` or `!`, a backslash at the end of a line goes on in the next one and
+//! otherwise escapes. The text is UTF-8.
 //!
 //! Pure. Not here: files, and what properties mean.
 

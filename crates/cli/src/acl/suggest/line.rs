@@ -87,12 +87,11 @@ fn each_field(text: &str) -> Option<Vec<(&str, String)>> {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let (name, value) = rest.split_once('=')?;
-        let (value, after) = match value.strip_prefix('"') {
-            Some(quoted) => unquoted(quoted)?,
-            None => {
-                let (value, after) = value.split_once(' ').unwrap_or((value, ""));
-                (value.to_owned(), after)
-            }
+        let (value, after) = if let Some(quoted) = value.strip_prefix('"') {
+            unquoted(quoted)?
+        } else {
+            let (value, after) = value.split_once(' ').unwrap_or((value, ""));
+            (value.to_owned(), after)
         };
         fields.push((name, value));
         rest = after.trim_start();

@@ -45,7 +45,7 @@ pub(super) struct AskedRights(
 );
 
 /// The operations on each resource.
-type Wanted = BTreeMap<(PatternType, ResourceType, String), BTreeSet<Operation>>;
+type WantedRights = BTreeMap<(PatternType, ResourceType, String), BTreeSet<Operation>>;
 
 impl AskedRights {
     /// Takes a line.
@@ -65,7 +65,7 @@ impl AskedRights {
         prefixes: &[NamedResource],
         by_host: bool,
     ) -> BTreeMap<Client, (u64, Vec<Grant>)> {
-        let mut clients: BTreeMap<Client, (u64, Wanted)> = BTreeMap::new();
+        let mut clients: BTreeMap<Client, (u64, WantedRights)> = BTreeMap::new();
         for (right, count) in self.0 {
             let host = if by_host { &right.address } else { Host::ANY };
             let (pattern, name) = pattern_of(&right, prefixes);
@@ -99,7 +99,7 @@ fn pattern_of(right: &LoggedDenial, prefixes: &[NamedResource]) -> (PatternType,
 }
 
 /// Takes out what the other rights of the same client imply.
-fn leave_out_implied(wanted: &mut Wanted) {
+fn leave_out_implied(wanted: &mut WantedRights) {
     use Operation::{Alter, AlterConfigs, Delete, Describe, DescribeConfigs, Read, Write};
     for operations in wanted.values_mut() {
         if [Read, Write, Delete, Alter]
@@ -126,12 +126,12 @@ fn leave_out_implied(wanted: &mut Wanted) {
     wanted.retain(|_, operations| !operations.is_empty());
 }
 
-fn grants(mut wanted: Wanted) -> Vec<Grant> {
+fn grants(mut wanted: WantedRights) -> Vec<Grant> {
     use Operation::{Create, Read, Write};
     use ResourceType::{Group, Topic, TransactionalId};
     let mut grants = Vec::new();
     for pattern in [PatternType::Literal, PatternType::Prefixed] {
-        let with = |wanted: &Wanted, resource: ResourceType, operations: &[Operation]| {
+        let with = |wanted: &WantedRights, resource: ResourceType, operations: &[Operation]| {
             let fits = wanted.iter().filter(|((of, kind, _), own)| {
                 *of == pattern
                     && *kind == resource
@@ -146,14 +146,14 @@ fn grants(mut wanted: Wanted) -> Vec<Grant> {
             take(&mut wanted, pattern, (Topic, &produced), &[Write, Create]);
             take(&mut wanted, pattern, (TransactionalId, &ids), &[Write]);
             let names = vec![(Topic, produced), (TransactionalId, ids)];
-            grants.extend(divided(Role::Producer, pattern, names));
+            grants.extend(divided(&Role::Producer, pattern, &names));
         }
         let (topics, groups) = (with(&wanted, Topic, &[Read]), with(&wanted, Group, &[Read]));
         if !topics.is_empty() && !groups.is_empty() {
             take(&mut wanted, pattern, (Topic, &topics), &[Read]);
             take(&mut wanted, pattern, (Group, &groups), &[Read]);
             let names = vec![(Topic, topics), (Group, groups)];
-            grants.extend(divided(Role::Consumer, pattern, names));
+            grants.extend(divided(&Role::Consumer, pattern, &names));
         }
     }
     let mut alike: BTreeMap<_, Vec<String>> = BTreeMap::new();
@@ -165,14 +165,14 @@ fn grants(mut wanted: Wanted) -> Vec<Grant> {
     }
     for ((pattern, resource, operations), names) in alike {
         let role = Role::Operations(operations.into_iter().collect());
-        grants.extend(divided(role, pattern, vec![(resource, names)]));
+        grants.extend(divided(&role, pattern, &[(resource, names)]));
     }
     grants
 }
 
 /// Takes rights out that a line permits.
 fn take(
-    wanted: &mut Wanted,
+    wanted: &mut WantedRights,
     pattern: PatternType,
     (resource, names): (ResourceType, &[String]),
     permitted: &[Operation],
@@ -190,11 +190,7 @@ fn take(
 
 /// Divides a grant into lines with a bounded number of names. A role needs its first type on each
 /// line, and a consumer's its group.
-fn divided(
-    role: Role,
-    pattern: PatternType,
-    names: Vec<(ResourceType, Vec<String>)>,
-) -> Vec<Grant> {
+fn divided(role: &Role, pattern: PatternType, names: &[(ResourceType, Vec<String>)]) -> Vec<Grant> {
     let lines = names
         .iter()
         .map(|(_, all)| all.len().div_ceil(NAMES_MAX))

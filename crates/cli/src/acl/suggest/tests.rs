@@ -11,7 +11,7 @@ fn line(principal: &str, operation: &str, resource: &str, name: &str, unsaid: u6
     )
 }
 
-fn read(log: &str) -> Suggestions {
+fn read(log: &str) -> SuggestedAcls {
     let mut logs = ReadLogs::default();
     logs.take(log.as_bytes(), false).unwrap();
     logs.suggestions(&[], false)

@@ -8,85 +8,86 @@ use super::rights::{Grant, Role};
 
 /// Returns the line for our own command; `None` for a type of resource that it has no option for.
 pub(super) fn forebay(principal: &str, host: &str, grant: &Grant) -> Option<String> {
-    let mut line = format!("forebay acl add --allow-principal {}", quoted(principal));
+    let mut words = vec![
+        "forebay acl add --allow-principal".to_owned(),
+        quoted(principal),
+    ];
     if host != Host::ANY {
-        line += &format!(" --host {}", quoted(host));
+        words.push(given("host", host));
     }
     for (resource, names) in &grant.names {
         let option = match resource {
-            ResourceType::Topic => "topic",
-            ResourceType::Group => "group",
-            ResourceType::TransactionalId => "transactional-id",
-            ResourceType::Cluster => {
-                line += " --cluster";
-                continue;
-            }
             ResourceType::DelegationToken | ResourceType::User => return None,
+            known => option(*known),
         };
-        for name in names {
-            line += &given(option, name);
-        }
+        words.extend(resources(*resource, option, names));
     }
-    match &grant.role {
-        Role::Producer => line += " --producer",
-        Role::Consumer => line += " --consumer",
-        Role::Operations(operations) => {
-            for operation in operations {
-                let name = operation.name().to_ascii_lowercase().replace('_', "-");
-                line += &format!(" --operation {name}");
-            }
-        }
-    }
+    words.extend(role(grant, |operation| {
+        operation.name().to_ascii_lowercase().replace('_', "-")
+    }));
     if grant.pattern == PatternType::Prefixed {
-        line += " --prefixed";
+        words.push("--prefixed".to_owned());
     }
-    Some(line)
+    Some(words.join(" "))
 }
 
 /// Returns the line for Kafka's tool.
-pub(super) fn kafka(principal: &str, host: &str, grant: &Grant) -> Option<String> {
-    let mut line = format!(
-        "kafka-acls.sh --bootstrap-server \"$BROKERS\" --add --allow-principal {}",
-        quoted(principal)
-    );
+pub(super) fn kafka(principal: &str, host: &str, grant: &Grant) -> String {
+    let mut words = vec![
+        "kafka-acls.sh --bootstrap-server \"$BROKERS\" --add --allow-principal".to_owned(),
+        quoted(principal),
+    ];
     if host != Host::ANY {
-        line += &format!(" --allow-host {}", quoted(host));
+        words.push(given("allow-host", host));
     }
     for (resource, names) in &grant.names {
-        let option = match resource {
-            ResourceType::Topic => "topic",
-            ResourceType::Group => "group",
-            ResourceType::TransactionalId => "transactional-id",
-            ResourceType::DelegationToken => "delegation-token",
-            ResourceType::User => "user-principal",
-            ResourceType::Cluster => {
-                line += " --cluster";
-                continue;
-            }
-        };
-        for name in names {
-            line += &given(option, name);
-        }
+        words.extend(resources(*resource, option(*resource), names));
     }
-    match &grant.role {
-        Role::Producer => line += " --producer",
-        Role::Consumer => line += " --consumer",
-        Role::Operations(operations) => {
-            for operation in operations {
-                line += &format!(" --operation {}", camel(*operation));
-            }
-        }
-    }
+    words.extend(role(grant, camel));
     if grant.pattern == PatternType::Prefixed {
-        line += " --resource-pattern-type prefixed";
+        words.push("--resource-pattern-type prefixed".to_owned());
     }
-    Some(line)
+    words.join(" ")
+}
+
+/// Returns the option for a type of resource.
+fn option(resource: ResourceType) -> &'static str {
+    match resource {
+        ResourceType::Topic => "topic",
+        ResourceType::Group => "group",
+        ResourceType::TransactionalId => "transactional-id",
+        ResourceType::DelegationToken => "delegation-token",
+        ResourceType::User => "user-principal",
+        ResourceType::Cluster => "cluster",
+    }
+}
+
+/// Returns the options for resources of a type; the cluster has no name.
+fn resources(resource: ResourceType, option: &str, names: &[String]) -> Vec<String> {
+    if resource == ResourceType::Cluster {
+        return vec![format!("--{option}")];
+    }
+    names.iter().map(|name| given(option, name)).collect()
+}
+
+/// Returns the options for what is permitted; `named` writes an operation as the tool does.
+fn role(grant: &Grant, named: fn(Operation) -> String) -> Vec<String> {
+    match &grant.role {
+        Role::Producer => vec!["--producer".to_owned()],
+        Role::Consumer => vec!["--consumer".to_owned()],
+        Role::Operations(operations) => {
+            let each = operations
+                .iter()
+                .map(|one| format!("--operation {}", named(*one)));
+            each.collect()
+        }
+    }
 }
 
 /// Returns an option with its value; one that begins like an option is joined to its own.
 fn given(option: &str, value: &str) -> String {
     let between = if value.starts_with('-') { '=' } else { ' ' };
-    format!(" --{option}{between}{}", quoted(value))
+    format!("--{option}{between}{}", quoted(value))
 }
 
 /// Returns a text as one word of a shell.
@@ -134,7 +135,7 @@ mod tests {
              --operation describe-configs --prefixed"
         );
         assert_eq!(
-            kafka("User:a", "*", &grant).unwrap(),
+            kafka("User:a", "*", &grant),
             "kafka-acls.sh --bootstrap-server \"$BROKERS\" --add --allow-principal User:a \
              --topic='--x y' --operation DescribeConfigs --resource-pattern-type prefixed"
         );

@@ -6,10 +6,10 @@ use super::verdict::tests::{question, rights};
 use super::*;
 use crate::ask::{Peer, text as words};
 
-fn told(open: Option<bool>, acls: &[&str]) -> Told {
-    Told {
+fn told(open: Option<bool>, acls: &[&str]) -> ToldRights {
+    ToldRights {
         known: rights(open, acls),
-        ..Told::default()
+        ..ToldRights::default()
     }
 }
 
@@ -45,9 +45,9 @@ fn an_implied_right_and_a_missing_setting_are_explained() {
     let unknown = explain(&question("User:ada * READ GROUP g"), &told(None, &[]));
     assert_eq!(unknown.verdict, Answer::Unknown);
     assert!(unknown.because.contains(OPEN), "{}", unknown.because);
-    let none = Told {
+    let none = ToldRights {
         has_no_authorizer: true,
-        ..Told::default()
+        ..ToldRights::default()
     };
     let shown = explain(&question("User:ada * READ GROUP g"), &none);
     assert_eq!(shown.verdict, Answer::Allowed);
@@ -62,7 +62,7 @@ fn settings_are_taken_if_they_are_told() {
         source: "static",
         read_only: true,
     };
-    let mut told = Told::default();
+    let mut told = ToldRights::default();
     // As Kafka answers: it knows neither setting, and hides what it does not know.
     take_settings(
         &[setting(OPEN, None), setting(SUPER_USERS, None)],
@@ -99,7 +99,7 @@ fn names_of_a_broker_forge_no_line() {
     };
     let answer = DescribeAclsResponse::default()
         .with_resources(vec![resource("t", 3), resource(hostile, 99)]);
-    let mut told = Told::default();
+    let mut told = ToldRights::default();
     take_acls(&answer, &mut told);
     assert_eq!((told.known.acls.len(), told.notes.len()), (1, 1));
     let shown = text(&explain(&question("User:ada 10.0.0.1 READ TOPIC t"), &told));

@@ -73,7 +73,7 @@ impl Question {
         }
     }
 
-    /// Returns true if an ACL is about this resource, whoever it is for.
+    /// Returns true if an ACL is about this resource, for any principal.
     pub(super) fn is_about(&self, acl: &AclBinding) -> bool {
         let pattern = &acl.pattern;
         pattern.resource_type == self.resource_type

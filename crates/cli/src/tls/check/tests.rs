@@ -4,6 +4,7 @@ use client::SettingsBuilder;
 use rcgen::{CertificateParams, CertifiedIssuer, KeyPair};
 
 use super::*;
+use crate::tls::view::Status;
 
 const CLOCK: Clock = Clock {
     // 2030-01-01.

@@ -10,12 +10,12 @@ const CLOCK: Clock = Clock {
     warn_days: 30,
 };
 
-struct Made {
+struct MadeFiles {
     folder: tempfile::TempDir,
     root: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Made {
+impl MadeFiles {
     fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -62,7 +62,7 @@ fn check(files: &[&PathBuf], expect: &[(Status, &str)]) {
 #[test]
 fn a_key_and_its_chain_are_fine_and_everything_else_is_told() {
     use Status::{Broken, Expires, Fine};
-    let made = Made::new();
+    let made = MadeFiles::new();
     let (key, own) = made.issue(2035);
     let (other_key, other) = made.issue(2035);
     let (old_key, old) = made.issue(2029);
@@ -73,7 +73,7 @@ fn a_key_and_its_chain_are_fine_and_everything_else_is_told() {
     check(&[&fine], &[(Fine, "")]);
     check(&[&file("ca.pem", &[&root])], &[(Fine, "")]);
     check(
-        &[&file("cas.pem", &[&root, &Made::new().root.pem()])],
+        &[&file("cas.pem", &[&root, &MadeFiles::new().root.pem()])],
         &[(Fine, "")],
     );
     let wrong = file("wrong.pem", &[&other_key, &own]);
@@ -110,7 +110,7 @@ fn a_key_and_its_chain_are_fine_and_everything_else_is_told() {
 #[test]
 fn a_key_and_its_certificate_may_be_in_two_files() {
     use Status::{Broken, Fine};
-    let made = Made::new();
+    let made = MadeFiles::new();
     let ((key, own), (_, other)) = (made.issue(2035), made.issue(2035));
     let key = made.write("a.key", &key, 0o600);
     let own = made.write("a.crt", &own, 0o644);

@@ -110,7 +110,7 @@ fn a_prefix_is_only_the_one_that_was_given() {
 
 #[test]
 fn many_names_take_several_lines() {
-    let names: Vec<_> = (0..NAMES_MAX * 2 + 1)
+    let names: Vec<_> = (0..=NAMES_MAX * 2)
         .map(|n| format!("User:a READ TOPIC t{n:03}"))
         .collect();
     let mut asked: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -161,6 +161,8 @@ proptest! {
         asked in proptest::collection::vec((0..2_usize, 0..4_usize, 0..14_usize, 0..3_usize), 1..12),
         by_host in any::<bool>(),
     ) {
+        use Operation::{Alter, AlterConfigs, Delete, Describe, DescribeConfigs, IdempotentWrite,
+            Read, Write};
         const RESOURCES: [ResourceType; 4] = [
             ResourceType::Topic, ResourceType::Group, ResourceType::TransactionalId,
             ResourceType::Cluster,
@@ -187,19 +189,17 @@ proptest! {
         for user in ["User:ada", "User:bob"] {
             let principal = Principal::parse(user).unwrap();
             let writes = kept.iter().any(|it| it.principal == user
-                && it.operation == Operation::Write && it.resource_type == ResourceType::Topic);
+                && it.operation == Write && it.resource_type == ResourceType::Topic);
             let client = Client::new(&principal, "10.0.0.1".parse().unwrap());
-            for resource in 0..4 {
+            for (resource, &resource_type) in RESOURCES.iter().enumerate() {
                 for name in 0..3 {
                     for &operation in Operation::ALL.iter().skip(1) {
-                        let (resource_type, name) = (RESOURCES[resource], named(resource, name));
+                        let name = named(resource, name);
                         let action = Action { operation, resource_type, name };
                         let may = index.decide(&Policy::default(), &client, &action).is_allowed();
                         let was = |asked: Operation| {
                             kept.contains(&right(user, asked, resource_type, name))
                         };
-                        use Operation::{Alter, AlterConfigs, Delete, Describe, DescribeConfigs,
-                            IdempotentWrite, Read, Write};
                         let implied = match operation {
                             Describe => [Read, Write, Delete, Alter].into_iter().any(was),
                             DescribeConfigs => was(AlterConfigs),

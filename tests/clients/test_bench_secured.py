@@ -105,6 +105,13 @@ def test_plain_a_client_certificate_and_a_spec(secured, name):
     assert done.returncode == 0, done.stderr
 
 
+def test_what_has_no_answer_is_sent_to_its_end(secured, name):
+    # Without answers only the sender knows that bytes which TLS has taken are not sent yet.
+    outcome = secured.load(secured.sasl_ssl, secured.file(), "--topic", name, "--record", "240KB", "--bytes", "96MB", "--acks", 0,
+                           "--in-flight", 20)
+    assert outcome["errors"] == {} and outcome["produce"]["records"] == 400 and outcome["seconds"] < 20
+
+
 def test_a_ledger_is_checked_over_a_login(secured, name):
     ledger, file = secured.home / f"{name}.ledger", secured.file()
     secured.load(secured.sasl_ssl, file, "--topic", name, "--bytes", "1MB", "--ledger", ledger)

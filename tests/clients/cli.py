@@ -8,6 +8,11 @@ from peers.broker import forebay_binary
 from peers.process import die_with_parent
 
 
+def binary():
+    """What is run: `TEST_CLI`, or the broker's binary."""
+    return os.environ.get("TEST_CLI") or forebay_binary()
+
+
 class Cli:
     """Runs `forebay NOUN VERB ..`; each with an empty directory of profiles."""
 
@@ -19,7 +24,7 @@ class Cli:
         """What became of it, whatever that is."""
         target = ["--brokers", self.address] if brokers else []
         return subprocess.run(
-            [forebay_binary(), *map(str, arguments), *target], input=stdin, capture_output=True, text=True, timeout=120,
+            [binary(), *map(str, arguments), *target], input=stdin, capture_output=True, text=True, timeout=120,
             env={**os.environ, "XDG_CONFIG_HOME": str(self.config)}, preexec_fn=die_with_parent, check=False)
 
     def __call__(self, *arguments, **options):

@@ -14,6 +14,7 @@ use crate::sink::{self, SinkMode};
 use crate::target::process::{self, HoldArgs};
 use crate::{conduct, experiment, report};
 
+mod handshakes;
 mod load;
 mod quantity;
 mod shape;
@@ -30,11 +31,16 @@ pub struct BenchArgs {
 enum Command {
     /// Runs one load against a broker and prints its outcome.
     Load(Box<load::LoadArgs>),
+    /// Makes connections and closes them: how many handshakes and logins a broker does.
+    Handshakes(handshakes::HandshakesArgs),
     /// Reads everything that a ledger of `load --ledger` lists as acknowledged, and checks it.
     Check {
         /// The broker, or several, comma-separated.
         #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
         bootstrap: String,
+        /// File of properties as Kafka's tools take it, for TLS and logins.
+        #[arg(long, value_name = "FILE")]
+        command_config: Option<PathBuf>,
         /// The ledger file.
         ledger: PathBuf,
     },
@@ -73,7 +79,12 @@ impl BenchArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Load(args) => args.run()?,
-            Command::Check { bootstrap, ledger } => check(&bootstrap, &ledger)?,
+            Command::Handshakes(args) => args.run()?,
+            Command::Check {
+                bootstrap,
+                command_config,
+                ledger,
+            } => check(&bootstrap, command_config.as_deref(), &ledger)?,
             Command::Run(args) => return runner::run(&args),
             Command::List => say(&list()?)?,
             Command::Report { dir } => {
@@ -99,12 +110,12 @@ impl BenchArgs {
     }
 }
 
-fn check(bootstrap: &str, ledger: &Path) -> anyhow::Result<()> {
+fn check(bootstrap: &str, security: Option<&Path>, ledger: &Path) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let control = crate::load::Control::default();
-    let outcome = runtime.block_on(conduct::check(bootstrap, ledger, &control))?;
+    let outcome = runtime.block_on(conduct::check(bootstrap, security, ledger, &control))?;
     say(&summary::outcome(&outcome)?)?;
     conduct::must_be_sound(&outcome)
 }

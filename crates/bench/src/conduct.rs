@@ -12,12 +12,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, ensure};
 
 use crate::agent::Hosts;
-use crate::load::{self, Control, HostShare, topics};
+use crate::load::{self, Control, HostShare, Security, topics};
 use crate::outcome::LoadOutcome;
 use crate::spec::Load;
 use crate::verify::ledger::Ledger;
 use crate::verify::session::Session;
-use crate::verify::{self, sound};
+use crate::verify::{self, WrittenTopics, sound};
 
 /// Runs a load; with a ledger it is always checked.
 pub async fn run(
@@ -41,10 +41,11 @@ pub async fn run(
         None => Some(Session::of(verify::random_id(), 1)),
     };
     let makes = !load.topics.existing;
+    let security = &Security::open(load.security.as_deref())?;
     if makes && ledger.is_some() {
-        topics::create_missing(bootstrap, &load.topics).await?;
+        topics::create_missing(bootstrap, security, &load.topics).await?;
     } else if makes {
-        topics::create(bootstrap, &load.topics).await?;
+        topics::create(bootstrap, security, &load.topics).await?;
     }
     let mut ours = load.clone();
     ours.topics.existing = true;
@@ -53,7 +54,7 @@ pub async fn run(
     if !makes || ledger.is_some() {
         return ran;
     }
-    let deleted = topics::delete(bootstrap, &load.topics).await;
+    let deleted = topics::delete(bootstrap, security, &load.topics).await;
     let mut outcome = ran?;
     if let Err(error) = deleted {
         let what = format!("deleting the topics: {error:#}");
@@ -91,18 +92,33 @@ async fn with_topics(
         load::run(bootstrap, load, &control).await?
     };
     if let Some(session) = session {
-        verify::finish(bootstrap, &load.topics, &session, control, &mut outcome).await;
+        let written = WrittenTopics {
+            bootstrap,
+            topics: &load.topics,
+            security: load.security.as_deref(),
+        };
+        verify::finish(&written, &session, control, &mut outcome).await;
     }
     Ok(outcome)
 }
 
 /// Checks that everything a ledger lists as acknowledged can be read; writes no records.
-pub async fn check(bootstrap: &str, file: &Path, control: &Control) -> anyhow::Result<LoadOutcome> {
+pub async fn check(
+    bootstrap: &str,
+    security: Option<&Path>,
+    file: &Path,
+    control: &Control,
+) -> anyhow::Result<LoadOutcome> {
     let ledger = Ledger::existing(file)?;
     let topics = ledger.subject().topics();
     let session = Session::closed(ledger);
     let mut outcome = LoadOutcome::default();
-    verify::finish(bootstrap, &topics, &session, control, &mut outcome).await;
+    let written = WrittenTopics {
+        bootstrap,
+        topics: &topics,
+        security,
+    };
+    verify::finish(&written, &session, control, &mut outcome).await;
     Ok(outcome)
 }
 

@@ -16,6 +16,7 @@ mod check;
 mod checksum;
 mod client;
 mod cluster;
+mod connecting;
 mod consume;
 mod consumer;
 pub mod control;
@@ -23,11 +24,13 @@ mod cost;
 mod curve;
 mod encode;
 mod fetch_wire;
+pub mod handshakes;
 pub mod hook;
 mod lane;
 #[cfg(feature = "librdkafka")]
 mod librdkafka;
 pub mod log_dirs;
+mod login;
 mod murmur;
 mod native;
 mod pace;
@@ -37,13 +40,16 @@ mod produce;
 mod produce_wire;
 mod producer;
 pub mod schedule;
+pub mod security;
 pub(crate) mod stream;
 mod tally;
 pub mod topics;
+pub(crate) mod transport;
 mod worker;
 
 pub use control::{Control, HostShare, Stop};
 pub use hook::PartitionPlace;
+pub use security::Security;
 
 use crate::outcome::LoadOutcome;
 use crate::spec::{Driver, Load};
@@ -67,18 +73,20 @@ pub async fn run(bootstrap: &str, load: &Load, control: &Control) -> anyhow::Res
     if load.driver == Driver::Librdkafka && !cfg!(feature = "librdkafka") {
         bail!("{NO_LIBRDKAFKA}");
     }
+    let security = &Security::open(load.security.as_deref())?;
+    check::check_security(load, security)?;
     let makes = !load.topics.existing && control.host.of == 1;
     let topics = if load.topics.existing {
-        topics::existing(bootstrap, &load.topics).await?
+        topics::existing(bootstrap, security, &load.topics).await?
     } else {
         topics::names(&load.topics)
     };
     if makes {
-        topics::create(bootstrap, &load.topics).await?;
+        topics::create(bootstrap, security, &load.topics).await?;
     }
-    let ran = native::run(bootstrap, load, control, &topics).await;
+    let ran = native::run(bootstrap, security, load, control, &topics).await;
     if makes {
-        let deleted = topics::delete(bootstrap, &load.topics).await;
+        let deleted = topics::delete(bootstrap, security, &load.topics).await;
         let mut outcome = ran?;
         if let Err(error) = deleted {
             outcome

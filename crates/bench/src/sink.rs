@@ -13,7 +13,6 @@ use std::rc::Rc;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
-use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use wire::StrBytes;
 use wire::batch::BatchHeader;

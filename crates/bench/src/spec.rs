@@ -6,6 +6,7 @@
 //! name says otherwise.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +39,10 @@ pub struct Load {
     /// Whether every record is numbered and checked when it is read.
     #[serde(default)]
     pub verify: bool,
+    /// A file of properties as Kafka's tools take it, for connections by TLS or with a login. Each
+    /// host that runs a part of the load has its own under this path.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security: Option<PathBuf>,
 }
 
 fn interval_default() -> f64 {

@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 
 use crate::experiment::{DeviceKind, Target, TargetKind};
-use crate::load::topics;
+use crate::load::{Security, topics};
 use crate::outcome::TargetFacts;
-use crate::spec::Topics;
+use crate::spec::{Load, Topics};
 use process::Process;
 
 /// Longest wait until a broker serves.
@@ -52,6 +52,10 @@ pub struct RunningBroker {
     pub name: String,
     /// The address that it serves on.
     pub bootstrap: String,
+    /// How to connect to it.
+    pub security: Security,
+    /// The file that says so, for the loads that are put on it.
+    pub command_config: Option<PathBuf>,
     /// Its version, command and durability.
     pub facts: TargetFacts,
     /// What it reports as emulated.
@@ -93,6 +97,8 @@ pub fn start(
         TargetKind::Address => RunningBroker {
             name: name.to_owned(),
             bootstrap: target.address.clone().unwrap_or_default(),
+            security: Security::open(target.command_config.as_deref())?,
+            command_config: target.command_config.clone(),
             facts: TargetFacts {
                 version: "not known".to_owned(),
                 command: "started by somebody else".to_owned(),
@@ -172,6 +178,8 @@ fn start_forebay(
         },
         process: Some(Process::start(&argv, &log(place, name), place.join)?),
         bootstrap,
+        security: Security::default(),
+        command_config: None,
         emulated: Vec::new(),
         homes,
     })
@@ -198,6 +206,8 @@ fn start_kafka(
     Ok(RunningBroker {
         name: name.to_owned(),
         bootstrap,
+        security: Security::default(),
+        command_config: None,
         facts: TargetFacts {
             version: format!("Apache Kafka {}", jars::VERSION),
             command: format!("{} with {}", argv.join(" "), pairs.join(" ")),
@@ -210,6 +220,13 @@ fn start_kafka(
 }
 
 impl RunningBroker {
+    /// Returns a load with the file by which this broker is reached, unless it names its own.
+    pub fn reached(&self, load: &Load) -> Load {
+        let mut load = load.clone();
+        load.security = load.security.or_else(|| self.command_config.clone());
+        load
+    }
+
     /// Returns the pid of the broker, if it was started here.
     pub fn pid(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
@@ -240,7 +257,7 @@ impl RunningBroker {
         loop {
             self.must_run()?;
             let made = if std::net::TcpStream::connect(&self.bootstrap).is_ok() {
-                runtime.block_on(topics::create(&self.bootstrap, &probe))
+                runtime.block_on(topics::create(&self.bootstrap, &self.security, &probe))
             } else {
                 Err(anyhow::anyhow!("nobody listens there"))
             };
@@ -256,7 +273,7 @@ impl RunningBroker {
                 Err(_) => std::thread::sleep(Duration::from_millis(20)),
             }
         }
-        runtime.block_on(topics::delete(&self.bootstrap, &probe))
+        runtime.block_on(topics::delete(&self.bootstrap, &self.security, &probe))
     }
 
     /// Creates the topics of a group of measurements.
@@ -264,7 +281,7 @@ impl RunningBroker {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        runtime.block_on(topics::create(&self.bootstrap, topics))
+        runtime.block_on(topics::create(&self.bootstrap, &self.security, topics))
     }
 
     /// Deletes topics, and waits until their files are gone if these are on this machine.
@@ -272,7 +289,7 @@ impl RunningBroker {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        runtime.block_on(topics::delete(&self.bootstrap, topics))?;
+        runtime.block_on(topics::delete(&self.bootstrap, &self.security, topics))?;
         let begun = Instant::now();
         for data in self.homes.iter().map(|home| home.join("data")) {
             while holds(&data, &topics.prefix) {

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::load::Stop;
 use crate::load::log_dirs::LogDirs;
+use crate::load::{Security, Stop};
 use crate::outcome::Interval;
 use crate::usage::now_ms;
 
@@ -71,7 +71,7 @@ impl Drop for Sampler {
 
 async fn sample(bootstrap: &str, dirs: &[PathBuf], stop: &Stop) -> anyhow::Result<Vec<Sample>> {
     let dirs: Vec<_> = dirs.iter().map(PathBuf::as_path).collect();
-    let mut asked = LogDirs::connect(bootstrap).await?;
+    let mut asked = LogDirs::connect(bootstrap, &Security::default()).await?;
     let mut samples = Vec::new();
     while !stop.is_set() {
         let bytes = asked.bytes(&dirs).await?;

@@ -15,6 +15,8 @@ pub mod session;
 pub mod stamp;
 mod sweep;
 
+use std::path::Path;
+
 use crate::load::{Control, Stop};
 use crate::outcome::{LoadOutcome, RecordCheckResult};
 use crate::spec::Topics;
@@ -55,13 +57,23 @@ pub fn sound(verified: &RecordCheckResult) -> bool {
     [lost, duplicated, disordered, damaged] == [&0; 4]
 }
 
+/// Where the records are that a check reads.
+#[derive(Clone, Copy, Debug)]
+pub struct WrittenTopics<'a> {
+    /// The broker, or several, comma-separated.
+    pub bootstrap: &'a str,
+    /// The topics.
+    pub topics: &'a Topics,
+    /// The file of properties to connect with, if there is one.
+    pub security: Option<&'a Path>,
+}
+
 /// Ends a check: reads everything, and puts the result and the first faults into the outcome.
 ///
 /// If it cannot read everything, it marks the outcome as aborted and removes the result of the
 /// check.
 pub async fn finish(
-    bootstrap: &str,
-    topics: &Topics,
+    written: &WrittenTopics<'_>,
     session: &Session,
     control: &Control,
     outcome: &mut LoadOutcome,
@@ -72,7 +84,7 @@ pub async fn finish(
     } else {
         control.stop.clone()
     };
-    let read = sweep::sweep(bootstrap, topics, session, &stop).await;
+    let read = sweep::sweep(written, session, &stop).await;
     let mut why = session.failure();
     let found = match read {
         Ok(reader) => {

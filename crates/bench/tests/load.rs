@@ -102,7 +102,11 @@ fn hosts_share_a_load_and_its_topics() {
         .build()
         .unwrap();
     runtime
-        .block_on(load::topics::create(&address, &load.topics))
+        .block_on(load::topics::create(
+            &address,
+            &load::Security::default(),
+            &load.topics,
+        ))
         .unwrap();
     let mut records = 0;
     for index in 0..3 {
@@ -116,7 +120,11 @@ fn hosts_share_a_load_and_its_topics() {
     }
     assert_eq!(records, 3000);
     runtime
-        .block_on(load::topics::delete(&address, &load.topics))
+        .block_on(load::topics::delete(
+            &address,
+            &load::Security::default(),
+            &load.topics,
+        ))
         .unwrap();
 }
 
@@ -129,7 +137,11 @@ fn topics_that_are_there_are_an_error_unless_they_are_meant() {
         .build()
         .unwrap();
     runtime
-        .block_on(load::topics::create(&address, &load.topics))
+        .block_on(load::topics::create(
+            &address,
+            &load::Security::default(),
+            &load.topics,
+        ))
         .unwrap();
     let refused = load::run_blocking(&address, &load, &Control::default()).unwrap_err();
     assert!(

@@ -7,12 +7,14 @@ mod delete;
 mod entry;
 mod filter;
 mod list;
+mod suggest;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
 use crate::target::Target;
+pub(crate) use entry::{Entry, operation, principal};
 
 /// Arguments of `forebay acl`.
 #[derive(Debug, Args)]
@@ -33,6 +35,8 @@ enum AclCommand {
     Add(Box<add::Add>),
     /// Deletes the ACLs that fit.
     Delete(delete::Delete),
+    /// Proposes ACLs from what a broker with authorizer.mode=log has logged.
+    Suggest(suggest::Suggest),
 }
 
 impl AclArgs {
@@ -43,6 +47,7 @@ impl AclArgs {
             AclCommand::List(list) => list.run(&target),
             AclCommand::Add(add) => add.run(&target),
             AclCommand::Delete(delete) => delete.run(&target),
+            AclCommand::Suggest(suggest) => suggest.run(&target),
         }
     }
 }

@@ -1,7 +1,8 @@
-//! `forebay auth ...`: who this client is for a cluster.
+//! `forebay auth ...`: who this client is for a cluster, and what a principal may do.
 //!
 //! It changes nothing.
 
+mod explain;
 mod whoami;
 
 use std::process::ExitCode;
@@ -24,6 +25,8 @@ enum AuthCommand {
     /// Shows the principal by which a broker knows this client, and what it may do with the
     /// cluster.
     Whoami,
+    /// Shows whether a principal may do something, which ACL decides, and which ones nearly did.
+    Explain(explain::Explain),
 }
 
 impl AuthArgs {
@@ -32,6 +35,7 @@ impl AuthArgs {
         let target = self.target.choose()?;
         match &self.command {
             AuthCommand::Whoami => whoami::run(&target),
+            AuthCommand::Explain(explain) => explain.run(&target),
         }
     }
 }

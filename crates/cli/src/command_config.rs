@@ -1,21 +1,19 @@
 //! A file of properties as Kafka's tools take it (`--command-config`): who the client is, times,
 //! bounds.
 //!
-//! It is read as Java reads it ([`wire::properties`]). As with Kafka's tools, which call
-//! `Properties.load` on the bytes, they are ISO-8859-1: characters beyond it are written `\uXXXX`.
-//! A file that seems to be UTF-8 gets a warning.
+//! It is read as Java reads it ([`each_property`]); a file that seems to be UTF-8 gets a warning.
 //!
 //! Invariant: no message shows a value, which may be a password, nor a key that looks like a part
-//! of one. Not here: what properties mean (`client`).
+//! of one. Not here: how lines are read and what properties mean (`client`).
 
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
+use client::settings::{GivenProperty, each_property, warning_of_utf8};
 use client::{ClientError, SettingsBuilder};
 use platform::bounded;
-use wire::properties;
 use wire::sasl::Secret;
 
 use crate::secrecy::open_to_others;
@@ -27,8 +25,6 @@ const SHOWN_KEY_MAX: usize = 100;
 /// The property that names the brokers, in Java and in librdkafka; options and profiles have a say
 /// in it.
 const BROKERS: [&str; 2] = ["bootstrap.servers", "metadata.broker.list"];
-/// How a text begins that an editor has marked as UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The properties of a file; none without a file.
 #[derive(Default)]
@@ -36,13 +32,6 @@ pub(crate) struct CommandConfig {
     path: PathBuf,
     properties: Vec<GivenProperty>,
     warnings: Vec<String>,
-}
-
-/// A property of a file.
-struct GivenProperty {
-    line: usize,
-    key: String,
-    value: Secret<String>,
 }
 
 impl CommandConfig {
@@ -53,14 +42,10 @@ impl CommandConfig {
         let file = File::open(path).with_context(named)?;
         let metadata = file.metadata().with_context(named)?;
         let bytes = Secret::new(bounded::stream(file, FILE_BYTES_MAX).with_context(named)?);
-        let properties = read(bytes.expose()).with_context(named)?;
+        let properties = each_property(bytes.expose()).with_context(named)?;
         let mut warnings = Vec::new();
-        if let Some(line) = first_beyond_latin(bytes.expose()) {
-            warnings.push(format!(
-                "{}: line {line} seems to be UTF-8; as by Kafka's tools it is read as ISO-8859-1: \
-                 write the characters beyond ASCII as \\uXXXX",
-                path.display()
-            ));
+        if let Some(warning) = warning_of_utf8(bytes.expose()) {
+            warnings.push(format!("{}: {warning}", path.display()));
         }
         if properties.iter().any(|one| is_secret(&one.key)) {
             warnings.extend(open_to_others(path, &metadata));
@@ -141,45 +126,6 @@ impl fmt::Debug for CommandConfig {
     }
 }
 
-/// Returns the properties of a file with these bytes.
-fn read(bytes: &[u8]) -> anyhow::Result<Vec<GivenProperty>> {
-    if bytes.starts_with(BYTE_ORDER_MARK) {
-        // Java takes it for a part of the first key, which then has no effect.
-        bail!("it begins with a byte order mark: write it again without one");
-    }
-    let letters = bytes.iter().copied().map(char::from);
-    let text = Secret::new(letters.collect::<String>());
-    let entries = properties::parse(text.expose()).map_err(|error| {
-        // Not the key, which may be a part of a password.
-        anyhow::anyhow!(
-            "line {}: \\u has no four hex digits that make a character",
-            error.line
-        )
-    })?;
-    let given = entries.into_iter().map(|entry| GivenProperty {
-        line: entry.line,
-        key: entry.key,
-        value: Secret::new(entry.value),
-    });
-    Ok(given.collect())
-}
-
-/// Returns the first line, from 1, with characters beyond ASCII that are UTF-8 and no comment.
-fn first_beyond_latin(bytes: &[u8]) -> Option<usize> {
-    let is_beyond = |line: &[u8]| {
-        let line = line.trim_ascii_start();
-        !line.starts_with(b"#")
-            && !line.starts_with(b"!")
-            && !line.is_ascii()
-            && std::str::from_utf8(line).is_ok()
-    };
-    let lines = bytes.split(|&byte| byte == b'\n').zip(1..);
-    lines
-        .filter(|(line, _)| is_beyond(line))
-        .map(|(_, line)| line)
-        .next()
-}
-
 /// Returns true for a property whose value is a password or a key.
 fn is_secret(key: &str) -> bool {
     let keys = ["sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem"];
@@ -192,44 +138,11 @@ mod tests {
 
     use super::*;
 
-    fn pair(key: &str, value: &str) -> (String, String) {
-        (key.to_owned(), value.to_owned())
-    }
-
-    fn properties(bytes: &[u8]) -> Vec<(String, String)> {
-        let given = read(bytes).unwrap().into_iter();
-        given
-            .map(|one| (one.key, one.value.expose().clone()))
-            .collect()
-    }
-
     #[test]
-    fn bytes_are_letters_as_kafkas_tools_take_them() {
-        let latin = b"sasl.password=caf\xe9\n# \xc3\xa9\nb=\\u20ac\n";
-        let wanted = [pair("sasl.password", "caf\u{e9}"), pair("b", "\u{20ac}")];
-        assert_eq!(properties(latin), wanted);
-        assert_eq!(first_beyond_latin(latin), None, "a comment may be UTF-8");
-        let utf8 = "a=1\nsasl.password=caf\u{e9}\n".as_bytes();
-        let wanted = [pair("a", "1"), pair("sasl.password", "caf\u{c3}\u{a9}")];
-        assert_eq!(properties(utf8), wanted);
-        assert_eq!(first_beyond_latin(utf8), Some(2));
-        let told = config(std::str::from_utf8(utf8).unwrap()).warnings;
+    fn a_file_that_seems_to_be_utf8_is_told_by_its_line() {
+        let told = config("a=1\nsasl.password=caf\u{e9}\n").warnings;
         let told = told.iter().find(|told| told.contains("UTF-8")).unwrap();
         assert!(told.contains("line 2") && !told.contains("caf"), "{told}");
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_said_without_secrets() {
-        let marked = read(b"\xef\xbb\xbfsecurity.protocol=SASL_SSL\n")
-            .err()
-            .unwrap();
-        assert!(marked.to_string().contains("byte order mark"), "{marked}");
-        let broken = read(b"a=1\nhunt\\u12=er2\n").err().unwrap();
-        let shown = format!("{broken:#} {broken:?}");
-        assert!(
-            shown.contains("line 2") && !shown.contains("hunt"),
-            "{shown}"
-        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ mod change;
 mod credential;
 mod delete;
 mod list;
-mod password;
+pub(crate) mod password;
 mod set;
 
 use std::process::ExitCode;

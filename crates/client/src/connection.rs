@@ -253,4 +253,4 @@ impl fmt::Debug for Connection {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -167,7 +167,7 @@ impl ClientError {
 
     /// What a stream ended with: the system's error, or that of TLS, which another connection
     /// would end with as well.
-    pub(crate) fn io(broker: &str, what: &'static str, error: &io::Error) -> Self {
+    pub fn io(broker: &str, what: &'static str, error: &io::Error) -> Self {
         if let Some(reason) = handshake::words(error) {
             return Self::Login {
                 broker: broker.to_owned(),

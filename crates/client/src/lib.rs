@@ -17,6 +17,7 @@ pub mod blocking;
 pub mod cluster;
 pub mod connection;
 pub mod error;
+pub mod inspect;
 pub mod producer;
 pub mod retry;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! Invariant: passwords are [`Secret`]s, and no error shows one.
 
+mod lines;
 mod login;
 mod properties;
 mod secured;
@@ -15,6 +16,7 @@ use wire::batch::Compression;
 use wire::sasl::{Mechanism, Secret};
 
 use crate::error::ClientError;
+pub use lines::{GivenProperty, PropertiesError, each_property, warning_of_utf8};
 pub use properties::{Settings, SettingsBuilder};
 pub use secured::Tls;
 

@@ -58,7 +58,7 @@ enum Command {
     /// Shows the tiers of a running broker, and gives orders to them.
     #[command(visible_alias = "tiers")]
     Tier(tier::TierArgs),
-    /// Topics, and the records in them. This and the next eleven work with any Kafka.
+    /// Topics, and the records in them. This and the next twelve work with any Kafka.
     #[command(visible_alias = "topics")]
     Topic(cli::TopicArgs),
     /// Consumer groups.
@@ -87,8 +87,10 @@ enum Command {
     /// What principals may do.
     #[command(visible_alias = "acls")]
     Acl(cli::AclArgs),
-    /// Who this client is for a cluster.
+    /// Who this client is for a cluster, and what principals may do.
     Auth(cli::AuthArgs),
+    /// Whether keys, certificates and listeners with TLS are as they should be.
+    Tls(cli::TlsArgs),
     /// Named clusters, one of them in use.
     #[command(visible_alias = "profiles")]
     Profile(cli::ProfileArgs),
@@ -133,6 +135,7 @@ impl Cli {
             Command::User(user) => return exit_of_client(user.run()),
             Command::Acl(acl) => return exit_of_client(acl.run()),
             Command::Auth(auth) => return exit_of_client(auth.run()),
+            Command::Tls(tls) => return exit_of_client(tls.run()),
             Command::Profile(profile) => return exit(profile.run()),
             Command::Completion(completion) => return exit(completion.run(Self::command())),
             Command::Tune(tune) => return exit(tune.run()),

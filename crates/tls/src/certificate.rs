@@ -119,7 +119,7 @@ impl CertificateFacts {
     }
 }
 
-fn each_name(extension: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
+pub(crate) fn each_name(extension: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
     let mut reader = DerReader::new(extension);
     let mut reader = DerReader::new(reader.tagged(tag::SEQUENCE)?.content);
     let mut names = BTreeSet::new();
@@ -130,7 +130,7 @@ fn each_name(extension: &[u8]) -> Option<BTreeSet<Vec<u8>>> {
 }
 
 /// Returns one name for messages, without control characters.
-fn name_text(der: &[u8]) -> String {
+pub(crate) fn name_text(der: &[u8]) -> String {
     let Some(DerValue { tag, content, .. }) = DerReader::new(der).value() else {
         return "?".into();
     };

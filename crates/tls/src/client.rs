@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::ResolvesClientCert;
+use rustls::client::danger::ServerCertVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, SignatureScheme};
 use rustls_pki_types::CertificateDer;
@@ -31,6 +32,7 @@ const SYSTEM_BUNDLES: [&str; 4] = [
 /// Trusted certificates of a client, and its own key if it has one, as one set that never changes.
 pub struct ClientTls {
     config: Arc<ClientConfig>,
+    verifier: Arc<dyn ServerCertVerifier>,
     /// Whose the first key is.
     subject: Option<String>,
 }
@@ -67,7 +69,7 @@ impl ClientTls {
         let builder = builder
             .map_err(|error| failed(stores, &error))?
             .dangerous()
-            .with_custom_certificate_verifier(verifier);
+            .with_custom_certificate_verifier(Arc::clone(&verifier));
         let first = keys.first().and_then(|key| key.cert.first());
         let subject = first.and_then(|der| Some(CertificateFacts::of(der)?.subject));
         let config = if keys.is_empty() {
@@ -78,6 +80,7 @@ impl ClientTls {
         };
         let tls = Self {
             config: Arc::new(config),
+            verifier,
             subject,
         };
         Ok(Opened { tls, warnings })
@@ -86,6 +89,12 @@ impl ClientTls {
     /// Returns the configuration for `rustls::ClientConnection::new`.
     pub fn config(&self) -> Arc<ClientConfig> {
         Arc::clone(&self.config)
+    }
+
+    /// Returns what verifies servers in that configuration, for a client that shows its verdict
+    /// instead of acting on it.
+    pub fn verifier(&self) -> Arc<dyn ServerCertVerifier> {
+        Arc::clone(&self.verifier)
     }
 
     /// Returns whose certificate the client shows to a server that asks, as Java writes it. With

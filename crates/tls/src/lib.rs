@@ -4,7 +4,7 @@
 //! [`ServerTls`] is what a listener serves with, [`ClientTls`] what a client connects with. Both
 //! are opened as one set: key, chain and trusted certificates fit together or nothing is taken.
 //! [`reload`] decides whether a new set may take the place of an old one, [`watch`] when it is time
-//! to read the files again.
+//! to read the files again, [`inspect`] shows what is in a certificate or a file.
 //!
 //! Invariants: every problem names the setting, the file if there is one, and what to do; no
 //! message, and no `Debug`, shows a key or a password; what is read has a bound; no bytes of a file
@@ -18,6 +18,7 @@ mod certificate;
 mod client;
 mod der;
 mod file;
+pub mod inspect;
 mod key;
 #[cfg(test)]
 mod made;

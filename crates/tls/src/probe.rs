@@ -3,6 +3,7 @@
 //! Not here: any use of what was read.
 
 use crate::certificate::CertificateFacts;
+use crate::inspect::CertificateView;
 use crate::password::Password;
 use crate::pem::PemKind;
 use crate::{key, p12, pem};
@@ -16,6 +17,7 @@ pub fn entries_of(bytes: &[u8], password: &str) -> (usize, usize) {
         for section in &sections {
             if section.kind == PemKind::Certificate {
                 let is_read = CertificateFacts::of(&section.der).is_some();
+                drop(CertificateView::of(&section.der));
                 certificates = certificates.saturating_add(usize::from(is_read));
             }
             let is_read = key::of_section(section, Some(&password)).is_ok();

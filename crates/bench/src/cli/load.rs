@@ -20,6 +20,10 @@ pub(super) struct LoadArgs {
     /// The broker, or several, comma-separated.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:9092")]
     bootstrap: String,
+    /// File of properties as Kafka's tools take it, for TLS and logins: security.protocol, ssl.*,
+    /// sasl.*. It replaces the one that a --spec names.
+    #[arg(long, value_name = "FILE")]
+    command_config: Option<PathBuf>,
     /// A TOML file with the load, instead of the flags that describe one.
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
@@ -203,10 +207,13 @@ fn acks(text: &str) -> Result<i16, String> {
 
 impl LoadArgs {
     pub(super) fn run(self) -> anyhow::Result<()> {
-        let load = match &self.spec {
+        let mut load = match &self.spec {
             Some(file) => read(file)?,
             None => self.described(),
         };
+        if self.command_config.is_some() {
+            load.security.clone_from(&self.command_config);
+        }
         if self.print_spec {
             return super::say(&toml::to_string(&load)?);
         }
@@ -249,6 +256,7 @@ impl LoadArgs {
             bytes_max: length.bytes,
             interval_seconds: length.interval,
             verify: length.verify,
+            security: self.command_config.clone(),
         }
     }
 }

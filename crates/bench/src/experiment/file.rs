@@ -63,6 +63,9 @@ pub struct Target {
     /// For kind address: the address of a broker that this program did not start.
     #[serde(default)]
     pub address: Option<String>,
+    /// For kind address: a file of properties as Kafka's tools take it, for TLS and logins.
+    #[serde(default)]
+    pub command_config: Option<PathBuf>,
     /// For kind forebay: a first tier in front of the device, which becomes the second tier.
     #[serde(default)]
     pub first_tier: Option<FirstTier>,
@@ -219,6 +222,7 @@ fn known_targets(experiment: &mut Experiment) {
             kind,
             binary: None,
             address: None,
+            command_config: None,
             first_tier: None,
             settings,
         };
@@ -315,6 +319,10 @@ fn check_target(name: &str, target: &Target) -> Result<(), FileProblem> {
         (TargetKind::Forebay | TargetKind::Kafka, Some(_), _) => wrong(
             &[&near],
             format!("target.{name}: `address` is for kind address only"),
+        ),
+        (TargetKind::Forebay | TargetKind::Kafka, ..) if target.command_config.is_some() => wrong(
+            &[&near],
+            format!("target.{name}: `command_config` is for kind address only"),
         ),
         (TargetKind::Kafka | TargetKind::Address, _, Some(_)) => wrong(
             &[&near],

@@ -2,6 +2,7 @@
 
 use anyhow::{bail, ensure};
 
+use super::security::Security;
 use crate::spec::{Consume, ConsumeStart, Driver, Load, Produce, Sizes};
 
 /// Largest accepted value of a record.
@@ -38,6 +39,20 @@ pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
         Some(consume) => check_consume(load, consume),
         None => Ok(()),
     }
+}
+
+/// Rejects what cannot be done on the connections that the load's file of properties asks for.
+pub(super) fn check_security(load: &Load, security: &Security) -> anyhow::Result<()> {
+    ensure!(
+        load.security.is_none() || load.driver == Driver::Native,
+        "the driver librdkafka takes no file of properties here: leave security away"
+    );
+    let discards = load.consume.as_ref().is_some_and(|it| it.discard);
+    ensure!(
+        !(discards && security.is_tls()),
+        "under TLS the kernel cannot discard what is read: leave discard away"
+    );
+    Ok(())
 }
 
 fn check_produce(produce: &Produce, value_bytes_min: usize) -> anyhow::Result<()> {

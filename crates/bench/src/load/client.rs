@@ -1,31 +1,24 @@
 //! A connection for one request at a time: sends it and waits for its response.
 //!
-//! ApiVersions negotiates versions at the start. This connection carries no records; a connection
-//! for records starts as a [`Client`] and is taken over ([`Client::into_socket`]).
+//! ApiVersions negotiates versions at the start; `connecting.rs` makes the connection. It carries
+//! no records; a connection for records starts as a [`Client`] and is taken over
+//! ([`Client::into_transport`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use bytes::{BufMut as _, Bytes, BytesMut};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use client::ClientError;
+use tokio::time::timeout;
 use wire::messages::{ApiVersionsRequest, RequestHeader, ResponseHeader};
 use wire::protocol::{HeaderVersion, Request};
 use wire::{Decodable as _, Encodable as _, StrBytes};
 
+use super::transport::Transport;
+
 /// Longest wait for a response.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Longest wait for a connection.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection is tried again that the broker accepts and closes at once, as one does
-/// that has as many as it may have. Kafka's clients try again, too.
-const FULL_WITHIN: Duration = Duration::from_secs(30);
-/// The pause before the first such try; each next one is twice as long, up to [`FULL_PAUSE_MAX`].
-const FULL_PAUSE: Duration = Duration::from_millis(100);
-/// The longest such pause.
-const FULL_PAUSE_MAX: Duration = Duration::from_secs(1);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Longest accepted response.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 /// The client id of the generator.
@@ -37,50 +30,17 @@ pub(super) type Versions = HashMap<i16, (i16, i16)>;
 /// A connection to one broker.
 #[derive(Debug)]
 pub(super) struct Client {
-    socket: TcpStream,
+    transport: Transport,
     address: String,
     versions: Versions,
     correlation_id: i32,
 }
 
 impl Client {
-    /// Connects to the first of several addresses (`host:port`, comma-separated) that responds.
-    pub(super) async fn connect_any(addresses: &str) -> anyhow::Result<Self> {
-        let mut last = anyhow::anyhow!("no address of a broker in {addresses:?}");
-        for address in addresses.split(',').map(str::trim) {
-            match Self::connect(address).await {
-                Ok(client) => return Ok(client),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    /// Connects and asks for the served versions. Tries again while the broker closes connections
-    /// at once.
-    pub(super) async fn connect(address: &str) -> anyhow::Result<Self> {
-        let end = Instant::now() + FULL_WITHIN;
-        let mut pause = FULL_PAUSE;
-        loop {
-            match Self::connect_once(address).await {
-                Err(error) if was_closed(&error) && Instant::now() + pause < end => {}
-                outcome => return outcome,
-            }
-            sleep(pause).await;
-            pause = (pause * 2).min(FULL_PAUSE_MAX);
-        }
-    }
-
-    async fn connect_once(address: &str) -> anyhow::Result<Self> {
-        let socket = timeout(CONNECT_WITHIN, TcpStream::connect(address))
-            .await
-            .map_err(|_| anyhow::anyhow!("no connection in {CONNECT_WITHIN:?}"))
-            .and_then(|socket| Ok(socket?))
-            .with_context(|| format!("connecting to {address}"))?;
-        socket.set_nodelay(true)?;
-        unpaced(&socket);
+    /// Takes charge of a new connection, and asks the broker for the versions that it serves.
+    pub(super) async fn over(transport: Transport, address: &str) -> anyhow::Result<Self> {
         let mut client = Self {
-            socket,
+            transport,
             address: address.to_owned(),
             versions: Versions::new(),
             correlation_id: 0,
@@ -95,6 +55,12 @@ impl Client {
             .map(|range| (range.api_key, (range.min_version, range.max_version)))
             .collect();
         Ok(client)
+    }
+
+    /// Returns the versions that the broker serves.
+    #[cfg(test)]
+    pub(super) fn versions(&self) -> &Versions {
+        &self.versions
     }
 
     /// Returns the newest version that both sides know, at most `newest`.
@@ -118,12 +84,20 @@ impl Client {
         timeout(ANSWER_WITHIN, exchange)
             .await
             .unwrap_or_else(|_| Err(anyhow::anyhow!("no answer in {ANSWER_WITHIN:?}")))
+            .map_err(|error| in_words(error, &self.address))
             .with_context(|| format!("broker {}, request of type {}", self.address, R::KEY))
     }
 
-    /// Returns the socket, for a caller that reads and writes it directly.
-    pub(super) fn into_socket(self) -> TcpStream {
-        self.socket
+    /// Returns what its bytes go through, for a caller that reads and writes it directly.
+    pub(super) fn into_transport(self) -> Transport {
+        self.transport
+    }
+
+    /// Ends the connection, under TLS with the word for it.
+    pub(super) fn close(mut self) {
+        if let Transport::Tls(stream) = &mut self.transport {
+            stream.close();
+        }
     }
 
     async fn exchange<R: Request>(
@@ -134,13 +108,15 @@ impl Client {
         self.correlation_id += 1;
         let mut frame = BytesMut::new();
         put_request(&mut frame, version, self.correlation_id, request)?;
-        self.socket.write_all(&frame).await?;
-        let length = usize::try_from(self.socket.read_i32().await?)?;
+        self.transport.write_all(&frame).await?;
+        let mut length = [0; 4];
+        self.transport.read_exact(&mut length).await?;
+        let length = usize::try_from(i32::from_be_bytes(length))?;
         if length > ANSWER_BYTES_MAX {
             bail!("an answer of {length} bytes");
         }
         let mut answer = vec![0; length];
-        self.socket.read_exact(&mut answer).await?;
+        self.transport.read_exact(&mut answer).await?;
         let mut answer = Bytes::from(answer);
         let header = ResponseHeader::decode(&mut answer, R::Response::header_version(version))?;
         if header.correlation_id != self.correlation_id {
@@ -150,29 +126,15 @@ impl Client {
     }
 }
 
-/// True when the broker took the connection and closed it before it answered.
-fn was_closed(error: &anyhow::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    let cause = error.root_cause().downcast_ref::<std::io::Error>();
-    cause.is_some_and(|error| {
-        matches!(
-            error.kind(),
-            BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
-        )
-    })
-}
-
-/// Sets a congestion control without pacing on loopback connections.
-///
-/// Loopback has no path to share fairly. BBR, if it is the default, still estimates one and paces
-/// the sends by a timer: a fast receiver falls asleep between segments, and waking it costs the
-/// sender twice as much as sending. A failure to set it is ignored.
-fn unpaced(socket: &TcpStream) {
-    let here = socket
-        .peer_addr()
-        .is_ok_and(|peer| peer.ip().to_canonical().is_loopback());
-    if here {
-        let _ = rustix::net::sockopt::set_tcp_congestion(socket, "cubic");
+/// Returns an error of TLS in words that say which side has to change what: a broker judges the
+/// certificate of a client when the client has begun to send.
+fn in_words(error: anyhow::Error, address: &str) -> anyhow::Error {
+    match error.downcast::<std::io::Error>() {
+        Ok(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+            ClientError::io(address, "receiving", &error).into()
+        }
+        Ok(error) => error.into(),
+        Err(error) => error,
     }
 }
 
@@ -226,8 +188,6 @@ pub(super) fn said(code: i16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::TcpListener;
-
     use super::*;
 
     #[test]
@@ -240,31 +200,5 @@ mod tests {
             "{newer}"
         );
         assert!(common_version(&versions, 22, 0, 4).is_err());
-    }
-
-    #[tokio::test]
-    async fn a_broker_that_has_no_room_for_a_connection_is_asked_again() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let broker = tokio::spawn(async move {
-            for _ in 0..3 {
-                drop(listener.accept().await.unwrap());
-            }
-            let (mut socket, _) = listener.accept().await.unwrap();
-            // Length, key, version and correlation id of the request.
-            let mut request = [0; 12];
-            socket.read_exact(&mut request).await.unwrap();
-            let mut answer = vec![0, 0, 0, 10];
-            answer.extend_from_slice(&request[8..]);
-            // No error, no APIs.
-            answer.extend_from_slice(&[0; 6]);
-            socket.write_all(&answer).await.unwrap();
-            socket
-        });
-        let client = Client::connect(&address).await.unwrap();
-        assert_eq!(client.versions.len(), 0);
-        drop(broker.await.unwrap());
-        // Without a listener it is no use.
-        assert!(Client::connect(&address).await.is_err());
     }
 }

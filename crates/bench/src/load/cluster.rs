@@ -16,6 +16,7 @@ use wire::types::ErrorCode;
 
 use super::client::{Client, said};
 use super::hook::PartitionPlace;
+use super::security::Security;
 
 /// How long partitions may take to get leaders.
 const LEADERS_WITHIN: Duration = Duration::from_secs(30);
@@ -33,6 +34,8 @@ pub(super) enum End {
 /// Broker addresses and partition leaders.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cluster {
+    /// How to connect to its brokers.
+    pub(super) security: Security,
     /// Address (`host:port`) by node.
     pub(super) brokers: HashMap<i32, String>,
     /// Names of the load's topics.
@@ -43,10 +46,14 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// Looks up the topics; waits until every partition has a leader.
-    pub(super) async fn look(bootstrap: &str, topics: &[String]) -> anyhow::Result<Self> {
+    pub(super) async fn look(
+        bootstrap: &str,
+        security: &Security,
+        topics: &[String],
+    ) -> anyhow::Result<Self> {
         let deadline = Instant::now() + LEADERS_WITHIN;
         loop {
-            let looked = Self::look_once(bootstrap, topics).await;
+            let looked = Self::look_once(bootstrap, security, topics).await;
             if looked.is_ok() || Instant::now() >= deadline {
                 return looked;
             }
@@ -55,8 +62,12 @@ impl Cluster {
     }
 
     /// Looks up the topics once.
-    pub(super) async fn look_once(bootstrap: &str, topics: &[String]) -> anyhow::Result<Self> {
-        let mut client = Client::connect_any(bootstrap).await?;
+    pub(super) async fn look_once(
+        bootstrap: &str,
+        security: &Security,
+        topics: &[String],
+    ) -> anyhow::Result<Self> {
+        let mut client = Client::connect_any(bootstrap, security).await?;
         let version = client.version::<MetadataRequest>(12)?;
         let named = topics
             .iter()
@@ -66,6 +77,7 @@ impl Cluster {
             .with_allow_auto_topic_creation(false);
         let answer = client.ask(version, &request).await?;
         let mut cluster = Self {
+            security: security.clone(),
             topics: topics.to_vec(),
             ..Self::default()
         };
@@ -148,7 +160,7 @@ impl Cluster {
         }
         let mut offsets = BTreeMap::new();
         for (address, places) in by_address {
-            let mut client = Client::connect(address).await?;
+            let mut client = Client::connect(address, &self.security).await?;
             let version = client.version::<ListOffsetsRequest>(7)?;
             let request = self.list_offsets(&places, end);
             for topic in client.ask(version, &request).await?.topics {

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinSet;
 
 use super::client::{Client, put_request};
@@ -99,7 +98,7 @@ fn keep(positions: &mut Positions, left_off: &Positions) {
 
 /// Looks up the current leaders, and moves positions below the log start offset up to it.
 async fn begin_anew(worker: &Worker, positions: &mut Positions) -> anyhow::Result<Vec<Lane>> {
-    let cluster = Cluster::look_once(&worker.bootstrap, &worker.cluster.topics).await?;
+    let cluster = worker.look_again().await?;
     let places: Vec<PartitionPlace> = positions.iter().map(|(place, _)| *place).collect();
     let starts = cluster.offsets(&places, End::Earliest).await?;
     for (place, position) in positions.iter_mut() {
@@ -131,11 +130,11 @@ async fn connect(
     }
     let mut lanes = Vec::with_capacity(by_leader.len());
     for (address, positions) in by_leader {
-        let client = Client::connect(address).await?;
+        let client = Client::connect(address, &cluster.security).await?;
         let (oldest, newest) = fetch_wire::VERSIONS;
         lanes.push(Lane {
             version: client.version_of(fetch_wire::KEY, oldest, newest)?,
-            stream: Stream::new(client.into_socket(), skipping),
+            stream: Stream::new(client.into_transport(), skipping),
             positions,
         });
     }

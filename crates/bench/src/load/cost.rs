@@ -37,6 +37,11 @@ impl ThreadTime {
         }
     }
 
+    /// Returns all of it, in seconds.
+    pub(super) fn all(self) -> f64 {
+        self.all
+    }
+
     /// Returns the CPU time used since `earlier`.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {

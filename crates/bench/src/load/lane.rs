@@ -13,8 +13,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use wire::batch::HEADER_BYTES;
 
@@ -23,6 +21,7 @@ use super::client::Client;
 use super::hook::PartitionPlace;
 use super::produce_wire::{self, Heading, put_head, read_answer};
 use super::producer::{Pending, Producer, Step};
+use super::transport::Transport;
 use super::worker::Worker;
 
 /// Frames per write, unless `BYTES_AT_ONCE` is reached first.
@@ -57,7 +56,7 @@ impl InFlight {
 
 /// A producing connection.
 pub(super) struct Lane {
-    socket: TcpStream,
+    socket: Transport,
     version: i16,
     places: Vec<PartitionPlace>,
     turn: usize,
@@ -99,7 +98,7 @@ impl Lane {
         let mut look = interval_at(Instant::now() + LOOK_EVERY, LOOK_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            socket: client.into_socket(),
+            socket: client.into_transport(),
             version,
             places,
             turn: 0,
@@ -165,7 +164,8 @@ impl Lane {
             if now > self.drain_until {
                 bail!("no answer {DRAIN_SECONDS} seconds after the end");
             }
-            let before = self.unsent;
+            // Sealed bytes of frames that count as written may be left.
+            let before = self.unsent + usize::from(self.socket.has_unsent());
             if self.write()? && before > 0 {
                 frames += before as u32;
                 self.settle_unanswered(worker.now(), &mut producer.borrow_mut(), worker);
@@ -244,21 +244,14 @@ impl Lane {
             }
             let mut left = &mut slices[..used];
             IoSlice::advance_slices(&mut left, self.written);
-            let wanted = bytes - self.written;
             match self.socket.try_write_vectored(left) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(bytes) => {
-                    self.advance(bytes);
-                    if bytes < wanted {
-                        self.is_blocked(Interest::WRITABLE);
-                        return Ok(false);
-                    }
-                }
+                Ok(bytes) => self.advance(bytes),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
         }
-        Ok(true)
+        self.socket.try_flush()
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -295,16 +288,9 @@ impl Lane {
                 self.answers.resize(self.answers_bytes + READ_BYTES, 0);
             }
             let room = &mut self.answers[self.answers_bytes..];
-            let room_bytes = room.len();
             match self.socket.try_read(room) {
                 Ok(0) => bail!("the broker closed the connection"),
-                Ok(bytes) => {
-                    self.answers_bytes += bytes;
-                    if bytes < room_bytes {
-                        self.is_blocked(Interest::READABLE);
-                        break;
-                    }
-                }
+                Ok(bytes) => self.answers_bytes += bytes,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) => return Err(error.into()),
             }
@@ -339,20 +325,10 @@ impl Lane {
         Ok(())
     }
 
-    /// Clears the readiness of the socket after a short read or write.
-    ///
-    /// The kernel reports readiness again when there is more, so no further call is needed to get
-    /// `WouldBlock`.
-    fn is_blocked(&self, interest: Interest) {
-        // The closure returns `WouldBlock` to clear the readiness; the error is expected.
-        let _ = self
-            .socket
-            .try_io(interest, || Err::<(), _>(ErrorKind::WouldBlock.into()));
-    }
-
     /// Waits until the socket is ready for pending work, until `wake`, or for [`LOOK_EVERY`].
     async fn wait(&mut self, wake: Option<f64>, worker: &Worker) -> io::Result<()> {
-        let (socket, look, writes) = (&self.socket, &mut self.look, self.unsent > 0);
+        let writes = self.unsent > 0 || self.socket.has_unsent();
+        let (socket, look) = (&self.socket, &mut self.look);
         let ready = poll_fn(|context| {
             if let Poll::Ready(ready) = socket.poll_read_ready(context) {
                 return Poll::Ready(ready);

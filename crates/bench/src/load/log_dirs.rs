@@ -6,6 +6,7 @@ use std::path::Path;
 use wire::messages::{DescribeLogDirsRequest, DescribeLogDirsResponse};
 
 use super::client::Client;
+use super::security::Security;
 
 /// A connection for the requests.
 #[derive(Debug)]
@@ -16,8 +17,8 @@ pub struct LogDirs {
 
 impl LogDirs {
     /// Connects to a broker (`host:port`).
-    pub async fn connect(bootstrap: &str) -> anyhow::Result<Self> {
-        let client = Client::connect_any(bootstrap).await?;
+    pub async fn connect(bootstrap: &str, security: &Security) -> anyhow::Result<Self> {
+        let client = Client::connect_any(bootstrap, security).await?;
         let version = client.version::<DescribeLogDirsRequest>(4)?;
         Ok(Self { client, version })
     }

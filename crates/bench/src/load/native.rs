@@ -25,6 +25,7 @@ use super::control::Control;
 use super::cost::{self, ThreadTime};
 use super::hook::{PartitionPlace, Verification};
 use super::plan::{self, ConsumerPlan, ProducerPlan};
+use super::security::Security;
 use super::tally::{Tally, Totals, Window};
 use super::worker::{Clock, Event, Phase, SharedBudgets, Worker};
 use super::{consume, curve, produce};
@@ -71,11 +72,12 @@ struct Plans {
 /// Runs the load; its topics exist already.
 pub(super) async fn run(
     bootstrap: &str,
+    security: &Security,
     load: &Load,
     control: &Control,
     topics: &[String],
 ) -> anyhow::Result<LoadOutcome> {
-    let cluster = Cluster::look(bootstrap, topics).await?;
+    let cluster = Cluster::look(bootstrap, security, topics).await?;
     let plans = plans(load, control, &cluster).await?;
     let (producing, consuming) = (plans.producers.len(), plans.consumers.len());
     let (phase, phases) = watch::channel(Phase {
@@ -117,8 +119,7 @@ pub(super) async fn run(
         .collect::<Result<_, _>>()?;
     // The curve ends when the last thread has dropped its sender.
     drop(windows);
-    let progress = control.progress.clone();
-    let interval = load.interval_seconds;
+    let (interval, progress) = (load.interval_seconds, control.progress.clone());
     let curve = tokio::spawn(curve::collect(seen, counting, interval, progress));
     let mut conductor = Conductor {
         load,

@@ -82,7 +82,7 @@ async fn go_on(
         }
         tokio::time::sleep(BACKOFF).await;
         let needs = producer.borrow().needs_identity();
-        connected = match Cluster::look_once(&worker.bootstrap, &worker.cluster.topics).await {
+        connected = match worker.look_again().await {
             Ok(cluster) => connect(worker, &cluster, needs, places).await,
             Err(error) => Err(error),
         };
@@ -118,7 +118,7 @@ async fn connect(
         identity: None,
     };
     for (address, places) in by_leader {
-        let mut client = Client::connect(address).await?;
+        let mut client = Client::connect(address, &cluster.security).await?;
         if needs_identity && connected.identity.is_none() {
             connected.identity = Some(identity(&mut client).await?);
         }

@@ -6,9 +6,7 @@
 
 use std::io::{self, ErrorKind};
 
-use rustix::net::{RecvFlags, recv};
-use tokio::io::Interest;
-use tokio::net::TcpStream;
+use super::transport::Transport;
 
 /// Most bytes that can be peeked at the same time.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -29,7 +27,7 @@ pub(crate) enum SkipMode {
 /// A connection with a read buffer.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    socket: TcpStream,
+    socket: Transport,
     skipping: SkipMode,
     buffer: Vec<u8>,
     start: usize,
@@ -41,13 +39,13 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(crate) fn new(socket: TcpStream, skipping: SkipMode) -> Self {
+    pub(crate) fn new(socket: impl Into<Transport>, skipping: SkipMode) -> Self {
         let trash_bytes = match skipping {
             SkipMode::Discard => DISCARD_BYTES,
             SkipMode::Copy => 4 * BUFFER_BYTES,
         };
         Self {
-            socket,
+            socket: socket.into(),
             skipping,
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
@@ -59,7 +57,7 @@ impl Stream {
     }
 
     /// Returns the socket, for writing.
-    pub(crate) fn socket(&mut self) -> &mut TcpStream {
+    pub(crate) fn socket(&mut self) -> &mut Transport {
         &mut self.socket
     }
 
@@ -183,18 +181,14 @@ impl Stream {
     }
 
     async fn throw_away(&mut self, bytes: usize) -> io::Result<usize> {
-        let flags = match self.skipping {
-            SkipMode::Discard => RecvFlags::TRUNC,
-            SkipMode::Copy => RecvFlags::empty(),
-        };
         let some = bytes.min(self.trash.len());
         loop {
             self.socket.readable().await?;
-            let (socket, trash) = (&self.socket, &mut self.trash[..some]);
-            let thrown = self.socket.try_io(Interest::READABLE, || {
-                let (_, count) = recv(socket, trash, flags)?;
-                Ok(count)
-            });
+            let trash = &mut self.trash[..some];
+            let thrown = match self.skipping {
+                SkipMode::Discard => self.socket.try_discard(trash),
+                SkipMode::Copy => self.socket.try_read(trash),
+            };
             match thrown {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => return Ok(count),
@@ -208,7 +202,7 @@ impl Stream {
 #[cfg(test)]
 mod tests {
     use tokio::io::AsyncWriteExt as _;
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     use super::*;
 

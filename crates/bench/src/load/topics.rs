@@ -13,6 +13,7 @@ use wire::types::ErrorCode;
 
 use super::client::{Client, said};
 use super::cluster::{Cluster, topic_name};
+use super::security::Security;
 use crate::spec::Topics;
 
 /// The request's timeout for the broker.
@@ -28,16 +29,25 @@ pub fn names(topics: &Topics) -> Vec<String> {
 }
 
 /// Creates the topics and waits until every partition has a leader; an existing topic is an error.
-pub async fn create(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
-    make(bootstrap, topics, false).await
+pub async fn create(bootstrap: &str, security: &Security, topics: &Topics) -> anyhow::Result<()> {
+    make(bootstrap, security, topics, false).await
 }
 
 /// Creates the topics that do not exist.
-pub async fn create_missing(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
-    make(bootstrap, topics, true).await
+pub async fn create_missing(
+    bootstrap: &str,
+    security: &Security,
+    topics: &Topics,
+) -> anyhow::Result<()> {
+    make(bootstrap, security, topics, true).await
 }
 
-async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Result<()> {
+async fn make(
+    bootstrap: &str,
+    security: &Security,
+    topics: &Topics,
+    may_exist: bool,
+) -> anyhow::Result<()> {
     let names = names(topics);
     let configs = topics.configs.iter().map(|(name, value)| {
         CreatableTopicConfig::default()
@@ -55,7 +65,7 @@ async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Resu
     let request = CreateTopicsRequest::default()
         .with_topics(wanted.collect())
         .with_timeout_ms(WITHIN_MS);
-    let mut client = controller(bootstrap).await?;
+    let mut client = controller(bootstrap, security).await?;
     let version = client.version::<CreateTopicsRequest>(7)?;
     for made in client.ask(version, &request).await?.topics {
         let name = made.name.0.as_str();
@@ -77,15 +87,15 @@ async fn make(bootstrap: &str, topics: &Topics, may_exist: bool) -> anyhow::Resu
             }
         }
     }
-    Cluster::look(bootstrap, &names).await?;
+    Cluster::look(bootstrap, security, &names).await?;
     Ok(())
 }
 
 /// Deletes the topics and waits until the metadata no longer lists them; a missing topic is no
 /// error.
-pub async fn delete(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
+pub async fn delete(bootstrap: &str, security: &Security, topics: &Topics) -> anyhow::Result<()> {
     let names = names(topics);
-    let mut client = controller(bootstrap).await?;
+    let mut client = controller(bootstrap, security).await?;
     let version = client.version::<DeleteTopicsRequest>(6)?;
     let request = DeleteTopicsRequest::default().with_timeout_ms(WITHIN_MS);
     let request = if version >= 6 {
@@ -121,10 +131,14 @@ pub async fn delete(bootstrap: &str, topics: &Topics) -> anyhow::Result<()> {
 /// Returns the topic names of a load on existing topics.
 ///
 /// A single topic may be named by the prefix alone, unless the numbered name exists.
-pub(super) async fn existing(bootstrap: &str, topics: &Topics) -> anyhow::Result<Vec<String>> {
+pub(super) async fn existing(
+    bootstrap: &str,
+    security: &Security,
+    topics: &Topics,
+) -> anyhow::Result<Vec<String>> {
     if topics.count == 1 {
         let alone = vec![topics.prefix.clone()];
-        let mut client = Client::connect_any(bootstrap).await?;
+        let mut client = Client::connect_any(bootstrap, security).await?;
         let numbered = !gone(&mut client, &names(topics)).await?;
         if !numbered && !gone(&mut client, &alone).await? {
             return Ok(alone);
@@ -152,8 +166,8 @@ async fn gone(client: &mut Client, names: &[String]) -> anyhow::Result<bool> {
 
 /// Returns a connection to the controller, or to the bootstrap broker if the metadata does not list
 /// the controller.
-async fn controller(bootstrap: &str) -> anyhow::Result<Client> {
-    let mut client = Client::connect_any(bootstrap).await?;
+async fn controller(bootstrap: &str, security: &Security) -> anyhow::Result<Client> {
+    let mut client = Client::connect_any(bootstrap, security).await?;
     let version = client.version::<MetadataRequest>(12)?;
     let request = MetadataRequest::default().with_topics(Some(Vec::new()));
     let answer = client.ask(version, &request).await?;
@@ -165,7 +179,7 @@ async fn controller(bootstrap: &str) -> anyhow::Result<Client> {
         return Ok(client);
     };
     let address = format!("{}:{}", found.host, found.port);
-    Client::connect(&address)
+    Client::connect(&address, security)
         .await
         .with_context(|| said(ErrorCode::NotController.code()))
 }

@@ -140,6 +140,14 @@ impl Worker {
         self.clock.get().now()
     }
 
+    /// Looks the topics up again.
+    pub(super) async fn look_again(&self) -> anyhow::Result<Cluster> {
+        let Cluster {
+            security, topics, ..
+        } = &self.cluster;
+        Cluster::look_once(&self.bootstrap, security, topics).await
+    }
+
     /// Returns when producers end.
     pub(super) fn end(&self) -> f64 {
         self.load.warmup_seconds + self.load.seconds

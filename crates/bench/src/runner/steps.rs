@@ -213,7 +213,9 @@ impl<'a> Steps<'a> {
     }
 
     fn warm(&mut self, name: &str, load: &Load, progress: &Progress) -> anyhow::Result<()> {
-        let bootstrap = self.running(name)?.bootstrap.clone();
+        let running = self.running(name)?;
+        let bootstrap = running.bootstrap.clone();
+        let load = &running.reached(load);
         let control = Control {
             stop: self.stop.clone(),
             ..Control::default()
@@ -308,7 +310,7 @@ impl<'a> Steps<'a> {
         let running = self.running(&planned.target)?;
         let (bootstrap, pid) = (running.bootstrap.clone(), running.pid());
         let tiers = running.tiers().to_vec();
-        let mut load = planned.load.clone();
+        let mut load = running.reached(&planned.load);
         if planned.reads {
             let there = self.written.get(&planned.target).copied().unwrap_or(0);
             if there == 0 {

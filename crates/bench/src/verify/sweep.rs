@@ -3,11 +3,13 @@
 //! It runs a load without producers, from the earliest offsets to the log end offsets of its start.
 //! Not here: what is missing (`session.rs` has the acknowledgements).
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::bail;
 
+use super::WrittenTopics;
 use super::check::Checker;
 use super::session::Session;
 use crate::load::hook::{ConsumerCheck, Numbering, Verification};
@@ -24,8 +26,7 @@ const SECONDS: f64 = 1e8;
 
 /// Reads all partitions of these topics from start to end.
 pub(super) async fn sweep(
-    bootstrap: &str,
-    topics: &Topics,
+    written: &WrittenTopics<'_>,
     session: &Session,
     stop: &Stop,
 ) -> anyhow::Result<Checker> {
@@ -47,9 +48,9 @@ pub(super) async fn sweep(
         verification: Some(Arc::new(Arc::clone(&everything))),
         ..Control::default()
     };
-    let load = reading(topics);
+    let load = reading(written);
     let outcome = tokio::select! {
-        outcome = load::run(bootstrap, &load, &control) => outcome?,
+        outcome = load::run(written.bootstrap, &load, &control) => outcome?,
         () = stop.wait() => bail!("it was stopped"),
     };
     if still.load(Ordering::Relaxed) >= STILL_SECONDS_MAX {
@@ -66,7 +67,8 @@ pub(super) async fn sweep(
     Ok(seen.clone())
 }
 
-fn reading(topics: &Topics) -> Load {
+fn reading(written: &WrittenTopics<'_>) -> Load {
+    let topics = written.topics;
     let partitions = topics.count.saturating_mul(topics.partitions);
     Load {
         topics: Topics {
@@ -90,6 +92,7 @@ fn reading(topics: &Topics) -> Load {
         bytes_max: None,
         interval_seconds: 1.0,
         verify: true,
+        security: written.security.map(Path::to_owned),
     }
 }
 

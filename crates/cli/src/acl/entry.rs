@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use serde::Serialize;
-use wire::acl::{Operation, PatternType, PermissionType, ResourceType, StoredCode};
+use wire::acl::{AclBinding, Operation, PatternType, PermissionType, ResourceType, StoredCode};
 use wire::messages::DescribeAclsResponse;
 use wire::messages::create_acls_request::AclCreation;
 use wire::messages::delete_acls_response::DeleteAclsMatchingAcl;
@@ -15,7 +15,7 @@ use crate::show::Table;
 
 /// One ACL. The order is that of lists: by resource, then by principal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub(super) resource_type: String,
     pub(super) name: String,
     pub(super) pattern: String,
@@ -73,7 +73,7 @@ impl Entry {
     }
 
     /// Returns the ACL in one line.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let Self {
             resource_type,
             name,
@@ -86,6 +86,20 @@ impl Entry {
         format!(
             "{permission} {principal} from {host}: {operation} {resource_type} {name} ({pattern})"
         )
+    }
+}
+
+impl From<&AclBinding> for Entry {
+    fn from(acl: &AclBinding) -> Self {
+        Self {
+            resource_type: acl.pattern.resource_type.name().to_owned(),
+            name: acl.pattern.name.to_string(),
+            pattern: acl.pattern.pattern_type.name().to_owned(),
+            principal: acl.principal.to_string(),
+            host: acl.host.as_str().to_owned(),
+            operation: acl.operation.to_string(),
+            permission: acl.permission.to_string(),
+        }
     }
 }
 
@@ -158,7 +172,7 @@ pub(super) fn creation(
 }
 
 /// Reads the name of an operation.
-pub(super) fn operation(text: &str) -> Result<Operation, String> {
+pub(crate) fn operation(text: &str) -> Result<Operation, String> {
     Operation::parse(text).ok_or_else(|| {
         let all: Vec<_> = Operation::ALL.iter().map(|one| one.name()).collect();
         format!("must be one of {}", all.join(", "))
@@ -176,7 +190,7 @@ pub(super) fn host(text: &str) -> Result<String, String> {
 }
 
 /// Reads a principal.
-pub(super) fn principal(text: &str) -> Result<String, String> {
+pub(crate) fn principal(text: &str) -> Result<String, String> {
     match text.split_once(':') {
         Some((kind, name)) if !kind.is_empty() && !name.is_empty() => Ok(text.to_owned()),
         _ => Err(format!("a principal has a type: User:{text}")),

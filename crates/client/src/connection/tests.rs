@@ -18,7 +18,7 @@ use super::*;
 use crate::scripted::{AskedRequest, PORT, Reply, Script, later, script, serve, settings};
 use crate::settings::{ClientSettings, Login};
 
-mod secured;
+pub(crate) mod secured;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -39,7 +39,7 @@ fn with<F: AsyncFnOnce(SimNet, Connection)>(script: &Script, test: F) {
 }
 
 /// A broker whose answers say how many requests of the connection came before.
-fn counting() -> Script {
+pub(crate) fn counting() -> Script {
     let mut count = 0;
     script(move |_, asked| {
         asked.to(|_: ListGroupsRequest| {

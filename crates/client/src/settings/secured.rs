@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use platform::bounded;
+use rustls::ClientConfig;
+use rustls::client::Resumption;
 use tls::{ClientTls, ClientTlsSettings, Password, Setting, StoreSettings, TlsNames};
 
 use crate::error::ClientError;
@@ -21,7 +23,10 @@ const READ_BY_OTHERS: u32 = 0o044;
 
 /// What a client connects with: opened once, shared by all connections.
 #[derive(Clone)]
-pub struct Tls(Arc<ClientTls>);
+pub struct Tls {
+    opened: Arc<ClientTls>,
+    config: Arc<ClientConfig>,
+}
 
 impl Tls {
     /// Returns true if the client has a key and a certificate of its own.
@@ -31,24 +36,43 @@ impl Tls {
 
     /// Returns whose certificate the client has, as Java writes it.
     pub fn subject(&self) -> Option<String> {
-        self.0.subject().map(str::to_owned)
+        self.opened.subject().map(str::to_owned)
+    }
+
+    /// Returns the same without sessions that go on: each connection is a full handshake.
+    #[must_use]
+    pub fn without_resumption(&self) -> Self {
+        let mut config = (*self.config).clone();
+        config.resumption = Resumption::disabled();
+        Self {
+            opened: Arc::clone(&self.opened),
+            config: Arc::new(config),
+        }
+    }
+
+    /// Returns what verifies brokers in that configuration.
+    pub(crate) fn verifier(&self) -> Arc<dyn rustls::client::danger::ServerCertVerifier> {
+        self.opened.verifier()
     }
 
     /// Returns the configuration of rustls.
-    pub(crate) fn config(&self) -> Arc<rustls::ClientConfig> {
-        self.0.config()
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.config)
     }
 }
 
 impl From<ClientTls> for Tls {
     fn from(opened: ClientTls) -> Self {
-        Self(Arc::new(opened))
+        Self {
+            config: opened.config(),
+            opened: Arc::new(opened),
+        }
     }
 }
 
 impl fmt::Debug for Tls {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(to)
+        self.opened.fmt(to)
     }
 }
 

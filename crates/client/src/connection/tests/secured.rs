@@ -12,16 +12,16 @@ use crate::scripted::{serve_request, serve_tls};
 use crate::settings::SettingsBuilder;
 
 /// Who issues certificates.
-struct Authority(CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A key and its certificate, as PEM and for rustls.
-struct Own {
-    key: KeyPair,
-    certificate: rcgen::Certificate,
+pub(crate) struct Own {
+    pub(crate) key: KeyPair,
+    pub(crate) certificate: rcgen::Certificate,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -29,7 +29,7 @@ impl Authority {
     }
 
     /// Issues a certificate for the host "a".
-    fn issue(&self, change: impl FnOnce(&mut CertificateParams)) -> Own {
+    pub(crate) fn issue(&self, change: impl FnOnce(&mut CertificateParams)) -> Own {
         let mut params = CertificateParams::new(vec!["a".to_owned()]).unwrap();
         change(&mut params);
         let key = KeyPair::generate().unwrap();
@@ -39,7 +39,7 @@ impl Authority {
 }
 
 /// What a broker with this certificate serves with; it asks clients for one of `clients` if given.
-fn serving(own: &Own, clients: Option<&Authority>) -> Arc<ServerConfig> {
+pub(crate) fn serving(own: &Own, clients: Option<&Authority>) -> Arc<ServerConfig> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().unwrap();
@@ -59,7 +59,7 @@ fn serving(own: &Own, clients: Option<&Authority>) -> Arc<ServerConfig> {
 }
 
 /// A client that trusts this authority, with more properties.
-fn trusting(authority: &Authority, more: &[(&str, &str)]) -> ClientSettings {
+pub(crate) fn trusting(authority: &Authority, more: &[(&str, &str)]) -> ClientSettings {
     let mut builder = SettingsBuilder::new("a").unwrap();
     builder.set("security.protocol", "SSL").unwrap();
     builder.set("ssl.ca.pem", &authority.0.pem()).unwrap();

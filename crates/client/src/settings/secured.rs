@@ -31,7 +31,7 @@ impl Tls {
     }
 
     /// Returns the configuration of rustls.
-    pub(crate) fn config(&self) -> Arc<rustls::ClientConfig> {
+    pub fn config(&self) -> Arc<rustls::ClientConfig> {
         self.0.config()
     }
 }

@@ -181,6 +181,8 @@ impl Gate {
         let rights = self.rights(shards).await;
         let principal = match self.login(request, peer, rights.as_ref()).await {
             Ok(principal) => principal,
+            // The answer tells as much as there is to know.
+            Err(Failure::Unknown) if is_probe => return Ok(View::Bare),
             Err(failure) => return Err(self.refused(failure, peer)),
         };
         let operation = if is_get {

@@ -253,6 +253,8 @@ fn tag(key: &hmac::Key, parts: &[&[u8]]) -> Tag {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use wire::records::metadata::UserScramCredentialRecord;
     use wire::sasl::scram::Credential;
@@ -354,6 +356,17 @@ mod tests {
         }
         let early = logins.verify(&header("ada", "p"), None, true).await;
         assert_eq!(early, Err(Failure::Unknown));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_client_sends_is_a_login_or_none(bytes: Vec<u8>, text: String) {
+            let _ = credentials(&text);
+            if let Ok((name, password)) = credentials(&STANDARD.encode(bytes)) {
+                prop_assert!(!name.is_empty() && !name.contains(':'));
+                prop_assert!(!password.expose().is_empty());
+            }
+        }
     }
 
     #[test]

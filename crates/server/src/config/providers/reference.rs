@@ -76,7 +76,22 @@ fn reference(text: &str) -> Option<Reference<'_>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn nothing_of_a_value_is_lost(text in "[${}:a\u{e9}]{0,40}") {
+            let whole: String = pieces(&text)
+                .map(|piece| match piece {
+                    Piece::Text(text) => text,
+                    Piece::Reference(reference) => reference.text,
+                })
+                .collect();
+            prop_assert_eq!(whole, text);
+        }
+    }
 
     #[test]
     fn references_stand_between_texts() {

@@ -10,7 +10,7 @@
 //! `resolved` reports them.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use platform::bounded;
 use storage::checkpoint::properties;

@@ -1,4 +1,4 @@
-//! The settings as the broker shows them to clients (DescribeConfigs).
+//! The settings as the broker shows them to clients (`DescribeConfigs`).
 //!
 //! Invariant: no secret leaves here, nor a value of a key that is in no table.
 

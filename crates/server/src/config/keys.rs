@@ -291,7 +291,9 @@ fn looks_like_setting(key: &str) -> bool {
 /// of `members`, the tiers. How config providers are set is not shown.
 pub fn for_broker(members: &[&str]) -> &'static [ConfigKey] {
     static SINGLE: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
-        let single = all().filter(|key| !key.name.contains(MEMBER));
+        let is_shown =
+            |key: &&Key| !key.name.contains(MEMBER) && !key.name.starts_with("config.providers");
+        let single = all().filter(is_shown);
         single.map(row).collect()
     });
     if members.is_empty() {

@@ -69,6 +69,12 @@ impl CommandConfig {
         &self.warnings
     }
 
+    /// Returns the value of a property; the last counts.
+    pub(crate) fn value(&self, key: &str) -> Option<&Secret<String>> {
+        let found = self.properties.iter().rfind(|(known, _)| known == key);
+        found.map(|(_, value)| value)
+    }
+
     /// Gives all other properties to a client; returns the keys that it does not know.
     pub(crate) fn apply(&self, builder: &mut SettingsBuilder) -> anyhow::Result<Vec<&str>> {
         let mut unknown = Vec::new();

@@ -13,6 +13,7 @@
 //! (`forebay serve|config|tier|bench`).
 
 mod acl;
+mod admin;
 mod ask;
 mod auth;
 mod client_metrics;
@@ -45,13 +46,14 @@ mod watch;
 
 pub use self::tls::TlsArgs;
 pub use acl::AclArgs;
+pub use admin::{AdminArgs, AdminTarget};
 pub use auth::AuthArgs;
 pub use client_metrics::ClientMetricsArgs;
 pub use cluster::ClusterArgs;
 pub use feature::FeatureArgs;
 pub use group::GroupArgs;
 pub use logdir::LogdirArgs;
-pub use profile::{ProfileArgs, admin_address};
+pub use profile::ProfileArgs;
 pub use quota::QuotaArgs;
 pub use topic::TopicArgs;
 pub use txn::TxnArgs;

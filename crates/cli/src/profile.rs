@@ -41,8 +41,8 @@ enum ProfileCommand {
     Set {
         /// Its name.
         name: String,
-        /// brokers=HOST:PORT,.., command-config=FILE, admin=HOST:PORT (for forebay tier) and
-        /// format=text|json.
+        /// brokers=HOST:PORT,.., command-config=FILE, admin=[https://]HOST:PORT and
+        /// admin-config=FILE (for forebay tier), and format=text|json.
         #[arg(value_name = "KEY=VALUE", required = true)]
         properties: Vec<Property>,
     },
@@ -149,12 +149,17 @@ fn set(profile: &mut Profile, property: &Property) -> anyhow::Result<()> {
                 Some(other) => bail!("format={other}: must be text or json"),
             }
         }
-        "command-config" => {
+        "command-config" | "admin-config" => {
             // A command may run in another directory.
             let path = value.map(std::path::absolute).transpose();
-            profile.command_config = path.with_context(|| format!("{key}={}", property.value))?;
+            let path = path.with_context(|| format!("{key}={}", property.value))?;
+            if key == "admin-config" {
+                profile.admin_config = path;
+            } else {
+                profile.command_config = path;
+            }
         }
-        _ => bail!("{key}: a profile has command-config, brokers, admin and format"),
+        _ => bail!("{key}: a profile has command-config, admin-config, brokers, admin and format"),
     }
     Ok(())
 }
@@ -175,17 +180,18 @@ fn found(name: Option<&str>) -> anyhow::Result<Option<(String, Profile)>> {
     Ok(Some((name.to_owned(), profile)))
 }
 
-/// Returns the admin endpoint in the profile with this name, otherwise in the one in use.
+/// Returns the profile with this name, otherwise the one in use, otherwise an empty one, for a
+/// command that asks the admin endpoint.
 ///
 /// It tells the endpoint on standard error: the user did not name it on the command line.
-pub fn admin_address(profile: Option<&str>) -> anyhow::Result<Option<String>> {
-    let Some((name, Profile { admin, .. })) = found(profile)? else {
-        return Ok(None);
+pub(crate) fn with_admin(profile: Option<&str>) -> anyhow::Result<Profile> {
+    let Some((name, profile)) = found(profile)? else {
+        return Ok(Profile::default());
     };
-    if let Some(admin) = &admin {
+    if let Some(admin) = &profile.admin {
         say(&format!("admin endpoint {admin}, of profile {name}"));
     }
-    Ok(admin)
+    Ok(profile)
 }
 
 #[cfg(test)]

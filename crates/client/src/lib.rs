@@ -30,7 +30,7 @@ pub use cluster::{Cluster, CoordinatorKind, Leader, PartitionMetadata, TopicMeta
 pub use connection::Connection;
 pub use error::{ClientError, Refusal};
 pub use producer::{Producer, Receipt, Record, Report};
-pub use settings::{ClientSettings, ProducerSettings, Settings, SettingsBuilder};
+pub use settings::{ClientSettings, ProducerSettings, Settings, SettingsBuilder, Tls};
 
 pub mod consumer;
 pub mod fetch;

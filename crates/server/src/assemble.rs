@@ -32,6 +32,7 @@ use crate::media;
 use crate::metrics::{
     DirMetrics, GroupMetrics, IdleMetrics, LogMetrics, RoomMetrics, SHOWN_BYTES_MAX,
 };
+use crate::rights::RightsImage;
 use crate::serve::AssemblyInputs;
 use crate::shards::{Assembly, GaugeUpdate, PendingAnswer};
 use crate::tiers;
@@ -308,6 +309,10 @@ impl Assembly for BrokerAssembly {
         let store = service.store.clone();
         let policy = self.settings.tiers.as_ref().map(|tiers| tiers.policy);
         Box::pin(async move { Some(tiers::ask::answer(&store, &policy?, ask).await) })
+    }
+
+    fn rights(&self, service: &Rc<BrokerService>) -> Option<RightsImage> {
+        Some(RightsImage::of(&service.broker.image()))
     }
 
     fn answers(&self) -> Answers {

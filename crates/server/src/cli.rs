@@ -174,6 +174,8 @@ fn start(
         warnings,
     } = Settings::resolve(&raw, &Machine::read()).map_err(|problems| wrong(&problems))?;
     settings.told = told;
+    // From here on, secrets are only where they are needed.
+    drop(raw);
     serve(settings, warnings)
 }
 
@@ -191,6 +193,7 @@ fn raw_of(config: Option<&Path>, arguments: &[String]) -> anyhow::Result<RawSett
         ))
     }));
     raw.add_arguments(arguments).map_err(anyhow::Error::msg)?;
+    raw.settle();
     crate::config::cpus::confine(&raw)?;
     Ok(raw)
 }

@@ -1,6 +1,7 @@
 //! Configuration: Kafka's property names, from a file, the environment and the command line.
 //!
-//! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`; `resolved`
+//! `keys` is the one table of settings; `raw` reads text into `(key, value, origin)`, `providers`
+//! put values in the place of references, `permissions` says who else can read secrets; `resolved`
 //! validates once and fills typed settings; `impact` says what clients notice of a setting;
 //! `startup` chooses what a start logs;
 //! `effective` lists values with their origin; `reference` prints the table as a page. Precedence,
@@ -11,9 +12,12 @@
 mod address;
 pub(crate) mod cpus;
 pub mod effective;
+mod entry;
 pub mod impact;
 pub mod keys;
+mod permissions;
 pub mod problem;
+mod providers;
 pub mod raw;
 pub mod reference;
 pub mod resolved;
@@ -25,6 +29,7 @@ pub use effective::EffectiveSetting;
 pub use problem::{Effect, Problem, Warning};
 pub use raw::{Origin, RawSettings};
 pub use resolved::{
-    CheckedSettings, DiskEngine, NetworkSettings, ResolvedSettings, Settings, TierSettings,
+    AdminAuth, AdminSettings, CheckedSettings, DiskEngine, NetworkSettings, ResolvedSettings,
+    Settings, TierSettings,
 };
 pub use startup::StartWarnings;

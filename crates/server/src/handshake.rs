@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use prometheus_client::metrics::gauge::Gauge;
-use rustls::{CipherSuite, HandshakeKind, ProtocolVersion};
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 use tls::ServerTls;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -43,7 +43,7 @@ use wire::acl::Principal;
 use crate::admission::Stranger;
 use crate::connection::{ClientFaultLines, Secured};
 use crate::metrics::TlsMetrics;
-use cause::Failure;
+pub(crate) use cause::{Failure, Spoken};
 use exchange::Shaken;
 
 /// How a listener serves TLS.
@@ -246,8 +246,15 @@ pub(crate) async fn secured(socket: &TcpStream, config: Arc<rustls::ServerConfig
 /// Returns the names of the suite and the version, as Java has them.
 fn agreed(shaken: &Shaken) -> (String, String) {
     let suite = shaken.connection.negotiated_cipher_suite();
+    named(suite, shaken.connection.protocol_version())
+}
+
+/// Returns the names of a suite and a version, as Java has them.
+pub(crate) fn named(
+    suite: Option<SupportedCipherSuite>,
+    version: Option<ProtocolVersion>,
+) -> (String, String) {
     let suite = suite.map(|suite| suite.suite());
-    let version = shaken.connection.protocol_version();
     (
         suite.map(suite_name).unwrap_or_default(),
         version.map(version_name).unwrap_or_default(),
@@ -264,7 +271,7 @@ fn version_name(version: ProtocolVersion) -> String {
     format!("{version:?}").replacen('_', ".", 1)
 }
 
-fn kind(kind: Option<HandshakeKind>) -> &'static str {
+pub(crate) fn kind(kind: Option<HandshakeKind>) -> &'static str {
     match kind {
         Some(HandshakeKind::Resumed) => "resumed",
         Some(HandshakeKind::FullWithHelloRetryRequest) => "full_with_retry",

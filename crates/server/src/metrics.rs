@@ -3,6 +3,7 @@
 //! Names are those that dashboards over Kafka's JMX exporter query, and `forebay_*` where Kafka has
 //! none. Each crate declares its own names once; `docs/metrics.md` lists them all.
 
+mod admin;
 mod alone;
 mod connections;
 mod dirs;
@@ -23,6 +24,7 @@ use prometheus_client::registry::Registry;
 
 use crate::version;
 
+pub use admin::AdminMetrics;
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
 pub use dirs::{DirMetrics, DirRow};
 use exposition::Format;

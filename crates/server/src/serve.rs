@@ -20,13 +20,14 @@ use platform::lock::DirLock;
 use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
 use tokio::sync::mpsc;
 
-use crate::admin::{self, AdminContent, Names};
+use crate::admin::{self, AdminContent, AdminDoor, AdminGate, Names, TokenFile, Tokens};
 use crate::certificates::Certificates;
-use crate::config::Settings;
+use crate::config::{AdminAuth, AdminSettings, Settings};
 use crate::handshake::Door;
 use crate::listener::Bound;
-use crate::metrics::{ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
+use crate::metrics::{AdminMetrics, ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
+use crate::secrecy;
 use crate::shards::{Assembly, ShardOptions, Shards};
 use crate::signals::Signals;
 
@@ -55,7 +56,13 @@ pub fn run<A: Assembly>(
 ) -> anyhow::Result<()> {
     let begin = Instant::now();
     raise_open_files();
-    let certificates = Certificates::open(settings.tls_listeners(), settings.tls_reload_interval)?;
+    let metrics = Metrics::new();
+    if settings.holds_secrets {
+        secrecy::leave_no_core();
+    }
+    let certificates = Certificates::open(settings.tls_sets(), settings.tls_reload_interval)?;
+    let token_file = token_file(&settings);
+    let tokens = token_file.as_ref().map(Tokens::open).transpose()?;
     let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
@@ -70,7 +77,7 @@ pub fn run<A: Assembly>(
     let ports = listeners.iter().map(|listener| listener.port).collect();
     let prepared = AssemblyInputs {
         settings,
-        metrics: Metrics::new(),
+        metrics,
         ports,
     };
     let assembly = Arc::new(assemble(&prepared)?);
@@ -85,6 +92,7 @@ pub fn run<A: Assembly>(
         listeners,
         admin,
         certificates,
+        tokens: tokens.zip(token_file),
     };
     let stopped = runtime.block_on(control(prepared, outside, assembly, begin));
     runtime.shutdown_background();
@@ -117,6 +125,7 @@ struct Outside {
     listeners: Vec<Bound>,
     admin: Option<TcpListener>,
     certificates: Certificates,
+    tokens: Option<(Tokens, TokenFile)>,
 }
 
 /// Returns how listeners serve TLS, by their names. One that is to speak it and has no keys would
@@ -125,7 +134,9 @@ fn doors(
     settings: &Settings,
     certificates: &Certificates,
 ) -> anyhow::Result<BTreeMap<String, Arc<Door>>> {
+    let of_kafka = |name: &str| settings.listeners.iter().any(|it| it.listener == name);
     let in_force = certificates.in_force().into_iter();
+    let in_force = in_force.filter(|(listener, _)| of_kafka(listener));
     let door = in_force.map(|(listener, tls)| {
         let door = Door {
             tls,
@@ -180,15 +191,17 @@ async fn control<A: Assembly>(
         listeners,
         admin,
         certificates,
+        tokens,
     } = outside;
     let options = options(&settings, &metrics, doors(&settings, &certificates)?);
-    let has_tls = !options.doors.is_empty();
-    let mut signals = Signals::new(has_tls)?;
-    // One that waits stands for all that come meanwhile.
-    let (reload, asked) = mpsc::channel(1);
-    if has_tls {
-        tokio::spawn(certificates.keep(asked, options.tls.clone()));
-    }
+    let admin_metrics = metrics.register(AdminMetrics::register);
+    let door = admin_door(&settings, &certificates, &options.tls)?;
+    let in_force = tokens.as_ref().map(|(tokens, _)| tokens.clone());
+    let gate = AdminGate::new(&settings, in_force, door, admin_metrics.clone());
+    let sets = (!settings.tls_sets().is_empty()).then(|| (certificates, options.tls.clone()));
+    let tokens = tokens.map(|(tokens, file)| (tokens, file, admin_metrics));
+    let mut signals = Signals::new(sets.is_some() || tokens.is_some())?;
+    let reload = keep_read(sets, tokens);
     let mut shards = Shards::start(options, listeners, &assembly)?;
     let tiers = assembly.tiers();
     if let Some(watch) = tiers.clone() {
@@ -196,14 +209,13 @@ async fn control<A: Assembly>(
     }
     let measured = Arc::clone(&assembly);
     let recovery = move || assembly.recovery();
-    let mut shown = AdminContent::new(metrics, shards.view(), recovery, tiers, names(&settings));
+    let admitted = (names(&settings), gate);
+    let mut shown = AdminContent::new(metrics, shards.view(), recovery, tiers, admitted);
     if settings.admin_plan {
         let traffic = move || measured.traffic();
         shown = shown.with_planner(plan::catalogue::Catalogue::shipped()?, traffic);
     }
-    let admin_at = admin
-        .as_ref()
-        .and_then(|listener| listener.local_addr().ok());
+    let admin_at = address_of(admin.as_ref());
     tokio::spawn(serve_admin(admin, Arc::new(shown)));
     tokio::select! {
         started = shards.started() => started?,
@@ -218,7 +230,6 @@ async fn control<A: Assembly>(
     say_listeners(&settings, &ports);
     say_cpus(&settings);
     let (shards_count, ready_ms) = (settings.shards, begin.elapsed().as_millis());
-    let admin_at = admin_at.map(|address| address.to_string());
     tracing::info!(shards = shards_count, admin = admin_at, ready_ms, "ready");
     supervisor.ready();
     tokio::select! {
@@ -236,6 +247,66 @@ async fn control<A: Assembly>(
     Ok(())
 }
 
+/// Keeps what was read from files as the files are; returns what asks for them to be read at once.
+fn keep_read(
+    certificates: Option<(Certificates, TlsMetrics)>,
+    tokens: Option<(Tokens, TokenFile, AdminMetrics)>,
+) -> mpsc::Sender<()> {
+    // One that waits stands for all that come meanwhile.
+    let (reload, asked) = mpsc::channel(1);
+    let mut kept = Vec::new();
+    if let Some((certificates, metrics)) = certificates {
+        let (ask, asked) = mpsc::channel(1);
+        tokio::spawn(certificates.keep(asked, metrics));
+        kept.push(ask);
+    }
+    if let Some((tokens, file, metrics)) = tokens {
+        let (ask, asked) = mpsc::channel(1);
+        tokio::spawn(tokens.keep(file, asked, metrics));
+        kept.push(ask);
+    }
+    tokio::spawn(pass_on(asked, kept));
+    reload
+}
+
+/// Passes on that the operator wants files to be read again.
+async fn pass_on(mut asked: mpsc::Receiver<()>, kept: Vec<mpsc::Sender<()>>) {
+    while asked.recv().await.is_some() {
+        for ask in &kept {
+            // One that waits already stands for this one, too.
+            let _ = ask.try_send(());
+        }
+    }
+}
+
+/// Returns how the admin endpoint serves TLS; `None` if it does not.
+fn admin_door(
+    settings: &Settings,
+    certificates: &Certificates,
+    metrics: &TlsMetrics,
+) -> anyhow::Result<Option<AdminDoor>> {
+    if settings.admin.tls.is_none() {
+        return Ok(None);
+    }
+    let in_force = certificates.in_force().remove(AdminSettings::LISTENER);
+    Ok(Some(AdminDoor {
+        // An endpoint that is to speak TLS and has no keys would serve without.
+        tls: in_force.context("the admin endpoint is to speak TLS, and has no keys")?,
+        names_clients: settings.admin.auth == AdminAuth::Mtls,
+        metrics: metrics.clone(),
+    }))
+}
+
+fn token_file(settings: &Settings) -> Option<TokenFile> {
+    let is_bearer = settings.admin.auth == AdminAuth::Bearer && settings.admin_listener.is_some();
+    let path = settings.admin.tokens.clone().filter(|_| is_bearer)?;
+    Some(TokenFile {
+        path,
+        is_strict: settings.admin.is_strict,
+        interval: settings.tls_reload_interval,
+    })
+}
+
 /// Returns the names under which the admin endpoint answers.
 fn names(settings: &Settings) -> Names {
     let own = settings
@@ -247,6 +318,11 @@ fn names(settings: &Settings) -> Names {
         .iter()
         .map(|address| address.host.as_str());
     Names::new(own.chain(advertised))
+}
+
+fn address_of(listener: Option<&TcpListener>) -> Option<String> {
+    let address = listener?.local_addr().ok()?;
+    Some(address.to_string())
 }
 
 async fn serve_admin(listener: Option<TcpListener>, shown: Arc<AdminContent>) {

@@ -35,6 +35,7 @@ use crate::health::{self, Reason};
 use crate::listener::{Bound, ShardListener};
 use crate::metrics::{ConnectionMetrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
+use crate::rights::RightsImage;
 use crate::tiers::ask::{Answer, Ask};
 use crate::tiers::watch::Watch;
 use crate::watchdog::{self, Pulse};
@@ -99,6 +100,11 @@ pub trait Assembly: Send + Sync + 'static {
     /// Answers a request of an operator about tiers.
     fn ask(&self, _shard: usize, _service: &Rc<Self::Service>, _ask: Ask) -> PendingAnswer {
         Box::pin(std::future::ready(None))
+    }
+
+    /// Returns what the metadata say of users and rights, as this shard knows them.
+    fn rights(&self, _service: &Rc<Self::Service>) -> Option<RightsImage> {
+        None
     }
 
     /// Returns the tiers, if there are any.
@@ -185,6 +191,8 @@ enum Call {
     Scrape(watch::Sender<()>),
     /// A readiness check: report what is wrong.
     Reasons(oneshot::Sender<Vec<Reason>>),
+    /// A request that has to be permitted: send users and rights.
+    Rights(oneshot::Sender<Option<RightsImage>>),
     /// A request of an operator about tiers.
     Tiers(Ask, oneshot::Sender<Option<Answer>>),
 }
@@ -425,6 +433,18 @@ impl ShardsView {
         let (count, silent) = (silent.len(), silent.join(", "));
         told.extend(Reason::not_ready("shards_not_answering", count, silent));
         health::merged(told)
+    }
+
+    /// Returns users and rights as the first shard knows them; `None` while it does not serve, or
+    /// if it does not answer in time.
+    pub async fn rights(&self) -> Option<RightsImage> {
+        if self.phase() != Phase::Serving {
+            return None;
+        }
+        let (rights, answer) = oneshot::channel();
+        self.calls.first()?.send(Call::Rights(rights)).ok()?;
+        let answered = tokio::time::timeout(ANSWER_MAX, answer).await;
+        answered.ok()?.ok()?
     }
 
     /// Asks every shard about its tiers; shards that are ending do not answer.

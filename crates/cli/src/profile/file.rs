@@ -20,6 +20,9 @@ pub(crate) struct Profile {
     /// The admin endpoint of a broker, for commands that ask it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) admin: Option<String>,
+    /// A file of properties for the admin endpoint: TLS, and who the client is.
+    #[serde(rename = "admin-config", skip_serializing_if = "Option::is_none")]
+    pub(crate) admin_config: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) format: Option<Format>,
     /// A file of properties, for those who are let in by TLS or a login.

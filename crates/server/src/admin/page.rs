@@ -13,8 +13,20 @@ use crate::health::{Effect, Reason};
 use crate::metrics::exposition::Format;
 use crate::shards::{Phase, ShardsView};
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) const JSON: &str = "application/json";
+
+/// What a request may see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum View {
+    /// Everything.
+    Full,
+    /// Only what everyone may see.
+    Bare,
+}
+
+/// The body of an answer.
+pub(super) type Body = Full<Bytes>;
 
 /// Gauges of the memory that requests and responses hold, and of the broker's state.
 #[derive(Clone, Default, Debug)]
@@ -84,18 +96,24 @@ struct Readiness {
     reasons: Vec<Reason>,
 }
 
-/// Returns true for an allowed request to the planner.
-pub(super) fn is_plan<B>(request: &Request<B>, shown: &AdminContent) -> bool {
-    let path = request.uri().path();
-    let is_below = path == "/plan" || path.starts_with("/plan/");
-    is_below && shown.names.refuse(request).is_none()
+/// The body of `/readyz` for those who may see no more: reasons name topics and directories.
+#[derive(Serialize)]
+struct BareReadiness {
+    status: &'static str,
 }
 
-/// Answers one request.
-pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Response<Full<Bytes>> {
-    if let Some(why) = shown.names.refuse(request) {
-        return response(StatusCode::FORBIDDEN, TEXT, why.into());
-    }
+/// Returns true for a request to the planner.
+pub(super) fn is_plan<B>(request: &Request<B>) -> bool {
+    let path = request.uri().path();
+    path == "/plan" || path.starts_with("/plan/")
+}
+
+/// Answers one request that was let in, to see so much.
+pub(super) async fn answer<B>(
+    request: &Request<B>,
+    view: View,
+    shown: &AdminContent,
+) -> Response<Body> {
     let path = request.uri().path();
     if path == "/tiers" || path.starts_with("/tiers/") {
         return super::tiers::answer(request, shown).await;
@@ -114,7 +132,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Res
             metrics(format, shown).await
         }
         "/livez" => response(StatusCode::OK, TEXT, "alive\n".into()),
-        "/readyz" => readiness(shown).await,
+        "/readyz" => readiness(shown, view).await,
         _ => {
             let text =
                 "there are /metrics, /livez, /readyz and /tiers, and with admin.plan=true /plan\n";
@@ -124,7 +142,7 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Res
 }
 
 /// Returns the page of the metrics, which scrapes at the same time share.
-async fn metrics(format: Format, shown: &AdminContent) -> Response<Full<Bytes>> {
+async fn metrics(format: Format, shown: &AdminContent) -> Response<Body> {
     let make = || {
         let (metrics, memory) = (shown.metrics.clone(), shown.request_memory.clone());
         let shards = shown.shards.clone();
@@ -148,7 +166,7 @@ async fn metrics(format: Format, shown: &AdminContent) -> Response<Full<Bytes>> 
     }
 }
 
-async fn readiness(shown: &AdminContent) -> Response<Full<Bytes>> {
+async fn readiness(shown: &AdminContent, view: View) -> Response<Body> {
     let phase = shown.shards.phase();
     let reasons = match phase {
         Phase::Serving => shown.shards.reasons().await,
@@ -174,16 +192,16 @@ async fn readiness(shown: &AdminContent) -> Response<Full<Bytes>> {
         reasons,
     };
     // A struct of numbers and plain text always serializes to JSON.
-    let mut text = serde_json::to_string(&readiness).unwrap_or_default();
+    let text = match view {
+        View::Full => serde_json::to_string(&readiness),
+        View::Bare => serde_json::to_string(&BareReadiness { status }),
+    };
+    let mut text = text.unwrap_or_default();
     text.push('\n');
     response(code, JSON, text)
 }
 
-pub(super) fn response(
-    code: StatusCode,
-    kind: &'static str,
-    text: String,
-) -> Response<Full<Bytes>> {
+pub(super) fn response(code: StatusCode, kind: &'static str, text: String) -> Response<Body> {
     let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = code;
     response

@@ -12,14 +12,12 @@
 //! application/json`, which a web page of another origin cannot send without the permission of this
 //! endpoint.
 
-use http_body_util::Full;
-use hyper::body::Bytes;
 use hyper::header::CONTENT_TYPE;
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 
 use super::AdminContent;
-use super::page::{JSON, response};
+use super::page::{Body, JSON, response};
 use crate::tiers::ask::{Answer, Ask, SegmentSelection};
 use crate::tiers::drained;
 use crate::tiers::watch::Watch;
@@ -34,7 +32,7 @@ struct Problem {
 }
 
 /// Answers a request below `/tiers`.
-pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Response<Full<Bytes>> {
+pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Response<Body> {
     let answered = match &shown.tiers {
         Some(watch) => route(request, shown, watch).await,
         None => Err(Refusal(

@@ -115,6 +115,7 @@ impl CheckArgs {
             checked.unreadable = Some(error);
             return checked;
         }
+        raw.settle();
         let CheckedSettings {
             settings,
             warnings,

@@ -3,12 +3,16 @@
 //! It speaks as much HTTP/1.1 as a peer needs that is this program.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use cli::AdminTarget;
 use platform::bounded;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
+use wire::sasl::Secret;
 
 /// Far more than the metrics of 20,000 partitions.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
@@ -16,10 +20,11 @@ const ANSWER_BYTES_MAX: u64 = 1 << 30;
 /// The peer is on this machine or near it.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// Requests `path` from `address`, with `POST` for an order.
+/// Requests `path` from an endpoint, with `POST` for an order.
 ///
 /// Returns the body of the response, or the error in it.
-pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<String> {
+pub(super) fn ask(target: &AdminTarget, path: &str, order: bool) -> anyhow::Result<String> {
+    let address = &target.address;
     let unreachable = || {
         format!(
             "cannot reach the admin endpoint at {address} (--admin, or the broker's admin.listener)"
@@ -27,17 +32,23 @@ pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<Stri
     };
     let mut found = address.to_socket_addrs().with_context(unreachable)?;
     let peer = found.next().with_context(unreachable)?;
-    let mut socket = TcpStream::connect_timeout(&peer, CONNECT_MAX).with_context(unreachable)?;
-    let method = if order { "POST" } else { "GET" };
-    let request = format!(
-        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Content-Length: 0\r\nConnection: close\r\n\r\n"
-    );
-    socket
-        .write_all(request.as_bytes())
-        .with_context(unreachable)?;
-    // There is no read timeout: verifying reads whole disks.
-    let answer = bounded::stream(socket, ANSWER_BYTES_MAX).context("reading the answer")?;
+    let socket = TcpStream::connect_timeout(&peer, CONNECT_MAX).with_context(unreachable)?;
+    let request = Secret::new(request(target, path, order));
+    let answer = match &target.tls {
+        None => exchange(socket, &request).with_context(unreachable)?,
+        Some(tls) => {
+            let name = ServerName::try_from(target.host.clone());
+            let name = name.with_context(|| format!("{:?} is no name of a host", target.host))?;
+            let connection = ClientConnection::new(tls.config(), name)?;
+            // A peer without TLS may wait for more than it gets.
+            socket.set_read_timeout(Some(CONNECT_MAX))?;
+            let mut stream = StreamOwned::new(connection, socket);
+            let shaken = shake(&mut stream);
+            shaken.with_context(|| format!("TLS with the admin endpoint at {address}"))?;
+            stream.sock.set_read_timeout(None)?;
+            exchange(stream, &request).with_context(unreachable)?
+        }
+    };
     let answer = String::from_utf8(answer).context("reading the answer")?;
     let (head, body) = answer
         .split_once("\r\n\r\n")
@@ -46,9 +57,46 @@ pub(super) fn ask(address: &str, path: &str, order: bool) -> anyhow::Result<Stri
     if code == "200" {
         return Ok(body.to_owned());
     }
+    if code == "401" {
+        anyhow::bail!(
+            "{}: --admin-config FILE says who this client is",
+            body.trim()
+        );
+    }
     let said: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let error = said.as_ref().and_then(|said| said.get("error")?.as_str());
     anyhow::bail!("{}", error.unwrap_or(body).trim())
+}
+
+fn request(target: &AdminTarget, path: &str, order: bool) -> String {
+    let method = if order { "POST" } else { "GET" };
+    let address = &target.address;
+    let mut request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: 0\r\nConnection: close\r\n"
+    );
+    if let Some(authorization) = &target.authorization {
+        // Writing to a String cannot fail.
+        let _ = write!(request, "Authorization: {}\r\n", authorization.expose());
+    }
+    request.push_str("\r\n");
+    request
+}
+
+/// Completes the handshake, so that what fails in it is said as that.
+fn shake(stream: &mut StreamOwned<ClientConnection, TcpStream>) -> io::Result<()> {
+    while stream.conn.is_handshaking() {
+        stream.conn.complete_io(&mut stream.sock)?;
+    }
+    Ok(())
+}
+
+/// Sends a request and reads the answer to its end.
+fn exchange<S: Read + Write>(mut stream: S, request: &Secret<String>) -> io::Result<Vec<u8>> {
+    stream.write_all(request.expose().as_bytes())?;
+    stream.flush()?;
+    // There is no read timeout: verifying reads whole disks.
+    bounded::stream(stream, ANSWER_BYTES_MAX)
 }
 
 /// Percent-encodes the characters of a value that have a meaning in a query.

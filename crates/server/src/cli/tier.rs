@@ -13,18 +13,11 @@ use super::format::Format;
 use super::http::{ask, encode};
 use crate::tiers::{SegmentStatus, Status, TierOutcome, TierStatus, parse_which};
 
-/// The endpoint if neither an option nor the profile names one.
-const DEFAULT_ADMIN: &str = "127.0.0.1:9644";
-
 /// Arguments of `forebay tier`.
 #[derive(Debug, Args)]
 pub(super) struct TierArgs {
-    /// Admin endpoint of the broker [default: the profile's, else 127.0.0.1:9644].
-    #[arg(long, value_name = "HOST:PORT", global = true)]
-    admin: Option<String>,
-    /// Profile to take the endpoint from, instead of the one in use.
-    #[arg(long, value_name = "NAME", global = true)]
-    profile: Option<String>,
+    #[command(flatten)]
+    admin: cli::AdminArgs,
     /// Output format; JSON is the response of the endpoint.
     #[arg(long, value_enum, default_value_t = Format::Text, global = true)]
     format: Format,
@@ -76,7 +69,7 @@ impl TierArgs {
     /// Sends the command to the broker and prints the response.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let (path, order) = self.command.request();
-        let body = ask(&self.endpoint()?, &path, order)?;
+        let body = ask(&self.admin.target()?, &path, order)?;
         let is_text = self.format == Format::Text;
         let (text, code) = self.command.show(&body).context("the broker's answer")?;
         let shown = if is_text {
@@ -86,15 +79,6 @@ impl TierArgs {
         };
         super::print(&shown)?;
         Ok(code)
-    }
-
-    /// Returns the endpoint to ask; a broken file of profiles does not matter with `--admin`.
-    fn endpoint(&self) -> anyhow::Result<String> {
-        let told = match &self.admin {
-            Some(admin) => Some(admin.clone()),
-            None => cli::admin_address(self.profile.as_deref())?,
-        };
-        Ok(told.unwrap_or_else(|| DEFAULT_ADMIN.to_owned()))
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) fn parse(value: &str) -> Result<Option<Cpus>, String> {
 pub(crate) fn confine(raw: &RawSettings) -> anyhow::Result<()> {
     let given = raw.entries.iter().rev().find(|entry| entry.key == KEY);
     // `resolve` reports a wrong value together with the other problems.
-    let Some(cpus) = given.and_then(|entry| parse(&entry.value).ok().flatten()) else {
+    let Some(cpus) = given.and_then(|entry| parse(entry.text()).ok().flatten()) else {
         return Ok(());
     };
     let cpus: Vec<usize> = cpus.iter().collect();

@@ -5,11 +5,11 @@
 //! while a broker ran, which are metadata: [`EffectiveSetting::overlay`] takes them from a caller
 //! that has read the metadata.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::keys;
 use super::problem::Problem;
-use super::raw::{Origin, RawSettings};
+use super::raw::{Entry, Origin, RawSettings};
 use super::resolved::{ResolvedSettings, Settings, needs_authorizer};
 use super::values::Values;
 use crate::machine::Machine;
@@ -63,9 +63,7 @@ impl EffectiveSetting {
             let one = Self {
                 key: row.name.to_owned(),
                 value: values.text(row.name).map(str::to_owned),
-                origin: entry
-                    .map_or(Origin::Default, |entry| entry.origin.clone())
-                    .to_string(),
+                origin: origin(entry),
                 is_given: entry.is_some(),
                 note: why.map_or_else(
                     || note(row.name, &values, &settings),
@@ -75,10 +73,11 @@ impl EffectiveSetting {
             };
             all.insert(one.key.clone(), one.without_secret());
         }
+        let rows: BTreeSet<String> = all.keys().cloned().collect();
         for entry in raw
             .entries
             .iter()
-            .filter(|entry| values.entry(&entry.key).is_none())
+            .filter(|entry| !rows.contains(&entry.key))
         {
             let known = keys::find(&entry.key);
             let why = keys::why_without_effect(&entry.key).unwrap_or("unknown key");
@@ -87,8 +86,8 @@ impl EffectiveSetting {
             let is_known = row.is_some();
             let one = Self {
                 key: keys::shown(&entry.key).to_owned(),
-                value: Some(entry.value.clone()),
-                origin: entry.origin.to_string(),
+                value: Some(entry.text().to_owned()),
+                origin: origin(Some(entry)),
                 is_given: true,
                 note: if is_known {
                     String::new()
@@ -133,6 +132,18 @@ impl EffectiveSetting {
     }
 }
 
+/// Returns where a value comes from: a place, and the reference there if a config provider has it.
+fn origin(entry: Option<&Entry>) -> String {
+    let Some(entry) = entry else {
+        return Origin::Default.to_string();
+    };
+    match &entry.reference {
+        // What stands around it may be a secret itself.
+        Some(_) => format!("{}, by config.providers", entry.origin),
+        None => entry.origin.to_string(),
+    }
+}
+
 /// Returns what a setting comes to here, if its text does not say it.
 fn note(key: &str, values: &Values, settings: &Settings) -> String {
     let here = |number: u64| format!("{number} on this machine");
@@ -157,7 +168,7 @@ fn note(key: &str, values: &Values, settings: &Settings) -> String {
         }
         key if key.starts_with("ssl.")
             && values.is_given(key)
-            && settings.tls_listeners().is_empty() =>
+            && settings.tls_sets().is_empty() =>
         {
             "not used: no listener maps to SSL or SASL_SSL".into()
         }

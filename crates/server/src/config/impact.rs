@@ -81,12 +81,6 @@ const ROWS: &[(&str, ImpactCondition, &str, &str)] = &[
         "set the quotas that are needed, and take it out",
     ),
     (
-        "config.providers",
-        ImpactCondition::Given,
-        "values such as ${file:..} are not replaced: they are taken as they are written",
-        "write the values themselves, and take it out",
-    ),
-    (
         "remote.log.storage.system.enable",
         ImpactCondition::True,
         "there is no remote storage yet: records that are only there are not served",

@@ -5,6 +5,7 @@
 //! meaning here is either in the table with a note (its value is still checked and shown) or in
 //! `foreign` (it causes a warning). This module does not parse or keep values.
 
+mod admin;
 mod authorizer;
 mod foreign;
 mod groups;
@@ -13,6 +14,7 @@ mod login;
 mod network;
 mod node;
 mod process;
+mod providers;
 mod quotas;
 mod replication;
 mod scope;
@@ -210,6 +212,8 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Quotas of clients", quotas::KEYS),
     ("Replication and metadata", replication::KEYS),
     ("Process", process::KEYS),
+    ("Admin endpoint", admin::KEYS),
+    ("Values from elsewhere", providers::KEYS),
 ];
 
 /// Returns every key.
@@ -233,9 +237,14 @@ pub fn may_change(name: &str) -> bool {
     find(name).is_some_and(|key| key.changes != Changes::AtStart)
 }
 
-/// Returns the member that a key of a family is for, for example the tier's name.
+/// Returns the tier that a key is for, if it is of a family that tiers have.
 pub fn member_of(name: &str) -> Option<&str> {
-    all().find_map(|key| key.member(name))
+    of_tiers().find_map(|key| key.member(name))
+}
+
+/// Returns the families of keys that have a member for each tier.
+fn of_tiers() -> impl Iterator<Item = &'static Key> {
+    all().filter(|key| key.name.starts_with("storage.tier.") && key.name.contains(MEMBER))
 }
 
 /// Returns the key with the name nearest to `name`, if it is near enough to be a misspelling.
@@ -279,17 +288,18 @@ fn looks_like_setting(key: &str) -> bool {
 }
 
 /// Returns the table as the broker shows it to `DescribeConfigs`; a family becomes one key for each
-/// of `members`.
+/// of `members`, the tiers. How config providers are set is not shown.
 pub fn for_broker(members: &[&str]) -> &'static [ConfigKey] {
     static SINGLE: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
-        let single = all().filter(|key| !key.name.contains(MEMBER));
+        let is_shown =
+            |key: &&Key| !key.name.contains(MEMBER) && !key.name.starts_with("config.providers");
+        let single = all().filter(is_shown);
         single.map(row).collect()
     });
     if members.is_empty() {
         return &SINGLE;
     }
-    let families = all().filter(|key| key.name.contains(MEMBER));
-    let each = families.flat_map(|key| {
+    let each = of_tiers().flat_map(|key| {
         members.iter().map(move |member| ConfigKey {
             // Settings are read once and kept until the process ends, so the leak is bounded.
             name: key.name.replace(MEMBER, member).leak(),

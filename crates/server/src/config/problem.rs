@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use super::entry::{Entry, Origin};
 use super::keys::{self, AllowedValues, Key};
-use super::raw::{Entry, Origin};
 use broker::options::ConfigKind;
 
 /// A value that cannot be honoured; the broker does not start with one.

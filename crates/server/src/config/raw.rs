@@ -1,15 +1,26 @@
 //! Settings as given: key, text, and where each comes from, in order of precedence.
 //!
 //! Weakest first: file, environment, command line; a later entry overrides an earlier one of the
-//! same key. This module does not judge: unknown keys and wrong values pass through, and `resolved`
-//! reports them.
+//! same key. When all are there, [`RawSettings::settle`] puts what config providers have in the
+//! place of references, and says which secrets others can read.
+//!
+//! Invariants: a value is overwritten when it is dropped, and no `Debug` shows it unless its key is
+//! known to be no secret. Not overwritten: what the reader of properties leaves behind, arguments,
+//! and the environment. This module does not judge: unknown keys and wrong values pass through, and
+//! `resolved` reports them.
 
-use std::fmt;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use platform::bounded;
 use storage::checkpoint::properties;
+use wire::sasl::Secret;
+
+use super::permissions::{self, FileMode};
+use super::problem::{Problem, Warning};
+use super::providers;
+
+pub use super::entry::{Entry, Origin};
 
 /// Prefix of the environment variables that are settings.
 const ENVIRONMENT_PREFIX: &str = "FOREBAY_";
@@ -17,55 +28,30 @@ const ENVIRONMENT_PREFIX: &str = "FOREBAY_";
 /// Far longer than a file of settings; a device passed as the file has no end.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Where a setting was given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Origin {
-    /// The default of the table.
-    Default,
-    /// A line of a file.
-    File(PathBuf, usize),
-    /// An environment variable.
-    Environment(String),
-    /// An argument.
-    CommandLine,
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Default => f.write_str("default"),
-            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
-            Self::Environment(name) => write!(f, "environment variable {name}"),
-            Self::CommandLine => f.write_str("command line"),
-        }
-    }
-}
-
-/// One setting as given.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
-    /// Key.
-    pub key: String,
-    /// Value, trimmed.
-    pub value: String,
-    /// Where it was given.
-    pub origin: Origin,
-}
-
 /// All settings as given, weakest first.
 #[derive(Clone, Default, Debug)]
 pub struct RawSettings {
     /// The settings.
     pub entries: Vec<Entry>,
+    /// What is wrong with references, and with files of secrets.
+    pub problems: Vec<Problem>,
+    /// What is worth saying about them.
+    pub warnings: Vec<Warning>,
+    /// The files of settings, with who may read them.
+    // Bounded: one for each `--config`.
+    files: Vec<FileMode>,
 }
 
 impl RawSettings {
     /// Adds the settings of a properties file.
     pub fn add_file(&mut self, path: &Path) -> Result<(), String> {
         // It may be a pipe: `--config <(...)`.
-        let bytes = File::open(path).and_then(|file| bounded::stream(file, FILE_BYTES_MAX));
-        let bytes = bytes.map_err(|error| format!("{}: {error}", path.display()))?;
-        self.add_bytes(path, &bytes)
+        let named = |error| format!("{}: {error}", path.display());
+        let file = File::open(path).map_err(named)?;
+        self.files.extend(FileMode::of(path, &file));
+        let bytes = bounded::stream(file, FILE_BYTES_MAX).map_err(named)?;
+        let bytes = Secret::new(bytes);
+        self.add_bytes(path, bytes.expose())
     }
 
     /// Adds settings in properties syntax; `path` is their origin in messages.
@@ -73,7 +59,7 @@ impl RawSettings {
         let entries = properties::parse_all(path, bytes).map_err(|error| error.to_string())?;
         for entry in entries {
             let origin = Origin::File(path.to_owned(), entry.line);
-            self.add(&entry.key, &entry.value, origin);
+            self.add(&entry.key, &Secret::new(entry.value), origin);
         }
         Ok(())
     }
@@ -90,7 +76,7 @@ impl RawSettings {
             let key = name[ENVIRONMENT_PREFIX.len()..]
                 .to_ascii_lowercase()
                 .replace('_', ".");
-            self.add(&key, &value, Origin::Environment(name));
+            self.add(&key, &Secret::new(value), Origin::Environment(name));
         }
     }
 
@@ -100,13 +86,35 @@ impl RawSettings {
             let Some((key, value)) = argument.split_once('=') else {
                 return Err(format!("command line: {argument}: must be key=value"));
             };
-            self.add(key, value, Origin::CommandLine);
+            self.add(key, &Secret::new(value.to_owned()), Origin::CommandLine);
         }
         Ok(())
     }
 
-    fn add(&mut self, key: &str, value: &str, origin: Origin) {
-        let (key, value) = (key.trim().to_owned(), value.trim().to_owned());
-        self.entries.push(Entry { key, value, origin });
+    /// Puts what config providers have in the place of references, once all settings are there, and
+    /// looks at who can read secrets. Reads files and the environment.
+    pub fn settle(&mut self) {
+        let environment = |name: &str| std::env::var(name).ok();
+        self.settle_in(&environment);
+    }
+
+    /// The same with another environment.
+    pub(super) fn settle_in(&mut self, environment: &dyn Fn(&str) -> Option<String>) {
+        let settled = providers::replace(&mut self.entries, environment);
+        self.problems.extend(settled.problems);
+        self.warnings.extend(settled.warnings);
+        let read = settled.files;
+        let seen = permissions::look(&self.entries, &self.files, read);
+        self.problems.extend(seen.problems);
+        self.warnings.extend(seen.warnings);
+    }
+
+    fn add(&mut self, key: &str, value: &Secret<String>, origin: Origin) {
+        self.entries.push(Entry {
+            key: key.trim().to_owned(),
+            value: Secret::new(value.expose().trim().to_owned()),
+            origin,
+            reference: None,
+        });
     }
 }

@@ -4,11 +4,13 @@
 //! and the rules between keys. This module does not look at the machine (what it needs is in
 //! [`Machine`]), does not open anything, and does not know the node id of an existing directory.
 
+mod admin;
 mod authorizer;
 mod groups;
 mod listeners;
 mod login;
 mod network;
+mod shown;
 mod tiers;
 mod tls;
 
@@ -18,20 +20,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::tls::ServerTlsSettings;
+use broker::authorizer::Authorizer;
 use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
 use broker::options::EnforcedMetadata;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
-use broker::session::SecurityProtocol;
+use broker::session::{LoginOptions, SecurityProtocol};
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
+pub use self::admin::{AdminAuth, AdminSettings};
 pub use self::tls::ListenerSecurity;
 use super::address::{self, Address};
 use super::cpus;
 use super::keys;
 use super::problem::{Problem, Warning};
+use super::providers;
 use super::raw::RawSettings;
 use super::values::Values;
 use crate::machine::Machine;
@@ -103,6 +108,10 @@ pub struct Settings {
     pub log_cache_bytes: u64,
     /// `host:port` of the admin endpoint.
     pub admin_listener: Option<(String, u16)>,
+    /// Who may do what there.
+    pub admin: AdminSettings,
+    /// True if a setting is a secret, or leads to one.
+    pub holds_secrets: bool,
     /// True if it serves the planner's page.
     pub admin_plan: bool,
     /// Log lines as JSON.
@@ -163,14 +172,13 @@ impl Settings {
         }
         let (listeners, advertised, protocols) =
             listeners::resolve(&values, machine, &mut problems);
-        listeners::check_named(&values, &mut warnings);
         let said = (&mut warnings, &mut problems);
-        let logins = login::resolve(&values, &listeners, &protocols, said);
-        let said = (&mut warnings, &mut problems);
-        let encrypted = tls::resolve(&values, &listeners, &protocols, said);
-        let clients = authorizer::Clients::of(&protocols, &logins, &encrypted);
-        let said = (&mut warnings, &mut problems);
-        let authorizer = authorizer::resolve(&values, &clients, said);
+        let Security {
+            logins,
+            encrypted,
+            admin,
+            authorizer,
+        } = Security::resolve(&values, &listeners, &protocols, said);
         let tiers = tiers::resolve(&values, &mut problems);
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
@@ -194,6 +202,8 @@ impl Settings {
             log_cache_bytes: log_cache_bytes(&values, machine),
             admin_listener: admin_listener(&values, &mut problems),
             admin_plan: values.is("admin.plan"),
+            holds_secrets: values.has_secrets(),
+            admin,
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
             broker: BrokerOptions {
@@ -213,6 +223,7 @@ impl Settings {
         {
             problems.push(values.problem("log.level", "must be a level or a list of filters"));
         }
+        add_found_before(raw, &mut warnings, &mut problems);
         CheckedSettings {
             settings,
             warnings,
@@ -232,6 +243,21 @@ impl Settings {
             Some((listener.clone(), tls.clone()))
         });
         each.collect()
+    }
+
+    /// Returns the settings of TLS of each listener that speaks it, and of the admin endpoint if
+    /// that does.
+    pub fn tls_sets(&self) -> BTreeMap<String, ServerTlsSettings> {
+        let mut sets = self.tls_listeners();
+        if let Some(tls) = self.admin.tls.as_deref() {
+            sets.insert(AdminSettings::LISTENER.to_owned(), tls.clone());
+        }
+        sets
+    }
+
+    /// Returns the authorizer, if there is one.
+    pub fn authorizer(&self) -> Option<&Arc<Authorizer>> {
+        self.broker.authorizer.as_ref()
     }
 
     /// Returns true if a listener speaks TLS.
@@ -293,6 +319,53 @@ impl Settings {
             ..self.broker.clone()
         }
     }
+}
+
+/// Who the clients are, and what they may do.
+struct Security {
+    // Bounded: one for each of `listeners`.
+    logins: BTreeMap<String, Arc<LoginOptions>>,
+    // Bounded: one for each of `listeners`.
+    encrypted: BTreeMap<String, ServerTlsSettings>,
+    admin: AdminSettings,
+    authorizer: Option<Arc<Authorizer>>,
+}
+
+impl Security {
+    fn resolve(
+        values: &Values,
+        listeners: &[Address],
+        protocols: &login::Protocols,
+        (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
+    ) -> Self {
+        let admin = admin::resolve(values, listeners, (warnings, problems));
+        listeners::check_named(values, admin.has_own_settings, warnings);
+        let logins = login::resolve(values, listeners, protocols, (warnings, problems));
+        let encrypted = tls::resolve(values, listeners, protocols, (warnings, problems));
+        if encrypted.is_empty() && admin.tls.is_none() {
+            tls::warn_of_no_listener(values, warnings);
+        }
+        let has_admin_users = admin.auth != AdminAuth::None;
+        let clients = authorizer::Clients::of(protocols, &logins, &encrypted, has_admin_users);
+        let authorizer = authorizer::resolve(values, &clients, (warnings, problems));
+        Self {
+            logins,
+            encrypted,
+            admin,
+            authorizer,
+        }
+    }
+}
+
+/// Adds what was found before settings were read, and takes what config providers have out of
+/// messages.
+fn add_found_before(raw: &RawSettings, warnings: &mut Vec<Warning>, problems: &mut Vec<Problem>) {
+    providers::hide(&raw.entries, problems, warnings);
+    // What follows from a reference that leads nowhere is nothing to say besides.
+    let is_unread = |key: &str| raw.problems.iter().any(|problem| problem.key == key);
+    problems.retain(|problem| !is_unread(&problem.key));
+    problems.extend(raw.problems.iter().cloned());
+    warnings.extend(raw.warnings.iter().cloned());
 }
 
 fn size(number: i64) -> usize {
@@ -380,8 +453,8 @@ fn check_metadata_dir(values: &Values, log_dirs: &[PathBuf], warnings: &mut Vec<
     let Some(entry) = values.entry("metadata.log.dir") else {
         return;
     };
-    let wanted = normal(Path::new(&entry.value));
-    if !entry.value.is_empty() && !log_dirs.iter().any(|dir| normal(dir) == wanted) {
+    let wanted = normal(Path::new(entry.text()));
+    if !entry.text().is_empty() && !log_dirs.iter().any(|dir| normal(dir) == wanted) {
         let why = "the metadata log is looked for in log.dirs only: what is in this directory is not found";
         let advice = "name it in log.dirs, too";
         warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
@@ -499,7 +572,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
             hold_ms: values.int("clock.step.hold.ms"),
         },
         metadata_reserve_bytes: values.int("metadata.log.reserve.bytes").unsigned_abs(),
-        static_settings: static_settings(values),
+        static_settings: shown::static_settings(values),
         config_keys: keys::for_broker(&values.list("storage.tiers")),
     }
 }
@@ -509,33 +582,6 @@ fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
         samples: u32::try_from(values.int(samples)).unwrap_or(1),
         window: Duration::from_secs(values.int(seconds).unsigned_abs()),
     }
-}
-
-/// What stands in the place of a secret.
-const HIDDEN: &str = "(hidden)";
-
-/// Returns the given settings as text, without secrets.
-///
-/// The two names of a node's id are one: a client that asks for the older one finds it too.
-fn static_settings(values: &Values) -> BTreeMap<String, String> {
-    let given = values.given();
-    let mut given: BTreeMap<_, _> = given
-        .map(|(name, text)| (name.to_owned(), text.to_owned()))
-        .collect();
-    for (name, text) in &mut given {
-        let of_listener = || keys::of_listener(name).map(|(_, key)| key);
-        let row = keys::find(name).or_else(of_listener);
-        // A client learns only whether a secret is set.
-        if row.is_some_and(|row| row.sensitive) {
-            HIDDEN.clone_into(text);
-        }
-    }
-    for (name, other) in [("node.id", "broker.id"), ("broker.id", "node.id")] {
-        if let Some(id) = given.get(name).cloned() {
-            given.entry(other.to_owned()).or_insert(id);
-        }
-    }
-    given
 }
 
 fn transaction_options(values: &Values) -> TransactionOptions {
@@ -553,6 +599,8 @@ fn transaction_options(values: &Values) -> TransactionOptions {
     }
 }
 
+#[cfg(test)]
+mod admin_tests;
 #[cfg(test)]
 mod authorizer_tests;
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use broker::options::ConfigKind;
+use wire::sasl::Secret;
 
 use super::impact;
 use super::keys::{self, AllowedValues, Key};
@@ -16,6 +17,9 @@ use super::raw::{Entry, Origin, RawSettings};
 mod overlay;
 
 pub(super) use overlay::ListenerValues;
+
+/// Settings that name files with secrets.
+const SECRET_FILES: [&str; 2] = ["ssl.keystore.location", "admin.bearer.tokens.file"];
 
 /// Effective values of known keys.
 pub(super) struct Values {
@@ -40,7 +44,7 @@ impl Values {
         let mut of_listeners = BTreeMap::new();
         for entry in &raw.entries {
             if let Some((_, key)) = keys::of_listener(&entry.key) {
-                if fits(key, &entry.value) {
+                if fits(key, entry.text()) {
                     put(&mut of_listeners, entry, warnings);
                 } else {
                     let allowed = format!("must be {}", problem::allowed(key));
@@ -53,7 +57,7 @@ impl Values {
             put(among, entry, warnings);
         }
         // What is overridden has neither an effect nor an impact.
-        let text = |name: &str| given.get(name).map(|entry: &Entry| entry.value.as_str());
+        let text = |name: &str| given.get(name).map(Entry::text);
         let spoken = impact::Protocols::of(
             text("listeners"),
             text("listener.security.protocol.map"),
@@ -65,7 +69,7 @@ impl Values {
         }
         for (name, entry) in &given {
             let key = keys::find(name).expect("only keys of the table are inserted");
-            if !fits(key, &entry.value) {
+            if !fits(key, entry.text()) {
                 problems.push(wrong(
                     key,
                     entry,
@@ -79,7 +83,7 @@ impl Values {
         }
         // Wrong values are reported already. The default takes their place, so that the rest can be
         // resolved and all problems be reported together.
-        given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, &entry.value)));
+        given.retain(|name, entry| keys::find(name).is_some_and(|key| fits(key, entry.text())));
         Self {
             given,
             of_listeners,
@@ -90,7 +94,7 @@ impl Values {
     /// Returns the text of a key; `None` if it is not given and has no default.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         match self.given.get(name) {
-            Some(entry) => Some(&entry.value),
+            Some(entry) => Some(entry.text()),
             None => key(name).default,
         }
     }
@@ -134,7 +138,7 @@ impl Values {
 
     /// Returns the text of a setting of one listener, by its full name.
     pub(super) fn of_listener(&self, name: &str) -> Option<&str> {
-        self.of_listeners.get(name).map(|it| it.value.as_str())
+        self.of_listeners.get(name).map(Entry::text)
     }
 
     /// Returns the settings of single listeners, each with its listener.
@@ -147,8 +151,9 @@ impl Values {
     pub(super) fn problem(&self, name: &str, allowed: impl Into<String>) -> Problem {
         let entry = self.given.get(name).cloned().unwrap_or_else(|| Entry {
             key: name.to_owned(),
-            value: self.string(name),
+            value: Secret::new(self.string(name)),
             origin: Origin::Default,
+            reference: None,
         });
         wrong(key(name), &entry, allowed.into())
     }
@@ -183,15 +188,26 @@ impl Values {
         self.given.get(name).or_else(|| self.of_listeners.get(name))
     }
 
+    /// Returns true if a setting that is given is a secret, or the file of one.
+    pub(super) fn has_secrets(&self) -> bool {
+        let known = self.given.iter().chain(&self.of_listeners);
+        let mut known = known.filter(|(_, entry)| !entry.text().is_empty());
+        known.any(|(name, entry)| {
+            let row = keys::find(name).or_else(|| Some(keys::of_listener(name)?.1));
+            let is_file = |row: &Key| SECRET_FILES.contains(&row.name);
+            entry.reference.is_some() || row.is_some_and(|row| row.sensitive || is_file(row))
+        })
+    }
+
     /// Returns the keys that were given, known or not, with their texts.
     pub(super) fn given(&self) -> impl Iterator<Item = (&str, &str)> {
         let known = self.given.iter();
-        let known = known.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
+        let known = known.map(|(name, entry)| (name.as_str(), entry.text()));
         let of_listeners = self.of_listeners.iter();
-        let of_listeners = of_listeners.map(|(name, entry)| (name.as_str(), entry.value.as_str()));
+        let of_listeners = of_listeners.map(|(name, entry)| (name.as_str(), entry.text()));
         let known = known.chain(of_listeners);
         let others = self.others.iter();
-        known.chain(others.map(|(name, entry)| (name.as_str(), entry.value.as_str())))
+        known.chain(others.map(|(name, entry)| (name.as_str(), entry.text())))
     }
 }
 
@@ -224,7 +240,7 @@ fn both_in_file(old: &Entry, later: &Entry) -> bool {
 /// Warns about what clients notice of a setting; returns true if there is something.
 fn impacts(entry: &Entry, spoken: &impact::Protocols, warnings: &mut Vec<Warning>) -> bool {
     let before = warnings.len();
-    let impacts = impact::of(&entry.key, &entry.value, spoken);
+    let impacts = impact::of(&entry.key, entry.text(), spoken);
     warnings.extend(impacts.map(|it| Warning::of(entry, it.why.into()).seen_by_clients(it.advice)));
     warnings.len() > before
 }
@@ -255,10 +271,11 @@ fn unknown(entry: &Entry, spoken: &impact::Protocols, may_ask: bool, warnings: &
 }
 
 fn wrong(key: &Key, entry: &Entry, allowed: String) -> Problem {
-    let value = if key.sensitive {
+    // What a provider has put in may be a secret that was to go elsewhere.
+    let value = if key.sensitive || entry.reference.is_some() {
         "(hidden)".into()
     } else {
-        entry.value.clone()
+        entry.text().to_owned()
     };
     Problem {
         key: entry.key.clone(),

@@ -47,7 +47,7 @@ pub(crate) enum Spoken {
 impl Spoken {
     /// Looks at the first bytes of a connection; `None` if they may begin a handshake, or are too
     /// few to tell.
-    pub(super) fn of(first: &[u8]) -> Option<Self> {
+    pub(crate) fn of(first: &[u8]) -> Option<Self> {
         const HANDSHAKE: u8 = 22;
         const METHODS: [&[u8]; 6] = [b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"CONN"];
         let beginning = first.first_chunk::<4>()?;
@@ -100,7 +100,7 @@ impl Failure {
     }
 
     /// Returns true if the failure is worth a line of the log: not if a peer only tried the port.
-    pub(super) fn is_told(&self) -> bool {
+    pub(crate) fn is_told(&self) -> bool {
         !matches!(self, Self::Unused | Self::Socket(_))
     }
 }

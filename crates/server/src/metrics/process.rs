@@ -1,5 +1,6 @@
 //! What the process uses of the machine, read at each scrape.
 
+use crate::secrecy;
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -87,7 +88,7 @@ impl Collector for Process {
 
 /// Writes what the process has read from disks and written to them, under Kafka's names.
 fn disk(encoder: &mut DescriptorEncoder) -> fmt::Result {
-    let Some((read, written)) = platform::process::disk_bytes() else {
+    let Some((read, written)) = secrecy::disk_bytes() else {
         return Ok(());
     };
     let gauges = [

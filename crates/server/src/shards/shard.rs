@@ -69,6 +69,9 @@ pub(super) async fn run<A: Assembly>(me: usize, assembly: &A, shared: &ShardCont
                     Call::Reasons(answer) => {
                         let _ = answer.send(assembly.reasons(me, &service));
                     }
+                    Call::Rights(answer) => {
+                        let _ = answer.send(assembly.rights(&service));
+                    }
                     Call::Tiers(ask, answer) => {
                         let answering = assembly.ask(me, &service, ask);
                         tokio::task::spawn_local(async move {

@@ -25,7 +25,7 @@ pub(super) fn look(
     problems: &[Problem],
 ) -> DirectorySurvey {
     let mut seen = DirectorySurvey::default();
-    let listeners = settings.tls_listeners();
+    let listeners = settings.tls_sets();
     if listeners.is_empty() {
         return seen;
     }

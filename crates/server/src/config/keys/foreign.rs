@@ -139,7 +139,7 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ),
     (
         "classes of the Java virtual machine cannot be loaded",
-        "alter.config.policy.class.name client.quota.callback.class config.providers create.topic.policy.class.name \
+        "alter.config.policy.class.name client.quota.callback.class create.topic.policy.class.name \
          replica.selector.class",
     ),
     (
@@ -165,7 +165,7 @@ const FAMILIES: &[(&str, &str)] = &[
         "password.encoder.",
     ),
     (
-        "classes of the Java virtual machine cannot be loaded",
+        "the config providers that are served have no such parameter",
         "config.providers.",
     ),
 ];
@@ -182,7 +182,11 @@ pub fn why_without_effect(name: &str) -> Option<&'static str> {
     }
     let holds = |(_, names): &&(&str, &str)| names.split_whitespace().any(|known| known == name);
     let alone = WITHOUT_EFFECT.iter().find(holds);
-    let family = || FAMILIES.iter().find(|(_, start)| name.starts_with(start));
+    let is_in_table = || super::find(name).is_some();
+    let family = || {
+        let found = FAMILIES.iter().find(|(_, start)| name.starts_with(start));
+        found.filter(|_| !is_in_table())
+    };
     alone.or_else(family).map(|(why, _)| *why)
 }
 

@@ -1,4 +1,4 @@
-//! Settings of the process: shards, admin endpoint, logging. None of them is Kafka's.
+//! Settings of the process: shards, clock, logging. None of them is Kafka's.
 
 use super::Key;
 
@@ -38,14 +38,6 @@ pub(super) const KEYS: &[Key] = &[
             "How long the wall clock has to run steadily after a step before anything is deleted for its age by it. 0: it \
              is believed at once.",
         ),
-    Key::string("admin.listener", "127.0.0.1:9644").ours().doc(
-        "Where /metrics, /livez, /readyz and /tiers are answered over HTTP, as host:port. \
-             Empty: nowhere.",
-    ),
-    Key::boolean("admin.plan", "false").ours().doc(
-        "Answer /plan on admin.listener: the page of the planner (docs/plan.md), with what this broker takes and gives \
-             as a load to begin with. One answer at a time, for two seconds of a thread of the lowest priority.",
-    ),
     Key::string("log.format", "text")
         .one_of(&["text", "json"])
         .ours()

@@ -64,7 +64,7 @@ fn kafka_keys_without_effect_are_known_with_a_reason() {
         "listener.name.internal.num.network.threads",
         "inter.broker.protocol.version",
         "zookeeper.connect",
-        "config.providers.file.class",
+        "config.providers.file.param.secrets",
     ] {
         assert!(why_without_effect(name).is_some(), "{name}");
     }

@@ -73,6 +73,8 @@ pub(super) struct Clients {
     /// Users that the settings name.
     // Bounded: `raw::FILE_BYTES_MAX`.
     users: BTreeSet<String>,
+    /// Whether clients of the admin endpoint show who they are: there are more users than these.
+    has_admin_users: bool,
 }
 
 impl Clients {
@@ -80,6 +82,7 @@ impl Clients {
         protocols: &Protocols,
         logins: &BTreeMap<String, Arc<LoginOptions>>,
         encrypted: &BTreeMap<String, ServerTlsSettings>,
+        has_admin_users: bool,
     ) -> Self {
         // Whether clients of a listener without login show who they are.
         let auth = |listener: &str| {
@@ -99,12 +102,16 @@ impl Clients {
             has_any_user: mechanisms().any(|mechanism| is_scram(mechanism.mechanism))
                 || has(|auth| auth != ClientAuth::None),
             users: users.map(|(name, _)| name.clone()).collect(),
+            has_admin_users,
         }
     }
 
     /// Returns true if a client can have this principal.
     fn can_be(&self, principal: &Principal) -> bool {
-        let is_named = || self.has_any_user || self.users.contains(principal.name());
+        let is_named = || {
+            let of_settings = self.users.contains(principal.name());
+            self.has_any_user || self.has_admin_users || of_settings
+        };
         let is_anonymous = self.has_anonymous && *principal == Principal::anonymous();
         is_anonymous || (principal.kind() == "User" && is_named())
     }
@@ -113,7 +120,7 @@ impl Clients {
 fn warn_of_no_authorizer(values: &Values, warnings: &mut Vec<Warning>) {
     for key in [SUPER_USERS, OPEN, MODE] {
         if let Some(entry) = values.entry(key)
-            && !entry.value.is_empty()
+            && !entry.text().is_empty()
         {
             let why = "there is no authorizer: every client may do everything, whatever ACLs there \
                        are";

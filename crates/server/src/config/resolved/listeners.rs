@@ -40,15 +40,17 @@ pub(super) fn resolve(
     (listeners, advertised, protocols)
 }
 
-/// Warns about settings of listeners that do not exist.
-pub(super) fn check_named(values: &Values, warnings: &mut Vec<Warning>) {
+/// Warns about settings of listeners that do not exist. Those of the admin endpoint are not its
+/// business, if there is one that has them.
+pub(super) fn check_named(values: &Values, has_admin: bool, warnings: &mut Vec<Warning>) {
     let listeners = values.list("listeners");
     let listeners: Vec<_> = listeners
         .iter()
         .filter_map(|text| Some(Address::parse(text)?.listener.to_ascii_lowercase()))
         .collect();
     for (listener, entry) in values.of_listeners() {
-        if !listeners.iter().any(|name| name == listener) {
+        let is_of_admin = has_admin && listener == super::admin::LISTENER;
+        if !is_of_admin && !listeners.iter().any(|name| name == listener) {
             let why = format!(
                 "has no effect: no listener is called {listener} (listeners: {})",
                 listeners.join(", ")

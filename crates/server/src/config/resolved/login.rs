@@ -23,8 +23,6 @@ const JAAS: &str = "sasl.jaas.config";
 const SERVED: &str = "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are";
 const FAILURE_DELAY: &str = "connection.failed.authentication.delay.ms";
 const IDLE: &str = "connections.max.idle.ms";
-/// Kafka's classes that would put values in the place of `${..}`.
-const PROVIDERS: &str = "config.providers";
 
 /// Ends of names of settings that make Kafka decide otherwise who a client is. Who has set one
 /// would not get what it says.
@@ -75,6 +73,28 @@ pub(super) fn resolve(
         }
     }
     all
+}
+
+/// Returns the users of PLAIN that are given for what has the name of a listener and is none.
+pub(super) fn plain_users(
+    values: &Values,
+    listener: &str,
+    (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
+) -> Vec<(String, Secret<String>)> {
+    let of = OfListener {
+        values,
+        own: ListenerValues::of(values, listener),
+        protocol: SecurityProtocol::SaslSsl,
+    };
+    let lower = Mechanism::Plain.name().to_ascii_lowercase();
+    if of.own.of_mechanism(&lower, JAAS).is_none() {
+        return Vec::new();
+    }
+    of.users(Mechanism::Plain, warnings)
+        .unwrap_or_else(|problem| {
+            problems.push(problem);
+            Vec::new()
+        })
 }
 
 /// One listener.
@@ -176,13 +196,6 @@ impl OfListener<'_> {
         if !is_plain {
             return Ok(Vec::new());
         }
-        if text.contains("${") && has_providers(self.values) {
-            let why = format!(
-                "has ${{..}}, which nothing replaces ({PROVIDERS} is not served): it would be the \
-                 password itself"
-            );
-            return Err(wrong(why));
-        }
         if entry.users().next().is_none() {
             return Err(wrong("names no users (user_<name>=\"<password>\")".into()));
         }
@@ -220,10 +233,4 @@ impl OfListener<'_> {
             }
         }
     }
-}
-
-/// Returns true if the settings name classes that would replace parts of values.
-pub(super) fn has_providers(values: &Values) -> bool {
-    let mut given = values.given();
-    given.any(|(name, text)| name == PROVIDERS && !text.is_empty())
 }

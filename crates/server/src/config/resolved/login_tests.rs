@@ -67,8 +67,9 @@ fn a_listener_that_could_let_nobody_or_strangers_in_is_refused() {
     let providers = PLAIN.replace("hunter2", "${file:/secrets:ada}");
     check_refused(
         &format!("{SAFE}sasl.enabled.mechanisms=PLAIN\n{providers}config.providers=file\n"),
-        "server.properties:4: listener.name.in.side.plain.sasl.jaas.config=(hidden): has ${..}, \
-         which nothing replaces (config.providers is not served): it would be the password itself",
+        "server.properties:5: config.providers=file: config.providers.file.class must name its \
+         class: org.apache.kafka.common.config.provider.FileConfigProvider, \
+         ..DirectoryConfigProvider or ..EnvVarConfigProvider",
     );
     check_refused(
         "listeners=IN.SIDE://:9092\n\

@@ -18,6 +18,7 @@ pub(super) fn resolve(text: &str) -> Result<ResolvedSettings, Vec<Problem>> {
     let mut raw = RawSettings::default();
     raw.add_bytes(Path::new("server.properties"), text.as_bytes())
         .unwrap();
+    raw.settle_in(&|_| None);
     Settings::resolve(&raw, &machine())
 }
 

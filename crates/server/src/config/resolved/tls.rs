@@ -18,7 +18,7 @@ use super::super::address::Address;
 use super::super::keys;
 use super::super::problem::{Problem, Warning};
 use super::super::values::{ListenerValues, Values};
-use super::login::{Protocols, has_providers};
+use super::login::Protocols;
 
 const CLIENT_AUTH: &str = "ssl.client.auth";
 const RULES: &str = "ssl.principal.mapping.rules";
@@ -87,7 +87,6 @@ pub(super) fn resolve(
             }
         }
         check_protocol(&own, problems);
-        check_providers(values, &own, problems);
         let of = OfListener {
             values,
             own,
@@ -99,10 +98,44 @@ pub(super) fn resolve(
         warnings.extend(said.into_iter().filter_map(|it| warning_of(values, &it)));
         all.insert(listener.clone(), settings);
     }
-    if all.is_empty() {
-        warn_of_no_listener(values, warnings);
-    }
     all
+}
+
+/// Returns the settings of TLS of the admin endpoint; `None` if no setting of its own is given, for
+/// keys of other listeners do not make an endpoint speak TLS that did not.
+///
+/// Clients are asked for certificates as `client_auth` says, unless a setting of its own says how.
+pub(super) fn of_admin(
+    values: &Values,
+    own: ListenerValues<'_>,
+    client_auth: ClientAuth,
+    (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
+) -> Option<ServerTlsSettings> {
+    if !own.own_entries().any(|entry| is_own_of_tls(&entry.key)) {
+        return None;
+    }
+    let name = own.own_name(CLIENT_AUTH);
+    let text = own.own(CLIENT_AUTH);
+    let client_auth = text.and_then(ClientAuth::parse).unwrap_or(client_auth);
+    for (setting, why) in REFUSED {
+        if own.text(setting).is_some_and(|text| !text.is_empty()) {
+            problems.push(own.problem(setting, why));
+        }
+    }
+    check_protocol(&own, problems);
+    let of = OfListener {
+        values,
+        own,
+        protocol: SecurityProtocol::Ssl,
+    };
+    let settings = ServerTlsSettings {
+        client_auth: Setting::new(name, client_auth),
+        ..of.settings(warnings, problems)
+    };
+    let (found, said) = settings.check();
+    problems.extend(found.into_iter().map(|it| problem_of(values, &it)));
+    warnings.extend(said.into_iter().filter_map(|it| warning_of(values, &it)));
+    Some(settings)
 }
 
 /// One listener that speaks TLS.
@@ -195,7 +228,7 @@ impl OfListener<'_> {
             return Setting::new(name, parsed(text));
         }
         if let Some(entry) = self.values.entry(CLIENT_AUTH)
-            && parsed(&entry.value) != ClientAuth::None
+            && parsed(entry.text()) != ClientAuth::None
         {
             let why = format!(
                 "does not hold for {}, which maps to SASL_SSL: its clients are not asked for \
@@ -229,28 +262,6 @@ fn check_protocol(own: &ListenerValues<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Refuses values that a class was to replace, such as `${file:/secrets:key}`: they would be taken
-/// as they are written, and be said to be wrong passwords.
-fn check_providers(values: &Values, own: &ListenerValues<'_>, problems: &mut Vec<Problem>) {
-    if !has_providers(values) {
-        return;
-    }
-    let names_one = |text: &str| {
-        let mut each = text.split("${").skip(1);
-        each.any(|rest| {
-            rest.split_once('}')
-                .is_some_and(|(name, _)| name.contains(':'))
-        })
-    };
-    for key in keys::all().filter(|key| is_of_tls(key.name)) {
-        if own.text(key.name).is_some_and(names_one) {
-            let why = "has ${..}, which nothing replaces (config.providers is not served): write the \
-                       value itself";
-            problems.push(own.problem(key.name, why));
-        }
-    }
-}
-
 /// Warns of settings of TLS at a listener that does not speak it.
 fn warn_of_no_tls(
     own: &ListenerValues<'_>,
@@ -277,8 +288,8 @@ fn warn_of_no_tls(
     }
 }
 
-/// Warns of settings of TLS where no listener speaks it.
-fn warn_of_no_listener(values: &Values, warnings: &mut Vec<Warning>) {
+/// Warns of settings of TLS where nothing speaks it.
+pub(super) fn warn_of_no_listener(values: &Values, warnings: &mut Vec<Warning>) {
     let of_tls = keys::all().filter(|key| is_of_tls(key.name) && key.without_effect.is_none());
     for entry in of_tls.filter_map(|key| values.entry(key.name)) {
         let why = "has no effect: no listener maps to SSL or SASL_SSL";

@@ -167,11 +167,11 @@ fn what_is_not_served_is_refused_with_what_to_do() {
 fn what_a_class_was_to_replace_is_refused_and_groups_of_rules_are_not() {
     let rules = "ssl.principal.mapping.rules=RULE:^CN=(?<who>.*)$/${who}/\n";
     let store = "ssl.keystore.location=/k.p12\nssl.keystore.password=${file:/s:k}\n";
-    let providers = "config.providers=file\n";
+    let providers = "config.providers=file\nconfig.providers.file.class=\
+                     org.apache.kafka.common.config.provider.FileConfigProvider\n";
     check_refused(
         &format!("{SSL}{store}{rules}{providers}"),
-        "server.properties:4: ssl.keystore.password=(hidden): has ${..}, which nothing replaces \
-         (config.providers is not served): write the value itself",
+        "server.properties:4: ssl.keystore.password=${file:/s:k}: there is no such file",
     );
     // It is a password where nothing was to replace it.
     assert!(

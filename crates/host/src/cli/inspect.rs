@@ -6,6 +6,7 @@ use super::show::table;
 use super::{CommandPlace, Exit};
 use crate::counter::{Counters, DropPlace};
 use crate::facts::Facts;
+use crate::facts::boot::{Boot, IdleState};
 use crate::knob::{self, Class};
 
 #[derive(Serialize)]
@@ -117,7 +118,33 @@ fn host(inspected: &Inspection) -> Vec<Vec<String>> {
     if topology.virtual_machine {
         host.push(pair("virtual", "a hypervisor is underneath".to_owned()));
     }
+    host.extend(boot(&inspected.facts.boot));
     host
+}
+
+/// Returns what no knob changes while the host runs.
+fn boot(boot: &Boot) -> Vec<Vec<String>> {
+    let pair = |name: &str, value: String| vec![name.to_owned(), value];
+    let nodes = match boot.nodes_per_package {
+        0 | 1 => "one for each package".to_owned(),
+        many => format!("{many} for each package (SNC, CoD or NPS of the firmware)"),
+    };
+    let snoop = boot.snoop.clone();
+    let snoop = snoop.unwrap_or_else(|| "unknown: Linux does not show it".to_owned());
+    let mut rows = vec![pair("nodes", nodes), pair("snoop mode", snoop)];
+    let idle = |state: &IdleState| {
+        let off = if state.disabled { ", off" } else { "" };
+        format!("{} ({} us{off})", state.name, state.latency_us)
+    };
+    let idle: Vec<String> = boot.idle.iter().map(idle).collect();
+    let lists = [
+        ("boot options", boot.options.join(" ")),
+        ("idle states", idle.join(", ")),
+        ("not mitigated", boot.vulnerable.join(", ")),
+    ];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    rows.extend(lists.map(|(name, list)| pair(name, list)));
+    rows
 }
 
 fn nic(nic: &crate::facts::net::Nic) -> Vec<String> {

@@ -175,6 +175,41 @@ def test_an_apply_that_is_stopped_in_the_middle_keeps_nothing_from_being_taken_b
     assert stopped.wait(PATIENCE) != 0, "it was never stopped"
 
 
+def test_half_of_each_site_gets_the_change_and_their_days_decide(tmp_path):
+    hosts = {f"edge-{number}": {"site": f"site{number // 8}", "model": number % 2} for number in range(24)}
+    inventory, arms, days = tmp_path / "hosts.json", tmp_path / "arms.json", tmp_path / "days.json"
+    inventory.write_text(json.dumps({"_meta": {"hostvars": hosts}}))
+    assign = ["fleet", "assign", inventory, "--block-by", "site,model", "--seed", 3, "-o", arms]
+    tune(*assign, check=0)
+    of = json.loads(arms.read_text())["hosts"]
+    for site in range(3):
+        for model in range(2):
+            block = [one["arm"] for one in of.values() if one["block"] == f"site{site}, {model}"]
+            assert sorted(block) == ["control", "control", "test", "test"]
+    first = arms.read_text()
+    tune(*assign, check=0)
+    assert arms.read_text() == first, "the seed decides"
+
+    def compare(factor, check, without=None):
+        numbers = {
+            name: {
+                "before": [100 + int(name[5:]) + day for day in range(7)],
+                "after": [(100 + int(name[5:]) + day) * (factor if one["arm"] == "test" else 1) for day in range(7)]}
+            for name, one in of.items() if name != without}
+        days.write_text(json.dumps(numbers))
+        return tune("--format", "json", "fleet", "compare", arms, days, check=check)
+
+    adopted = json.loads(compare(0.05, 0).stdout)
+    assert adopted["verdict"] == "adopt" and adopted["compared"]["p"] < 0.05
+    assert 0.93 < adopted["compared"]["benefit"]["estimate"] < 0.96
+    assert json.loads(compare(3, 5).stdout)["verdict"] == "harmful"
+    assert json.loads(compare(1, 4).stdout)["verdict"] == "no_benefit"
+    assert "edge-7 has an arm, and no days" in compare(0.05, 1, without="edge-7").stderr
+    few = {"_meta": {"hostvars": {name: hosts[name] for name in list(hosts)[:4]}}}
+    inventory.write_text(json.dumps(few))
+    assert "cannot give p < 0.05" in tune("fleet", "assign", inventory, "-o", arms, check=1).stderr
+
+
 def in_namespace(script):
     """Runs a script in namespaces of its own for networks and mounts."""
     command = ["unshare", "--net", "--mount", "bash", "-euc", script]

@@ -52,8 +52,8 @@ impl Objective {
         }))
     }
 
-    /// Returns the rate of the last step that was kept up, of those before which all were; 0 if
-    /// the first one was not.
+    /// Returns the rate of the last step before the first one that was not kept up; 0 if that is
+    /// the first.
     fn capacity(&self, outcome: &LoadOutcome) -> f64 {
         let mut kept = 0.0;
         for (at, rate) in self.rates.iter().enumerate() {
@@ -140,7 +140,7 @@ fn of_side(
         return Ok(());
     }
     for (what, share) in [("p50_ms", 0.5), ("p95_ms", 0.95), ("p99_ms", 0.99)] {
-        // The rank among all, of which the lost ones are the slowest.
+        // The rank among all; the lost ones are the slowest.
         let rank = (share * all as f64).ceil();
         let answered = histogram.len() as f64;
         let ms = if rank > answered {

@@ -1,5 +1,7 @@
 //! `inspect`: shows this host, its drops, and every knob with its value and owner.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::show::table;
@@ -15,6 +17,8 @@ struct Inspection {
     #[serde(flatten)]
     facts: Facts,
     drops: Vec<Drops>,
+    /// What drivers counted under names that sound like lost packets and are not known.
+    unknown: BTreeMap<String, u64>,
     counters: Counters,
     knobs: Vec<ShownKnob>,
 }
@@ -54,6 +58,7 @@ pub(super) fn run(place: &CommandPlace) -> anyhow::Result<Exit> {
         fingerprint: facts.fingerprint(),
         knobs: knob::all(&place.root).into_iter().map(shown).collect(),
         drops: drops.map(|(place, count)| Drops { place, count }).collect(),
+        unknown: counters.unknown(),
         counters,
         facts,
     };
@@ -94,9 +99,23 @@ fn text(inspected: &Inspection) -> String {
         table(&facts.disks.iter().map(disk).collect::<Vec<_>>()),
         "dropped since the start\n".to_owned()
             + &table(&inspected.drops.iter().map(dropped).collect::<Vec<_>>()),
+        unknown(&inspected.unknown),
         "knobs\n".to_owned() + &table(&inspected.knobs.iter().map(knob).collect::<Vec<_>>()),
     ]
+    .into_iter()
+    .filter(|part| !part.is_empty())
+    .collect::<Vec<_>>()
     .join("\n")
+}
+
+/// Returns the counters of drivers that may be drops; empty without any.
+fn unknown(counters: &BTreeMap<String, u64>) -> String {
+    if counters.is_empty() {
+        return String::new();
+    }
+    let row = |(name, count): (&String, &u64)| vec![format!("  {name}"), count.to_string()];
+    let rows: Vec<_> = counters.iter().map(row).collect();
+    "counted by drivers, not known whether elsewhere, too\n".to_owned() + &table(&rows)
 }
 
 fn host(inspected: &Inspection) -> Vec<Vec<String>> {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from peers.broker import Forebay
-from peers.process import wait_until
+from peers.process import free_port, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 WINDOWS = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
@@ -207,6 +207,40 @@ def test_emitted_topics_are_made_on_a_broker(plans, tmp_path):
                 for setting in settings:
                     key, value = setting.split("=", 1)
                     assert f'"{key}"' in text and value in text, f"{where}: {name}: {setting}"
+
+
+def test_published_figures_are_printed_with_what_contradicts_itself():
+    said = subprocess.run([binary(), "plan", "--published"], check=True, capture_output=True, text=True).stdout
+    rows = re.findall(r"^([A-Z]\d)  (\S*)", said, re.MULTILINE)
+    assert len(rows) == 21
+    assert [name for name, mark in rows if mark == "!"] == ["C1", "C3", "C4", "B2", "B6", "P1", "K2", "K3", "K4"]
+    # Of the index in persistent memory no smaller loss was published than this.
+    assert "PMem index -2.0, -3.3, -2.0 % on 28 cores, -4.8 % half and half on 24" in said
+
+
+def test_what_was_not_measured_near_is_called_extrapolated_in_every_answer(tmp_path):
+    command = [binary(), "plan", "linkedin", "--set", "load.size=20 B", "--set", "load.batch=200 B", "--out", tmp_path, *TODAY]
+    said = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
+    for answer in (said, (tmp_path / "plan.json").read_text(), (tmp_path / "report.html").read_text()):
+        assert "extrapolated" in answer
+    assert "extrapolated" not in subprocess.run([binary(), "plan", "steady", *TODAY], check=True, capture_output=True, text=True).stdout
+
+
+def test_a_broker_plans_for_its_own_load_if_it_is_allowed_to(tmp_path):
+    for allowed in (True, False):
+        port = free_port()
+        settings = {"admin.listener": f"127.0.0.1:{port}", **({"admin.plan": "true"} if allowed else {})}
+        with Forebay(tmp_path / str(allowed), settings):
+            if not allowed:
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(f"http://127.0.0.1:{port}/plan", timeout=30)
+                assert refused.value.code == 404
+                continue
+            page = urllib.request.urlopen(f"http://127.0.0.1:{port}/plan?scenario=measured", timeout=30).read().decode()
+            assert 'id="answer"' in page and "measured" in page
+            request = urllib.request.Request(
+                f"http://127.0.0.1:{port}/plan/solve", b'{"scenario":"burst"}', {"Content-Type": "application/json"})
+            assert urllib.request.urlopen(request, timeout=30).status == 200
 
 
 def spent(*command):

@@ -1,12 +1,13 @@
 //! Hosts for tests, each a text file: `@ name` precedes the content of a file, `@ name -> target`
 //! is a link.
 //!
-//! `vm` was recorded (`forebay tune record`). `two-sockets`, `snc` and `cloud` are no machines: they
-//! are written by hand from the documentation of drivers and kernel, for the rules. The others hold
-//! what the owners of real machines have published, and nothing else but that their cards are up:
+//! `vm` was recorded (`forebay tune record`). `two-sockets`, `snc` and `cloud` are no machines:
+//! they are written by hand from the documentation of drivers and kernel, for the rules. The others
+//! hold what the owners of real machines have published, and nothing else but that their cards are
+//! up:
 //!
-//! - `x9drg`: processors, nodes, memory and cards of the Supermicro X9DRG-HF that the tests of hwloc
-//!   describe in `tests/hwloc/xml/32em64t-2n8c2t-pci-normalio.xml`;
+//! - `x9drg`: processors, nodes, memory and cards of the Supermicro X9DRG-HF that the tests of
+//!   hwloc describe in `tests/hwloc/xml/32em64t-2n8c2t-pci-normalio.xml`;
 //! - `b200m4`: those of the Cisco UCS B200 M4 with cluster on die, described beside it in
 //!   `28intel64-2p2g7c-CoDgroups.v1tov2.xml`;
 //! - `eks`: the interrupts of a node of EC2 with three ENA cards, from the page

@@ -1,5 +1,6 @@
-//! `fleet`: an experiment on many hosts. It divides the hosts of each site into two arms, and judges
-//! by the days of all hosts. Not here: the change itself, which `rollout` carries, or other means.
+//! `fleet`: an experiment on many hosts. It divides the hosts of each site into two arms, and
+//! judges by the days of all hosts. Not here: the change itself, which `rollout` carries, or other
+//! means.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

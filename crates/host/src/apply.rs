@@ -99,7 +99,7 @@ pub fn apply(
 
 /// Returns the values of the cards' settings before anything is written.
 ///
-/// A change of channels or rings makes queues anew, so that what is read after it is the kernel's
+/// A change of channels or rings replaces queues, so that a value read after it is the kernel's
 /// default.
 fn before(tree: &dyn Tree, changes: &[Change]) -> BTreeMap<String, String> {
     let of_cards = changes

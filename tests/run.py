@@ -14,7 +14,7 @@
     ./test hostile         an honest load with a ledger beside clients that mean harm: --minutes 10 --rate 50MB
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
-    ./test tune            forebay tune as a process: killed at every write, watchdog, experiments and
+    ./test tune            forebay tune as a process: killed at every write, watchdog, power cuts, experiments and
                            twelve hosts in namespaces (root), reports in a headless browser
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 

@@ -14,7 +14,6 @@ import time
 BURST, EVERY = 200, 0.005
 ADDRESS = ("10.215.0.2", 21500)
 SO_RCVBUFFORCE = 33
-SERVERS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
 
 
 def dropped():
@@ -72,7 +71,7 @@ def main():
     receiver.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
     receiver.bind(ADDRESS)
     os.sched_setaffinity(0, {1})
-    servers = [child(server) for _ in range(SERVERS)]
+    servers = [child(server) for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 1)]
     time.sleep(0.05)
     reading, writing = os.pipe()
     sender = child(lambda: os.write(writing, str(send(bursts)).encode()))
@@ -84,4 +83,5 @@ def main():
     print(json.dumps({"lost": lost, "sent": bursts * BURST, "ended": time.time()}))
 
 
-main()
+if __name__ == "__main__":
+    main()

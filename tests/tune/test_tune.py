@@ -145,6 +145,24 @@ def test_the_watchdog_does_not_need_who_started_it(host):
     assert host.files() == before
 
 
+@pytest.mark.skipif(subprocess.run(["which", "cc"], capture_output=True).returncode != 0, reason="no C compiler is installed")
+def test_a_clock_that_jumps_neither_hastens_nor_delays_the_watchdog(host, tmp_path):
+    """The clock on the wall jumps by a day each second, to and fro."""
+    jump = tmp_path / "jump.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", jump, HERE / "jump.c", "-ldl"], check=True)
+    before, begun = host.files(), time.monotonic()
+    applied = host.tune("--format", "json", "apply", host.plan, "--confirm-within", "3s", check=0, prefix=["env", f"LD_PRELOAD={jump}"])
+    within = time.monotonic() - begun
+    named = int(json.loads(applied.stdout)["transaction"].split("-")[0])
+    assert abs(named - time.time()) > 80_000, "the clock did not jump"
+    while time.monotonic() - begun < 2.5:
+        assert host.files() != before, "taken back too early"
+        time.sleep(0.1)
+    wait_until(lambda: host.files() == before)
+    # The deadline and two seconds; what `apply` itself took may have been before or behind its beginning.
+    assert time.monotonic() - begun < within + 3 + 2, time.monotonic() - begun
+
+
 @pytest.mark.skipif(subprocess.run(["which", "strace"], capture_output=True).returncode != 0, reason="strace is not installed")
 def test_an_apply_that_is_stopped_in_the_middle_keeps_nothing_from_being_taken_back(host):
     before = host.files()
@@ -155,6 +173,41 @@ def test_an_apply_that_is_stopped_in_the_middle_keeps_nothing_from_being_taken_b
     wait_until(lambda: host.json("status") and host.json("status")[-1]["standing"] == "closed")
     assert host.files() == before
     assert stopped.wait(PATIENCE) != 0, "it was never stopped"
+
+
+def test_half_of_each_site_gets_the_change_and_their_days_decide(tmp_path):
+    hosts = {f"edge-{number}": {"site": f"site{number // 8}", "model": number % 2} for number in range(24)}
+    inventory, arms, days = tmp_path / "hosts.json", tmp_path / "arms.json", tmp_path / "days.json"
+    inventory.write_text(json.dumps({"_meta": {"hostvars": hosts}}))
+    assign = ["fleet", "assign", inventory, "--block-by", "site,model", "--seed", 3, "-o", arms]
+    tune(*assign, check=0)
+    of = json.loads(arms.read_text())["hosts"]
+    for site in range(3):
+        for model in range(2):
+            block = [one["arm"] for one in of.values() if one["block"] == f"site{site}, {model}"]
+            assert sorted(block) == ["control", "control", "test", "test"]
+    first = arms.read_text()
+    tune(*assign, check=0)
+    assert arms.read_text() == first, "the seed decides"
+
+    def compare(factor, check, without=None):
+        numbers = {
+            name: {
+                "before": [100 + int(name[5:]) + day for day in range(7)],
+                "after": [(100 + int(name[5:]) + day) * (factor if one["arm"] == "test" else 1) for day in range(7)]}
+            for name, one in of.items() if name != without}
+        days.write_text(json.dumps(numbers))
+        return tune("--format", "json", "fleet", "compare", arms, days, check=check)
+
+    adopted = json.loads(compare(0.05, 0).stdout)
+    assert adopted["verdict"] == "adopt" and adopted["compared"]["p"] < 0.05
+    assert 0.93 < adopted["compared"]["benefit"]["estimate"] < 0.96
+    assert json.loads(compare(3, 5).stdout)["verdict"] == "harmful"
+    assert json.loads(compare(1, 4).stdout)["verdict"] == "no_benefit"
+    assert "edge-7 has an arm, and no days" in compare(0.05, 1, without="edge-7").stderr
+    few = {"_meta": {"hostvars": {name: hosts[name] for name in list(hosts)[:4]}}}
+    inventory.write_text(json.dumps(few))
+    assert "cannot give p < 0.05" in tune("fleet", "assign", inventory, "-o", arms, check=1).stderr
 
 
 def in_namespace(script):
@@ -290,16 +343,46 @@ def thread_cpus(expect):
         """
 
 
+def pin_napi(cpu):
+    """Threads poll the card, on this CPU."""
+    return f"""
+        echo 1 > /sys/class/net/vb/threaded
+        for thread in /proc/[0-9]*; do
+            case "$(cat $thread/comm 2>/dev/null)" in napi/vb-*) taskset -pc {cpu} ${{thread#/proc/}} >/dev/null;; esac
+        done
+        """
+
+
 @rooted
 def test_polling_a_card_beside_the_server_is_adopted(tmp_path):
     """E1: the thread that polls the card on the server's CPU, against another."""
     design(tmp_path / "design.toml", [HERE / "napi_load.py", "3"], block=800, same=4)
     kept = experiment(
         tmp_path, 0,
-        before=CARDS + f"""
-        echo 1 > /sys/class/net/vb/threaded
-        for thread in /proc/[0-9]*; do
-            case "$(cat $thread/comm 2>/dev/null)" in napi/vb-*) taskset -pc 0 ${{thread#/proc/}} >/dev/null;; esac
+        before=CARDS + pin_napi(0),
+        items=[("net.vb.napi-0.cpus", "1")],
+        after=thread_cpus(0))
+    assert kept["verdict"] == "adopt", kept["why"]
+    assert kept["effects"][0]["p"] < 0.05
+    assert kept["effects"][0]["benefit"]["estimate"] >= 0.90, kept["why"]
+
+
+@rooted
+def test_polling_a_card_beside_a_broker_is_adopted_while_records_are_produced_and_fetched(tmp_path):
+    """E1 with `forebay serve`: the thread that polls the card on the CPU of the broker, against another."""
+    port = 21520
+    design(
+        tmp_path / "design.toml", [HERE / "broker_napi_load.py", broker(), str(port)], block=1000, pairs=7, same=2)
+    kept = experiment(
+        tmp_path, 0,
+        before=CARDS + pin_napi(0) + f"""
+        {broker()} serve node.id=1 listeners=PLAINTEXT://10.215.0.2:{port} log.dirs={tmp_path}/data process.cpus=0 \
+            admin.listener=127.0.0.1:21521 > {tmp_path}/broker.log 2>&1 &
+        broker=$!
+        trap "kill $broker" EXIT
+        for try in $(seq 300); do
+            (exec 3<>/dev/tcp/10.215.0.2/{port}) 2>/dev/null && break
+            sleep 0.1
         done
         """,
         items=[("net.vb.napi-0.cpus", "1")],
@@ -397,3 +480,83 @@ def test_what_a_reset_of_a_link_takes_away_is_written_anew(tmp_path):
         test "$(cpus)" != 1
         """)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+
+
+@rooted
+def test_what_a_change_of_channels_takes_away_is_written_anew(tmp_path):
+    """From four queues to two and back: the new ones have no steering, and their threads are on all CPUs."""
+    cards = CARDS.replace(
+        "ip link add va type veth peer name vb",
+        "ip link add va numrxqueues 4 numtxqueues 4 type veth peer name vb numrxqueues 4 numtxqueues 4")
+    done = in_namespace(
+        cards + f"""
+        {sys.executable} {HERE / "channels.py"} vb 4
+        echo 1 > /sys/class/net/vb/threaded
+        {write_plan(tmp_path / "plan.toml", [("net.vb.napi-3.cpus", "1"), ("net.vb.rx-3.rps_cpus", "0")])}
+        tune="{FOREBAY} tune --state {tmp_path}/state"
+        $tune apply {tmp_path}/plan.toml --until-reboot
+        # Of the last thread by number, which is that of the last queue.
+        cpus() {{
+            for thread in /proc/[0-9]*; do
+                case "$(cat $thread/comm 2>/dev/null)" in napi/vb-*)
+                    echo "$(cut -d- -f2 < $thread/comm) $(grep Cpus_allowed_list $thread/status | cut -f2)";;
+                esac
+            done | sort -n | tail -1 | cut -d' ' -f2
+        }}
+        is_there() {{
+            test "$(cpus)" = 1 && test "$(cat /sys/class/net/vb/queues/rx-3/rps_cpus)" = 1
+        }}
+        is_there
+        $tune verify --watch > {tmp_path}/said &
+        watch=$!
+        trap "kill $watch" EXIT
+        sleep 1
+        {sys.executable} {HERE / "channels.py"} vb 2
+        sleep 0.2
+        {sys.executable} {HERE / "channels.py"} vb 4
+        for try in $(seq 200); do
+            is_there && break
+            sleep 0.1
+        done
+        is_there
+        grep -q restored {tmp_path}/said
+        """)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+
+
+@rooted
+@pytest.mark.skipif(subprocess.run(["which", "strace"], capture_output=True).returncode != 0, reason="strace is not installed")
+def test_killed_at_every_write_the_settings_of_the_kernel_are_as_they_were(tmp_path):
+    """A plan of twenty items, all of them settings of a namespace."""
+    items = [
+        ("sysctl.net.core.somaxconn", 8192), ("sysctl.net.ipv4.tcp_max_syn_backlog", 8192),
+        ("sysctl.net.ipv4.tcp_rmem", "4096 131072 16777216"), ("sysctl.net.ipv4.tcp_wmem", "4096 65536 16777216"),
+        ("sysctl.net.ipv4.tcp_slow_start_after_idle", 0), ("sysctl.net.ipv4.tcp_notsent_lowat", 131072),
+        ("sysctl.net.ipv4.tcp_fin_timeout", 30), ("sysctl.net.ipv4.tcp_tw_reuse", 1), ("sysctl.net.ipv4.tcp_mtu_probing", 1),
+        ("sysctl.net.ipv4.tcp_congestion_control", "reno"),
+    ]
+    for card in ("vb", "vc"):
+        items += [
+            (f"net.{card}.tx_queue_len", 2000), (f"net.{card}.napi_defer_hard_irqs", 2), (f"net.{card}.gro_flush_timeout", 20000),
+            (f"net.{card}.rx-0.rps_cpus", "1"), (f"net.{card}.rx-0.rps_flow_cnt", 3000)]
+    assert len(items) == 20
+    done = in_namespace(
+        CARDS + f"""
+        ip link add vc type veth peer name vd
+        {write_plan(tmp_path / "plan.toml", items)}
+        {sys.executable} {HERE / "kill_everywhere.py"} {FOREBAY} {tmp_path}/plan.toml {tmp_path}/state
+        """)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    # An intent, the setting and its outcome for each.
+    assert int(done.stdout.split()[-1]) >= 3 * len(items), done.stdout
+
+
+@rooted
+def test_a_host_is_inspected_within_a_fifth_of_a_second(tmp_path):
+    """Time of the processor: the clock on the wall is that of all that runs beside it."""
+    before = os.times()
+    tune("--format", "json", "inspect", check=0)
+    after = os.times()
+    took = after.children_user + after.children_system - before.children_user - before.children_system
+    # The unoptimised binary that this suite runs.
+    assert took < 0.2, took

@@ -14,6 +14,7 @@ use crate::sink::{self, SinkMode};
 use crate::target::process::{self, HoldArgs};
 use crate::{conduct, experiment, report};
 
+mod figures;
 mod handshakes;
 mod load;
 mod quantity;

@@ -27,7 +27,6 @@ pub mod experiment;
 pub mod latency;
 pub mod limit;
 pub mod load;
-pub mod machine;
 pub mod outcome;
 pub mod report;
 pub mod runner;

@@ -24,7 +24,7 @@ use crate::experiment::choice::{self, OnlyPatterns};
 use crate::experiment::need::{self, AvailableSpace};
 use crate::experiment::plan::{self, Action};
 use crate::experiment::{self, DeviceKind, Experiment};
-use crate::{device, machine, target};
+use crate::{device, target};
 use hosts::Generators;
 use progress::Progress;
 use record::Record;
@@ -217,7 +217,8 @@ fn fits(chosen: &ChosenExperiment, disk: &Path) -> anyhow::Result<()> {
         actions,
     } = chosen;
     let mut available = AvailableSpace {
-        memory: machine::memory_available(Path::new("/")).unwrap_or(u64::MAX),
+        memory: host::facts::machine::memory_available(&host::root::Root::new("/"))
+            .unwrap_or(u64::MAX),
         ..AvailableSpace::default()
     };
     for action in actions {

@@ -6,6 +6,8 @@
 //! written nor journalled. [`crate::plan`] decides whether a plan may be applied; [`crate::undo`]
 //! takes changes back.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::journal::{Event, Log};
@@ -81,10 +83,11 @@ pub fn apply(
     log: &mut dyn Log,
     changes: &[Change],
 ) -> std::io::Result<Vec<AppliedItem>> {
+    let before = before(tree, changes);
     let mut applied = Vec::new();
     for change in changes {
         // Looked up for each change: an earlier write may have renumbered queues and interrupts.
-        let one = write(tree, log, change)?;
+        let one = write(tree, log, change, before.get(&change.item))?;
         let is_well = one.outcome.is_well();
         applied.push(one);
         if !is_well {
@@ -94,7 +97,28 @@ pub fn apply(
     Ok(applied)
 }
 
-fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result<AppliedItem> {
+/// Returns the values of the cards' settings before anything is written.
+///
+/// A change of channels or rings replaces queues, so that a value read after it is the kernel's
+/// default.
+fn before(tree: &dyn Tree, changes: &[Change]) -> BTreeMap<String, String> {
+    let of_cards = changes
+        .iter()
+        .filter(|change| change.item.starts_with("net."));
+    let value = |change: &Change| {
+        let knob = knob::find(tree, &change.item)?;
+        Some((change.item.clone(), knob.read(tree).ok()?))
+    };
+    of_cards.filter_map(value).collect()
+}
+
+/// Writes a change; `before` is its value before the first change, if it had one.
+fn write(
+    tree: &dyn Tree,
+    log: &mut dyn Log,
+    change: &Change,
+    before: Option<&String>,
+) -> std::io::Result<AppliedItem> {
     let Change { item, want } = change;
     let told = |old: &str, outcome| AppliedItem {
         item: item.clone(),
@@ -109,11 +133,12 @@ fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result
             denied("there is no such knob on this host".to_owned()),
         ));
     };
-    let old = match knob.read(tree) {
-        Ok(old) => old,
+    let now = match knob.read(tree) {
+        Ok(now) => now,
         Err(error) => return Ok(told("", denied(error.to_string()))),
     };
-    if knob.form.is(&old, want) {
+    let old = before.unwrap_or(&now).clone();
+    if knob.form.is(&old, want) && knob.form.is(&now, want) {
         return Ok(told(&old, ApplyOutcome::Already));
     }
     log.append(Event::Intent {
@@ -125,7 +150,7 @@ fn write(tree: &dyn Tree, log: &mut dyn Log, change: &Change) -> std::io::Result
     let outcome = match knob.write(tree, want).and_then(|()| knob.read(tree)) {
         Err(error) => denied(error.to_string()),
         Ok(got) if knob.form.is(&got, want) => ApplyOutcome::Same,
-        Ok(got) if got == old => ApplyOutcome::Ignored { got },
+        Ok(got) if got == now => ApplyOutcome::Ignored { got },
         Ok(got) => ApplyOutcome::Coerced { got },
     };
     let item = item.clone();

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::apply::{AppliedItem, Change, apply};
 use crate::boot;
 use crate::journal::store::Store;
-use crate::journal::{Event, Log as _};
+use crate::journal::{Event, Log, Record};
 use crate::plan::Refusal;
 use crate::root::Tree;
 use crate::transaction::{ItemState, Transaction, TransactionStanding};
@@ -63,8 +63,13 @@ pub fn begin(
         return Ok(Err(Refusal::whole(why)));
     }
     store.forget()?;
-    let mut log = store.begin()?;
-    let id = log.id.clone();
+    let mut file = store.begin()?;
+    let id = file.id.clone();
+    let mut log = RememberedLog {
+        log: &mut file,
+        boot: &boot,
+        records: Vec::new(),
+    };
     let deadline = order
         .confirm_within_ms
         .map(|within| boot::now_ms().saturating_add(within));
@@ -93,7 +98,8 @@ pub fn begin(
     };
     let mut undone = Vec::new();
     if !whole || kept.is_err() {
-        let transaction = of(&store, &id)?;
+        // Not from the file: a disk that fails to write may fail to read, too.
+        let transaction = Transaction::of(id.clone(), &log.records);
         undone = undo::undo(tree, &mut log, &transaction, None)
             .with_context(|| format!("taking {id} back, which could not be applied whole"))?;
     }
@@ -105,6 +111,27 @@ pub fn begin(
         undone,
         whole,
     }))
+}
+
+/// A log that keeps what it has written.
+struct RememberedLog<'a> {
+    log: &'a mut dyn Log,
+    boot: &'a str,
+    records: Vec<Record>,
+}
+
+impl Log for RememberedLog<'_> {
+    fn append(&mut self, event: Event) -> std::io::Result<()> {
+        // What could not be written is not remembered: a knob is written after its intent alone.
+        self.log.append(event.clone())?;
+        self.records.push(Record {
+            number: self.records.len() as u64,
+            at_ms: 0,
+            boot: self.boot.to_owned(),
+            event,
+        });
+        Ok(())
+    }
 }
 
 /// Returns why no transaction can begin; closes open transactions of earlier boots.

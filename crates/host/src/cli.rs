@@ -5,6 +5,7 @@
 
 mod change;
 mod experiment;
+mod fleet;
 mod inspect;
 mod plan;
 mod rollout;
@@ -127,6 +128,9 @@ enum Command {
     /// Applies a plan to many hosts, in stages; a failure on one takes it back on all.
     #[command(subcommand)]
     Rollout(rollout::RolloutCommand),
+    /// Experiments on many hosts: who gets the change, and what their days say of it.
+    #[command(subcommand)]
+    Fleet(fleet::FleetCommand),
     /// Lists the transactions of this host.
     Status,
     /// Copies what the other commands read of this host into a tar, without serial numbers,
@@ -173,6 +177,7 @@ impl TuneArgs {
                 change::undo(&place, crate::change::UndoSelection { to, only, item })?
             }
             Command::Rollout(rollout) => rollout.run(&place)?,
+            Command::Fleet(fleet) => fleet.run(&place)?,
             Command::Export { form, plan } => plan::export(&place, form, plan.as_deref())?,
             Command::Boot { lived, again } => change::boot(&place, lived, again)?,
             Command::Status => change::status(&place)?,

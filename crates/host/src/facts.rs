@@ -5,7 +5,9 @@
 //! serial numbers, no addresses).
 
 pub mod block;
+pub mod boot;
 pub mod interrupts;
+pub mod machine;
 pub mod net;
 pub mod owners;
 pub mod topology;
@@ -19,6 +21,8 @@ use crate::root::Tree;
 pub struct Facts {
     /// Processors and memory.
     pub topology: topology::Topology,
+    /// What firmware and boot have decided.
+    pub boot: boot::Boot,
     /// Network cards.
     pub nics: Vec<net::Nic>,
     /// Block devices.
@@ -30,8 +34,10 @@ pub struct Facts {
 impl Facts {
     /// Reads all facts.
     pub fn read(tree: &dyn Tree) -> Facts {
+        let topology = topology::Topology::read(tree);
         Facts {
-            topology: topology::Topology::read(tree),
+            boot: boot::Boot::read(tree, &topology),
+            topology,
             nics: net::all(tree),
             disks: block::all(tree),
             owners: owners::all(tree),

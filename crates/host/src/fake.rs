@@ -29,6 +29,8 @@ pub(crate) enum Habit {
     Mask,
     /// Refuses 0, and sets the other file of the pair to 0.
     Excludes(&'static str),
+    /// Takes fields, and gives the interrupts of this device other numbers and these CPUs.
+    Renumbers(&'static str, &'static str),
 }
 
 /// The simulated host.
@@ -105,6 +107,33 @@ impl Fake {
         self.files.borrow().clone()
     }
 
+    /// Gives the interrupts of a device numbers that are higher by a hundred, on these CPUs.
+    fn renumber(&self, device: &str, cpus: &str) {
+        let table = self.files.borrow().get("proc/interrupts").cloned();
+        let mut lines = Vec::new();
+        for line in table.unwrap_or_default().lines() {
+            let number: Option<u32> = line
+                .split_once(':')
+                .filter(|_| line.contains(device))
+                .and_then(|(number, _)| number.trim().parse().ok());
+            let Some(number) = number else {
+                lines.push(line.to_owned());
+                continue;
+            };
+            let (new, msi) = (
+                number + 100,
+                format!("sys/class/net/{device}/device/msi_irqs"),
+            );
+            let rest = line.split_once(':').map_or("", |(_, rest)| rest);
+            lines.push(format!("{new}:{rest}"));
+            self.remove(&format!("proc/irq/{number}/smp_affinity_list"));
+            self.remove(&format!("{msi}/{number}"));
+            self.set(&format!("proc/irq/{new}/smp_affinity_list"), cpus);
+            self.set(&format!("{msi}/{new}"), "msix");
+        }
+        self.set("proc/interrupts", &lines.join("\n"));
+    }
+
     fn take(&self, name: &str, text: &str) -> io::Result<Option<String>> {
         let old = self.files.borrow().get(name).cloned();
         let old = old.ok_or(io::ErrorKind::NotFound)?;
@@ -146,6 +175,10 @@ impl Fake {
                     .map_err(|_| io::Error::from(Errno::INVAL))?;
                 format!("{:08x},{:08x}", bits >> 32, bits & 0xffff_ffff)
             }
+            Some(Habit::Renumbers(device, cpus)) => {
+                self.renumber(device, cpus);
+                with_fields(&old, text)
+            }
             Some(Habit::Excludes(other)) => {
                 if number()? == 0 {
                     return Err(Errno::INVAL.into());
@@ -155,6 +188,24 @@ impl Fake {
             }
         }))
     }
+}
+
+/// Returns fields as they are shown, with those of `wanted` replaced.
+fn with_fields(shown: &str, wanted: &str) -> String {
+    let value = |name: &str| {
+        let mut pairs = wanted
+            .split_whitespace()
+            .filter_map(|pair| pair.split_once('='));
+        pairs
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value)
+    };
+    let field = |pair: &str| {
+        let (name, old) = pair.split_once('=').unwrap_or((pair, ""));
+        format!("{name}={}", value(name).unwrap_or(old))
+    };
+    let fields: Vec<String> = shown.split_whitespace().map(field).collect();
+    fields.join(" ")
 }
 
 impl Tree for Fake {

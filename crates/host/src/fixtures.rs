@@ -1,8 +1,17 @@
 //! Hosts for tests, each a text file: `@ name` precedes the content of a file, `@ name -> target`
 //! is a link.
 //!
-//! `vm` was recorded (`forebay tune record`); the others are written by hand from the documentation
-//! of drivers and kernel.
+//! `vm` was recorded (`forebay tune record`). `two-sockets`, `snc` and `cloud` are no machines:
+//! they are written by hand from the documentation of drivers and kernel, for the rules. The others
+//! hold what the owners of real machines have published, and nothing else but that their cards are
+//! up:
+//!
+//! - `x9drg`: processors, nodes, memory and cards of the Supermicro X9DRG-HF that the tests of
+//!   hwloc describe in `tests/hwloc/xml/32em64t-2n8c2t-pci-normalio.xml`;
+//! - `b200m4`: those of the Cisco UCS B200 M4 with cluster on die, described beside it in
+//!   `28intel64-2p2g7c-CoDgroups.v1tov2.xml`;
+//! - `eks`: the interrupts of a node of EC2 with three ENA cards, from the page
+//!   `performance-kubernetes-cluster-aws-eks.md` of `ThingsBoard`'s documentation.
 
 use crate::fake::Fake;
 
@@ -13,6 +22,9 @@ pub(crate) fn all() -> Vec<(&'static str, Fake)> {
         ("snc", snc()),
         ("cloud", cloud()),
         ("vm", vm()),
+        ("x9drg", x9drg()),
+        ("b200m4", b200m4()),
+        ("eks", eks()),
     ]
 }
 
@@ -34,6 +46,21 @@ pub(crate) fn cloud() -> Fake {
 /// A virtual machine of two CPUs with a virtio card.
 pub(crate) fn vm() -> Fake {
     tree(include_str!("../tests/fixtures/vm.tree"))
+}
+
+/// A Supermicro X9DRG-HF: two packages with two threads for each core, cards at node 1.
+pub(crate) fn x9drg() -> Fake {
+    tree(include_str!("../tests/fixtures/x9drg.tree"))
+}
+
+/// A Cisco UCS B200 M4: two packages of two nodes each (cluster on die), cards at node 0.
+pub(crate) fn b200m4() -> Fake {
+    tree(include_str!("../tests/fixtures/b200m4.tree"))
+}
+
+/// A node of EC2 with three ENA cards of four queues each.
+pub(crate) fn eks() -> Fake {
+    tree(include_str!("../tests/fixtures/eks.tree"))
 }
 
 fn tree(text: &str) -> Fake {

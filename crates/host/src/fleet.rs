@@ -8,6 +8,7 @@
 
 pub mod carry;
 pub mod design;
+pub mod gate;
 pub mod next;
 pub mod run;
 pub mod state;

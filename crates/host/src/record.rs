@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::counter::Counters;
-use crate::facts::{Facts, owners};
+use crate::facts::{Facts, boot, owners};
 use crate::knob;
 use crate::root::Tree;
 
@@ -89,13 +89,16 @@ fn is_allowed(name: &str, entry: &Entry) -> bool {
     }
 }
 
-/// Returns an entry without the comments of settings files.
+/// Returns an entry without the comments of settings files and without unknown boot options.
 fn without_comments(name: &str, entry: &Entry) -> Entry {
     match entry {
         Entry::Text(text) if name.contains("/sysctl.") => {
             let is_setting = |line: &&str| !line.trim_start().starts_with(['#', ';']);
             let settings: Vec<&str> = text.lines().filter(is_setting).collect();
             Entry::Text(settings.join("\n") + "\n")
+        }
+        Entry::Text(text) if name == "proc/cmdline" => {
+            Entry::Text(boot::options(text).join(" ") + "\n")
         }
         other => other.clone(),
     }

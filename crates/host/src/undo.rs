@@ -8,6 +8,7 @@
 //! does not prevent undo; knobs of a network namespace are not looked up in another one.
 
 pub(crate) mod network;
+mod queues;
 
 use serde::Serialize;
 
@@ -87,10 +88,16 @@ pub fn undo(
             left += 1;
             continue;
         }
-        let (found, wrote, outcome) = match &elsewhere {
+        let (found, wrote, mut outcome) = match &elsewhere {
             Some(there) if network::has(&entry.item) => (None, None, there.outcome()),
             _ => settle(tree, entry),
         };
+        if outcome == UndoOutcome::Restored
+            && only.is_none()
+            && let Err(error) = queues::restore_again(tree, transaction, entry, &undone)
+        {
+            outcome = UndoOutcome::Refused { error };
+        }
         if matches!(outcome, UndoOutcome::Refused { .. }) {
             left += 1;
         } else if unwritten.is_none() {

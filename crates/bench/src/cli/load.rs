@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 
-use super::{quantity, shape, summary};
+use super::{figures, quantity, shape, summary};
 use crate::agent::{Hosts, HostsArguments};
 use crate::conduct;
 use crate::load::Control;
@@ -27,6 +27,14 @@ pub(super) struct LoadArgs {
     /// A TOML file with the load, instead of the flags that describe one.
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
+    /// Format of what is printed: text for people, or a JSON object of numbers for a program such
+    /// as `forebay tune experiment`.
+    #[arg(long, value_enum, default_value_t = FormatArg::Text)]
+    format: FormatArg,
+    /// With --format json and a rate of steps: prints as `capacity_mb` the rate of the last step
+    /// whose 99th percentile of writing is at most this, in milliseconds, with nothing lost.
+    #[arg(long, value_name = "MS")]
+    objective_p99: Option<f64>,
     /// Writes the outcome as JSON to this file.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -178,6 +186,12 @@ enum CodecArg {
     Zstd,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum FormatArg {
+    Text,
+    Json,
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum DriverArg {
     Native,
@@ -217,6 +231,7 @@ impl LoadArgs {
         if self.print_spec {
             return super::say(&toml::to_string(&load)?);
         }
+        let objective = figures::Objective::of(&load, self.objective_p99)?;
         let mut control = Control {
             threads: self.threads,
             ..Control::default()
@@ -230,7 +245,13 @@ impl LoadArgs {
             let text = serde_json::to_string_pretty(&outcome)? + "\n";
             std::fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
         }
-        super::say(&summary::outcome(&outcome)?)?;
+        match self.format {
+            FormatArg::Text => super::say(&summary::outcome(&outcome)?)?,
+            FormatArg::Json => {
+                let figures = figures::of(&outcome, objective.as_ref())?;
+                super::say(&(serde_json::to_string(&figures)? + "\n"))?;
+            }
+        }
         conduct::must_be_sound(&outcome)
     }
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use host::facts::machine;
+use host::root::Root;
 
 use crate::device::Device;
 use crate::experiment::{Experiment, Phase};
 use crate::limit;
-use crate::machine;
 use crate::outcome::{Cell, Limit, Run, TargetFacts};
 use crate::usage::now_ms;
 
@@ -26,7 +27,7 @@ impl Record {
             about: experiment.about.trim().to_owned(),
             started_ms: now_ms(),
             command: command_line(),
-            machine: machine::facts(Path::new("/")),
+            machine: machine::facts(&Root::new("/")),
             order: experiment.targets.clone(),
             ..Run::default()
         };
@@ -52,7 +53,7 @@ impl Record {
 
     pub(super) fn device(&mut self, device: &Device) -> anyhow::Result<()> {
         let dir = std::fs::canonicalize(&device.dir).unwrap_or_else(|_| device.dir.clone());
-        if let Some(words) = machine::directory(Path::new("/"), &dir) {
+        if let Some(words) = machine::directory(&Root::new("/"), &dir) {
             self.run
                 .machine
                 .push((format!("device {}", device.name), words));

@@ -129,6 +129,31 @@ fn what_does_not_work_whole_is_taken_back_whole() {
     );
 }
 
+/// A disk that fails takes the journal with it while the plan is being applied.
+#[test]
+fn what_does_not_work_is_taken_back_without_its_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path();
+    let fake = host().habit("proc/sys/vm/max_map_count", Habit::Refuses(Errno::PERM));
+    let before = fake.files();
+    let changes = changes();
+    let order = Order {
+        plan: "p".to_owned(),
+        host: "h".to_owned(),
+        changes: &changes,
+        confirm_within_ms: Some(60_000),
+        taken: Vec::new(),
+    };
+    let lose = |id: &str| {
+        std::fs::write(state.join("lost"), id)?;
+        std::fs::remove_file(state.join(format!("{id}.jsonl")))?;
+        Ok(())
+    };
+    let report = begin(&fake, state, order, lose).unwrap().unwrap();
+    assert!(!report.whole && state.join("lost").exists());
+    assert_eq!(fake.files(), before);
+}
+
 #[test]
 fn without_a_watchdog_nothing_is_written() {
     let state = tempfile::tempdir().unwrap();

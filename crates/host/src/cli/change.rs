@@ -173,8 +173,6 @@ pub(super) fn read(file: &Path) -> anyhow::Result<(String, Plan)> {
 
 /// Returns why nothing can be applied from this process.
 pub(super) fn not_here(place: &CommandPlace, facts: &Facts) -> Option<Refusal> {
-    const NET_ADMIN: u64 = 1 << 12;
-    const SYS_NICE: u64 = 1 << 23;
     if !place.root.is_this_machine() {
         return None;
     }
@@ -183,13 +181,20 @@ pub(super) fn not_here(place: &CommandPlace, facts: &Facts) -> Option<Refusal> {
     let capabilities = effective
         .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
         .unwrap_or(0);
+    unable(capabilities, facts.topology.container)
+}
+
+/// Returns what a process with these effective capabilities lacks.
+fn unable(capabilities: u64, in_container: bool) -> Option<Refusal> {
+    const NET_ADMIN: u64 = 1 << 12;
+    const SYS_NICE: u64 = 1 << 23;
     for (bit, name) in [(NET_ADMIN, "CAP_NET_ADMIN"), (SYS_NICE, "CAP_SYS_NICE")] {
         if capabilities & bit == 0 {
             return Some(Refusal::whole(format!("this process lacks {name}")));
         }
     }
     let why = "this is a container, whose /proc/sys is not the host's: run it privileged with --sysroot /host";
-    facts.topology.container.then(|| Refusal::whole(why))
+    in_container.then(|| Refusal::whole(why))
 }
 
 pub(super) fn refused(place: &CommandPlace, refusals: &[Refusal]) -> anyhow::Result<Exit> {
@@ -409,6 +414,18 @@ fn class(text: &str) -> Result<Class, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_without_rights_or_in_a_container_is_refused() {
+        let why = |capabilities, container| unable(capabilities, container).map(|one| one.why);
+        let all = u64::MAX;
+        assert_eq!(why(all, false), None);
+        for (bit, name) in [(12, "CAP_NET_ADMIN"), (23, "CAP_SYS_NICE")] {
+            let refused = why(all & !(1 << bit), false).unwrap();
+            assert!(refused.contains(name), "{refused}");
+        }
+        assert!(why(all, true).unwrap().contains("--sysroot /host"));
+    }
 
     #[test]
     fn times_have_units() {

@@ -231,12 +231,7 @@ pub(super) fn report(file: Option<&Path>, output: &Path) -> anyhow::Result<Exit>
 }
 
 fn shown(result: &Result) -> String {
-    let verdict = match result.verdict {
-        Verdict::Adopt => "adopt",
-        Verdict::NoBenefit => "no benefit",
-        Verdict::Harmful => "harmful",
-        Verdict::Inconclusive => "inconclusive",
-    };
+    let verdict = result.verdict.word();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     let row = |effect: &Effect| {
         let benefit = &effect.benefit;

@@ -1,11 +1,14 @@
 //! `inspect`: shows this host, its drops, and every knob with its value and owner.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::show::table;
 use super::{CommandPlace, Exit};
 use crate::counter::{Counters, DropPlace};
 use crate::facts::Facts;
+use crate::facts::boot::{Boot, IdleState};
 use crate::knob::{self, Class};
 
 #[derive(Serialize)]
@@ -14,6 +17,8 @@ struct Inspection {
     #[serde(flatten)]
     facts: Facts,
     drops: Vec<Drops>,
+    /// What drivers counted under names that sound like lost packets and are not known.
+    unknown: BTreeMap<String, u64>,
     counters: Counters,
     knobs: Vec<ShownKnob>,
 }
@@ -53,6 +58,7 @@ pub(super) fn run(place: &CommandPlace) -> anyhow::Result<Exit> {
         fingerprint: facts.fingerprint(),
         knobs: knob::all(&place.root).into_iter().map(shown).collect(),
         drops: drops.map(|(place, count)| Drops { place, count }).collect(),
+        unknown: counters.unknown(),
         counters,
         facts,
     };
@@ -93,9 +99,23 @@ fn text(inspected: &Inspection) -> String {
         table(&facts.disks.iter().map(disk).collect::<Vec<_>>()),
         "dropped since the start\n".to_owned()
             + &table(&inspected.drops.iter().map(dropped).collect::<Vec<_>>()),
+        unknown(&inspected.unknown),
         "knobs\n".to_owned() + &table(&inspected.knobs.iter().map(knob).collect::<Vec<_>>()),
     ]
+    .into_iter()
+    .filter(|part| !part.is_empty())
+    .collect::<Vec<_>>()
     .join("\n")
+}
+
+/// Returns the counters of drivers that may be drops; empty without any.
+fn unknown(counters: &BTreeMap<String, u64>) -> String {
+    if counters.is_empty() {
+        return String::new();
+    }
+    let row = |(name, count): (&String, &u64)| vec![format!("  {name}"), count.to_string()];
+    let rows: Vec<_> = counters.iter().map(row).collect();
+    "counted by drivers, not known whether elsewhere, too\n".to_owned() + &table(&rows)
 }
 
 fn host(inspected: &Inspection) -> Vec<Vec<String>> {
@@ -117,7 +137,33 @@ fn host(inspected: &Inspection) -> Vec<Vec<String>> {
     if topology.virtual_machine {
         host.push(pair("virtual", "a hypervisor is underneath".to_owned()));
     }
+    host.extend(boot(&inspected.facts.boot));
     host
+}
+
+/// Returns what no knob changes while the host runs.
+fn boot(boot: &Boot) -> Vec<Vec<String>> {
+    let pair = |name: &str, value: String| vec![name.to_owned(), value];
+    let nodes = match boot.nodes_per_package {
+        0 | 1 => "one for each package".to_owned(),
+        many => format!("{many} for each package (SNC, CoD or NPS of the firmware)"),
+    };
+    let snoop = boot.snoop.clone();
+    let snoop = snoop.unwrap_or_else(|| "unknown: Linux does not show it".to_owned());
+    let mut rows = vec![pair("nodes", nodes), pair("snoop mode", snoop)];
+    let idle = |state: &IdleState| {
+        let off = if state.disabled { ", off" } else { "" };
+        format!("{} ({} us{off})", state.name, state.latency_us)
+    };
+    let idle: Vec<String> = boot.idle.iter().map(idle).collect();
+    let lists = [
+        ("boot options", boot.options.join(" ")),
+        ("idle states", idle.join(", ")),
+        ("not mitigated", boot.vulnerable.join(", ")),
+    ];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    rows.extend(lists.map(|(name, list)| pair(name, list)));
+    rows
 }
 
 fn nic(nic: &crate::facts::net::Nic) -> Vec<String> {

@@ -13,6 +13,7 @@ use super::{CommandPlace, Exit};
 use crate::boot;
 use crate::fleet::carry::Program;
 use crate::fleet::design::{Rollout, hosts};
+use crate::fleet::gate;
 use crate::fleet::run::{Desk, run};
 use crate::fleet::state::{Event, HostInRollout, HostStanding, RolloutState};
 use crate::journal::store::{self, JournalFile};
@@ -162,7 +163,10 @@ fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
         plan: &plan,
         dir: &dir,
     };
-    let mut desk = Operator { dir: &dir };
+    let mut desk = Operator {
+        dir: &dir,
+        gate: &design.gate,
+    };
     let stopped = run(&design, &mut state, &mut journal, &mut carrier, &mut desk)?;
     drop(lock);
     show(place, &state)?;
@@ -192,6 +196,7 @@ fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
 
 struct Operator<'a> {
     dir: &'a Path,
+    gate: &'a [String],
 }
 
 impl Desk for Operator<'_> {
@@ -216,6 +221,10 @@ impl Desk for Operator<'_> {
 
     fn tell(&mut self, what: &str) {
         say(what);
+    }
+
+    fn gate(&mut self, host: &str) -> Result<(), String> {
+        gate::passes(self.gate, host)
     }
 }
 

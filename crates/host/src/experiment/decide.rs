@@ -69,6 +69,18 @@ pub enum Verdict {
     Inconclusive,
 }
 
+impl Verdict {
+    /// Returns it as people read it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::Adopt => "adopt",
+            Verdict::NoBenefit => "no benefit",
+            Verdict::Harmful => "harmful",
+            Verdict::Inconclusive => "inconclusive",
+        }
+    }
+}
+
 /// Returns the effect on a figure, before adjustment for other questions.
 ///
 /// Differences are of the logarithms of value plus one, so that zero drops are a value too, and a

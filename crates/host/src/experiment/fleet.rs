@@ -10,7 +10,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::assign::Arm;
-use crate::statistics::{Interval, bootstrap, mean, permute};
+use super::decide::Verdict;
+use crate::statistics::{Interval, bootstrap, deviation, mean, permute, power};
+
+/// Accepted probability of a false alarm.
+const ALPHA: f64 = 0.05;
+/// Arms that differ before the change with less than this probability cannot be compared.
+const SAME_P_MIN: f64 = 0.01;
 
 /// The days of a host.
 #[derive(Clone, PartialEq, Debug)]
@@ -101,6 +107,82 @@ pub fn compare(hosts: &[Days], seed: u64) -> Option<FleetComparison> {
         test,
         p,
     })
+}
+
+/// The verdict on a change of a fleet.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct FleetVerdict {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: String,
+    /// The comparison it follows from.
+    pub compared: FleetComparison,
+    /// The smallest decrease, as a share, that four of five experiments with these hosts show.
+    pub least: Option<f64>,
+}
+
+/// Judges a change by the rules of experiments on one host; none if the arms cannot be compared.
+///
+/// The days before the change are an experiment without one: if the arms differ between its halves,
+/// something else is going on.
+pub fn judge(hosts: &[Days], threshold: f64, seed: u64) -> Option<FleetVerdict> {
+    let compared = compare(hosts, seed)?;
+    let same = without_change(hosts).and_then(|hosts| compare(&hosts, seed));
+    let benefit = compared.benefit;
+    let is_certain = compared.p < ALPHA;
+    let (verdict, why) = match () {
+        () if same.as_ref().is_some_and(|same| same.p < SAME_P_MIN) => (
+            Verdict::Inconclusive,
+            "the arms differ already in the days before the change",
+        ),
+        () if benefit.high < 0.0 && is_certain => {
+            (Verdict::Harmful, "the whole interval is on the wrong side")
+        }
+        () if benefit.low > threshold && is_certain => {
+            (Verdict::Adopt, "the whole interval is beyond the threshold")
+        }
+        () if benefit.high < threshold => {
+            (Verdict::NoBenefit, "the interval excludes the threshold")
+        }
+        () => (
+            Verdict::Inconclusive,
+            "more hosts or more days would decide",
+        ),
+    };
+    Some(FleetVerdict {
+        verdict,
+        why: why.to_owned(),
+        least: least(hosts),
+        compared,
+    })
+}
+
+/// Returns the hosts with their days before the change alone, halved; none if one has fewer than
+/// two.
+fn without_change(hosts: &[Days]) -> Option<Vec<Days>> {
+    let halves = |host: &Days| {
+        let (before, after) = host.before.split_at(host.before.len() / 2);
+        (!before.is_empty()).then(|| Days {
+            before: before.to_vec(),
+            after: after.to_vec(),
+            ..host.clone()
+        })
+    };
+    hosts.iter().map(halves).collect()
+}
+
+/// Returns the smallest decrease that arms of this size and variance show.
+fn least(hosts: &[Days]) -> Option<f64> {
+    let of = |arm: Arm| -> Vec<f64> {
+        let arm = hosts.iter().filter(|host| host.arm == arm);
+        arm.map(score).collect()
+    };
+    let (test, control) = (of(Arm::Test), of(Arm::Control));
+    let few = test.len().min(control.len());
+    // The difference of two means varies by the variances of both.
+    let both = deviation(&test).hypot(deviation(&control));
+    power::effect(both, few).map(|effect| 1.0 - (-effect).exp())
 }
 
 fn score(host: &Days) -> f64 {

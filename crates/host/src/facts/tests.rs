@@ -89,3 +89,107 @@ fn owners_are_programs_and_files() {
     assert_eq!(owner("sysctl.vm.dirty_ratio"), None);
     assert_eq!(owner("net.eth0.rings"), None);
 }
+
+#[test]
+fn what_the_boot_decided_is_reported() {
+    let fake = Fake::new(&[
+        ("sys/devices/system/cpu/online", "0-3"),
+        (
+            "proc/cmdline",
+            "root=/dev/sda1 isolcpus=2-3 mitigations=off idle=poll quiet -- isolcpus=1",
+        ),
+        ("sys/devices/system/cpu/cpu0/cpuidle/state0/name", "POLL"),
+        ("sys/devices/system/cpu/cpu0/cpuidle/state0/latency", "0"),
+        ("sys/devices/system/cpu/cpu0/cpuidle/state1/name", "C6"),
+        ("sys/devices/system/cpu/cpu0/cpuidle/state1/latency", "133"),
+        ("sys/devices/system/cpu/cpu0/cpuidle/state1/disable", "1"),
+        (
+            "sys/devices/system/cpu/vulnerabilities/mds",
+            "Vulnerable; SMT vulnerable",
+        ),
+        (
+            "sys/devices/system/cpu/vulnerabilities/l1tf",
+            "Not affected",
+        ),
+    ]);
+    let boot = Facts::read(&fake).boot;
+    assert_eq!(
+        boot.options,
+        ["isolcpus=2-3", "mitigations=off", "idle=poll"]
+    );
+    let states: Vec<_> = boot
+        .idle
+        .iter()
+        .map(|state| (state.name.as_str(), state.latency_us, state.disabled))
+        .collect();
+    assert_eq!(states, [("POLL", 0, false), ("C6", 133, true)]);
+    assert_eq!(boot.vulnerable, ["mds"]);
+    assert_eq!(boot.snoop, None, "Linux does not show it");
+}
+
+/// What hwloc says of two machines whose descriptions its tests carry, and what Linux says by the
+/// same CPUs. hwloc is the second opinion: these trees have the same kernel values.
+#[test]
+fn machines_that_hwloc_describes_are_described_the_same() {
+    let lists = |nodes: &[topology::Node]| -> Vec<String> {
+        nodes.iter().map(|node| node.cpus.to_string()).collect()
+    };
+    let smt = Facts::read(&crate::fixtures::x9drg());
+    assert_eq!(smt.topology.packages, 2);
+    assert_eq!(smt.boot.nodes_per_package, 1);
+    assert_eq!(lists(&smt.topology.nodes), ["0-7,16-23", "8-15,24-31"]);
+    assert_eq!(smt.topology.cores.to_string(), "0-15");
+    assert_eq!(smt.topology.memory_bytes, 34_330_173_440 + 34_359_738_368);
+    let cards: Vec<_> = smt
+        .nics
+        .iter()
+        .map(|nic| (nic.name.as_str(), nic.node))
+        .collect();
+    assert_eq!(cards, [("eth0", Some(1)), ("eth1", Some(1))]);
+    let cod = Facts::read(&crate::fixtures::b200m4());
+    assert_eq!(cod.topology.packages, 2);
+    assert_eq!(cod.boot.nodes_per_package, 2);
+    assert_eq!(
+        lists(&cod.topology.nodes),
+        ["0-6", "7-13", "14-20", "21-27"]
+    );
+    assert_eq!(
+        cod.topology.cores.to_string(),
+        "0-27",
+        "without second threads"
+    );
+    let cards: Vec<_> = cod
+        .nics
+        .iter()
+        .map(|nic| (nic.name.as_str(), nic.node))
+        .collect();
+    assert_eq!(cards, [("enp6s0", Some(0)), ("enp12s0", Some(0))]);
+}
+
+#[test]
+fn interrupts_of_a_recorded_cloud_node_are_found_by_queue() {
+    let host = crate::fixtures::eks();
+    let facts = Facts::read(&host);
+    let queues: Vec<_> = facts.nics[0]
+        .interrupts
+        .iter()
+        .map(|one| (one.queue.as_str(), one.times))
+        .collect();
+    assert_eq!(
+        queues,
+        [
+            ("rx-0", 36_883_390),
+            ("rx-1", 37_204_920),
+            ("rx-2", 27_814_182),
+            ("rx-3", 30_257_521)
+        ],
+        "without the card's own interrupt"
+    );
+    assert!(
+        facts
+            .nics
+            .iter()
+            .all(|nic| nic.cloud && nic.interrupts.len() == 4)
+    );
+    assert_eq!(interrupts::of_queue(&host, "eth1", "tx-2"), Some(35));
+}

@@ -43,6 +43,10 @@ pub struct Rollout {
     /// The most disruptive class that may be written.
     #[serde(default = "flows")]
     pub class_max: String,
+    /// A program that says whether a host still serves, with `{host}` among its arguments; none by
+    /// default.
+    #[serde(default)]
+    pub gate: Vec<String>,
     /// The program that executes steps on hosts; see `docs/tune-rollout.md`.
     pub carrier: Vec<String>,
 }
@@ -232,6 +236,24 @@ fn frozen(span: &str, unix_seconds: i64) -> anyhow::Result<bool> {
     } else {
         now >= from || now < to
     })
+}
+
+/// Returns the block of each host by name: its values of these variables.
+///
+/// A host that lacks one of them is an error: in a block of its own it would be compared with none.
+pub fn blocks(json: &[u8], block_by: &[String]) -> anyhow::Result<BTreeMap<String, String>> {
+    let inventory: serde_json::Value = serde_json::from_slice(json)?;
+    let block = |host: Host| {
+        let vars = &inventory["_meta"]["hostvars"][&host.name];
+        let values = block_by.iter().map(|name| match &vars[name] {
+            serde_json::Value::String(value) => Ok(value.clone()),
+            serde_json::Value::Number(value) => Ok(value.to_string()),
+            _ => Err(anyhow::anyhow!("{} has no variable {name}", host.name)),
+        });
+        let values: Vec<String> = values.collect::<anyhow::Result<_>>()?;
+        Ok((host.name, values.join(", ")))
+    };
+    hosts(json)?.into_iter().map(block).collect()
 }
 
 /// Returns the hosts in the output of `ansible-inventory --list`.

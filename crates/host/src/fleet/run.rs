@@ -23,6 +23,8 @@ pub trait Desk {
     fn is_stopped(&mut self) -> bool;
     /// Reports to the operator.
     fn tell(&mut self, what: &str);
+    /// Asks the gate of the rollout about a host; the error is why it did not pass.
+    fn gate(&mut self, host: &str) -> Result<(), String>;
 }
 
 /// Runs until everything is done, everything was taken back, or an operator must look; returns the
@@ -98,6 +100,9 @@ fn one(
             }
         }
     }
+    if step == Step::Verify {
+        ask_gate(&mut answers, desk);
+    }
     let (mut failed, mut later) = (Vec::new(), false);
     for host in hosts {
         let came = answers.remove(&host).unwrap_or(HostAnswer::Unreachable);
@@ -117,6 +122,18 @@ fn one(
         desk.wait(until);
     }
     Ok(())
+}
+
+/// Asks the gate about the hosts whose values are those that were applied.
+fn ask_gate(answers: &mut BTreeMap<String, HostAnswer>, desk: &mut dyn Desk) {
+    let verified = answers
+        .iter_mut()
+        .filter(|(_, came)| matches!(came, HostAnswer::Done { .. }));
+    for (host, came) in verified {
+        if let Err(why) = desk.gate(host) {
+            *came = HostAnswer::Failed { why };
+        }
+    }
 }
 
 fn ask(

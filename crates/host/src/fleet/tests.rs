@@ -38,6 +38,8 @@ struct World {
     bad: Option<String>,
     /// The hosts that do not answer.
     dead: Vec<String>,
+    /// The host that serves no more after a change, as the gate sees.
+    broken: Option<String>,
     next: usize,
     /// The executed (step, host) pairs, in order.
     done: Vec<(String, String)>,
@@ -135,7 +137,8 @@ impl Log<Event> for KeptJournal<'_> {
     }
 }
 
-struct Clock(i64);
+/// The time, and the host whose gate does not pass.
+struct Clock(i64, Option<String>);
 
 impl Desk for Clock {
     fn now_ms(&mut self) -> i64 {
@@ -149,6 +152,12 @@ impl Desk for Clock {
         false
     }
     fn tell(&mut self, _: &str) {}
+    fn gate(&mut self, host: &str) -> Result<(), String> {
+        match &self.1 {
+            Some(broken) if broken == host => Err("not ready".to_owned()),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Runs to the end, killed after each of these numbers of steps and restarted.
@@ -167,7 +176,7 @@ fn roll(world: World, kills: &[usize]) -> (World, RolloutState, Option<String>) 
     })
     .unwrap();
     let mut kills = kills.iter();
-    let mut clock = Clock(0);
+    let mut clock = Clock(0, world.borrow().broken.clone());
     loop {
         world.borrow_mut().life = kills.next().copied();
         let mut state = RolloutState::of(log.events.iter().map(|(at, event)| (*at, event)));
@@ -222,6 +231,27 @@ fn all_hosts_have_it_at_the_end_one_then_one_per_site_then_half() {
             .unwrap()
     };
     assert!(place("confirm", order[0]) < place("apply", order[1]));
+}
+
+#[test]
+fn a_host_whose_gate_does_not_pass_takes_the_plan_back_on_all() {
+    let turns = design().turns(fleet()).unwrap();
+    let of_third_stage = turns.iter().find(|turn| turn.stage == Some(2)).unwrap();
+    let world = World {
+        broken: Some(of_third_stage.host.name.clone()),
+        ..World::default()
+    };
+    let (world, state, stopped) = roll(world, &[]);
+    assert_eq!(stopped, None);
+    assert!(
+        state
+            .failed
+            .as_ref()
+            .is_some_and(|why| why.contains("not ready")),
+        "{state:?}"
+    );
+    assert!(world.has.is_empty(), "{:?}", world.has);
+    assert_eq!(stands(&state, &HostStanding::Confirmed), 0);
 }
 
 #[test]

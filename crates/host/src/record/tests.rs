@@ -18,6 +18,7 @@ fn nothing_secret_is_recorded() {
         ("sys/class/net/eth0/address", "52:54:00:secret"),
         ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0"),
         ("sys/block/vda/serial", "secret-serial"),
+        ("proc/cmdline", "isolcpus=2 root=secret -- --token secret"),
         ("proc/cpuinfo", "model name : A\n"),
     ]);
     let entries = record(&fake);

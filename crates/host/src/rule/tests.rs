@@ -147,3 +147,22 @@ fn what_is_proposed_can_be_applied_to_the_host_it_was_proposed_for() {
         }
     }
 }
+
+/// Machines whose description their owners have published: where the interrupts would go.
+#[test]
+fn real_machines_are_divided_at_the_nodes_of_their_cards() {
+    let divided = |host: &Fake| {
+        let split = split::split(&Facts::read(host)).unwrap();
+        (split.interrupts.to_string(), split.server.to_string())
+    };
+    let pair = |interrupts: &str, server: &str| (interrupts.to_owned(), server.to_owned());
+    // The first thread of the first core of node 1, which has CPUs 8-15 and 24-31.
+    assert_eq!(divided(&fixtures::x9drg()), pair("8", "0-7,9-31"));
+    assert_eq!(divided(&fixtures::b200m4()), pair("0", "1-27"));
+    // Nothing is known of its nodes: they are one.
+    assert_eq!(divided(&fixtures::eks()), pair("0", "1-3"));
+    // 132 million interrupts, spread over four queues within a tenth: nothing is proposed.
+    let seen = RuleInput::read(&fixtures::eks(), Profile::Throughput);
+    assert!(seen.of("net.eth0.imbalance") < 0.1);
+    assert_eq!(propose(&seen), RuleOutput::default());
+}

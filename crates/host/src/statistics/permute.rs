@@ -61,8 +61,8 @@ pub fn p(blocks: &[Block], seed: u64) -> Option<f64> {
     Some((as_far + 1) as f64 / (ASSIGNMENTS_MAX + 1) as f64)
 }
 
-/// Returns the number of assignments.
-fn assignments(blocks: &[Block]) -> Option<f64> {
+/// Returns the number of assignments; none if a block has only one arm.
+pub fn assignments(blocks: &[Block]) -> Option<f64> {
     let mut all = 1.0;
     for block in blocks {
         let test = block.iter().filter(|(_, test)| *test).count();

@@ -91,3 +91,47 @@ fn a_site_with_one_arm_says_nothing() {
     assert_eq!(compare(&hosts, 1), None);
     assert_eq!(compare(&[], 1), None);
 }
+
+#[test]
+fn a_fleet_is_judged_as_a_host_is() {
+    let judged = |seed, noise, control, test| {
+        let found = judge(&fleet(seed, noise, control, test), 0.10, seed).unwrap();
+        assert!(found.least.is_some_and(|least| (0.0..1.0).contains(&least)));
+        found.verdict
+    };
+    let same = (400.0, 400.0);
+    assert_eq!(judged(2, 0.3, same, (400.0, 20.0)), Verdict::Adopt);
+    assert_eq!(judged(2, 0.3, same, (400.0, 900.0)), Verdict::Harmful);
+    assert_eq!(judged(4, 0.05, same, same), Verdict::NoBenefit);
+    assert_eq!(judged(6, 0.3, same, (400.0, 360.0)), Verdict::Inconclusive);
+}
+
+#[test]
+fn arms_that_differ_before_the_change_decide_nothing() {
+    let mut hosts = fleet(2, 0.1, (400.0, 400.0), (400.0, 20.0));
+    for host in hosts.iter_mut().filter(|host| host.arm == Arm::Test) {
+        for day in &mut host.before[4..] {
+            *day *= 3.0;
+        }
+    }
+    let found = judge(&hosts, 0.10, 1).unwrap();
+    assert_eq!(found.verdict, Verdict::Inconclusive);
+    assert!(found.why.contains("before the change"));
+}
+
+/// Four hundred fleets without a change: hardly ever is one said to help or to harm.
+#[test]
+fn a_fleet_without_a_change_is_hardly_ever_said_to_have_one() {
+    let runs = 400;
+    let wrong = (0..runs)
+        .filter(|seed| {
+            let all = fleet(1_000 + seed, 0.3, (50.0, 50.0), (50.0, 50.0));
+            // Three sites of four: all their assignments are tried.
+            let sites = all.chunks(8).take(3);
+            let hosts: Vec<Days> = sites.flat_map(|site| site[..4].to_vec()).collect();
+            let found = judge(&hosts, 0.10, *seed).unwrap();
+            matches!(found.verdict, Verdict::Adopt | Verdict::Harmful)
+        })
+        .count();
+    assert!(wrong as f64 <= 0.05 * runs as f64, "{wrong} of {runs}");
+}

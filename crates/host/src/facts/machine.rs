@@ -1,39 +1,44 @@
-//! Facts on the machine, without which a measured figure means nothing.
+//! Facts on the machine that a measured figure is of, as text: `forebay bench` stores them with its
+//! results.
 //!
-//! Reads `/proc`, `/sys` and `/etc` below a root, which tests replace by recorded files. Facts that
-//! cannot be read are left out.
+//! Facts that cannot be read are left out. Not here: facts from which rules conclude, which are
+//! types ([`super::Facts`]).
 
 use std::path::Path;
 
+use crate::form::Form;
+use crate::root::Tree;
+
 /// Returns the facts as (name, value), in display order.
-pub fn facts(root: &Path) -> Vec<(String, String)> {
+pub fn facts(tree: &dyn Tree) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
             facts.push((name.to_owned(), value));
         }
     };
-    let cpuinfo = text(root, "proc/cpuinfo").unwrap_or_default();
+    let cpuinfo = tree.text("proc/cpuinfo").unwrap_or_default();
     add("processor", after(&cpuinfo, "model name", ':'));
     add("cores", cores(&cpuinfo));
     add("instruction sets", instruction_sets(&cpuinfo));
-    add("memory", memory(root));
-    add("swap", swap(root));
-    add("NUMA nodes", numa_nodes(root));
-    add("kernel", kernel(root));
-    add("operating system", os(root));
-    add("virtualisation", Some(virtualisation(root, &cpuinfo)));
+    add("memory", memory(tree));
+    add("swap", swap(tree));
+    add("NUMA nodes", numa_nodes(tree));
+    add("kernel", kernel(tree));
+    add("operating system", os(tree));
+    add("virtualisation", Some(virtualisation(tree, &cpuinfo)));
     add(
         "congestion control",
-        text(root, "proc/sys/net/ipv4/tcp_congestion_control").map(|name| congestion(&name)),
+        tree.text("proc/sys/net/ipv4/tcp_congestion_control")
+            .map(|name| congestion(&name)),
     );
     add(
         "transparent huge pages",
-        chosen(root, "sys/kernel/mm/transparent_hugepage/enabled"),
+        chosen(tree, "sys/kernel/mm/transparent_hugepage/enabled"),
     );
     add(
         "frequency governor",
-        text(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        tree.text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
     );
     facts
 }
@@ -49,14 +54,14 @@ fn congestion(name: &str) -> String {
 }
 
 /// Returns the disk and file system of a directory: device, file system, options.
-pub fn directory(root: &Path, dir: &Path) -> Option<String> {
-    let mounts = text(root, "proc/self/mountinfo")?;
+pub fn directory(tree: &dyn Tree, dir: &Path) -> Option<String> {
+    let mounts = tree.text("proc/self/mountinfo")?;
     let best = mounts
         .lines()
         .filter_map(mount)
         .filter(|mount| dir.starts_with(&mount.at))
         .max_by_key(|mount| mount.at.len())?;
-    let disk = disk_of(root, &best.number).unwrap_or_default();
+    let disk = disk_of(tree, &best.number).unwrap_or_default();
     Some(format!(
         "{}, {} ({}){disk}",
         best.source, best.kind, best.options
@@ -88,28 +93,26 @@ fn mount(line: &str) -> Option<Mount> {
 }
 
 /// Describes the disk under a file system; for a partition, its disk.
-fn disk_of(root: &Path, number: &str) -> Option<String> {
-    let device = root.join("sys/dev/block").join(number);
-    let queue = [device.join("queue"), device.join("../queue")]
-        .into_iter()
-        .find(|queue| queue.is_dir())?;
-    let read = |path: &Path| std::fs::read_to_string(path).ok();
-    let rotational = read(&queue.join("rotational"))?;
-    let kind = if rotational.trim() == "1" {
-        "rotational"
-    } else {
-        "not rotational"
+fn disk_of(tree: &dyn Tree, number: &str) -> Option<String> {
+    let device = format!("sys/dev/block/{number}");
+    let is_disk = |dir: &String| tree.read(&format!("{dir}/queue/rotational")).is_ok();
+    // A partition has no queue; in the tree of devices it is below its disk.
+    let of_partition = || {
+        let link = tree.link(&device).ok()?;
+        let disk = link.rsplit('/').nth(1)?;
+        Some(format!("sys/block/{disk}"))
     };
-    let cache = read(&queue.join("write_cache")).unwrap_or_default();
-    let model = read(&queue.join("../device/model")).unwrap_or_default();
-    let parts = [model.trim(), kind, cache.trim()];
-    let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let disk = Some(device.clone())
+        .filter(is_disk)
+        .or_else(|| of_partition().filter(is_disk))?;
+    let kind = match tree.number(&format!("{disk}/queue/rotational"))? {
+        1 => "rotational",
+        _ => "not rotational",
+    };
+    let of = |name: &str| tree.text(&format!("{disk}/{name}")).unwrap_or_default();
+    let parts = [of("device/model"), kind.to_owned(), of("queue/write_cache")];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     Some(format!(", {}", parts.join(", ")))
-}
-
-fn text(root: &Path, name: &str) -> Option<String> {
-    let text = std::fs::read_to_string(root.join(name)).ok()?;
-    Some(text.trim().to_owned())
 }
 
 fn after(text: &str, name: &str, separator: char) -> Option<String> {
@@ -141,57 +144,56 @@ fn instruction_sets(cpuinfo: &str) -> Option<String> {
     Some(found.join(" "))
 }
 
-fn kib(root: &Path, name: &str) -> Option<u64> {
-    let meminfo = text(root, "proc/meminfo")?;
+fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
+    let meminfo = tree.text("proc/meminfo")?;
     let value = after(&meminfo, name, ':')?;
     value.split(' ').next()?.parse().ok()
 }
 
 /// Returns the bytes of memory that can be allocated without swapping.
-pub fn memory_available(root: &Path) -> Option<u64> {
-    Some(kib(root, "MemAvailable")? * 1024)
+pub fn memory_available(tree: &dyn Tree) -> Option<u64> {
+    Some(kib(tree, "MemAvailable")? * 1024)
 }
 
-fn memory(root: &Path) -> Option<String> {
-    let kib = kib(root, "MemTotal")?;
+fn memory(tree: &dyn Tree) -> Option<String> {
+    let kib = kib(tree, "MemTotal")?;
     Some(format!("{:.1} GiB", kib as f64 / (1024.0 * 1024.0)))
 }
 
-fn swap(root: &Path) -> Option<String> {
-    let kib = kib(root, "SwapTotal")?;
+fn swap(tree: &dyn Tree) -> Option<String> {
+    let kib = kib(tree, "SwapTotal")?;
     (kib > 0).then(|| format!("{:.1} GiB", kib as f64 / (1024.0 * 1024.0)))
 }
 
-fn numa_nodes(root: &Path) -> Option<String> {
-    let entries = std::fs::read_dir(root.join("sys/devices/system/node")).ok()?;
+fn numa_nodes(tree: &dyn Tree) -> Option<String> {
     let numbered = |name: &str| {
         let number = name.strip_prefix("node");
         number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
     };
-    let nodes = entries
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| numbered(name))
-        .count();
+    let names = tree.names("sys/devices/system/node");
+    let nodes = names.iter().filter(|name| numbered(name)).count();
     (nodes > 1).then(|| nodes.to_string())
 }
 
-fn kernel(root: &Path) -> Option<String> {
-    let kind = text(root, "proc/sys/kernel/ostype")?;
+fn kernel(tree: &dyn Tree) -> Option<String> {
+    let kind = tree.text("proc/sys/kernel/ostype")?;
     Some(format!(
         "{kind} {}",
-        text(root, "proc/sys/kernel/osrelease")?
+        tree.text("proc/sys/kernel/osrelease")?
     ))
 }
 
-fn os(root: &Path) -> Option<String> {
-    after(&text(root, "etc/os-release")?, "PRETTY_NAME", '=')
+fn os(tree: &dyn Tree) -> Option<String> {
+    after(&tree.text("etc/os-release")?, "PRETTY_NAME", '=')
 }
 
-fn virtualisation(root: &Path, cpuinfo: &str) -> String {
+fn virtualisation(tree: &dyn Tree, cpuinfo: &str) -> String {
     let flags = after(cpuinfo, "flags", ':').unwrap_or_default();
     let hypervisor = flags.split(' ').any(|flag| flag == "hypervisor");
-    let product = text(root, "sys/class/dmi/id/product_name");
-    let container = root.join(".dockerenv").exists() || root.join("run/.containerenv").exists();
+    let product = tree.text("sys/class/dmi/id/product_name");
+    let container = [".dockerenv", "run/.containerenv"]
+        .iter()
+        .any(|mark| tree.read(mark).is_ok());
     let mut parts = Vec::new();
     if hypervisor {
         parts.push(product.map_or_else(
@@ -208,11 +210,9 @@ fn virtualisation(root: &Path, cpuinfo: &str) -> String {
     parts.join(", ")
 }
 
-/// Returns the bracketed one of a list of choices.
-fn chosen(root: &Path, name: &str) -> Option<String> {
-    let text = text(root, name)?;
-    let (_, rest) = text.split_once('[')?;
-    Some(rest.split_once(']')?.0.to_owned())
+/// Returns the chosen one of a list of words.
+fn chosen(tree: &dyn Tree, name: &str) -> Option<String> {
+    Form::Word.canonical(&tree.text(name)?)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A recorded machine.
 
 use super::*;
+use crate::root::Root;
 
 fn recorded() -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
@@ -40,7 +41,7 @@ fn recorded() -> tempfile::TempDir {
 #[test]
 fn facts_are_read_and_what_is_not_known_is_left_away() {
     let root = recorded();
-    let facts = facts(root.path());
+    let facts = facts(&Root::new(root.path()));
     let facts: Vec<_> = facts
         .iter()
         .map(|(n, v)| (n.as_str(), v.as_str()))
@@ -58,13 +59,13 @@ fn facts_are_read_and_what_is_not_known_is_left_away() {
             ("transparent huge pages", "madvise"),
         ]
     );
-    assert_eq!(memory_available(root.path()), Some(1024 * 1024));
+    assert_eq!(memory_available(&Root::new(root.path())), Some(1024 * 1024));
 }
 
 #[test]
 fn a_directory_is_on_the_nearest_mount_above_it() {
     let root = recorded();
-    let of = |dir: &str| directory(root.path(), Path::new(dir)).unwrap();
+    let of = |dir: &str| directory(&Root::new(root.path()), Path::new(dir)).unwrap();
     assert_eq!(
         of("/var/x"),
         "/dev/vda, ext4 (rw,discard), not rotational, write back"
@@ -73,5 +74,30 @@ fn a_directory_is_on_the_nearest_mount_above_it() {
     assert_eq!(
         of("/database"),
         "/dev/vda, ext4 (rw,discard), not rotational, write back"
+    );
+}
+
+#[test]
+fn a_partition_is_on_its_disk() {
+    use std::os::unix::fs::symlink;
+    let root = recorded();
+    let disk = root.path().join("sys/devices/pci/block/sda");
+    std::fs::create_dir_all(disk.join("queue")).unwrap();
+    std::fs::create_dir_all(disk.join("device")).unwrap();
+    std::fs::create_dir_all(disk.join("sda2")).unwrap();
+    std::fs::write(disk.join("queue/rotational"), "1\n").unwrap();
+    std::fs::write(disk.join("device/model"), "ST4000NM0035  \n").unwrap();
+    let of = |name: &str| root.path().join("sys").join(name);
+    std::fs::create_dir_all(of("block")).unwrap();
+    symlink("../devices/pci/block/sda", of("block/sda")).unwrap();
+    symlink("../../devices/pci/block/sda/sda2", of("dev/block/8:2")).unwrap();
+    std::fs::write(
+        root.path().join("proc/self/mountinfo"),
+        "27 1 8:2 / / rw - xfs /dev/sda2 rw\n",
+    )
+    .unwrap();
+    assert_eq!(
+        directory(&Root::new(root.path()), Path::new("/var/x")).unwrap(),
+        "/dev/sda2, xfs (rw), ST4000NM0035, rotational"
     );
 }

@@ -46,7 +46,10 @@ impl Security {
     fn of(properties: &[GivenProperty]) -> Result<Self, ClientError> {
         // The load names the brokers.
         let mut builder = SettingsBuilder::new("none:1")?;
-        for one in properties.iter().filter(|one| !BROKERS.contains(&one.key.as_str())) {
+        for one in properties
+            .iter()
+            .filter(|one| !BROKERS.contains(&one.key.as_str()))
+        {
             // What is about other things than TLS and logins is in such files, too.
             builder.set_known(&one.key, one.value.expose())?;
         }

@@ -71,8 +71,8 @@ impl CommandConfig {
 
     /// Returns the value of a property; the last counts.
     pub(crate) fn value(&self, key: &str) -> Option<&Secret<String>> {
-        let found = self.properties.iter().rfind(|(known, _)| known == key);
-        found.map(|(_, value)| value)
+        let found = self.properties.iter().rfind(|one| one.key == key);
+        found.map(|one| &one.value)
     }
 
     /// Gives all other properties to a client; returns the keys that it does not know.

@@ -19,8 +19,15 @@ const STEPS_MAX: usize = 16;
 /// each.
 const SET_BYTES_MAX: usize = 4 << 20;
 
-/// Maximum length of a change in an error message.
+/// Maximum length of a change, or of a key, in an error message.
 const SHOWN_MAX: usize = 100;
+
+/// Maximum length of a message about a value; the longest list of allowed keys is shorter.
+const MESSAGE_MAX: usize = 2000;
+
+/// Maximum bytes of an unknown key that is compared with known ones: the time is the product of
+/// both lengths, and a key may contain what looks like a list of known ones.
+const COMPARED_MAX: usize = 100;
 
 /// What is wrong, and where.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -126,7 +133,9 @@ impl Document {
         read.map_err(|error| {
             let key = error.path().to_string();
             let text = better(error.inner().message());
-            self.problem(if key == "." { "" } else { &key }, text)
+            let mut problem = self.problem(if key == "." { "" } else { &key }, text);
+            problem.key = shortened(&problem.key);
+            problem
         })
     }
 
@@ -177,7 +186,12 @@ impl Document {
 
 /// Returns the beginning of a text that an error message shows.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN_MAX) {
+    at_most(text, SHOWN_MAX)
+}
+
+/// Returns the first `letters` of a text, with a mark where it was cut.
+fn at_most(text: &str, letters: usize) -> String {
+    match text.char_indices().nth(letters) {
         Some((at, _)) => format!("{}..", text.get(..at).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -254,6 +268,10 @@ impl Put<'_> {
             _ if elements.iter().any(|element| element.get(step).is_some()) => {
                 ((0..elements.len()).collect(), steps)
             }
+            // A table that a load may lack.
+            _ if TABLES.contains(&step) && elements.iter().all(Value::is_table) => {
+                ((0..elements.len()).collect(), steps)
+            }
             _ => return Err(format!("there is no {} there", shortened(step))),
         };
         for at in chosen {
@@ -264,6 +282,9 @@ impl Put<'_> {
         Ok(())
     }
 }
+
+/// Tables of a load that a change creates: no load of a plan needs to have them before.
+const TABLES: [&str; 3] = ["burst", "catch_up", "keyed"];
 
 /// Returns the keys that exclude `key`: to set one removes the other.
 fn rivals(key: &str) -> &'static [&'static str] {
@@ -284,8 +305,11 @@ fn better(message: &str) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let is_unknown = message.starts_with("unknown field") || message.starts_with("unknown variant");
     let (true, Some(unknown)) = (is_unknown, quoted.next()) else {
-        return message.trim_end().to_owned();
+        return at_most(message.trim_end(), MESSAGE_MAX);
     };
+    if message.len() > MESSAGE_MAX || unknown.len() > COMPARED_MAX {
+        return format!("{:?} is not known here", shortened(unknown));
+    }
     let known: Vec<&str> = quoted.collect();
     let all = format!(
         "{unknown:?} is not known here; allowed: {}",

@@ -197,6 +197,27 @@ fn a_key_that_goes_too_deep_is_refused() {
     assert!(said.len() < 1000, "{} bytes of complaint", said.len());
 }
 
+#[test]
+fn an_unknown_key_costs_no_more_time_than_it_has_letters() {
+    // What follows the backtick was taken for a known key, and compared letter by letter, for
+    // minutes.
+    let key = format!("{}`,`{}", "a".repeat(400_000), "b".repeat(400_000));
+    for text in [
+        format!("{SOUND}\"{key}\" = 1\n"),
+        format!("{SOUND}latency = \"{key}\"\n"),
+    ] {
+        let said = Scenario::read("mine.toml", &text, &[]).unwrap_err();
+        let said = said.to_string();
+        assert!(said.len() < 4000, "{} bytes of complaint", said.len());
+    }
+}
+
+#[test]
+fn a_retention_that_no_topic_can_have_is_refused() {
+    let text = SOUND.replace("\"1 d\"", "\"1e20 s\"");
+    refused(&text, "load[0].retention");
+}
+
 /// Places for this number of devices of three kinds; each fits.
 fn wide(places: u32) -> String {
     let mut text = own(&format!("slots = {{ s = {places}, t = {places} }}"), "");

@@ -170,6 +170,11 @@ fn prices(problem: &Problem<'_>, mix: &Mix<'_>, plan: &mut Plan) {
                 "{id}: its price is of {}, {months} months old",
                 price.date
             ));
+        } else if months < 0 {
+            plan.warnings.push(format!(
+                "{id}: its price is of {}, after {}: how old it is, is not checked",
+                price.date, problem.today
+            ));
         }
         if price.confidence == Confidence::Low {
             let why = price.source.as_deref().unwrap_or("an assumption");

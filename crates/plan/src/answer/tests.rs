@@ -166,3 +166,16 @@ fn a_name_that_the_catalogue_does_not_have_is_named() {
             .contains("no \"nothing\"; there are 2u-64c")
     );
 }
+
+#[test]
+fn a_price_of_a_month_that_has_not_come_is_a_warning() {
+    let scenario = Scenario::read("steady", crate::load::shipped("steady").unwrap(), &[]).unwrap();
+    let catalogue = Catalogue::shipped().unwrap();
+    let today = Month::new(2021, 1).unwrap();
+    let plan = solve(&scenario, None, &catalogue, today, Depth::Answer).unwrap();
+    let said = plan.warnings.join("\n");
+    assert!(
+        said.contains("pmem-pool: its price is of 2021-06, after 2021-01"),
+        "{said}"
+    );
+}

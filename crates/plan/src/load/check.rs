@@ -2,13 +2,16 @@
 
 use super::{KeyedLookups, Load, Retention, Scenario, Tier};
 use crate::emit::{directory_name, topic_name};
-use crate::quantity::Seconds;
+use crate::quantity::{Seconds, YEAR};
 
 /// Maximum number of variants; each is solved and written.
 const VARIANTS_MAX: usize = 100;
 
 /// Maximum length of a name, in characters.
 const NAME_MAX: usize = 200;
+
+/// Longest retention; a topic's `retention.ms` is a number of 64 bits.
+const RETENTION_MAX: Seconds = Seconds(1000.0 * YEAR.0);
 
 /// A key, and what is wrong with its value.
 type WrongKey = (String, String);
@@ -128,6 +131,14 @@ fn check_load(load: &Load, scenario: &Scenario) -> Result<(), WrongKey> {
         );
     }
     check_burst(load)?;
+    if let Retention::Time(kept) = load.retention
+        && kept > RETENTION_MAX
+    {
+        return wrong(
+            "retention",
+            format!("allowed: at most {RETENTION_MAX}, or \"forever\""),
+        );
+    }
     if let Some(late) = load.catch_up
         && let Retention::Time(kept) = load.retention
         && late.age > kept

@@ -158,3 +158,23 @@ proptest::proptest! {
         proptest::prop_assert!(read.is_ok() || read.is_err_and(|problem| !problem.to_string().is_empty()));
     }
 }
+
+#[test]
+fn a_change_gives_a_burst_to_a_load_without_one() {
+    let text = "name = \"x\"\n[[load]]\nname = \"l\"\npeak = \"1 GB/s\"\nretention = \"1 d\"\n";
+    let set = [
+        "load.base=1 MB/s",
+        "load.burst.length=60 s",
+        "load.burst.interval=20 min",
+    ];
+    let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
+    let scenario = Scenario::read("x.toml", text, &set).unwrap();
+    let burst = scenario.load[0].burst.unwrap();
+    assert_eq!((burst.length.0, burst.interval.0), (60.0, 1200.0));
+    let said = Scenario::read("x.toml", text, &["load.other.peak=1 GB/s".to_owned()]);
+    assert!(
+        said.unwrap_err()
+            .to_string()
+            .contains("there is no other there")
+    );
+}

@@ -30,6 +30,14 @@ pub enum QuantityError {
         /// The allowed units.
         allowed: &'static str,
     },
+    /// A comma does not stand between thousands.
+    #[error(
+        "{text:?}: a comma only groups thousands, as in \"1,500 MB\"; write a point before decimals"
+    )]
+    Comma {
+        /// The text.
+        text: String,
+    },
     /// The number is invalid or out of range.
     #[error("{text:?}: allowed: 0 to 10^24, as in {example:?}")]
     Number {
@@ -59,6 +67,11 @@ impl Kind {
             text: trimmed.to_owned(),
             example: self.example,
         };
+        if !is_grouped(number) {
+            return Err(QuantityError::Comma {
+                text: trimmed.to_owned(),
+            });
+        }
         let number: f64 = number
             .replace(['_', ','], "")
             .parse()
@@ -83,6 +96,19 @@ impl Kind {
         }
         Ok(value)
     }
+}
+
+/// Returns true if each comma of a number is followed by three digits: `2,5` means two and a half to
+/// many people, and is not read as twenty-five.
+fn is_grouped(number: &str) -> bool {
+    let mut groups = number.split(',').skip(1).peekable();
+    while let Some(group) = groups.next() {
+        let digits = group.bytes().take_while(u8::is_ascii_digit).count();
+        if digits != 3 || (groups.peek().is_some() && group.len() != 3) {
+            return false;
+        }
+    }
+    true
 }
 
 /// Splits a text into number and unit.
@@ -130,7 +156,8 @@ fn byte_factor(unit: &str) -> Option<f64> {
 const BYTES: Kind = Kind {
     example: "240 KB",
     allowed: "B, KB, MB, GB, TB, PB (of 1,000), KiB, MiB, GiB, TiB, PiB (of 1,024)",
-    factor: byte_factor,
+    // A lower-case b is a bit: no size is written in bits.
+    factor: |unit| prefix(unit.strip_suffix('B')?),
 };
 
 const RATE: Kind = Kind {
@@ -253,6 +280,30 @@ mod tests {
         let said = "240".parse::<Bytes>().unwrap_err().to_string();
         assert!(said.contains("240 of what?"), "{said}");
         assert!(said.contains("240 KB"), "{said}");
+    }
+
+    #[test]
+    fn a_decimal_comma_is_not_read_as_ten_times_as_much() {
+        for text in [
+            "2,5 GB/s",
+            "1,50 GB/s",
+            "1,5000 GB/s",
+            "1,2,345 GB/s",
+            "1, GB/s",
+        ] {
+            let said = text.parse::<Rate>().unwrap_err().to_string();
+            assert!(said.contains("point before decimals"), "{text}: {said}");
+        }
+        rate("1,500.5 MB/s", 1.5005e9);
+        rate("1,500e3 B/s", 1.5e6);
+    }
+
+    #[test]
+    fn a_size_in_bits_is_refused() {
+        for text in ["240 Kb", "30 Tb", "8 b"] {
+            let said = text.parse::<Bytes>().unwrap_err().to_string();
+            assert!(said.contains("allowed: B, KB"), "{text}: {said}");
+        }
     }
 
     #[test]

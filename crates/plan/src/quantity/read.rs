@@ -98,8 +98,8 @@ impl Kind {
     }
 }
 
-/// Returns true if each comma of a number is followed by three digits: `2,5` means two and a half to
-/// many people, and is not read as twenty-five.
+/// Returns true if each comma of a number is followed by three digits: `2,5` means two and a half
+/// to many people, and is not read as twenty-five.
 fn is_grouped(number: &str) -> bool {
     let mut groups = number.split(',').skip(1).peekable();
     while let Some(group) = groups.next() {

@@ -34,9 +34,11 @@ pub struct EscapeError {
 /// Reads all entries, in the order of the text.
 pub fn parse(text: &str) -> Result<Vec<Entry>, EscapeError> {
     let mut entries = Vec::new();
-    let mut lines = text.lines().zip(1_usize..);
+    // To Java a carriage return alone ends a line, too.
+    let lines = text.lines().zip(1_usize..);
+    let mut lines = lines.flat_map(|(whole, line)| whole.split('\r').map(move |part| (part, line)));
     while let Some((first, line)) = lines.next() {
-        let first = first.trim_start();
+        let first = first.trim_start_matches(is_blank);
         if first.is_empty() || first.starts_with(['#', '!']) {
             continue;
         }
@@ -44,7 +46,7 @@ pub fn parse(text: &str) -> Result<Vec<Entry>, EscapeError> {
         while continues(&logical) {
             logical.pop();
             let Some((next, _)) = lines.next() else { break };
-            logical.push_str(next.trim_start());
+            logical.push_str(next.trim_start_matches(is_blank));
         }
         let (key, value) = split(&logical);
         let Some((key, value)) = unescape(key).zip(unescape(value)) else {
@@ -76,7 +78,7 @@ fn split(line: &str) -> (&str, &str) {
         escaped = c == '\\' && !escaped;
         ends
     });
-    // Bounded: where something was found.
+    // A line without a separator is a key.
     let (key, rest) = line.split_at(end.unwrap_or(line.len()));
     let rest = rest.trim_start_matches(is_blank);
     let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);
@@ -148,6 +150,23 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn only_what_java_takes_for_blank_or_an_end_is_so() {
+        let text = "a=x\\\n\u{a0}y\n\u{85}b=1\rc=2\r\nd=3\\\r\n \t4";
+        let read = parse(text).unwrap();
+        let read: Vec<_> = read
+            .iter()
+            .map(|one| (one.line, one.key.as_str(), one.value.as_str()))
+            .collect();
+        let wanted = [
+            (1, "a", "x\u{a0}y"),
+            (3, "\u{85}b", "1"),
+            (3, "c", "2"),
+            (4, "d", "34"),
+        ];
+        assert_eq!(read, wanted);
+    }
 
     fn check(text: &str, expect: &[(&str, &str)]) {
         let entries = parse(text).unwrap_or_else(|error| panic!("{error}"));

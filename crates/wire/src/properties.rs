@@ -79,6 +79,7 @@ fn split(line: &str) -> (&str, &str) {
         ends
     });
     // A line without a separator is a key.
+    // Bounded: `find` returns an index of a character of `line`.
     let (key, rest) = line.split_at(end.unwrap_or(line.len()));
     let rest = rest.trim_start_matches(is_blank);
     let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);

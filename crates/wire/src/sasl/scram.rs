@@ -45,8 +45,8 @@ pub use server::{AcceptedLogin, Server};
 use super::Secret;
 
 /// Returns the salted password that a client sends to a broker which is to store a credential. It
-/// takes milliseconds, and as many iterations as the caller says: a server calls this off its shards
-/// only, with the iterations of a stored credential.
+/// takes milliseconds, and as many iterations as the caller says: a server calls this off its
+/// shards only, with the iterations of a stored credential.
 pub fn salted_password(
     hash: ScramHash,
     password: &Secret<String>,

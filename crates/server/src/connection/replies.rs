@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use broker::answers::{Account, FLOOR_BYTES};
 use bytes::{Buf, Bytes};
 use platform::task::yield_now;
+use tokio::time::Instant;
 
 use super::transport::Transport;
 use super::turns::WritePlace;
@@ -23,9 +25,16 @@ const SLICES_MAX: usize = 64;
 /// system takes megabytes at a time from a connection whose client does not read.
 const CROWDED_TURN_BYTES: usize = 256 << 10;
 
-/// Bytes that are written before other tasks get a turn. With less, reading from memory costs a
-/// tenth more processor time (ADR 0036).
+/// Most bytes that are written before other tasks get a turn. With less, reading from memory costs
+/// a tenth more processor time (ADR 0036).
 const TURN_BYTES: usize = 1 << 20;
+
+/// Bytes that are always written in one turn, and by which a call is long enough to be measured.
+const TURN_BYTES_MIN: usize = 64 << 10;
+
+/// A turn that took longer makes the next one smaller: a socket whose memory is new takes bytes ten
+/// times more slowly than others.
+const TURN_TIME: Duration = Duration::from_micros(250);
 
 /// Unwritten bytes above which connections take turns.
 const LARGE_BYTES: usize = 1 << 20;
@@ -44,6 +53,8 @@ pub(super) struct ReplyWriter {
     /// Bytes that the transport holds until its socket takes them.
     unsent_bytes: usize,
     place: WritePlace,
+    /// Bytes of the next turn.
+    turn_bytes: usize,
     /// Bytes written to the socket since the connection began.
     pub(super) written_bytes: u64,
 }
@@ -59,6 +70,7 @@ impl ReplyWriter {
             peak_bytes: 0,
             unsent_bytes: 0,
             place,
+            turn_bytes: CROWDED_TURN_BYTES,
             written_bytes: 0,
         }
     }
@@ -133,9 +145,9 @@ impl ReplyWriter {
 
     fn poll_piece(&mut self, cx: &mut Context<'_>, socket: &mut Transport) -> Poll<io::Result<()>> {
         let mut left = if self.place.is_crowded() {
-            CROWDED_TURN_BYTES
+            self.turn_bytes.min(CROWDED_TURN_BYTES)
         } else {
-            TURN_BYTES
+            self.turn_bytes
         };
         while !self.parts.is_empty() {
             if left == 0 {
@@ -164,6 +176,7 @@ impl ReplyWriter {
                     break;
                 }
             }
+            let since = (left - room >= TURN_BYTES_MIN).then(Instant::now);
             // Bounded: at most as many as there are.
             let written = socket.try_write_vectored(slices.split_at(count).0);
             let unsent = socket.unsent_bytes();
@@ -174,6 +187,9 @@ impl ReplyWriter {
             match written {
                 Ok(0) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Ok(written) => {
+                    if let Some(since) = since {
+                        self.measure(written, since.elapsed());
+                    }
                     left = left.saturating_sub(written);
                     self.advance(written);
                 }
@@ -182,6 +198,15 @@ impl ReplyWriter {
             }
         }
         Poll::Ready(Ok(()))
+    }
+
+    /// Sets the bytes of the next turn by the time that a call took.
+    fn measure(&mut self, written: usize, time: Duration) {
+        if time > TURN_TIME {
+            self.turn_bytes = (self.turn_bytes / 2).max(TURN_BYTES_MIN);
+        } else if written >= self.turn_bytes / 2 && time < TURN_TIME / 2 {
+            self.turn_bytes = (self.turn_bytes * 2).min(TURN_BYTES);
+        }
     }
 
     fn advance(&mut self, written: usize) {
@@ -206,5 +231,33 @@ impl ReplyWriter {
 impl Drop for ReplyWriter {
     fn drop(&mut self) {
         self.answers.release(self.held_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use broker::answers::Answers;
+
+    use super::*;
+    use crate::connection::WriteTurns;
+
+    #[test]
+    fn a_turn_is_as_long_as_its_time_allows_within_bounds() {
+        let account = Answers::new(1 << 20).account(Ipv4Addr::LOCALHOST.into());
+        let mut writer = ReplyWriter::new(account, WriteTurns::default().place());
+        let (slow, fast) = (TURN_TIME * 2, TURN_TIME / 4);
+        for _ in 0..10 {
+            writer.measure(writer.turn_bytes, slow);
+        }
+        assert_eq!(writer.turn_bytes, TURN_BYTES_MIN);
+        // What the socket took says little when it took little.
+        writer.measure(100, fast);
+        assert_eq!(writer.turn_bytes, TURN_BYTES_MIN);
+        for _ in 0..10 {
+            writer.measure(writer.turn_bytes, fast);
+        }
+        assert_eq!(writer.turn_bytes, TURN_BYTES);
     }
 }

@@ -1,15 +1,20 @@
 //! Pauses in long loops, in which other tasks of the shard run.
 //!
 //! A shard is one thread: a loop over everything that a client has sent delays all other clients of
-//! the shard. Such loops rest once every fixed number of items. What was checked before a rest may
-//! not be true after it. Not here: loops whose order must not be interrupted, which are bounded
-//! instead.
+//! the shard. Such loops rest after a fixed number of items, or earlier when those have taken long:
+//! new memory may cost as much as the work on it. What was checked before a rest may not be true
+//! after it. Not here: loops whose order must not be interrupted, which are bounded instead.
 
-use platform::task::yield_now;
+use std::time::Duration;
 
-/// Items of a loop between two rests: the cheap work of handlers on them takes well below a
-/// millisecond.
+use platform::task::{Span, yield_now};
+
+/// Most items of a loop between two rests.
 const ITEMS: u32 = 512;
+/// Time of a loop after which it rests. In a simulation work takes no time.
+const TIME: Duration = Duration::from_micros(200);
+/// Items between two readings of the clock.
+const ITEMS_OF_A_READING: u32 = 32;
 /// The same number, for loops that work piece by piece.
 pub(crate) const PIECE: usize = ITEMS as usize;
 
@@ -22,13 +27,26 @@ const _: () = assert!(
     "a decision is less than a piece"
 );
 
-/// The number of items until the next rest of a loop.
-pub(crate) struct Rests(u32);
+/// When a loop rests next.
+pub(crate) struct Rests {
+    /// Items until the next rest.
+    left: u32,
+    /// What `left` is when the clock is read next.
+    reading: u32,
+    /// The time that is left, since the clock was read first.
+    span: Option<Span>,
+}
+
+const READ_FIRST: u32 = ITEMS - ITEMS_OF_A_READING;
 
 impl Rests {
     /// Begins a loop.
     pub(crate) const fn new() -> Self {
-        Self(ITEMS)
+        Self {
+            left: ITEMS,
+            reading: READ_FIRST,
+            span: None,
+        }
     }
 
     /// Counts one item, and rests if that is due.
@@ -39,12 +57,19 @@ impl Rests {
     /// Counts an item that weighs as much as `count` items.
     pub(crate) async fn items(&mut self, count: usize) {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        assert!(self.0 > 0, "a rest that is due is taken");
-        self.0 = self.0.saturating_sub(count);
-        if self.0 == 0 {
-            self.0 = ITEMS;
+        assert!(self.left > 0, "a rest that is due is taken");
+        self.left = self.left.saturating_sub(count);
+        if self.left <= self.reading && self.is_due() {
+            *self = Self::new();
             yield_now().await;
         }
+    }
+
+    /// Reads the clock, and returns true when the loop rests now.
+    fn is_due(&mut self) -> bool {
+        self.reading = self.left.saturating_sub(ITEMS_OF_A_READING);
+        let span = self.span.get_or_insert_with(|| Span::of(TIME));
+        self.left == 0 || span.is_over()
     }
 }
 
@@ -78,8 +103,11 @@ async fn each_in_turns<T, R>(
 pub(crate) mod tests {
     use std::future::Future;
     use std::task::{Context, Poll, Waker};
+    use std::time::Instant;
 
-    use super::{ITEMS, each};
+    use platform::runtime::run_simulated;
+
+    use super::{ITEMS, PIECE, TIME, each};
 
     /// Returns the output of a future that does not rest.
     pub(crate) fn now<F: Future>(future: F) -> F::Output {
@@ -90,8 +118,12 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns the output of a future, and how often it rested.
+    /// Returns the output of a future, and how often it rested while its work took no time.
     pub(crate) fn rested<F: Future>(future: F) -> (usize, F::Output) {
+        run_simulated(async { rested_by_clock(future) }).unwrap()
+    }
+
+    fn rested_by_clock<F: Future>(future: F) -> (usize, F::Output) {
         let mut context = Context::from_waker(Waker::noop());
         let mut future = std::pin::pin!(future);
         let mut rests = 0;
@@ -110,5 +142,18 @@ pub(crate) mod tests {
         let mut context = Context::from_waker(Waker::noop());
         let mut many = std::pin::pin!(each(0..=few, |item| item));
         assert!(many.as_mut().poll(&mut context).is_pending());
+    }
+
+    #[test]
+    fn a_loop_rests_earlier_when_its_items_take_long() {
+        let slow = |item| {
+            let since = Instant::now();
+            while since.elapsed() < TIME / 16 {}
+            item
+        };
+        // Every item of the loop takes a part of the time, and the clock is read every 32.
+        let (rests, results) = rested_by_clock(each(0..PIECE, slow));
+        assert!(rests > 3, "{rests} rests");
+        assert_eq!(results.len(), PIECE);
     }
 }

@@ -187,6 +187,7 @@ impl<P: platform::Platform> Inbox<P> {
         while let Some(task) = self.0.recv().await {
             broker.bulk.note_other();
             start(task(Rc::clone(&broker)));
+            platform::task::rest_if_over().await;
         }
     }
 }
@@ -196,6 +197,6 @@ fn start(mut future: LocalFuture) {
     let mut context = Context::from_waker(Waker::noop());
     if future.as_mut().poll(&mut context).is_pending() {
         // The executor polls it again at once, which registers a real waker.
-        platform::task::spawn(future);
+        platform::task::spawn(platform::task::sliced(future));
     }
 }

@@ -14,6 +14,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::LocalSet;
 
+use crate::task;
 use crate::workers::{self, Workers};
 
 /// Threads per shard that may block on the disk: several times the limit of one directory
@@ -37,10 +38,13 @@ pub fn run_shard<F: Future>(core: Option<usize>, future: F) -> io::Result<F::Out
         .enable_all()
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .thread_keep_alive(BLOCKING_THREADS_KEPT)
+        .on_thread_park(task::look)
         .build()?;
     begin_blocking_pool(&runtime);
     Workers::start()?.enter();
+    task::begin();
     let output = LocalSet::new().block_on(&runtime, future);
+    task::leave();
     workers::leave();
     Ok(output)
 }
@@ -78,7 +82,6 @@ fn bind_to(core: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task;
     use std::rc::Rc;
 
     #[test]

@@ -3,6 +3,12 @@
 //! Invariant: usable only inside [`crate::runtime::run_shard`] or
 //! [`crate::runtime::run_simulated`].
 
+mod heavy;
+mod slices;
+
+pub use heavy::{Heavy, free_elsewhere};
+pub use slices::{Sliced, rest_if_over, sliced};
+pub(crate) use slices::{begin, leave, look};
 use tokio::sync::oneshot;
 pub use tokio::task::{JoinError, JoinHandle, LocalSet, spawn_local as spawn, yield_now};
 pub use tokio::time::error::Elapsed;

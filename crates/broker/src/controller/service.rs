@@ -467,7 +467,7 @@ impl<P: Platform> Controller<P> {
     }
 
     /// Answers a request that the controller mutation quota may refuse or throttle.
-    async fn gated<R: ControllerResponse + Clone>(
+    async fn gated<R: ControllerResponse>(
         &self,
         caller: &Caller,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> ControllerDecision<R>,
@@ -485,7 +485,7 @@ impl<P: Platform> Controller<P> {
 
     /// Answers a request about the cluster, unless its client has lost the right to it since it
     /// came: who may change ACLs could take back in its turn what was taken away before.
-    async fn permitted<R: ControllerResponse + Clone>(
+    async fn permitted<R: ControllerResponse>(
         &self,
         (caller, operation): (&Caller, Operation),
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
@@ -503,25 +503,14 @@ impl<P: Platform> Controller<P> {
         .await
     }
 
-    async fn answer<R: ControllerResponse + Clone>(
+    async fn answer<R: ControllerResponse>(
         &self,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> R {
-        let decided = RefCell::new(None);
-        let result = self
-            .turn(async |rules, random| {
-                let outcome = decide(rules, random).await;
-                *decided.borrow_mut() = Some(outcome.response.clone());
-                outcome
-            })
-            .await;
-        match (result, decided.into_inner()) {
-            (Err(code), Some(mut response)) => {
-                response.fail(code);
-                response
-            }
-            (Ok(response), _) => response,
-            (Err(_), None) => unreachable!("a turn fails only after its decision"),
+        let (mut response, carried_out) = self.turn_told(|| self.stopping.get(), decide).await;
+        if let Err(code) = carried_out {
+            response.fail(code);
         }
+        response
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use platform::Platform;
+use platform::task::Heavy;
 use wire::error::EncodeError;
 use wire::kafka::shape::DECODED_BYTES_MAX;
 use wire::kafka::{self, Request, RequestHeader, Response};
@@ -179,7 +180,7 @@ where
     G: Checks<T>,
     T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
-    F: AsyncFnOnce(Rc<Controller<P>>, T, Caller) -> (R, Duration) + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, Heavy<T>, Caller) -> (R, Duration) + Send + 'static,
 {
     call.asserts_it_runs(&[Runs::Controller]);
     let version = call.header.version;
@@ -190,7 +191,9 @@ where
         access: call.access.clone(),
     };
     let broker = call.broker;
+    let is_heavy = call.is_coded_beside();
     let work = async |asked: T, _| {
+        let asked = Heavy::new(asked, is_heavy);
         let decide = |broker: Rc<Broker<P>>| async move {
             Some(work(broker.controller().ok()?, asked, caller).await)
         };
@@ -213,7 +216,7 @@ where
     G: Checks<T>,
     T: wire::protocol::Request<Response = R> + Send + 'static,
     R: Encodable + Errors + Send + 'static,
-    F: AsyncFnOnce(Rc<Controller<P>>, T, Caller) -> R + Send + 'static,
+    F: AsyncFnOnce(Rc<Controller<P>>, Heavy<T>, Caller) -> R + Send + 'static,
 {
     let unpaused = async move |controller, asked, caller| {
         (work(controller, asked, caller).await, Duration::ZERO)

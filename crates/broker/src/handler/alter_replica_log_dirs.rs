@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
+use platform::task;
 use storage::tier::TierPath;
 use wire::acl::{CLUSTER_NAME, Operation, ResourceType};
 use wire::messages::alter_replica_log_dirs_response::{
@@ -28,7 +29,7 @@ use crate::access::Access;
 use crate::fetch_session::TopicKey;
 use crate::many::RequestPlace;
 use crate::partition::Partition;
-use crate::rests::{Rests, each};
+use crate::rests::{PIECE, Rests, each};
 use crate::route::at_partitions;
 
 /// Bytes that the name of a copy's folder adds to that of the log's folder.
@@ -50,11 +51,16 @@ pub(crate) async fn handle<P: Platform>(
     request: AlterReplicaLogDirsRequest,
     place_of_many: Option<RequestPlace>,
 ) -> AlterReplicaLogDirsResponse {
-    // Index of each partition in `items`.
-    let mut known: HashMap<(TopicName, i32), usize> = HashMap::new();
-    let mut names = Vec::new();
-    let mut items = Vec::new();
     let mut rests = Rests::new();
+    let mut count: usize = 0;
+    for topic in request.dirs.iter().flat_map(|dir| &dir.topics) {
+        count = count.saturating_add(topic.partitions.len());
+        rests.item().await;
+    }
+    // Index of each partition in `items`. A table that grows hashes all of it in one piece.
+    let mut known: HashMap<(TopicName, i32), usize> = HashMap::with_capacity(count);
+    let mut names = Vec::with_capacity(count);
+    let mut items = Vec::with_capacity(count);
     for dir in request.dirs {
         let target = target(broker, Path::new(dir.path.as_str()));
         for topic in dir.topics {
@@ -77,6 +83,9 @@ pub(crate) async fn handle<P: Platform>(
     }
     // From here only names take memory, and the request waits for disks, so it gives up its place.
     drop(place_of_many);
+    if known.len() > PIECE {
+        task::free_elsewhere(known);
+    }
     let may_move = prepared(broker, access, &mut items).await;
     let moved = at_partitions(broker, items, move |broker, partition, to| async move {
         match to {

@@ -133,7 +133,7 @@ async fn serve<A: Assembly>(
             Some(accepted) = handed.recv() => {
                 let (service, environment) = (Rc::clone(service), Rc::clone(&environment));
                 let connection = hold::<A>(accepted, service, environment, shared.admission.clone());
-                connections.spawn_local(connection);
+                connections.spawn_local(platform::task::sliced(connection));
             }
             Some(_) = connections.join_next() => {}
         }

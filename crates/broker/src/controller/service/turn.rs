@@ -39,7 +39,8 @@ impl<P: Platform> Controller<P> {
         &self,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
-        self.turn_unless(|| self.stopping.get(), decide).await
+        let (response, carried_out) = self.turn_told(|| self.stopping.get(), decide).await;
+        carried_out.map(|()| response)
     }
 
     /// Runs one turn unless `is_over`; for the changes that a stop itself writes.
@@ -48,6 +49,17 @@ impl<P: Platform> Controller<P> {
         is_over: impl Fn() -> bool,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
+        let (response, carried_out) = self.turn_told(is_over, decide).await;
+        carried_out.map(|()| response)
+    }
+
+    /// Runs one turn unless `is_over`. Returns what was decided, also when it was not carried out:
+    /// the response to a large request is not copied for that.
+    pub(super) async fn turn_told<R>(
+        &self,
+        is_over: impl Fn() -> bool,
+        decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
+    ) -> (R, Result<(), ErrorCode>) {
         let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
         let image = self.image();
         let rules = Rules {
@@ -56,20 +68,33 @@ impl<P: Platform> Controller<P> {
         };
         let mut random = || self.platform.random_u64();
         let ControllerDecision { records, response } = decide(rules, &mut random).await;
-        let turn = turn?.map_err(|_| ErrorCode::NotController)?;
+        let turn = match turn {
+            Ok(Ok(turn)) => turn,
+            Ok(Err(_)) => return (response, Err(ErrorCode::NotController)),
+            Err(code) => return (response, Err(code)),
+        };
         if records.is_empty() {
-            return Ok(response);
+            return (response, Ok(()));
         }
         if is_over() {
-            return Err(ErrorCode::NotController);
+            return (response, Err(ErrorCode::NotController));
         }
+        (response, self.carry_out_in_task(turn, records).await)
+    }
+
+    /// Carries a decision out, also if its client gives up meanwhile.
+    async fn carry_out_in_task(
+        &self,
+        turn: impl Sized + 'static,
+        records: Vec<MetadataRecord>,
+    ) -> Result<(), ErrorCode> {
         let me = self.me.upgrade().ok_or(ErrorCode::NotController)?;
         let carried_out = task::spawn(async move {
             let _turn = turn;
             me.carry_out(records).await
         });
         match self.patiently(carried_out).await? {
-            Ok(Ok(())) => Ok(response),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(MetadataLogError::TooLarge(_))) => Err(ErrorCode::RecordListTooLarge),
             Ok(Err(MetadataLogError::Unfit(_))) => Err(ErrorCode::UnknownServerError),
             Ok(Err(_)) | Err(_) => Err(ErrorCode::KafkaStorageError),

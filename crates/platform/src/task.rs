@@ -3,6 +3,10 @@
 //! Invariant: usable only inside [`crate::runtime::run_shard`] or
 //! [`crate::runtime::run_simulated`].
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use tokio::sync::oneshot;
 pub use tokio::task::{JoinError, JoinHandle, LocalSet, spawn_local as spawn, yield_now};
 pub use tokio::time::error::Elapsed;
@@ -27,6 +31,32 @@ impl Span {
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.0
     }
+}
+
+/// Runs two futures beside each other, and returns what both of them have returned.
+pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut of_a, mut of_b) = (None, None);
+    poll_fn(|context| {
+        if of_a.is_none()
+            && let Poll::Ready(output) = a.as_mut().poll(context)
+        {
+            of_a = Some(output);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(output) = b.as_mut().poll(context)
+        {
+            of_b = Some(output);
+        }
+        match (of_a.take(), of_b.take()) {
+            (Some(a), Some(b)) => Poll::Ready((a, b)),
+            unfinished => {
+                (of_a, of_b) = unfinished;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 /// Runs long work that needs nothing of the shard on another thread; `None` if the process is

@@ -15,6 +15,10 @@ use anyhow::{Context as _, bail};
 use bench::outcome::{LoadOutcome, Run};
 use bench::{report, runner};
 
+/// What to do about a machine that is too small, with the options of this command.
+const ADVICE: &str = "Make the experiment smaller with --scale (below 1 the second tier is a device held to its rate, \
+     which needs root), or name another disk with --dir.";
+
 /// How to prove a plan.
 pub(super) struct VerifyOptions<'a> {
     /// The part of rates and capacities.
@@ -46,7 +50,7 @@ pub(super) fn run(
     let results = fresh(&out)?;
     // Beside the results directory, whose contents belong to the bench.
     let file = results.with_extension("toml");
-    super::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
+    super::files::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
     let ended = runner::run(&arguments(wanted, &file, &results)?)?;
     if ended != ExitCode::SUCCESS {
         return Ok(ended);
@@ -56,9 +60,9 @@ pub(super) fn run(
     let proof = compare(plan, chosen, scenario, catalogue, &measured, wanted.scale)?;
     super::super::print(&text(&proof, chosen.brokers))?;
     let calibration = results.join("calibration.toml");
-    super::write(&calibration, &proof.calibration.write())?;
+    super::files::write(&calibration, &proof.calibration.write())?;
     let json = serde_json::to_string_pretty(&proof)? + "\n";
-    super::write(&results.join("proof.json"), &json)?;
+    super::files::write(&results.join("proof.json"), &json)?;
     super::super::print(&format!("calibration: {}\n", calibration.display()))?;
     Ok(match proof.verdict {
         Verdict::Holds => ExitCode::SUCCESS,
@@ -96,7 +100,7 @@ fn arguments(
             format!("target.planned.binary={binary}").into(),
         ]);
     }
-    runner::RunArgs::from_words(words)
+    Ok(runner::RunArgs::from_words(words)?.with_advice(ADVICE))
 }
 
 fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
@@ -112,6 +116,7 @@ fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
         .topics
         .first()
         .map_or(Bytes(1e6), |topic| topic.batch);
+    let bursts = report::bursts_of(run, "burst");
     MeasuredPlan {
         machine: if machine.is_empty() {
             "this machine".to_owned()
@@ -120,9 +125,13 @@ fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
         },
         produce: of("produce").and_then(|cell| side(&cell.outcome, true, batch)),
         consume: of("consume").and_then(|cell| side(&cell.outcome, false, batch)),
-        bursts: report::bursts_of(run, "burst")
-            .into_iter()
-            .map(|(held, gap)| (held.map(Seconds), gap.map(Seconds)))
+        bursts: bursts
+            .iter()
+            .map(|burst| (burst.held.map(Seconds), burst.gap.map(Seconds)))
+            .collect(),
+        drains: bursts
+            .iter()
+            .filter_map(|burst| burst.drain.map(Rate))
             .collect(),
     }
 }

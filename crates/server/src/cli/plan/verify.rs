@@ -1,6 +1,7 @@
 //! `forebay plan --verify`: runs the experiment of a plan through the bench, and compares the
 //! results.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +52,8 @@ pub(super) fn run(
     // Beside the results directory, whose contents belong to the bench.
     let file = results.with_extension("toml");
     super::files::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
-    let ended = runner::run(&arguments(wanted, &file, &results)?)?;
+    let words = words(wanted, &out, &file, &results)?;
+    let ended = runner::run(&runner::RunArgs::from_words(words)?.with_advice(ADVICE))?;
     if ended != ExitCode::SUCCESS {
         return Ok(ended);
     }
@@ -79,20 +81,23 @@ fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the arguments of `forebay bench run`, as on a command line.
-fn arguments(
+///
+/// Data goes to the same directory in every run, not to that of the results: a run removes there
+/// what a killed run has left.
+fn words(
     wanted: &VerifyOptions<'_>,
+    out: &Path,
     file: &Path,
     results: &Path,
-) -> anyhow::Result<runner::RunArgs> {
+) -> anyhow::Result<Vec<OsString>> {
     let mut words = vec![
         "run".into(),
         file.as_os_str().to_owned(),
         "--out".into(),
         results.as_os_str().to_owned(),
     ];
-    if let Some(dir) = wanted.dir {
-        words.extend(["--dir".into(), dir.as_os_str().to_owned()]);
-    }
+    let dir = wanted.dir.unwrap_or(out);
+    words.extend(["--dir".into(), dir.as_os_str().to_owned()]);
     if let Some(binary) = wanted.binary {
         let binary = binary.to_str().context("--binary is not UTF-8")?;
         words.extend([
@@ -100,7 +105,7 @@ fn arguments(
             format!("target.planned.binary={binary}").into(),
         ]);
     }
-    Ok(runner::RunArgs::from_words(words)?.with_advice(ADVICE))
+    Ok(words)
 }
 
 fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
@@ -157,4 +162,28 @@ fn side(outcome: &LoadOutcome, produced: bool, batch: Bytes) -> Option<Side> {
         cpu,
         batch: if produced { batch } else { Bytes(fetched) },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_goes_where_the_next_run_finds_what_is_left_of_it() {
+        let [out, file, results] = ["out", "out/measured-2.toml", "out/measured-2"].map(Path::new);
+        let mut wanted = VerifyOptions {
+            scale: 1.0,
+            dir: None,
+            out: Some(out),
+            binary: None,
+        };
+        let dir_of = |wanted: &VerifyOptions<'_>| {
+            let words = words(wanted, out, file, results).unwrap();
+            let at = words.iter().position(|word| word == "--dir").unwrap();
+            words[at + 1].clone()
+        };
+        assert_eq!(dir_of(&wanted), "out");
+        wanted.dir = Some(Path::new("/data"));
+        assert_eq!(dir_of(&wanted), "/data");
+    }
 }

@@ -135,7 +135,7 @@ mod tests {
     fn what_a_killed_run_left_is_removed_by_the_next() {
         let disk = tempfile::tempdir().unwrap();
         let dir = left(disk.path(), "data-1");
-        assert_eq!(sweep(disk.path()).unwrap(), [dir.clone()]);
+        assert_eq!(sweep(disk.path()).unwrap(), std::slice::from_ref(&dir));
         assert!(!dir.exists());
         assert!(sweep(&disk.path().join("none")).unwrap().is_empty());
     }

@@ -257,7 +257,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 18, "{text}");
         assert!(
-            lines[1].contains("*") && lines[1].ends_with("|  50 %  50 %"),
+            lines[1].contains('*') && lines[1].ends_with("|  50 %  50 %"),
             "{text}"
         );
         // After 3.75 s: both rise, the planned one higher.

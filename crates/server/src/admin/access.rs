@@ -262,12 +262,16 @@ impl Gate {
         let begin = Instant::now();
         // An address that guesses waits for its guesses.
         let attempt = self.attempts.begin(peer.address);
+        let until = begin + self.failure_delay;
+        if attempt.is_none() && !self.attempts.looks_beyond(peer.address, begin, until) {
+            return Err(Failure::Crowded);
+        }
         let verified = self.verify(header, rights, attempt.is_some()).await;
         if verified.as_ref().is_err_and(|failure| failure.is_guess()) {
             if attempt.is_none() {
                 return Err(Failure::Crowded);
             }
-            sleep_until(begin + self.failure_delay).await;
+            sleep_until(until).await;
         }
         drop(attempt);
         verified

@@ -14,6 +14,7 @@ use wire::acl::{Policy, Principal, super_users};
 use wire::sasl::Mechanism;
 use wire::text::cut;
 
+use super::super::address::{self, Address};
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
 use super::login::Protocols;
@@ -67,6 +68,8 @@ pub(super) fn resolve(
 pub(super) struct Clients {
     /// Whether a listener asks neither for a login nor for a certificate.
     has_anonymous: bool,
+    /// Whether clients on other machines can reach such a listener.
+    has_anonymous_elsewhere: bool,
     /// Whether a mechanism takes its users from the metadata, where there can be any, or a listener
     /// from certificates.
     has_any_user: bool,
@@ -82,7 +85,7 @@ impl Clients {
         protocols: &Protocols,
         logins: &BTreeMap<String, Arc<LoginOptions>>,
         encrypted: &BTreeMap<String, ServerTlsSettings>,
-        has_admin_users: bool,
+        (listeners, has_admin_users): (&[Address], bool),
     ) -> Self {
         // Whether clients of a listener without login show who they are.
         let auth = |listener: &str| {
@@ -93,11 +96,18 @@ impl Clients {
         let has = |wanted: fn(ClientAuth) -> bool| {
             without_login().any(|(listener, _)| wanted(auth(listener)))
         };
+        let is_of_this_machine = |name: &str| {
+            let mut named = listeners.iter().filter(|it| it.listener == name);
+            named.all(|it| address::is_loopback(&it.host))
+        };
+        let may_be_anonymous = |auth| auth != ClientAuth::Required;
         let mechanisms = || logins.values().flat_map(|login| &login.mechanisms);
         let is_scram = |mechanism| matches!(mechanism, Mechanism::Scram(_));
         let users = mechanisms().flat_map(|mechanism| &mechanism.users);
         Self {
-            has_anonymous: has(|auth| auth != ClientAuth::Required),
+            has_anonymous: has(may_be_anonymous),
+            has_anonymous_elsewhere: without_login()
+                .any(|(name, _)| may_be_anonymous(auth(name)) && !is_of_this_machine(name)),
             // A rule can make any name of a certificate.
             has_any_user: mechanisms().any(|mechanism| is_scram(mechanism.mechanism))
                 || has(|auth| auth != ClientAuth::None),
@@ -155,7 +165,13 @@ fn warn(values: &Values, clients: &Clients, authorizer: &Authorizer, warnings: &
     if let (true, Some(entry)) = (has_anonymous, values.entry(SUPER_USERS)) {
         let why = "with User:ANONYMOUS whoever reaches a listener without login may do everything";
         let advice = "bind that listener to 127.0.0.1, or name users who log in";
-        warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
+        let warning = Warning::of(entry, why.into());
+        // On 127.0.0.1 it is what Kafka's users set up on purpose: worth knowing, and no fault.
+        warnings.push(if clients.has_anonymous_elsewhere {
+            warning.seen_by_clients(advice)
+        } else {
+            warning
+        });
     }
     let asks_nobody = !clients.has_any_user && clients.users.is_empty();
     let is_shut = real.is_empty() && asks_nobody && !is_open_without_acl;

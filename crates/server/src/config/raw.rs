@@ -101,7 +101,7 @@ impl RawSettings {
     }
 
     /// The same with another environment.
-    pub(super) fn settle_in(&mut self, environment: &dyn Fn(&str) -> Option<String>) {
+    pub fn settle_in(&mut self, environment: &dyn Fn(&str) -> Option<String>) {
         let settled = providers::replace(&mut self.entries, environment);
         self.problems.extend(settled.problems);
         self.warnings.extend(settled.warnings);

@@ -188,14 +188,17 @@ mod tests {
             check(&load, 16).unwrap_err().to_string()
         };
         assert!(refused(&|load, _| load.seconds = 0.0).contains("seconds must be above 0"));
-        let changes: [(&dyn Fn(&mut Load), &str); 4] = [
-            (&|load| load.seconds = 1e19, "seconds"),
-            (&|load| load.warmup_seconds = 1e19, "warmup_seconds"),
-            (&|load| load.interval_seconds = 1e19, "interval_seconds"),
-            (&|load| load.interval_seconds = 1e-300, "interval_seconds"),
-        ];
-        for (change, name) in changes {
-            let said = refused(&|load, _| change(load));
+        for (name, value) in [
+            ("seconds", 1e19),
+            ("warmup_seconds", 1e19),
+            ("interval_seconds", 1e19),
+            ("interval_seconds", 1e-300),
+        ] {
+            let said = refused(&|load, _| match name {
+                "seconds" => load.seconds = value,
+                "warmup_seconds" => load.warmup_seconds = value,
+                _ => load.interval_seconds = value,
+            });
             assert!(said.starts_with(&format!("{name} must be at ")), "{said}");
         }
         assert!(refused(&|_, produce| produce.acks = 2).contains("not 2"));

@@ -12,6 +12,7 @@ mod access;
 mod names;
 mod page;
 mod places;
+pub mod probe;
 mod scrape;
 mod secure;
 mod tiers;

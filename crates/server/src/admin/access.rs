@@ -42,6 +42,7 @@ use crate::rights::RightsImage;
 use crate::shards::ShardsView;
 use attempts::Attempts;
 use basic::BasicLogins;
+pub(super) use basic::{credentials, credentials_of_text};
 use lines::Lines;
 pub(crate) use tokens::{TokenFile, Tokens};
 
@@ -262,12 +263,16 @@ impl Gate {
         let begin = Instant::now();
         // An address that guesses waits for its guesses.
         let attempt = self.attempts.begin(peer.address);
+        let until = begin + self.failure_delay;
+        if attempt.is_none() && !self.attempts.looks_beyond(peer.address, begin, until) {
+            return Err(Failure::Crowded);
+        }
         let verified = self.verify(header, rights, attempt.is_some()).await;
         if verified.as_ref().is_err_and(|failure| failure.is_guess()) {
             if attempt.is_none() {
                 return Err(Failure::Crowded);
             }
-            sleep_until(begin + self.failure_delay).await;
+            sleep_until(until).await;
         }
         drop(attempt);
         verified
@@ -279,9 +284,7 @@ impl Gate {
         rights: Option<&RightsImage>,
         may_try: bool,
     ) -> Result<Principal, Failure> {
-        let text = header.to_str().map_err(|_| Failure::Malformed)?;
-        let (scheme, given) = text.split_once(' ').ok_or(Failure::Malformed)?;
-        let given = given.trim();
+        let (scheme, given) = scheme_of(header)?;
         let (asked, verified) = match &self.logins {
             Logins::None | Logins::Mtls => return Err(Failure::Scheme),
             Logins::Basic(_) if !scheme.eq_ignore_ascii_case("basic") => {
@@ -415,6 +418,13 @@ impl Gate {
         }
         Box::new(refused)
     }
+}
+
+/// Reads in which way a client shows who it is, and by what.
+pub(super) fn scheme_of(header: &HeaderValue) -> Result<(&str, &str), Failure> {
+    let text = header.to_str().map_err(|_| Failure::Malformed)?;
+    let (scheme, given) = text.split_once(' ').ok_or(Failure::Malformed)?;
+    Ok((scheme, given.trim()))
 }
 
 #[cfg(test)]

@@ -346,7 +346,8 @@ impl Security {
             tls::warn_of_no_listener(values, warnings);
         }
         let has_admin_users = admin.auth != AdminAuth::None;
-        let clients = authorizer::Clients::of(protocols, &logins, &encrypted, has_admin_users);
+        let clients =
+            authorizer::Clients::of(protocols, &logins, &encrypted, (listeners, has_admin_users));
         let authorizer = authorizer::resolve(values, &clients, (warnings, problems));
         Self {
             logins,

@@ -12,6 +12,7 @@ use std::pin::pin;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Body as _;
 use hyper::client::conn::http1;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT,
@@ -169,6 +170,10 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
         let answer = answer.map_err(|error| broken(&error))?;
         if answer.status() != StatusCode::OK {
             return Err(HttpError::Status(answer.status()));
+        }
+        let claimed = answer.body().size_hint().lower();
+        if usize::try_from(claimed).is_ok_and(|claimed| claimed > body_bytes_max) {
+            return Err(HttpError::TooLong(body_bytes_max));
         }
         let body = Limited::new(answer.into_body(), body_bytes_max)
             .collect()

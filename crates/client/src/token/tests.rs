@@ -25,7 +25,8 @@ fn a_file_is_read_at_each_login_and_said_what_is_wrong_with() {
         std::fs::write(&path, text).unwrap();
         assert_eq!(token().unwrap().expose(), text.trim());
     }
-    for wrong in [&b" \n"[..], b"\xff", &[b'a'; ANSWER_BYTES_MAX + 1]] {
+    let long = vec![b'a'; ANSWER_BYTES_MAX + 1];
+    for wrong in [&b" \n"[..], b"\xff", &long] {
         std::fs::write(&path, wrong).unwrap();
         let said = token().unwrap_err().to_string();
         assert!(

@@ -53,7 +53,6 @@ pub(super) const KEYS: &[Key] = &[
         .scope(Scope::ListenerOrMechanism)
         .doc("The longest of these pauses."),
     Key::list("sasl.oauthbearer.expected.audience", "")
-        .unset()
         .scope(Scope::ListenerOrMechanism)
         .doc(
             "Whom tokens of OAUTHBEARER have to be for: one of these has to be in their `aud`.",

@@ -18,6 +18,7 @@
 
 mod exchange;
 mod options;
+mod tokens;
 mod users;
 
 use std::cell::{Cell, RefCell};
@@ -28,8 +29,9 @@ use platform::clock::Instant;
 use wire::acl::Principal;
 use wire::sasl::Mechanism;
 
-pub(crate) use exchange::{Exchange, Turn};
+pub(crate) use exchange::{Exchange, ProvenUser, Turn};
 pub use options::{LoginOptions, MechanismOptions, SecurityProtocol};
+pub use tokens::{TokenFault, TokenOwner, TokenVerifier};
 pub(crate) use users::Users;
 
 /// Least time between two logins of a connection.

@@ -297,6 +297,7 @@ impl Assembly for BrokerAssembly {
         if shard == CONTROLLER_SHARD {
             reasons.extend(trouble::of_hanging(&self.hanging));
             reasons.extend(broker.held_step().and_then(trouble::of_clock));
+            reasons.extend(trouble::of_token_keys(&self.settings.token_keys.sources));
             trouble::of_coordinators(&self.metrics, &mut reasons);
             if let Some(tiers) = self.tiers.as_deref() {
                 trouble::of_tiers(tiers, &mut reasons);

@@ -18,6 +18,7 @@ pub mod machine;
 mod media;
 pub mod metrics;
 mod notify;
+pub mod oauth;
 mod planner;
 pub mod rights;
 pub mod run;

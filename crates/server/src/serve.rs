@@ -27,6 +27,7 @@ use crate::handshake::Door;
 use crate::listener::Bound;
 use crate::metrics::{AdminMetrics, ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
 use crate::notify::Supervisor;
+use crate::oauth::KeySource;
 use crate::secrecy;
 use crate::shards::{Assembly, ShardOptions, Shards};
 use crate::signals::Signals;
@@ -63,6 +64,9 @@ pub fn run<A: Assembly>(
     let certificates = Certificates::open(settings.tls_sets(), settings.tls_reload_interval)?;
     let token_file = token_file(&settings);
     let tokens = token_file.as_ref().map(Tokens::open).transpose()?;
+    for keys in &settings.token_keys.sources {
+        keys.open()?;
+    }
     let _locks = lock_dirs(&settings)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
@@ -200,8 +204,7 @@ async fn control<A: Assembly>(
     let gate = AdminGate::new(&settings, in_force, door, admin_metrics.clone());
     let sets = (!settings.tls_sets().is_empty()).then(|| (certificates, options.tls.clone()));
     let tokens = tokens.map(|(tokens, file)| (tokens, file, admin_metrics));
-    let mut signals = Signals::new(sets.is_some() || tokens.is_some())?;
-    let reload = keep_read(sets, tokens);
+    let (mut signals, reload) = keep_read(sets, tokens, token_keys(&settings, &metrics))?;
     let mut shards = Shards::start(options, listeners, &assembly)?;
     let tiers = assembly.tiers();
     if let Some(watch) = tiers.clone() {
@@ -247,11 +250,24 @@ async fn control<A: Assembly>(
     Ok(())
 }
 
-/// Keeps what was read from files as the files are; returns what asks for them to be read at once.
+/// Returns the keys of tokens, whose metrics are there if there are any.
+fn token_keys(settings: &Settings, metrics: &Metrics) -> Vec<Arc<KeySource>> {
+    let keys = settings.token_keys.clone();
+    if !keys.sources.is_empty() {
+        metrics.register(|registry| keys.metrics.register(registry));
+    }
+    keys.sources
+}
+
+/// Keeps what was read from files as the files are; returns the signals, and what asks for the
+/// files to be read at once.
 fn keep_read(
     certificates: Option<(Certificates, TlsMetrics)>,
     tokens: Option<(Tokens, TokenFile, AdminMetrics)>,
-) -> mpsc::Sender<()> {
+    sources: Vec<Arc<KeySource>>,
+) -> anyhow::Result<(Signals, mpsc::Sender<()>)> {
+    let is_reloading = certificates.is_some() || tokens.is_some() || !sources.is_empty();
+    let signals = Signals::new(is_reloading)?;
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
     let mut kept = Vec::new();
@@ -265,8 +281,13 @@ fn keep_read(
         tokio::spawn(tokens.keep(file, asked, metrics));
         kept.push(ask);
     }
+    for source in sources {
+        let (ask, asked) = mpsc::channel(1);
+        tokio::spawn(source.keep(asked));
+        kept.push(ask);
+    }
     tokio::spawn(pass_on(asked, kept));
-    reload
+    Ok((signals, reload))
 }
 
 /// Passes on that the operator wants files to be read again.

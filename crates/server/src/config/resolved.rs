@@ -10,6 +10,7 @@ mod groups;
 mod listeners;
 mod login;
 mod network;
+mod oauth;
 mod shown;
 mod tiers;
 mod tls;
@@ -26,7 +27,7 @@ use broker::node_config::CordonedDirs;
 use broker::options::EnforcedMetadata;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
-use broker::session::{LoginOptions, SecurityProtocol};
+use broker::session::SecurityProtocol;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
@@ -40,6 +41,7 @@ use super::providers;
 use super::raw::RawSettings;
 use super::values::Values;
 use crate::machine::Machine;
+use crate::oauth::TokenKeys;
 pub(in crate::config) use authorizer::needs_authorizer;
 pub use network::NetworkSettings;
 pub use tiers::TierSettings;
@@ -92,6 +94,8 @@ pub struct Settings {
     pub tls_handshake_threads: usize,
     /// How long a handshake and a login may take together.
     pub login_time_max: Duration,
+    /// The keys of tokens.
+    pub(crate) token_keys: TokenKeys,
     /// Sockets, connections, request memory.
     pub network: NetworkSettings,
     /// Shards.
@@ -167,9 +171,8 @@ impl Settings {
         check_roles(&values, &mut problems);
         check_order(&values, &mut problems);
         groups::check(&values, &mut problems);
-        if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
-            problems.push(values.problem(cpus::KEY, allowed));
-        }
+        let confining = cpus::parse(&values.string(cpus::KEY));
+        problems.extend(confining.err().map(|why| values.problem(cpus::KEY, why)));
         let (listeners, advertised, protocols) =
             listeners::resolve(&values, machine, &mut problems);
         let said = (&mut warnings, &mut problems);
@@ -207,7 +210,7 @@ impl Settings {
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
             broker: BrokerOptions {
-                logins,
+                logins: logins.listeners,
                 authorizer,
                 ..broker_options(&values, machine)
             },
@@ -215,6 +218,7 @@ impl Settings {
             tls_reload_interval: milliseconds(values.int("ssl.reload.interval.ms")),
             tls_handshake_threads: size(values.int("tls.handshake.threads")),
             login_time_max: milliseconds(values.int("authentication.timeout.ms")),
+            token_keys: logins.token_keys,
         };
         if settings
             .log_level
@@ -323,8 +327,7 @@ impl Settings {
 
 /// Who the clients are, and what they may do.
 struct Security {
-    // Bounded: one for each of `listeners`.
-    logins: BTreeMap<String, Arc<LoginOptions>>,
+    logins: login::Logins,
     // Bounded: one for each of `listeners`.
     encrypted: BTreeMap<String, ServerTlsSettings>,
     admin: AdminSettings,
@@ -346,8 +349,12 @@ impl Security {
             tls::warn_of_no_listener(values, warnings);
         }
         let has_admin_users = admin.auth != AdminAuth::None;
-        let clients =
-            authorizer::Clients::of(protocols, &logins, &encrypted, (listeners, has_admin_users));
+        let clients = authorizer::Clients::of(
+            protocols,
+            &logins.listeners,
+            &encrypted,
+            (listeners, has_admin_users),
+        );
         let authorizer = authorizer::resolve(values, &clients, (warnings, problems));
         Self {
             logins,
@@ -606,6 +613,8 @@ mod admin_tests;
 mod authorizer_tests;
 #[cfg(test)]
 mod login_tests;
+#[cfg(test)]
+mod oauth_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

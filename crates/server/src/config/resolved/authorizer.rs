@@ -113,12 +113,13 @@ impl Clients {
         let anonymous = without_login().filter(|(name, _)| auth(name) != ClientAuth::Required);
         let anonymous = anonymous.map(|(name, _)| reach(name)).max();
         let mechanisms = || logins.values().flat_map(|login| &login.mechanisms);
-        let is_scram = |mechanism| matches!(mechanism, Mechanism::Scram(_));
+        // The metadata or an identity provider may have any user.
+        let has_any = |mechanism| matches!(mechanism, Mechanism::Scram(_) | Mechanism::Oauthbearer);
         let users = mechanisms().flat_map(|mechanism| &mechanism.users);
         Self {
             anonymous,
             // A rule can make any name of a certificate.
-            has_any_user: mechanisms().any(|mechanism| is_scram(mechanism.mechanism))
+            has_any_user: mechanisms().any(|mechanism| has_any(mechanism.mechanism))
                 || has(|auth| auth != ClientAuth::None),
             users: users.map(|(name, _)| name.clone()).collect(),
             has_admin_users,

@@ -216,7 +216,7 @@ fn logins_are_in_it_and_no_secret_is_and_a_kill_leaves_whole_lines() {
 fn changes_by_administrators_are_in_it_with_what_has_changed() {
     let audited = Audited::start(&["audit.file.bytes=65536"]);
     audited.ok(&["topic", "create", "orders", "--partitions", "3"]);
-    audited.ok(&["topic", "delete", "orders", "--yes"]);
+    audited.ok(&["topic", "delete", "orders"]);
     let lines = audited.of_class("admin", 2);
     let told: Vec<String> = lines
         .iter()
@@ -283,10 +283,11 @@ fn a_disk_that_is_gone_refuses_changes_if_they_must_be_written_and_nothing_else(
     fs::rename(&dir, &away).unwrap();
     audited.wait_for(|it| it.metric("forebay_audit_failing 1"));
     let refused = audited.run(&["topic", "create", "meanwhile"]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let told = [refused.stdout, refused.stderr].concat();
+    let told = String::from_utf8_lossy(&told).into_owned();
     assert!(
-        !refused.status.success() && said.contains("POLICY_VIOLATION"),
-        "{said}"
+        !refused.status.success() && told.contains("POLICY_VIOLATION"),
+        "{told}"
     );
     // Everything else is served.
     audited.ok(&["topic", "list"]);

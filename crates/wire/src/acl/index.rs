@@ -237,10 +237,10 @@ impl OfType {
     }
 
     /// Returns the ACLs that are for the client, on patterns that fit the name.
-    fn concerning<'a, 'n>(
+    fn concerning<'a>(
         &'a self,
         client: &Client<'_>,
-        name: &'n str,
+        name: &str,
     ) -> impl Iterator<Item = (Reach, &'a AclBinding)> {
         let fitting = self
             .meant(client)

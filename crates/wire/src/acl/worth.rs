@@ -87,7 +87,7 @@ struct WalkedName<'a> {
 }
 
 /// Returns all names of the patterns of two principals in ascending order.
-fn merged<'a>(patterns: [Option<&'a Patterns<Rules>>; 2]) -> impl Iterator<Item = WalkedName<'a>> {
+fn merged(patterns: [Option<&Patterns<Rules>>; 2]) -> impl Iterator<Item = WalkedName<'_>> {
     let lists = patterns.map(|patterns| patterns.map(Patterns::names));
     let literal = lists.map(|lists| lists.map(|(literal, _)| literal));
     let prefixed = lists.map(|lists| lists.map(|(_, prefixed)| prefixed));

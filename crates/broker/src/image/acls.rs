@@ -79,12 +79,12 @@ impl PartialEq for Acls {
 impl Acls {
     /// Returns the index of all ACLs that have a place.
     pub fn index(&self) -> &AclIndex {
-        self.index.now.get_or_init(|| match &self.index.since {
-            Some(changes) => self.index.before.with(changes),
-            None => {
-                let all = self.by_id.iter().map(|(_, acl)| Arc::clone(acl));
-                AclIndex::new(&all.collect::<Vec<_>>())
+        self.index.now.get_or_init(|| {
+            if let Some(changes) = &self.index.since {
+                return self.index.before.with(changes);
             }
+            let all = self.by_id.iter().map(|(_, acl)| Arc::clone(acl));
+            AclIndex::new(&all.collect::<Vec<_>>())
         })
     }
 

@@ -127,7 +127,8 @@ fn a_change_is_told_although_its_client_has_gone() {
         kept.take(AuditClass::Admin);
         let slow = Duration::from_secs(1);
         disk.set_latency(slow, slow);
-        let asking = cluster.ask(7, &creating("orders"));
+        let request = creating("orders");
+        let asking = cluster.ask(7, &request);
         assert!(timeout(Duration::from_millis(100), asking).await.is_err());
         assert!(
             kept.take(AuditClass::Admin).is_empty(),

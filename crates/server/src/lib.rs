@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod admission;
 pub mod assemble;
+pub mod audit;
 mod certificates;
 pub mod cli;
 pub mod config;

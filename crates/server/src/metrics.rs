@@ -5,6 +5,7 @@
 
 mod admin;
 mod alone;
+mod audit;
 mod connections;
 mod dirs;
 pub mod exposition;
@@ -26,6 +27,7 @@ use prometheus_client::registry::Registry;
 use crate::version;
 
 pub use admin::AdminMetrics;
+pub use audit::AuditMetrics;
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
 pub use dirs::{DirMetrics, DirRow};
 use exposition::Format;

@@ -59,7 +59,11 @@ pub(super) async fn admitted<P: Platform>(
             drop((frame, context));
             reply.await
         }
-        Admission::Expired => Reply::Close(Box::new(LoginFailure::Expired.into())),
+        Admission::Expired => {
+            let failure = LoginFailure::Expired;
+            broker.options.audit.login_failed(&context, &failure);
+            Reply::Close(Box::new(failure.into()))
+        }
     }
 }
 
@@ -89,6 +93,9 @@ pub(super) async fn answer<P: Platform>(
     match outcome {
         Ok(reply) => reply,
         Err(FailedLogin { response, reason }) => {
+            if let CloseReason::Login(failure) = &reason {
+                broker.options.audit.login_failed(&context, failure);
+            }
             let delay = context
                 .session
                 .login()
@@ -303,6 +310,8 @@ impl<P: Platform> Step<'_, P> {
         });
         let lifetime = lifetime.map_or(left, |most| Some(left.map_or(most, |left| left.min(most))));
         let until = lifetime.map(|lifetime| self.broker.platform.clock().after(lifetime));
+        let audit = &self.broker.options.audit;
+        audit.logged_in(self.context, mechanism, &principal);
         session.logged_in(mechanism, principal, until);
         Ok(lifetime.unwrap_or_default())
     }

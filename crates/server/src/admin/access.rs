@@ -19,6 +19,7 @@
 //! has a text of a client that was not let in.
 
 mod attempts;
+mod audited;
 mod basic;
 mod lines;
 mod tokens;
@@ -27,6 +28,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use broker::audit::Audit;
 use broker::authorizer::{Authorizer, AuthorizerMode};
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
@@ -41,6 +43,7 @@ use crate::metrics::AdminMetrics;
 use crate::rights::RightsImage;
 use crate::shards::ShardsView;
 use attempts::Attempts;
+use audited::AuditedAdmin;
 use basic::BasicLogins;
 pub(super) use basic::{credentials, credentials_of_text};
 use lines::Lines;
@@ -130,6 +133,7 @@ pub(super) struct Gate {
     attempts: Attempts,
     lines: Lines,
     metrics: AdminMetrics,
+    audited: AuditedAdmin,
 }
 
 impl Gate {
@@ -137,7 +141,7 @@ impl Gate {
         settings: &AdminSettings,
         authorizer: Option<Arc<Authorizer>>,
         tokens: Option<Tokens>,
-        metrics: AdminMetrics,
+        (metrics, audit): (AdminMetrics, Audit),
     ) -> Self {
         let logins = match settings.auth {
             AdminAuth::None => Logins::None,
@@ -154,6 +158,7 @@ impl Gate {
             attempts: Attempts::default(),
             lines: Lines::default(),
             metrics,
+            audited: AuditedAdmin::new(audit, settings.auth),
         }
     }
 
@@ -191,6 +196,7 @@ impl Gate {
         } else {
             Operation::Alter
         };
+        self.audited.logged_in(&principal, peer);
         match self.may(&principal, peer, operation, rights.as_ref(), is_probe) {
             Some(true) => {}
             _ if is_probe => return Ok(View::Bare),
@@ -346,6 +352,8 @@ impl Gate {
         is_enforced: bool,
     ) {
         self.metrics.denied(operation.name(), is_enforced);
+        self.audited
+            .denied(principal, peer, operation, (&rule, is_enforced));
         let Some(left_out) = self.lines.turn(Instant::now()) else {
             return;
         };
@@ -362,6 +370,7 @@ impl Gate {
     }
 
     fn say_order<B>(&self, principal: &str, request: &Request<B>, peer: &Peer) {
+        self.audited.ordered(principal, request, peer);
         if let Some(left_out) = self.lines.turn(Instant::now()) {
             let principal = cut(principal, SHOWN_BYTES_MAX);
             let (method, address) = (
@@ -389,6 +398,9 @@ impl Gate {
         let cause = failure.label();
         self.metrics.failed(cause);
         // Browsers and curl ask once without.
+        if failure != Failure::Missing {
+            self.audited.failed(cause, peer);
+        }
         if failure != Failure::Missing
             && let Some(left_out) = self.lines.turn(Instant::now())
         {

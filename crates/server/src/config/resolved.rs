@@ -5,6 +5,7 @@
 //! [`Machine`]), does not open anything, and does not know the node id of an existing directory.
 
 mod admin;
+mod audit;
 mod authorizer;
 mod groups;
 mod listeners;
@@ -40,6 +41,7 @@ use super::problem::{Problem, Warning};
 use super::providers;
 use super::raw::RawSettings;
 use super::values::Values;
+use crate::audit::AuditSettings;
 use crate::machine::Machine;
 use crate::oauth::TokenKeys;
 pub(in crate::config) use authorizer::needs_authorizer;
@@ -114,6 +116,8 @@ pub struct Settings {
     pub admin_listener: Option<(String, u16)>,
     /// Who may do what there.
     pub admin: AdminSettings,
+    /// What is audited, and where to; `None` if nothing is.
+    pub audit: Option<AuditSettings>,
     /// True if a setting is a secret, or leads to one.
     pub holds_secrets: bool,
     /// True if it serves the planner's page.
@@ -168,11 +172,7 @@ impl Settings {
     pub fn judge(raw: &RawSettings, machine: &Machine) -> CheckedSettings {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
-        check_roles(&values, &mut problems);
-        check_order(&values, &mut problems);
-        groups::check(&values, &mut problems);
-        let confining = cpus::parse(&values.string(cpus::KEY));
-        problems.extend(confining.err().map(|why| values.problem(cpus::KEY, why)));
+        check_process(&values, &mut problems);
         let (listeners, advertised, protocols) =
             listeners::resolve(&values, machine, &mut problems);
         let said = (&mut warnings, &mut problems);
@@ -186,6 +186,7 @@ impl Settings {
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
         check_metadata_dir(&values, &log_dirs, &mut warnings);
+        let audit = audit::resolve(&values, (&mut warnings, &mut problems));
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
@@ -206,6 +207,7 @@ impl Settings {
             admin_listener: admin_listener(&values, &mut problems),
             admin_plan: values.is("admin.plan"),
             holds_secrets: values.has_secrets(),
+            audit,
             admin,
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
@@ -483,6 +485,16 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// Refuses what is wrong whatever the listeners and directories are.
+fn check_process(values: &Values, problems: &mut Vec<Problem>) {
+    check_roles(values, problems);
+    check_order(values, problems);
+    groups::check(values, problems);
+    if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
+        problems.push(values.problem(cpus::KEY, allowed));
+    }
+}
+
 /// Refuses a node without both roles, and more than one controller.
 ///
 /// A node under separate controllers would need a quorum client; refusing is better than forming a
@@ -547,6 +559,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
         endpoints: Vec::new(),
         logins: BTreeMap::new(),
         authorizer: None,
+        audit: broker::audit::Audit::default(),
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),

@@ -99,6 +99,15 @@ impl Failure {
         }
     }
 
+    /// Returns true if the certificate of the client is what is wrong: a login that failed.
+    pub(crate) const fn is_of_certificate(&self) -> bool {
+        matches!(
+            self,
+            Self::Principal(_)
+                | Self::Tls(Error::NoCertificatesPresented | Error::InvalidCertificate(_))
+        )
+    }
+
     /// Returns true if the failure is worth a line of the log: not if a peer only tried the port.
     pub(crate) fn is_told(&self) -> bool {
         !matches!(self, Self::Unused | Self::Socket(_))

@@ -14,6 +14,7 @@
 //! read stays true. Before the append a turn has changed nothing: a request that waits for its
 //! turn, or is being decided on, is dropped with its client, and refused when the broker stops.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use wire::records::metadata::MetadataRecord;
 use wire::types::ErrorCode;
 
 use super::Controller;
+use crate::audit::AuditedTurn;
 use crate::controller::metadata_log::MetadataLogError;
 use crate::controller::{ControllerDecision, Rules};
 use crate::hanging::HANGS_AFTER;
@@ -39,13 +41,18 @@ impl<P: Platform> Controller<P> {
         &self,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
-        self.turn_unless(|| self.stopping.get(), decide).await
+        let (is_over, audited) = (|| self.stopping.get(), RefCell::default());
+        self.turn_unless(is_over, &audited, decide).await
     }
 
     /// Runs one turn unless `is_over`; for the changes that a stop itself writes.
+    ///
+    /// The decision may put what an auditor wants to know of it into `audited`: the task that
+    /// carries it out says what became of it, because the client may be gone by then.
     pub(super) async fn turn_unless<R>(
         &self,
         is_over: impl Fn() -> bool,
+        audited: &RefCell<Option<AuditedTurn>>,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
         let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
@@ -64,9 +71,14 @@ impl<P: Platform> Controller<P> {
             return Err(ErrorCode::NotController);
         }
         let me = self.me.upgrade().ok_or(ErrorCode::NotController)?;
+        let audited = audited.take();
         let carried_out = task::spawn(async move {
             let _turn = turn;
-            me.carry_out(records).await
+            let done = me.carry_out(records).await;
+            if let Some(audited) = audited {
+                audited.done(done.is_ok());
+            }
+            done
         });
         match self.patiently(carried_out).await? {
             Ok(Ok(())) => Ok(response),

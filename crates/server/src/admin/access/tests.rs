@@ -16,7 +16,12 @@ fn made(text: &str) -> Gate {
     };
     let settings = Settings::resolve(&raw, &machine).unwrap().settings;
     let authorizer = settings.authorizer().cloned();
-    Gate::new(&settings.admin, authorizer, None, AdminMetrics::default())
+    Gate::new(
+        &settings.admin,
+        authorizer,
+        None,
+        (AdminMetrics::default(), Audit::default()),
+    )
 }
 
 fn peer(is_local: bool) -> Peer {

@@ -24,7 +24,7 @@ impl Lander for AtOnce {
     }
 
     async fn land(&self, landings: &[HeldLanding<()>]) -> Vec<LogId> {
-        AtOnce.land_all(landings)
+        all_of(landings)
     }
 }
 
@@ -55,14 +55,12 @@ impl Lander for AllBut {
 
     async fn land(&self, landings: &[HeldLanding<Rc<()>>]) -> Vec<LogId> {
         assert!(landings.iter().all(|one| one.landing.log != self.0));
-        AtOnce.land_all(landings)
+        all_of(landings)
     }
 }
 
-impl AtOnce {
-    fn land_all<H>(self, landings: &[HeldLanding<H>]) -> Vec<LogId> {
-        landings.iter().map(|one| one.landing.log).collect()
-    }
+fn all_of<H>(landings: &[HeldLanding<H>]) -> Vec<LogId> {
+    landings.iter().map(|one| one.landing.log).collect()
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn parts_in_any_order_make_the_image_that_each_byte_makes() {
         let mut rng = Rng::new(seed);
         let (mut image, mut naive) = (LogImage::default(), Naive::default());
         let mut place = 0;
-        for _ in 0..1 + rng.below(40) {
+        for _ in 0..=rng.below(40) {
             let segment = Offset(i64::try_from(100 * rng.below(4)).unwrap());
             let position = u32::try_from(rng.below(60)).unwrap();
             if rng.chance(15) {

@@ -28,7 +28,7 @@ use crate::journal::replay::{LogDirectory, ReadyRing, replay};
 const LOGS: u128 = 5;
 
 /// Simulated time after which a life is stuck: a life takes seconds.
-const NOTHING_GOES_ON: Duration = Duration::from_secs(60);
+const NOTHING_GOES_ON: Duration = Duration::from_mins(1);
 
 /// Steps of a log in a life.
 const STEPS: u32 = 14;
@@ -99,7 +99,7 @@ impl Story {
             let seen = Rc::clone(&self.seen);
             task::spawn(async move {
                 if let Err(error) = write_log(&log, rng, &seen).await {
-                    only_failing_disks(error);
+                    only_failing_disks(error.as_ref());
                 }
             })
         });

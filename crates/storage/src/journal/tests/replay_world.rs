@@ -405,7 +405,7 @@ impl Lander for LogLander {
 }
 
 /// Fails with the error that only a mistake explains.
-pub(super) fn only_failing_disks(error: Box<dyn std::error::Error>) {
+pub(super) fn only_failing_disks(error: &(dyn std::error::Error + 'static)) {
     let is_expected = error.downcast_ref::<std::io::Error>().is_some()
         || matches!(
             error.downcast_ref::<JournalError>(),

@@ -23,7 +23,6 @@ fn breaks_from(disk: &SimDisk, k: u64) -> impl FnMut() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "which operation it was that failed")]
 fn the_logs_go_on_without_the_device_of_their_journal() {
     for k in (80..520).step_by(29) {
         println!("operation {k}");
@@ -49,7 +48,6 @@ fn the_logs_go_on_without_the_device_of_their_journal() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "which operation it was that failed")]
 fn a_loss_of_power_while_the_logs_go_on_without_it_loses_nothing() {
     for k in (90..400).step_by(31) {
         for later in [1, 4, 9, 20, 45, 80] {

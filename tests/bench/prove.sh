@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Shows on this machine what `forebay plan --verify` says: of a plan that is true, of one that lies about the disk, and of
-# bursts before a slow tier. Takes about four minutes, 12 GB of disk, and root (it holds disks to a rate).
+# bursts before a slow tier. Takes about three minutes, 16 GB of disk, and root (it holds disks to a rate). Nothing else should
+# use the disk meanwhile.
 #
 #   tests/bench/prove.sh [DIR]     results in DIR (default: plan-proof); FOREBAY=PATH names the binary
 #

@@ -3,9 +3,12 @@
 import json
 import os
 import re
+import resource
+import socket
 import subprocess
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -219,6 +222,51 @@ def test_published_figures_are_printed_with_what_contradicts_itself():
     assert "PMem index -2.0, -3.3, -2.0 % on 28 cores, -4.8 % half and half on 24" in said
 
 
+def planned(name, *options):
+    """Every variant of a scenario's plan."""
+    command = [binary(), "plan", name, "--format", "json", *options, *TODAY]
+    answers = json.loads(subprocess.run(list(map(str, command)), check=True, capture_output=True).stdout)
+    return answers if isinstance(answers, list) else [answers]
+
+
+def test_the_car_fleet_is_planned_for_both_rates_that_were_published():
+    answers = planned("car-ingest")
+    assert [answer["variant"] for answer in answers] == [None, "800 GB/s"]
+    chosen = [answer["chosen"] for answer in answers]
+    for answer in answers:
+        assert any("384 GB/s, not 800 GB/s" in note for note in answer["notes"])
+        assert answer["chosen"]["binding"] and answer["chosen"]["bulk"]["count"]
+        assert [beside["software"] for beside in answer["kafka"]] == ["kafka", "kafka-synced"]
+        assert all(beside["chosen"]["brokers"] for beside in answer["kafka"])
+    assert 1.8 < chosen[1]["brokers"] / chosen[0]["brokers"] < 2.3, "800 / 384"
+
+
+def test_what_the_documentation_says_beside_other_planners_is_what_is_answered():
+    documentation = (ROOT / "docs" / "plan.md").read_text()
+    small = ["load.keyed.keys=1e10", "load.keyed.lookups=500 K/s", "load.keyed.hit_locality=0", "load.replication=3", "load.retention=10 TB"]
+    for name, changes, says in (
+        ("linkedin", [], "L: 7 brokers, room binds"),
+        ("linkedin", ["load.replication=3"], "L, three copies: 10 brokers, $315,240 over three years"),
+        ("keyed", small, "S: 4 x 2u-32c-mixed with 3 x 30 TB, endurance binds"),
+    ):
+        assert says in documentation
+        options = [word for change in changes for word in ("--set", change)]
+        text = subprocess.run([binary(), "plan", name, *options, *TODAY], check=True, capture_output=True, text=True).stdout
+        for part in re.findall(r"[0-9]+ brokers|\$[0-9,]+|\b(?:room|endurance) binds", says):
+            known = part.replace(" binds", "") if part.endswith(" binds") else part
+            assert known in text, f"{name} {changes}: {part}"
+        if says.startswith("S:"):
+            (answer,) = planned(name, *options)
+            assert answer["chosen"]["brokers"] == 4 and "2u-32c-mixed" in answer["chosen"]["mix"]
+
+
+def test_a_simulation_is_drawn_beside_the_plan():
+    said = subprocess.run([binary(), "plan", "burst", "--simulate", *TODAY], check=True, capture_output=True, text=True).stdout
+    drawn = re.findall(r"\|([ ps*]{51})\| +([0-9]+) % +([0-9]+) %", said)
+    assert len(drawn) == 17
+    assert all(abs(int(planned) - int(simulated)) < 10 for _, planned, simulated in drawn), said
+
+
 def test_what_was_not_measured_near_is_called_extrapolated_in_every_answer(tmp_path):
     command = [binary(), "plan", "linkedin", "--set", "load.size=20 B", "--set", "load.batch=200 B", "--out", tmp_path, *TODAY]
     said = subprocess.run(list(map(str, command)), check=True, capture_output=True, text=True).stdout
@@ -292,6 +340,24 @@ def test_a_million_mixes_take_a_second(tmp_path):
     seconds, memory = spent(*command)
     assert seconds < 1, seconds
     assert memory < 50e6, memory
+
+
+def test_the_page_goes_on_after_descriptors_ran_out():
+    """Who opens more connections than the process has descriptors for keeps others waiting, and ends nothing."""
+
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
+
+    command = [binary(), "plan", "--page", "127.0.0.1:0", *TODAY]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=few) as process:
+        address = process.stdout.readline().strip()
+        place = urllib.parse.urlsplit(address)
+        idle = [socket.create_connection((place.hostname, place.port)) for _ in range(30)]
+        assert "cannot accept" in process.stderr.readline()
+        for connection in idle:
+            connection.close()
+        assert urllib.request.urlopen(address, timeout=60).status == 200
+        process.terminate()
 
 
 def test_hostile_requests_leave_the_page_alive(served):

@@ -213,6 +213,9 @@ pub struct Surge {
     pub interval: f64,
     /// Bytes of the broker's first tier, if it has two tiers.
     pub first_tier: Option<f64>,
+    /// Bytes on the first tier above which segments move down, if they move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
     /// Rate of the device behind it, if it is throttled.
     pub drain: Option<f64>,
 }

@@ -26,6 +26,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::outcome::Run;
+pub use surge::MeasuredBurst;
 
 /// The version of `run.json` that this program reads.
 const VERSION: u32 = 1;
@@ -41,11 +42,8 @@ pub fn write(run: &Run, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the bursts of a phase's first measurement, as two times in seconds.
-///
-/// The first is how long the burst was absorbed (none: to its end), the second how long its bytes
-/// took to leave the first tier (none: not before the next burst, or the end).
-pub fn bursts_of(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
+/// Returns the bursts of a phase's first measurement.
+pub fn bursts_of(run: &Run, phase: &str) -> Vec<MeasuredBurst> {
     surge::measured(run, phase)
 }
 

@@ -12,6 +12,7 @@ mod progress;
 mod record;
 mod signals;
 mod steps;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -66,6 +67,9 @@ pub struct RunArgs {
     broker_host: Option<String>,
     #[command(flatten, next_help_heading = "Many hosts")]
     hosts: HostsArguments,
+    /// What the caller can do about a machine that is too small, instead of the options above.
+    #[arg(skip)]
+    advice: Option<String>,
 }
 
 impl RunArgs {
@@ -76,6 +80,16 @@ impl RunArgs {
         Ok(<RunArgs as clap::FromArgMatches>::from_arg_matches(
             &matches,
         )?)
+    }
+
+    /// Replaces the advice of errors about a machine that is too small, for a caller whose users
+    /// cannot pass the options of this command.
+    #[must_use]
+    pub fn with_advice(self, advice: &str) -> Self {
+        Self {
+            advice: Some(advice.to_owned()),
+            ..self
+        }
     }
 }
 
@@ -97,7 +111,10 @@ pub fn run(arguments: &RunArgs) -> anyhow::Result<ExitCode> {
     for left in device::registry::sweep()? {
         eprintln!("removed device {left}, left by a run that is gone");
     }
-    fits(&chosen, &disk)?;
+    for left in work::sweep(&disk)? {
+        eprintln!("removed {}, left by a run that is gone", left.display());
+    }
+    fits(&chosen, &disk, arguments.advice.as_deref())?;
     let broker_host = arguments.broker_host.as_deref();
     hosts::reachable(&chosen.experiment, &arguments.hosts.hosts, broker_host)?;
     let broker_host = hosts::checked(broker_host.unwrap_or("127.0.0.1"))?;
@@ -211,7 +228,7 @@ fn choose(arguments: &RunArgs) -> anyhow::Result<ChosenExperiment> {
 }
 
 /// Refuses an experiment that does not fit this machine.
-fn fits(chosen: &ChosenExperiment, disk: &Path) -> anyhow::Result<()> {
+fn fits(chosen: &ChosenExperiment, disk: &Path, advice: Option<&str>) -> anyhow::Result<()> {
     let ChosenExperiment {
         experiment,
         actions,
@@ -226,8 +243,9 @@ fn fits(chosen: &ChosenExperiment, disk: &Path) -> anyhow::Result<()> {
             continue;
         };
         if let Some(why) = device::obstacle(wanted) {
+            let advice = advice.unwrap_or("Leave it away with --only /device=NAME of the others.");
             bail!(
-                "device {} cannot be made here: {why}. Leave it away with --only /device=NAME of the others.",
+                "device {} cannot be made here: {why}. {advice}",
                 wanted.name
             );
         }
@@ -249,7 +267,11 @@ fn fits(chosen: &ChosenExperiment, disk: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    need::refusal(experiment, actions, &available).map_or(Ok(()), |why| bail!("{why}"))
+    let refusal = match advice {
+        None => need::refusal(experiment, actions, &available),
+        Some(advice) => need::refusal_with(experiment, actions, &available, advice),
+    };
+    refusal.map_or(Ok(()), |why| bail!("{why}"))
 }
 
 fn describe(chosen: &ChosenExperiment) {
@@ -272,4 +294,32 @@ fn describe(chosen: &ChosenExperiment) {
         "{count} measurements, about {}",
         progress::duration(seconds)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_gives_its_own_advice_about_a_disk_that_is_too_small() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("large.toml");
+        let text = "name = \"large\"\nabout = \"\"\nlimits = false\ntargets = [\"forebay\"]\n\
+             [[device]]\nname = \"d\"\nkind = \"disk\"\n[[phase]]\nname = \"produce\"\n[phase.load]\nseconds = 1e9\n\
+             topics = { count = 1, partitions = 1 }\n\
+             produce = { producers = 1, record = 1, batch_bytes = 1, acks = 1, in_flight_max = 1 }\n";
+        std::fs::write(&file, text).unwrap();
+        let out = dir.path().join("out");
+        let words = vec!["run".into(), file.into(), "--out".into(), out.into()];
+        let arguments = RunArgs::from_words(words).unwrap();
+        let said = run(&arguments).unwrap_err().to_string();
+        assert!(
+            said.contains("does not fit") && said.contains("--only"),
+            "{said}"
+        );
+        let said = run(&arguments.with_advice("Take --scale."));
+        let said = said.unwrap_err().to_string();
+        assert!(said.ends_with("\nTake --scale."), "{said}");
+        assert!(!said.contains("--only"), "{said}");
+    }
 }

@@ -208,6 +208,9 @@ pub enum Rate {
         /// Time from the start of one burst to the start of the next; the first one starts after
         /// `interval - length`.
         interval: f64,
+        /// Rate in the warm-up, which can fill a first tier; by default that between bursts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        warmup: Option<f64>,
     },
     /// A sine wave around a mean.
     Sine {

@@ -18,6 +18,7 @@
 mod denials;
 #[cfg(test)]
 pub(crate) mod given;
+mod verdicts;
 mod words;
 
 use std::net::IpAddr;
@@ -29,9 +30,11 @@ use wire::acl::{
     authorized_operations,
 };
 
+use crate::audit::{AuditClass, AuditedRequest};
 use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::image::{Acls, Image};
 pub(crate) use denials::Denials;
+pub(crate) use verdicts::Verdicts;
 pub(crate) use words::{denied, words};
 
 /// What the client of one request may do.
@@ -46,8 +49,22 @@ struct LimitedAccess {
     principal: Principal,
     address: IpAddr,
     denials: Denials,
+    /// What ACLs have permitted on the connection.
+    verdicts: Arc<Verdicts>,
+    /// The request, for an auditor who wants to know of it.
+    audited: Option<AuditedRequest>,
     /// When the request began.
     began: Instant,
+}
+
+/// What goes with the questions of a client.
+pub(crate) struct AccessNotes<'a, V, A> {
+    /// Counts what it is denied.
+    pub(crate) denials: &'a Denials,
+    /// Returns what ACLs have permitted on its connection.
+    pub(crate) verdicts: V,
+    /// Returns the request, if an auditor wants to know of it.
+    pub(crate) audited: A,
 }
 
 impl Access {
@@ -56,7 +73,11 @@ impl Access {
         authorizer: &Arc<Authorizer>,
         acls: Arc<Acls>,
         (principal, address): (Principal, IpAddr),
-        denials: &Denials,
+        notes: AccessNotes<
+            '_,
+            impl FnOnce() -> Arc<Verdicts>,
+            impl FnOnce() -> Option<AuditedRequest>,
+        >,
         now: Instant,
     ) -> Self {
         assert!(principal.is_complete(), "a client's principal has a type");
@@ -68,7 +89,9 @@ impl Access {
             authorizer: Arc::clone(authorizer),
             principal,
             address,
-            denials: denials.clone(),
+            denials: notes.denials.clone(),
+            verdicts: (notes.verdicts)(),
+            audited: (notes.audited)(),
             began: now,
         })))
     }
@@ -138,7 +161,7 @@ impl Access {
             name,
         };
         let limited = self.0.as_ref();
-        limited.is_none_or(|limited| limited.decide(&action).is_allowed())
+        limited.is_none_or(|limited| limited.permits(&action))
     }
 
     /// Returns whether ACLs permit this with the cluster, as [`Self::has`].
@@ -190,6 +213,8 @@ impl LimitedAccess {
             authorizer: Arc::clone(&self.authorizer),
             principal: self.principal.clone(),
             denials: self.denials.clone(),
+            verdicts: Arc::clone(&self.verdicts),
+            audited: self.audited.clone(),
             ..*self
         })
     }
@@ -205,24 +230,47 @@ impl LimitedAccess {
 
     /// Returns whether the client can do this: it is permitted, or nothing is enforced.
     fn lets(&self, action: &Action<'_>) -> bool {
-        !self.enforces() || self.decide(action).is_allowed()
+        !self.enforces() || self.permits(action)
+    }
+
+    /// Returns whether ACLs permit this.
+    fn permits(&self, action: &Action<'_>) -> bool {
+        let decide = || self.decide(action).is_allowed();
+        self.verdicts.permits(&self.acls, action, decide)
     }
 
     fn may(&self, action: &Action<'_>) -> bool {
-        let decision = self.decide(action);
-        decision.is_allowed() || self.passes(action, decision)
+        if self.permits(action) {
+            self.note_allowed((action, false), || self.decide(action));
+            return true;
+        }
+        self.passes((action, false), self.decide(action))
     }
 
     fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
         let (policy, client) = (&self.authorizer.policy, self.client());
-        let index = self.acls.index();
-        let decision = index.decide_any(policy, &client, operation, resource_type);
+        let asked = (operation, resource_type);
+        let denied = self.acls.deny_any(policy, &client, asked);
         let action = Action {
             operation,
             resource_type,
             name: "(any)",
         };
-        decision.is_allowed() || self.passes(&action, decision)
+        if let Some(decision) = denied {
+            return self.passes((&action, true), decision);
+        }
+        let index = self.acls.index();
+        let decide = || index.decide_any(policy, &client, operation, resource_type);
+        self.note_allowed((&action, true), decide);
+        true
+    }
+
+    fn note_allowed<'a>(&self, asked: (&Action<'_>, bool), decide: impl FnOnce() -> Decision<'a>) {
+        let operation = asked.0.operation;
+        let audited = self.audited.as_ref();
+        if let Some(audited) = audited.filter(|audited| audited.takes_allowed(operation)) {
+            audited.asked(AuditClass::Allowed, asked, &decide());
+        }
     }
 
     fn enforces(&self) -> bool {
@@ -234,8 +282,16 @@ impl LimitedAccess {
 
     /// Takes notice of a denial; returns whether the client goes on all the same.
     #[cold]
-    fn passes(&self, action: &Action<'_>, decision: Decision<'_>) -> bool {
+    fn passes(&self, asked: (&Action<'_>, bool), decision: Decision<'_>) -> bool {
         assert!(!decision.is_allowed(), "only a denial is told");
+        let action = asked.0;
+        if let Some(audited) = &self.audited {
+            let class = match self.authorizer.mode {
+                AuthorizerMode::Enforce => AuditClass::Denied,
+                AuthorizerMode::Log => AuditClass::WouldDeny,
+            };
+            audited.asked(class, asked, &decision);
+        }
         let (enforced, who) = (self.enforces(), (&self.principal, self.address));
         self.denials
             .note(enforced, who, action, decision, self.began);
@@ -251,7 +307,12 @@ impl Access {
         let authorizer = Arc::new(Authorizer { policy, mode });
         let principal = Principal::parse(principal).expect("a principal");
         let who = (principal, [127, 0, 0, 1].into());
-        Self::new(&authorizer, acls, who, &Denials::default(), Instant::now())
+        let notes = AccessNotes {
+            denials: &Denials::default(),
+            verdicts: Arc::default,
+            audited: || None,
+        };
+        Self::new(&authorizer, acls, who, notes, Instant::now())
     }
 }
 

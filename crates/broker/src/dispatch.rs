@@ -19,6 +19,7 @@
     )
 )]
 
+mod audited;
 mod call;
 mod coordinators;
 mod descriptions;
@@ -321,7 +322,10 @@ requests! {
         });
     DeleteRecords: [Handler Topic Delete], Partitions, Alone, Time, Something, Few
         => here(call, async |request| {
-            handler::delete_records::handle(broker, &call.access(), request).await
+            let access = call.access();
+            let response = handler::delete_records::handle(broker, &access, request).await;
+            audited::records_deleted(call, &response);
+            response
         });
     InitProducerId: [Handler TransactionalId Write, Cluster IdempotentWrite, Any Topic Write],
         Transaction, Alone, Time, Something, Few
@@ -369,7 +373,10 @@ requests! {
         });
     AlterReplicaLogDirs: [Step Cluster Alter], Partitions, Alone, Time, Something, Own
         => with_place(call, async |request, place| {
-            handler::alter_replica_log_dirs::handle(broker, &call.access(), request, place).await
+            let handle = handler::alter_replica_log_dirs::handle;
+            let response = handle(broker, &call.access(), request, place).await;
+            audited::logs_moved(call, &response);
+            response
         });
     DescribeLogDirs: [Step Cluster Describe], Here, Alone, Time, Nothing, Few
         => here(call, async |request| descriptions::log_dirs(call, request).await);
@@ -397,7 +404,11 @@ requests! {
             delegation_tokens::describe(&context.session)
         });
     DeleteGroups: [Handler Group Delete], Here, Alone, Time, Something, Many
-        => here(call, async |request| groups::delete_groups(call, request).await);
+        => here(call, async |request| {
+            let response = groups::delete_groups(call, request).await;
+            audited::groups_deleted(call, &response);
+            response
+        });
     ElectLeaders: [Step Cluster Alter], Here, Alone, Time, Nothing, Few
         => here(call, async |request| handler::elect_leaders::handle(&broker.image(), &request));
     IncrementalAlterConfigs: [Handler Topic AlterConfigs, Group AlterConfigs, Cluster AlterConfigs],

@@ -10,6 +10,7 @@
 
 mod access;
 pub mod answers;
+pub mod audit;
 pub mod authorizer;
 mod broker;
 mod bulk;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
+use crate::audit::Audit;
 use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::group::consumer::ConsumerOptions;
 use crate::quota::Windows;
@@ -118,6 +119,8 @@ pub struct BrokerOptions {
     pub logins: BTreeMap<String, Arc<LoginOptions>>,
     /// Who decides what clients may do; `None`: everybody may do everything.
     pub authorizer: Option<Arc<Authorizer>>,
+    /// Where events for an auditor go.
+    pub audit: Audit,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
     /// Directories of the tiers below the first.

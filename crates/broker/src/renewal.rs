@@ -9,24 +9,31 @@ use std::sync::Arc;
 
 use platform::Platform;
 use wire::acl::{Operation, ResourceType};
+use wire::kafka::Api;
 use wire::types::{ErrorCode, TopicPartition};
 
 use crate::Broker;
-use crate::access::Access;
+use crate::access::{Access, AccessNotes};
+use crate::audit::AuditedRequest;
 use crate::handler::Context;
 
 impl Access {
     /// Returns what the client of a request may do, by the ACLs as this shard knows them now.
     ///
     /// It is asked for in the first poll of the request: the one before it may be a login.
-    pub(crate) fn of<P: Platform>(broker: &Broker<P>, context: &Context) -> Self {
+    pub(crate) fn of<P: Platform>(broker: &Broker<P>, context: &Context, api: Api) -> Self {
         let Some(authorizer) = &broker.options.authorizer else {
             return Self::unlimited();
         };
         let who = (context.session.principal(), context.peer.ip());
-        let (denials, now) = (&broker.metrics.denials, broker.platform.clock().now());
+        let now = broker.platform.clock().now();
         let acls = Arc::clone(broker.image().acls());
-        Self::new(authorizer, acls, who, denials, now)
+        let notes = AccessNotes {
+            denials: &broker.metrics.denials,
+            verdicts: || context.session.verdicts(),
+            audited: || AuditedRequest::of(&broker.options.audit, context, api),
+        };
+        Self::new(authorizer, acls, who, notes, now)
     }
 
     /// Returns what the same client may do now.

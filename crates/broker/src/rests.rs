@@ -103,9 +103,10 @@ async fn each_in_turns<T, R>(
 pub(crate) mod tests {
     use std::future::Future;
     use std::task::{Context, Poll, Waker};
-    use std::time::Instant;
 
     use platform::runtime::run_simulated;
+
+    use platform::task::Span;
 
     use super::{ITEMS, PIECE, TIME, each};
 
@@ -147,8 +148,8 @@ pub(crate) mod tests {
     #[test]
     fn a_loop_rests_earlier_when_its_items_take_long() {
         let slow = |item| {
-            let since = Instant::now();
-            while since.elapsed() < TIME / 16 {}
+            let span = Span::of(TIME / 16);
+            while !span.is_over() {}
             item
         };
         // Every item of the loop takes a part of the time, and the clock is read every 32.

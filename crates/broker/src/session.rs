@@ -18,6 +18,7 @@
 
 mod exchange;
 mod options;
+mod tokens;
 mod users;
 
 use std::cell::{Cell, RefCell};
@@ -28,8 +29,11 @@ use platform::clock::Instant;
 use wire::acl::Principal;
 use wire::sasl::Mechanism;
 
-pub(crate) use exchange::{Exchange, Turn};
+use crate::access::Verdicts;
+
+pub(crate) use exchange::{Exchange, ProvenUser, Turn};
 pub use options::{LoginOptions, MechanismOptions, SecurityProtocol};
+pub use tokens::{TokenFault, TokenOwner, TokenVerifier};
 pub(crate) use users::Users;
 
 /// Least time between two logins of a connection.
@@ -46,6 +50,8 @@ pub struct Session {
     mechanism: Cell<Option<Mechanism>>,
     /// When the last login after the first began.
     again: Cell<Option<Instant>>,
+    /// What ACLs have permitted to the client, once it was asked for.
+    verdicts: RefCell<Option<Arc<Verdicts>>>,
 }
 
 /// How far a login is.
@@ -99,6 +105,7 @@ impl Default for Session {
             principal: RefCell::new(Principal::anonymous()),
             mechanism: Cell::default(),
             again: Cell::default(),
+            verdicts: RefCell::default(),
         }
     }
 }
@@ -126,6 +133,11 @@ impl Session {
     /// Returns who the client is.
     pub fn principal(&self) -> Principal {
         self.principal.borrow().clone()
+    }
+
+    /// Returns what ACLs have permitted to the client on this connection.
+    pub(crate) fn verdicts(&self) -> Arc<Verdicts> {
+        Arc::clone(self.verdicts.borrow_mut().get_or_insert_default())
     }
 
     /// Returns what follows from the name of the client.
@@ -220,6 +232,7 @@ impl Session {
             "a session has one principal"
         );
         self.principal.replace(principal);
+        self.verdicts.take();
         self.stage.replace(Stage::Done(until));
     }
 }

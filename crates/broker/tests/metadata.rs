@@ -52,6 +52,7 @@ fn options() -> BrokerOptions {
         }],
         logins: BTreeMap::new(),
         authorizer: None,
+        audit: broker::audit::Audit::default(),
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

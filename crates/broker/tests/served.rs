@@ -27,6 +27,8 @@ mod acls;
 mod admin_questions;
 #[path = "served/asked_topics.rs"]
 mod asked_topics;
+#[path = "served/audited.rs"]
+mod audited;
 #[path = "served/by_id.rs"]
 mod by_id;
 #[path = "served/clocks.rs"]

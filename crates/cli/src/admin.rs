@@ -154,6 +154,15 @@ fn resolved(
     for warning in &settings.warnings {
         say(warning);
     }
+    let has_token = settings
+        .client
+        .login
+        .as_ref()
+        .is_some_and(|login| login.token.is_some());
+    ensure!(
+        !has_token,
+        "the admin endpoint takes no tokens of OAUTHBEARER: {TOKEN_FILE} names one of its own"
+    );
     let login = settings.client.login.map(|login| {
         let pair = Secret::new(format!("{}:{}", login.user, login.password.expose()));
         Secret::new(format!("Basic {}", STANDARD.encode(pair.expose())))

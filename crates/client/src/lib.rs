@@ -17,12 +17,14 @@ pub mod blocking;
 pub mod cluster;
 pub mod connection;
 pub mod error;
+pub mod http;
 pub mod inspect;
 pub mod producer;
 pub mod retry;
 #[cfg(test)]
 mod scripted;
 pub mod settings;
+pub mod token;
 mod transport;
 
 pub use ask::Ask;

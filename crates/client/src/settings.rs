@@ -6,16 +6,19 @@
 
 mod lines;
 mod login;
+mod oauth;
 mod properties;
 mod secured;
 mod value;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wire::batch::Compression;
 use wire::sasl::{Mechanism, Secret};
 
 use crate::error::ClientError;
+use crate::token::TokenSource;
 pub use lines::{GivenProperty, PropertiesError, each_property, warning_of_utf8};
 pub use properties::{Settings, SettingsBuilder};
 pub use secured::Tls;
@@ -63,10 +66,28 @@ pub struct ClientSettings {
 pub struct Login {
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// The user.
+    /// The user; empty for a token.
     pub user: String,
-    /// The password.
+    /// The password; empty for a token.
     pub password: Secret<String>,
+    /// Where the token is, for OAUTHBEARER.
+    pub token: Option<TokenSource>,
+    /// What is sent along with the token.
+    // Bounded: `wire::sasl::jaas::TEXT_BYTES_MAX`.
+    pub extensions: BTreeMap<String, String>,
+}
+
+impl Login {
+    /// A login with a user and a password.
+    pub fn with_password(mechanism: Mechanism, user: &str, password: Secret<String>) -> Self {
+        Self {
+            mechanism,
+            user: user.to_owned(),
+            password,
+            token: None,
+            extensions: BTreeMap::new(),
+        }
+    }
 }
 
 /// The settings of fetches (`fetch.*`, `isolation.level`, `check.crcs`).
@@ -309,11 +330,8 @@ mod tests {
     #[test]
     fn a_password_is_not_shown() {
         let mut settings = ClientSettings::new("a").unwrap();
-        settings.login = Some(Login {
-            mechanism: Mechanism::Plain,
-            user: "ada".to_owned(),
-            password: Secret::new("pencil".to_owned()),
-        });
+        let password = Secret::new("pencil".to_owned());
+        settings.login = Some(Login::with_password(Mechanism::Plain, "ada", password));
         let shown = format!("{settings:?}");
         assert!(shown.contains("ada") && !shown.contains("pencil"));
     }

@@ -11,6 +11,15 @@ pub fn utc(ms: i64) -> String {
     )
 }
 
+/// Returns a moment such as `2026-11-21T12:30:05.123Z`, as programs read it; a time outside the
+/// calendar is returned as milliseconds.
+pub fn utc_exact(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(
+        |_| ms.to_string(),
+        |at| at.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string(),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -22,5 +31,7 @@ mod tests {
         assert_eq!(utc(1_790_000_000_000), "2026-09-21 14:13 UTC");
         assert_eq!(utc(-1), "1969-12-31 23:59 UTC");
         assert_eq!(utc(4_107_542_399_999), "2100-02-28 23:59 UTC");
+        assert_eq!(utc_exact(1_790_000_000_007), "2026-09-21T14:13:20.007Z");
+        assert_eq!(utc_exact(i64::MAX), i64::MAX.to_string());
     }
 }

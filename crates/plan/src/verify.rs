@@ -33,6 +33,9 @@ pub struct MeasuredPlan {
     /// The bursts: for how long the peak was taken (`None`: to its end), and how long its bytes
     /// took to leave (`None`: not before the next burst).
     pub bursts: Vec<(Option<Seconds>, Option<Seconds>)>,
+    /// The rate at which the bytes of each burst came to the second tier after it, where it is
+    /// known.
+    pub drains: Vec<Rate>,
 }
 
 /// The measurement of one direction.
@@ -279,6 +282,17 @@ fn burst_rows(
     let mut rows = Vec::new();
     let time = |time: Seconds| (time.0, time.to_string());
     if let (Some(burst), Some((length, _))) = (&chosen.burst, scaled.burst) {
+        // Without bytes to move there is no rate.
+        let moves = burst.gap > Seconds::ZERO && !chosen.still;
+        for (number, drain) in (1..).zip(&measured.drains).filter(|_| moves) {
+            let planned = burst.drain * scaled.rate;
+            rows.push(compared(
+                &format!("drain {number}"),
+                (planned.0, planned.to_string()),
+                (drain.0, drain.to_string()),
+                true,
+            ));
+        }
         for (number, (held, gap)) in (1..).zip(&measured.bursts) {
             let took = held.map_or_else(|| (length.0, format!("{length}, to its end")), time);
             rows.push(compared(
@@ -416,6 +430,7 @@ mod tests {
                 (None, Some(Seconds(50.0))),
                 (Some(Seconds(3.0 * times)), None),
             ],
+            drains: Vec::new(),
         }
     }
 
@@ -442,6 +457,17 @@ mod tests {
             said.starts_with("does not: rate taken in: 400 MB/s where 800 MB/s was planned"),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_second_tier_that_takes_less_than_the_catalogue_says_is_named() {
+        let (scenario, catalogue, plan) = planned(&[]);
+        let chosen = plan.chosen.as_ref().unwrap();
+        let mut measured = as_planned(&plan, 1.0, 1.0);
+        measured.drains = vec![Rate(49e6), Rate(40e6)];
+        let proof = compare(&plan, chosen, &scenario, &catalogue, &measured, 0.1).unwrap();
+        let said = proof.verdict.to_string();
+        assert_eq!(said, "does not: drain 2: 40 MB/s where 50 MB/s was planned");
     }
 
     #[test]

@@ -6,6 +6,10 @@
 mod heavy;
 mod slices;
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 pub use heavy::{Heavy, free_elsewhere};
 pub use slices::{Sliced, rest_if_over, sliced};
 pub(crate) use slices::{begin, leave, look};
@@ -33,6 +37,32 @@ impl Span {
     pub fn is_over(&self) -> bool {
         Instant::now() >= self.0
     }
+}
+
+/// Runs two futures beside each other, and returns what both of them have returned.
+pub async fn both<A: Future, B: Future>(a: A, b: B) -> (A::Output, B::Output) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut of_a, mut of_b) = (None, None);
+    poll_fn(|context| {
+        if of_a.is_none()
+            && let Poll::Ready(output) = a.as_mut().poll(context)
+        {
+            of_a = Some(output);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(output) = b.as_mut().poll(context)
+        {
+            of_b = Some(output);
+        }
+        match (of_a.take(), of_b.take()) {
+            (Some(a), Some(b)) => Poll::Ready((a, b)),
+            unfinished => {
+                (of_a, of_b) = unfinished;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 /// Runs long work that needs nothing of the shard on another thread; `None` if the process is

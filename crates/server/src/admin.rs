@@ -12,6 +12,7 @@ mod access;
 mod names;
 mod page;
 mod places;
+pub mod probe;
 mod scrape;
 mod secure;
 mod tiers;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use broker::audit::Audit;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::body::Incoming;
@@ -125,11 +127,11 @@ impl AdminGate {
         settings: &Settings,
         tokens: Option<Tokens>,
         door: Option<AdminDoor>,
-        metrics: AdminMetrics,
+        notes: (AdminMetrics, Audit),
     ) -> Self {
         let authorizer = settings.authorizer().cloned();
         Self {
-            gate: Gate::new(&settings.admin, authorizer, tokens, metrics),
+            gate: Gate::new(&settings.admin, authorizer, tokens, notes),
             door,
         }
     }

@@ -14,6 +14,7 @@ use broker::answers::Answers;
 use broker::hanging::{self, HangingDirs};
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
+use broker::options::BrokerOptions;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, ProcessState, housekeeping};
@@ -26,6 +27,7 @@ use tokio::sync::watch;
 use wire::types::NodeId;
 
 use crate::admission::NodeConfigWatch;
+use crate::audit::AuditLog;
 use crate::config::{DiskEngine, Settings};
 use crate::health::Reason;
 use crate::media;
@@ -80,6 +82,7 @@ pub struct BrokerAssembly {
     /// The tiers, if there are any; all shards share the table.
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
+    audit: Option<AuditLog>,
     /// What the first shard found; the other shards wait for it.
     shared: watch::Sender<Option<ProcessState>>,
 }
@@ -124,6 +127,7 @@ impl BrokerAssembly {
             answers: Answers::new(settings.network.answers_bytes_max),
             tiers,
             watch,
+            audit: prepared.audit.clone(),
             settings,
             shared: watch::Sender::new(None),
         }
@@ -147,8 +151,13 @@ impl BrokerAssembly {
             media::say(platform, tiers).await;
         }
         media::warn_of_memory(platform, &settings.log_dirs, self.tiers.as_deref()).await;
+        let options = settings.broker_options(log_dirs.node_id, &self.ports);
+        let audit = self.audit.as_ref().map(AuditLog::audit);
         Ok(ProcessState {
-            options: Arc::new(settings.broker_options(log_dirs.node_id, &self.ports)),
+            options: Arc::new(BrokerOptions {
+                audit: audit.unwrap_or_default(),
+                ..options
+            }),
             log_dirs: Arc::new(log_dirs),
             metrics: self.metrics.clone(),
             recovery: self.recovery.clone(),
@@ -297,7 +306,9 @@ impl Assembly for BrokerAssembly {
         if shard == CONTROLLER_SHARD {
             reasons.extend(trouble::of_hanging(&self.hanging));
             reasons.extend(broker.held_step().and_then(trouble::of_clock));
+            reasons.extend(trouble::of_token_keys(&self.settings.token_keys.sources));
             trouble::of_coordinators(&self.metrics, &mut reasons);
+            reasons.extend(self.audit.as_ref().and_then(AuditLog::reason));
             if let Some(tiers) = self.tiers.as_deref() {
                 trouble::of_tiers(tiers, &mut reasons);
             }

@@ -30,6 +30,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use broker::audit::{Audit, AuditClass, AuditDetail, AuditEvent, AuditOrigin};
 use prometheus_client::metrics::gauge::Gauge;
 use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, SupportedCipherSuite};
 use tls::ServerTls;
@@ -55,6 +56,8 @@ pub struct Door {
     pub time_max: Duration,
     /// True if the certificate says who the client is, and no login does.
     pub names_clients: bool,
+    /// Where events for an auditor go.
+    pub audit: Audit,
 }
 
 /// A connection that has been accepted and that is to speak TLS.
@@ -169,6 +172,10 @@ async fn hold(unsecured: Unsecured, metrics: TlsMetrics, fault_lines: ClientFaul
         Ok((socket, shaken, principal)) => {
             let agreed = agreed(&shaken);
             let kind = kind(shaken.connection.handshake_kind());
+            if let Some(principal) = &principal {
+                let login = (AuditClass::Auth, principal.as_str());
+                door.note(login, (peer, &listener), String::new);
+            }
             let secured = Secured {
                 count: metrics.secured(&listener, kind, agreed),
                 connection: shaken.connection,
@@ -184,6 +191,10 @@ async fn hold(unsecured: Unsecured, metrics: TlsMetrics, fault_lines: ClientFaul
         }
         Err(failure) => {
             metrics.failed(&listener, failure.label());
+            if failure.is_of_certificate() {
+                let login = (AuditClass::AuthFailure, "");
+                door.note(login, (peer, &listener), || failure.to_string());
+            }
             if !failure.is_told() {
                 tracing::debug!(%peer, %listener, reason = %failure, "no TLS handshake");
             } else if let Some(left_out) = fault_lines.turn(Instant::now()) {
@@ -218,6 +229,21 @@ async fn secure(
 }
 
 impl Door {
+    /// Notes for an auditor that a certificate was a login, or was refused as one.
+    fn note(
+        &self,
+        (class, principal): (AuditClass, &str),
+        (peer, listener): (SocketAddr, &Arc<str>),
+        reason: impl FnOnce() -> String,
+    ) {
+        if self.audit.takes(class) {
+            let origin = AuditOrigin::of_login(peer.ip(), listener, "TLS");
+            let detail = AuditDetail::Login(reason());
+            let event = AuditEvent::new(class, principal, origin, detail);
+            self.audit.put(event);
+        }
+    }
+
     /// Returns who a client is, if its certificate says so.
     fn principal(&self, tls: &ServerTls, shaken: &Shaken) -> Result<Option<Principal>, Failure> {
         if !self.names_clients {

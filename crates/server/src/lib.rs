@@ -6,6 +6,7 @@
 pub mod admin;
 pub mod admission;
 pub mod assemble;
+pub mod audit;
 mod certificates;
 pub mod cli;
 pub mod config;
@@ -18,6 +19,7 @@ pub mod machine;
 mod media;
 pub mod metrics;
 mod notify;
+pub mod oauth;
 mod planner;
 pub mod rights;
 pub mod run;

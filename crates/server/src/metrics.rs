@@ -5,12 +5,14 @@
 
 mod admin;
 mod alone;
+mod audit;
 mod connections;
 mod dirs;
 pub mod exposition;
 mod groups;
 mod idle;
 mod logs;
+mod oauth;
 mod process;
 mod requests;
 mod room;
@@ -25,12 +27,14 @@ use prometheus_client::registry::Registry;
 use crate::version;
 
 pub use admin::AdminMetrics;
+pub use audit::AuditMetrics;
 pub use connections::{ConnectionMetrics, ListenerMetrics, OpenCount};
 pub use dirs::{DirMetrics, DirRow};
 use exposition::Format;
 pub use groups::{GroupMetrics, SHOWN_BYTES_MAX};
 pub use idle::IdleMetrics;
 pub use logs::{LogMetrics, LogRow, Replicas};
+pub use oauth::OauthMetrics;
 pub(crate) use requests::Timing;
 pub use requests::{RequestKind, RequestMeter, RequestMetrics};
 pub use room::{RoomMetrics, TierDir};

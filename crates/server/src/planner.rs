@@ -38,6 +38,9 @@ const SOLVE_MAX: Duration = Duration::from_secs(2);
 /// A plan is a small file.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
+/// Longest time for it to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
 /// The lowest priority (highest nice value).
 const LOWEST_PRIORITY: i32 = 19;
 
@@ -178,9 +181,16 @@ impl Planner {
                 "the header Content-Type: application/json is needed".to_owned()
             ));
         }
-        let body = Limited::new(request.into_body(), BODY_BYTES_MAX)
-            .collect()
-            .await;
+        let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
+        let arrived = tokio::time::timeout(BODY_WITHIN, body).await;
+        let body = arrived.map_err(|_| Refusal {
+            code: StatusCode::REQUEST_TIMEOUT,
+            error: format!(
+                "the request did not arrive within {} s",
+                BODY_WITHIN.as_secs()
+            ),
+            key: None,
+        })?;
         let body = body.map_err(|error| bad(format!("reading the request: {error}")))?;
         let wanted =
             serde_json::from_slice(&body.to_bytes()).map_err(|error| bad(error.to_string()))?;

@@ -12,6 +12,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use broker::audit::Audit;
 use broker::hanging::HANGS_AFTER;
 use host::cpus::Cpus;
 use host::facts::interrupts;
@@ -21,15 +22,20 @@ use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
 use tokio::sync::mpsc;
 
 use crate::admin::{self, AdminContent, AdminDoor, AdminGate, Names, TokenFile, Tokens};
+use crate::audit::{AuditEnd, AuditLog};
 use crate::certificates::Certificates;
 use crate::config::{AdminAuth, AdminSettings, Settings};
 use crate::handshake::Door;
 use crate::listener::Bound;
-use crate::metrics::{AdminMetrics, ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics};
+use crate::metrics::{
+    AdminMetrics, AuditMetrics, ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics,
+};
 use crate::notify::Supervisor;
+use crate::oauth::KeySource;
 use crate::secrecy;
 use crate::shards::{Assembly, ShardOptions, Shards};
 use crate::signals::Signals;
+use crate::tiers::watch::Watch;
 
 /// How long requests that have begun may take when the server stops.
 const DRAIN_MAX: Duration = Duration::from_secs(2);
@@ -45,6 +51,8 @@ pub struct AssemblyInputs {
     pub metrics: Metrics,
     /// The port of each of the settings' listeners.
     pub ports: Vec<u16>,
+    /// The audit file, if there is one.
+    pub audit: Option<AuditLog>,
 }
 
 /// Serves until a signal ends it.
@@ -63,7 +71,11 @@ pub fn run<A: Assembly>(
     let certificates = Certificates::open(settings.tls_sets(), settings.tls_reload_interval)?;
     let token_file = token_file(&settings);
     let tokens = token_file.as_ref().map(Tokens::open).transpose()?;
+    for keys in &settings.token_keys.sources {
+        keys.open()?;
+    }
     let _locks = lock_dirs(&settings)?;
+    let (audit, audit_end) = begin_audit(&settings, &metrics)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
         .listeners
@@ -79,6 +91,7 @@ pub fn run<A: Assembly>(
         settings,
         metrics,
         ports,
+        audit,
     };
     let assembly = Arc::new(assemble(&prepared)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -96,7 +109,22 @@ pub fn run<A: Assembly>(
     };
     let stopped = runtime.block_on(control(prepared, outside, assembly, begin));
     runtime.shutdown_background();
+    if let Some(end) = audit_end {
+        end.wait();
+    }
     stopped
+}
+
+/// Opens the audit file, if there is to be one.
+fn begin_audit(
+    settings: &Settings,
+    metrics: &Metrics,
+) -> anyhow::Result<(Option<AuditLog>, Option<AuditEnd>)> {
+    let begun = settings.audit.as_ref().map(|audit| {
+        let metrics = metrics.register(AuditMetrics::register);
+        AuditLog::start(audit, metrics)
+    });
+    Ok(begun.transpose()?.unzip())
 }
 
 fn say_listeners(settings: &Settings, ports: &[u16]) {
@@ -133,6 +161,7 @@ struct Outside {
 fn doors(
     settings: &Settings,
     certificates: &Certificates,
+    audit: &Audit,
 ) -> anyhow::Result<BTreeMap<String, Arc<Door>>> {
     let of_kafka = |name: &str| settings.listeners.iter().any(|it| it.listener == name);
     let in_force = certificates.in_force().into_iter();
@@ -142,6 +171,7 @@ fn doors(
             tls,
             time_max: settings.login_time_max,
             names_clients: !settings.asks_for_login(&listener),
+            audit: audit.clone(),
         };
         (listener, Arc::new(door))
     });
@@ -186,6 +216,7 @@ async fn control<A: Assembly>(
         settings,
         metrics,
         ports,
+        audit,
     } = prepared;
     let Outside {
         listeners,
@@ -193,20 +224,18 @@ async fn control<A: Assembly>(
         certificates,
         tokens,
     } = outside;
-    let options = options(&settings, &metrics, doors(&settings, &certificates)?);
+    let audit = audit.map(|log| log.audit()).unwrap_or_default();
+    let doors = doors(&settings, &certificates, &audit)?;
+    let options = options(&settings, &metrics, doors);
     let admin_metrics = metrics.register(AdminMetrics::register);
     let door = admin_door(&settings, &certificates, &options.tls)?;
     let in_force = tokens.as_ref().map(|(tokens, _)| tokens.clone());
-    let gate = AdminGate::new(&settings, in_force, door, admin_metrics.clone());
+    let gate = AdminGate::new(&settings, in_force, door, (admin_metrics.clone(), audit));
     let sets = (!settings.tls_sets().is_empty()).then(|| (certificates, options.tls.clone()));
     let tokens = tokens.map(|(tokens, file)| (tokens, file, admin_metrics));
-    let mut signals = Signals::new(sets.is_some() || tokens.is_some())?;
-    let reload = keep_read(sets, tokens);
+    let (mut signals, reload) = keep_read(sets, tokens, token_keys(&settings, &metrics))?;
     let mut shards = Shards::start(options, listeners, &assembly)?;
-    let tiers = assembly.tiers();
-    if let Some(watch) = tiers.clone() {
-        tokio::spawn(watch.run());
-    }
+    let tiers = watched_tiers(&*assembly);
     let measured = Arc::clone(&assembly);
     let recovery = move || assembly.recovery();
     let admitted = (names(&settings), gate);
@@ -247,11 +276,33 @@ async fn control<A: Assembly>(
     Ok(())
 }
 
-/// Keeps what was read from files as the files are; returns what asks for them to be read at once.
+/// Returns the keys of tokens, whose metrics are there if there are any.
+fn token_keys(settings: &Settings, metrics: &Metrics) -> Vec<Arc<KeySource>> {
+    let keys = settings.token_keys.clone();
+    if !keys.sources.is_empty() {
+        metrics.register(|registry| keys.metrics.register(registry));
+    }
+    keys.sources
+}
+
+/// Returns the tiers, if there are any, and begins to watch them.
+fn watched_tiers(assembly: &impl Assembly) -> Option<Watch> {
+    let tiers = assembly.tiers();
+    if let Some(watch) = tiers.clone() {
+        tokio::spawn(watch.run());
+    }
+    tiers
+}
+
+/// Keeps what was read from files as the files are; returns the signals, and what asks for the
+/// files to be read at once.
 fn keep_read(
     certificates: Option<(Certificates, TlsMetrics)>,
     tokens: Option<(Tokens, TokenFile, AdminMetrics)>,
-) -> mpsc::Sender<()> {
+    sources: Vec<Arc<KeySource>>,
+) -> anyhow::Result<(Signals, mpsc::Sender<()>)> {
+    let is_reloading = certificates.is_some() || tokens.is_some() || !sources.is_empty();
+    let signals = Signals::new(is_reloading)?;
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
     let mut kept = Vec::new();
@@ -265,8 +316,13 @@ fn keep_read(
         tokio::spawn(tokens.keep(file, asked, metrics));
         kept.push(ask);
     }
+    for source in sources {
+        let (ask, asked) = mpsc::channel(1);
+        tokio::spawn(source.keep(asked));
+        kept.push(ask);
+    }
     tokio::spawn(pass_on(asked, kept));
-    reload
+    Ok((signals, reload))
 }
 
 /// Passes on that the operator wants files to be read again.

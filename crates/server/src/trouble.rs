@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use broker::hanging::HangingDirs;
@@ -21,6 +22,7 @@ use storage::{FailureKind, Store};
 use wire::types::{Offset, TopicPartition};
 
 use crate::health::Reason;
+use crate::oauth::KeySource;
 
 /// Time beyond the longest transaction for which a last stable offset may stand still.
 const SLACK: Duration = Duration::from_mins(1);
@@ -167,6 +169,14 @@ pub(crate) fn of_clock(held: HeldStep) -> Option<Reason> {
     let (by_s, left_s) = (held.by_ms / 1000, held.left_ms / 1000);
     let example = format!("set by {by_s} s, believed in {left_s} s");
     Reason::degraded("clock_step", 1, example)
+}
+
+/// Reports listeners of OAUTHBEARER that have no keys: no client logs in there by a token.
+pub(crate) fn of_token_keys(sources: &[Arc<KeySource>]) -> Option<Reason> {
+    let without = sources.iter().filter(|source| !source.has_keys());
+    let listeners: Vec<&str> = without.map(|source| &**source.listener()).collect();
+    let example = listeners.first().copied().unwrap_or_default();
+    Reason::degraded("no_token_keys", listeners.len(), example)
 }
 
 #[cfg(test)]

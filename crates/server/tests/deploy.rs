@@ -18,9 +18,10 @@ mod running;
 use running::Broker;
 
 /// Metrics whose first sample is there once something has happened: a client has come, been
-/// refused, been held back, or a log was compacted; or if a listener speaks TLS. They are in
-/// docs/metrics.md.
-const APPEAR_LATER: [&str; 18] = [
+/// refused, been held back, or a log was compacted; or if a listener speaks TLS, or an
+/// audit file is written. They are in docs/metrics.md.
+const APPEAR_LATER: [&str; 19] = [
+    "forebay_audit_failing",
     "forebay_connections_ended_total",
     "forebay_connections_refused_total",
     "forebay_log_dir_oldest_operation_seconds",

@@ -3,14 +3,15 @@
 //!
 //! `header` says where reading begins, `commit` is the unit of a write, `ring` keeps the account of
 //! room, `scan` reads the commits back after a crash; none of these does I/O. `file` makes, opens
-//! and removes the ring's file; `committer` writes what callers hand in. Layout:
-//! `docs/formats/journal.md`, reasons: `docs/adr/0034-format-of-the-journal.md`,
-//! `docs/adr/0037-commit-loop-of-the-journal.md`.
+//! and removes the ring's file; `committer` writes what callers hand in; `start` and `replay` put
+//! what rings have into the segments before logs are opened. Layout: `docs/formats/journal.md`,
+//! reasons: `docs/adr/0034-format-of-the-journal.md`, `0037-commit-loop-of-the-journal.md` and
+//! `0049-landing-and-replay-of-the-journal.md` beside it.
 //! Invariants: a commit is read back only if every byte of it is, up to the CRC, what this
 //! incarnation wrote there as that sequence; room is used again only when both header blocks,
 //! synced, have passed it; what a file holds reaches neither a panic nor an allocation.
-//! It does not: know logs beyond their ids, write segments, or decide when a log lands. Nothing in
-//! the broker uses it yet.
+//! It does not: know logs beyond their ids and files, or decide when a log lands
+//! (`store/journal.rs`). No setting of the broker has logs use it yet.
 
 #![cfg_attr(
     not(test),
@@ -31,13 +32,17 @@ pub mod committer;
 pub mod error;
 pub mod file;
 pub mod header;
+pub mod names;
 mod pressure;
 mod queue;
+pub mod replay;
 pub mod ring;
 pub mod scan;
+pub mod start;
 pub mod submission;
 mod tails;
-mod unlanded;
+pub(crate) mod unlanded;
+pub mod void;
 
 pub use error::JournalError;
 
@@ -178,6 +183,15 @@ impl RingSize {
     /// Returns the bytes from a position to the end of its lap; never 0.
     pub fn left(self, position: Position) -> u64 {
         self.0.saturating_sub(self.within(position))
+    }
+
+    /// Returns the bytes from a position to a place of the file, in the order in which the ring is
+    /// read.
+    pub fn distance(self, from: Position, place: u64) -> u64 {
+        let from = self.within(from);
+        let to = place.saturating_sub(RING_START);
+        let ahead = to.checked_sub(from);
+        ahead.unwrap_or_else(|| to.saturating_add(self.0.saturating_sub(from)))
     }
 
     fn within(self, position: Position) -> u64 {

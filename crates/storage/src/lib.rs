@@ -27,5 +27,5 @@ pub use segment::naming::{
     parse_future_folder_name,
 };
 pub use segment::scan::first_batch;
-pub use store::{LogPoints, Store};
+pub use store::{JournalOptions, LogPoints, Store};
 pub use tier::MoveRate;

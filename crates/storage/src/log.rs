@@ -121,6 +121,8 @@ pub struct Log<P: Platform> {
     readers: Readers,
     compaction: compact::CompactionState,
     tiers: tiers::LogTierState,
+    /// The journal that its small appends go through, if there is one.
+    journal: Option<flush::journaled::LogJournal<P>>,
 }
 
 impl<P: Platform> Log<P> {

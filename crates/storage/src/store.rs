@@ -30,12 +30,14 @@ use crate::tier::table::Charge;
 use crate::tier::{TierPath, TierTable};
 
 mod dir_syncs;
+pub(crate) mod journal;
 pub(crate) mod memory;
 mod opening;
 mod read_ahead;
 mod unnoted;
 
 use dir_syncs::DirSyncs;
+pub use journal::JournalOptions;
 use memory::Memory;
 use read_ahead::ReadAhead;
 use unnoted::UnnotedBytes;
@@ -72,6 +74,8 @@ pub(crate) struct StoreCore<P: Platform> {
     logs: RefCell<Vec<Weak<Log<P>>>>,
     dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
     pub(crate) dir_syncs: DirSyncs,
+    /// The journals of log directories. Bounded: the log directories.
+    pub(crate) journals: RefCell<BTreeMap<PathBuf, Rc<journal::DirJournal<P>>>>,
     /// Sealed segments with an open file or loaded indexes, the least recently loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
     pub(crate) read_ahead: ReadAhead<P>,
@@ -182,6 +186,7 @@ impl<P: Platform> Store<P> {
             logs: RefCell::default(),
             dirs: RefCell::default(),
             dir_syncs: DirSyncs::default(),
+            journals: RefCell::default(),
             loaded: RefCell::default(),
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
@@ -209,6 +214,11 @@ impl<P: Platform> Store<P> {
     pub fn dir_failed(&self, dir: &Path) -> bool {
         let dirs = self.shared.dirs.borrow();
         dirs.get(dir).is_some_and(|health| health.is_failed())
+    }
+
+    /// Returns the error with which a log directory failed on this shard.
+    pub(crate) fn dir_error(&self, dir: &Path) -> Option<Error> {
+        self.shared.dirs.borrow().get(dir)?.failed()
     }
 
     /// Returns why this shard does not use a log directory or a tier path, if so.

@@ -47,3 +47,4 @@ pub use server::{Expiry, ServerTls};
 pub use settings::{
     ClientAuth, ClientTlsSettings, ServerTlsSettings, Setting, StoreSettings, TlsNames,
 };
+pub use verify::UnnamedFault;

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use rustls::sign::{CertifiedKey, SigningKey};
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer};
+use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Version};
 
 use crate::bounds::{CHAIN_MAX, TRUSTED_MAX};
 use crate::certificate::CertificateFacts;
@@ -145,10 +146,25 @@ pub(crate) fn revocation_lists(
     let wrong = |why: &str, advice: &str| {
         TlsProblem::of(&location.name, why, advice).in_file(&location.value)
     };
-    if !pem::is_pem(&bytes) {
+    let lists = lists_of(&bytes, &wrong)?;
+    if lists.iter().any(|list| is_of_version_1(list)) {
+        let why =
+            "a revocation list in it is of version 1, which cannot say whose key has signed it";
+        let advice = "have the authority issue one of version 2 (openssl ca -gencrl does with \
+                      crl_extensions in its configuration): converting the file does not help";
+        return Err(wrong(why, advice));
+    }
+    Ok(lists)
+}
+
+fn lists_of(
+    bytes: &[u8],
+    wrong: &impl Fn(&str, &str) -> TlsProblem,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsProblem> {
+    if !pem::is_pem(bytes) {
         return Ok(vec![CertificateRevocationListDer::from(bytes.to_vec())]);
     }
-    let sections = pem::sections(&bytes).map_err(|problem| {
+    let sections = pem::sections(bytes).map_err(|problem| {
         let (why, advice) = pem_texts(problem);
         wrong(why, advice)
     })?;
@@ -163,6 +179,15 @@ pub(crate) fn revocation_lists(
         return Err(wrong("it holds no revocation list", advice));
     }
     Ok(lists)
+}
+
+/// Returns true for a list of the version before extensions; what is no list is refused later.
+fn is_of_version_1(list: &[u8]) -> bool {
+    let Ok((_, list)) = CertificateRevocationList::from_der(list) else {
+        return false;
+    };
+    list.version()
+        .is_none_or(|version| version == X509Version::V1)
 }
 
 /// Puts the full name of the setting into what there is to do about a password of a key.

@@ -20,8 +20,8 @@ use rustls::crypto::CryptoProvider;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, RootCertStore,
-    SignatureScheme,
+    CertRevocationListError, CertificateError, DigitallySignedStruct, DistinguishedName, Error,
+    OtherError, RootCertStore, SignatureScheme,
 };
 use rustls_pki_types::{CertificateDer, CertificateRevocationListDer, ServerName, UnixTime};
 use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certificate};
@@ -109,15 +109,42 @@ pub(crate) fn problem_of(
     list_setting: &str,
 ) -> TlsProblem {
     match error {
-        VerifierBuilderError::InvalidCrl(_) => TlsProblem::of(
-            list_setting,
-            "a revocation list in it cannot be read",
-            "write it again: openssl crl -in OLD -out NEW",
-        ),
+        VerifierBuilderError::InvalidCrl(error) => {
+            let (why, advice) = texts_of_list(error);
+            TlsProblem::of(list_setting, why, advice)
+        }
         _ => TlsProblem::of(
             trust_setting,
             "no certificate in it can be read",
             "name certificates of X.509",
+        ),
+    }
+}
+
+/// Says why a revocation list cannot be used, and what to do.
+fn texts_of_list(error: &CertRevocationListError) -> (&'static str, &'static str) {
+    match error {
+        CertRevocationListError::UnsupportedDeltaCrl => (
+            "a revocation list in it has only what has changed since another one (a delta)",
+            "name the whole list of the authority",
+        ),
+        CertRevocationListError::UnsupportedIndirectCrl => (
+            "a revocation list in it is for certificates of several issuers (an indirect list)",
+            "name the list of each authority for its own certificates",
+        ),
+        CertRevocationListError::UnsupportedCrlVersion => (
+            "a revocation list in it is not of version 2",
+            "have the authority issue one of version 2",
+        ),
+        CertRevocationListError::UnsupportedCriticalExtension
+        | CertRevocationListError::UnsupportedRevocationReason => (
+            "a revocation list in it has a critical extension, or a reason, that is not known here",
+            "have the authority issue one without: openssl crl -in FILE -noout -text shows them",
+        ),
+        _ => (
+            "a revocation list in it cannot be read",
+            "if openssl crl -in OLD -out NEW reads it, name NEW; if not, get it from the authority \
+             again",
         ),
     }
 }
@@ -353,12 +380,79 @@ impl ServerCertVerifier for VerifiedServers {
     signatures_as_in_chains!();
 }
 
+/// What may be wrong with a certificate that rustls has no public name for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnnamedFault {
+    /// It is of version 1, as openssl makes one without extensions.
+    OldVersion,
+    /// It may issue others, and is not one to show to a peer, unless the peer trusts it by itself.
+    /// `openssl req -x509` makes such a one.
+    IsAuthority,
+}
+
+impl UnnamedFault {
+    /// Returns what is wrong; `None` if it is something else.
+    pub fn of(error: &CertificateError) -> Option<Self> {
+        let CertificateError::Other(why) = error else {
+            return None;
+        };
+        // As the crate that verifies names it.
+        let why = format!("{why:?}");
+        if why.contains("UnsupportedCertVersion") {
+            Some(Self::OldVersion)
+        } else if why.contains("CaUsedAsEndEntity") {
+            Some(Self::IsAuthority)
+        } else {
+            None
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::made::{params, self_signed};
+
+    /// The names are those of another crate, which may change them.
+    #[test]
+    fn faults_without_a_public_name_are_known() {
+        let authority = self_signed(&{
+            let mut made = params("root", &[]);
+            made.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+            made
+        });
+        let old = include_bytes!("../tests/golden/version-1.pem");
+        // Behind its key.
+        let old = crate::pem::sections(old).unwrap()[1].der.to_vec();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        for (der, fault) in [
+            (
+                authority.certificate.der().to_vec(),
+                UnnamedFault::IsAuthority,
+            ),
+            (old, UnnamedFault::OldVersion),
+        ] {
+            let der = CertificateDer::from(der);
+            let (trust, _) = Trust::of(&[authority.certificate.der().clone()], Vec::new());
+            let itself = TrustedThemselves::of(&[], &[]);
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(trust.roots, Arc::clone(&provider));
+            let verifier = VerifiedClients {
+                chains: verifier.build().unwrap(),
+                itself,
+            };
+            let now = UnixTime::since_unix_epoch(Duration::from_secs(1_790_000_000));
+            match verifier.verify_client_cert(&der, &[], now) {
+                Err(Error::InvalidCertificate(why)) => {
+                    assert_eq!(UnnamedFault::of(&why), Some(fault), "{why:?}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(UnnamedFault::of(&CertificateError::Expired), None);
+    }
 
     /// What rustls says first of a certificate may be less than all that is wrong with it.
     #[test]

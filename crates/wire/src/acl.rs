@@ -5,7 +5,7 @@
 //! - `filter`: which ACLs a request to describe or to delete them means;
 //! - `decide`: the decision as a plain function over a list, which is the definition;
 //! - `index`, `patterns`, `rules`, `worth`: the same decisions, at a cost that does not depend on
-//!   other principals' ACLs;
+//!   other principals' ACLs; `shared`: the map below them, which shares what does not change;
 //! - `operations`: the bits of the operations that a client may do, as answers carry them;
 //! - `unlike`: the ACLs that mean other clients here than in Kafka.
 //!
@@ -33,6 +33,7 @@ mod principal;
 mod quoted;
 mod raw;
 mod rules;
+mod shared;
 mod unlike;
 mod worth;
 
@@ -45,6 +46,7 @@ pub use index::{AclIndex, Change};
 pub use operations::{NOT_ASKED, authorized_operations, supported_operations};
 pub use principal::{Principal, PrincipalError, super_users};
 pub use raw::{AclError, CLUSTER_NAME, RawAcl, RawFilter, UnplacedAcl};
+pub use shared::SharedMap;
 pub use unlike::unlike_kafka;
 
 /// How many ACLs one request may create or delete.

@@ -74,6 +74,7 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
             peak,
             length,
             interval,
+            warmup: None,
         }),
         ("sine", &[mean, amplitude], &[period]) => Ok(Rate::Sine {
             mean,
@@ -115,6 +116,7 @@ mod tests {
             peak: 1e8,
             length: 2.0,
             interval: 10.0,
+            warmup: None,
         };
         assert_eq!(rate("burst:1MB,100MB/2,10"), Ok(burst));
         let sine = Rate::Sine {

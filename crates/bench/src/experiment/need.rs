@@ -10,6 +10,10 @@ use super::plan::Action;
 use crate::load::schedule::Schedule;
 use crate::spec::{Load, Rate};
 
+/// What the user of `forebay bench run` can do about a refusal.
+const ADVICE: &str = "Make it smaller with --only, --seconds, --set bytes_max=BYTES or \
+     --set device.NAME.size=BYTES, or name another disk with --dir.";
+
 /// Bytes per second that an unlimited load without `bytes_max` is assumed to write.
 const UNLIMITED_RATE: f64 = 3e9;
 
@@ -88,11 +92,21 @@ fn bytes(value: f64) -> u64 {
     value.max(0.0) as u64
 }
 
-/// Returns why the experiment cannot run here, or none if it can.
+/// Returns why the experiment cannot run here and what to do about it, or none if it can.
 pub fn refusal(
     experiment: &Experiment,
     actions: &[Action],
     available: &AvailableSpace,
+) -> Option<String> {
+    refusal_with(experiment, actions, available, ADVICE)
+}
+
+/// Returns the same with another advice.
+pub fn refusal_with(
+    experiment: &Experiment,
+    actions: &[Action],
+    available: &AvailableSpace,
+    advice: &str,
 ) -> Option<String> {
     let needs = bytes_by_device(actions);
     let brokers = brokers_memory(experiment, actions);
@@ -125,9 +139,7 @@ pub fn refusal(
     }
     (!problems.is_empty()).then(|| {
         format!(
-            "{} does not fit this machine:\n  {}\n\
-             Make it smaller with --only, --seconds, --set bytes_max=BYTES or --set device.NAME.size=BYTES, \
-             or name another disk with --dir.",
+            "{} does not fit this machine:\n  {}\n{advice}",
             experiment.name,
             problems.join("\n  ")
         )

@@ -8,6 +8,11 @@ use crate::spec::{Consume, ConsumeStart, Driver, Load, Produce, Sizes};
 /// Largest accepted value of a record.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
 
+/// The longest time of a load: longer ones are beyond what a clock or a curve can show.
+const SECONDS_MAX: f64 = 1e9;
+/// The shortest point of a curve.
+const INTERVAL_SECONDS_MIN: f64 = 0.001;
+
 /// Rejects invalid loads.
 pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
     ensure!(
@@ -25,6 +30,20 @@ pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
         load.warmup_seconds >= 0.0 && load.warmup_seconds.is_finite(),
         "warmup_seconds is a time, 0 or longer"
     );
+    ensure!(
+        load.interval_seconds >= INTERVAL_SECONDS_MIN,
+        "interval_seconds must be at least {INTERVAL_SECONDS_MIN}"
+    );
+    for (name, seconds) in [
+        ("seconds", load.seconds),
+        ("warmup_seconds", load.warmup_seconds),
+        ("interval_seconds", load.interval_seconds),
+    ] {
+        ensure!(
+            seconds <= SECONDS_MAX,
+            "{name} must be at most {SECONDS_MAX}"
+        );
+    }
     if let Some(produce) = &load.produce {
         check_produce(produce, value_bytes_min)?;
     }
@@ -169,6 +188,19 @@ mod tests {
             check(&load, 16).unwrap_err().to_string()
         };
         assert!(refused(&|load, _| load.seconds = 0.0).contains("seconds must be above 0"));
+        for (name, value) in [
+            ("seconds", 1e19),
+            ("warmup_seconds", 1e19),
+            ("interval_seconds", 1e19),
+            ("interval_seconds", 1e-300),
+        ] {
+            let said = refused(&|load, _| match name {
+                "seconds" => load.seconds = value,
+                "warmup_seconds" => load.warmup_seconds = value,
+                _ => load.interval_seconds = value,
+            });
+            assert!(said.starts_with(&format!("{name} must be at ")), "{said}");
+        }
         assert!(refused(&|_, produce| produce.acks = 2).contains("not 2"));
         assert!(refused(&|_, produce| produce.record = Sizes::Fixed(15)).contains("16 bytes"));
         let idempotent = refused(&|_, produce| {

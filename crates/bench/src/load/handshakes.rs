@@ -26,6 +26,8 @@ use crate::latency::{Percentiles, histogram};
 
 /// The pause after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Most connections at a time: more have no port to an address, and each takes memory before that.
+const CONNECTIONS_MAX: u32 = 65_535;
 /// Different reasons for failures that are kept.
 const REASONS_MAX: usize = 20;
 /// How long connections that are being made may take at the end.
@@ -84,7 +86,10 @@ pub fn run(
     handshakes: Handshakes,
     stop: &Stop,
 ) -> anyhow::Result<HandshakesOutcome> {
-    ensure!(handshakes.connections > 0, "--connections is at least 1");
+    ensure!(
+        (1..=CONNECTIONS_MAX).contains(&handshakes.connections),
+        "--connections is from 1 to {CONNECTIONS_MAX}"
+    );
     ensure!(
         handshakes.seconds > 0.0 && handshakes.seconds.is_finite(),
         "--seconds must be above 0"
@@ -97,7 +102,11 @@ pub fn run(
         _ => security.clone(),
     };
     let began = Instant::now();
-    let ends = began + Duration::try_from_secs_f64(handshakes.seconds)?;
+    let ends = Duration::try_from_secs_f64(handshakes.seconds).ok();
+    let ends = ends.and_then(|seconds| began.checked_add(seconds));
+    // Each connection may take until a little later.
+    let ends = ends.filter(|ends| ends.checked_add(END_WITHIN).is_some());
+    let ends = ends.context("--seconds is longer than a clock runs")?;
     let threads = handshakes.threads.clamp(1, handshakes.connections as usize);
     let share = |thread: usize| {
         (thread..handshakes.connections as usize)
@@ -265,8 +274,14 @@ mod tests {
         stopped.now();
         let outcome = run(&address, &plain, handshakes(1, 60.0), &stopped).unwrap();
         assert_eq!(outcome.handshakes, 0);
-        assert!(run(&address, &plain, handshakes(0, 1.0), &Stop::default()).is_err());
-        assert!(run(&address, &plain, handshakes(1, 0.0), &Stop::default()).is_err());
+        for connections in [0, CONNECTIONS_MAX + 1, u32::MAX] {
+            let outcome = run(&address, &plain, handshakes(connections, 1.0), &stopped);
+            assert!(outcome.is_err(), "{connections}");
+        }
+        for seconds in [0.0, 1e19, 1e300, f64::NAN, f64::INFINITY] {
+            let outcome = run(&address, &plain, handshakes(1, seconds), &Stop::default());
+            assert!(outcome.is_err(), "{seconds}");
+        }
     }
 
     #[test]

@@ -1,17 +1,24 @@
-//! Logs a connection in by SASL: PLAIN and SCRAM, whose machines are `wire`'s.
+//! Logs a connection in by SASL: PLAIN, SCRAM and OAUTHBEARER, whose machines are `wire`'s.
 //!
 //! Invariant: an error tells what the broker said, and never what was sent.
+
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use client::settings::Login;
+use platform::clock::Instant;
 use wire::StrBytes;
 use wire::messages::{SaslAuthenticateRequest, SaslHandshakeRequest};
+use wire::sasl::oauthbearer::{self, InitialResponse, Step};
 use wire::sasl::scram::{self, Nonce};
 use wire::sasl::{Mechanism, plain};
 use wire::text::EscapedText;
 
 use super::client::{Client, said};
+
+/// How long an identity provider may take.
+const TOKEN_WITHIN: Duration = Duration::from_secs(5);
 
 /// Versions of the two requests: with frames for each message, and with an error's text.
 const HANDSHAKE_VERSION: i16 = 1;
@@ -54,7 +61,16 @@ async fn exchange(client: &mut Client, login: &Login) -> anyhow::Result<()> {
             let last = send(client, proof.into()).await?;
             proven.finish(&last)?;
         }
-        Mechanism::Oauthbearer => bail!("there are no tokens here; PLAIN and SCRAM are served"),
+        Mechanism::Oauthbearer => {
+            let source = login.token.as_ref().context("there is no token")?;
+            let token = source.token(Instant::now() + TOKEN_WITHIN).await?;
+            let initial = InitialResponse::new(token, login.extensions.clone())?;
+            let message = Bytes::copy_from_slice(initial.encode().expose());
+            if oauthbearer::answered(&send(client, message).await?) == Step::Confirm {
+                send(client, Bytes::from_static(&[oauthbearer::CONFIRMATION])).await?;
+                bail!("the token is not accepted");
+            }
+        }
     }
     Ok(())
 }

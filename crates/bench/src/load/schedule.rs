@@ -2,8 +2,8 @@
 //!
 //! Invariants: [`Schedule::bytes_by`] never falls and is the integral of [`Schedule::rate_at`];
 //! [`Schedule::time_of`] is its inverse. Time counts in seconds from the start of the load; a shape
-//! starts at the end of the warm-up, and the warm-up runs at the first rate of the shape. Not here:
-//! which producer sends what is due.
+//! starts at the end of the warm-up, and the warm-up runs at the first rate of the shape, or at the
+//! one that bursts have for it. Not here: which producer sends what is due.
 
 use std::f64::consts::TAU;
 use std::path::Path;
@@ -17,6 +17,8 @@ use crate::spec::Rate;
 pub struct Schedule {
     shape: Shape,
     warmup: f64,
+    /// The rate in the warm-up.
+    warm: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -73,9 +75,11 @@ impl Schedule {
                 peak,
                 length,
                 interval,
+                warmup,
             } => {
                 check(base)?;
                 check(peak)?;
+                warmup.map_or(Ok(()), check)?;
                 ensure!(
                     length > 0.0 && length <= interval && interval.is_finite(),
                     "a burst must be longer than 0 and not longer than its interval"
@@ -110,6 +114,7 @@ impl Schedule {
             }
         };
         Ok(Some(Self {
+            warm: own_warmup(rate).unwrap_or_else(|| shape.rate_at(0.0)),
             shape,
             warmup: warmup_seconds.max(0.0),
         }))
@@ -117,16 +122,19 @@ impl Schedule {
 
     /// Returns the rate at a time, in bytes per second.
     pub fn rate_at(&self, time: f64) -> f64 {
-        self.shape.rate_at((time - self.warmup).max(0.0))
+        if time < self.warmup {
+            self.warm
+        } else {
+            self.shape.rate_at(time - self.warmup)
+        }
     }
 
     /// Returns the bytes due by a time.
     pub fn bytes_by(&self, time: f64) -> f64 {
-        let warm = self.shape.rate_at(0.0);
         if time <= self.warmup {
-            warm * time.max(0.0)
+            self.warm * time.max(0.0)
         } else {
-            warm * self.warmup + self.shape.bytes_by(time - self.warmup)
+            self.warm * self.warmup + self.shape.bytes_by(time - self.warmup)
         }
     }
 
@@ -208,6 +216,14 @@ impl Shape {
                 period,
             } => mean * time + amplitude * period / TAU * (1.0 - (TAU * time / period).cos()),
         }
+    }
+}
+
+/// Returns the rate that a shape has for the warm-up.
+fn own_warmup(rate: &Rate) -> Option<f64> {
+    match rate {
+        Rate::Burst { warmup, .. } => *warmup,
+        _ => None,
     }
 }
 

@@ -5,7 +5,8 @@
 //! mean is `client`'s to say.
 
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Metadata};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -19,6 +20,11 @@ use wire::sasl::Secret;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The properties that name the brokers, in Java and in librdkafka; a load has them elsewhere.
 const BROKERS: [&str; 2] = ["bootstrap.servers", "metadata.broker.list"];
+
+/// Properties that are or have a password or a key, beside those that end so.
+const SECRETS: [&str; 3] = ["sasl.jaas.config", "ssl.keystore.key", "ssl.key.pem"];
+/// Bits of a file's mode that let others than its owner read it.
+const READ_BY_OTHERS: u32 = 0o044;
 
 /// What connections are made with; clones share it.
 #[derive(Clone, Debug, Default)]
@@ -34,9 +40,14 @@ impl Security {
             return Ok(Self::default());
         };
         let named = || path.display().to_string();
-        let bytes = File::open(path).and_then(|file| bounded::stream(file, FILE_BYTES_MAX));
-        let bytes = Secret::new(bytes.with_context(named)?);
+        let file = File::open(path).with_context(named)?;
+        let metadata = file.metadata().with_context(named)?;
+        let bytes = bounded::stream(file, FILE_BYTES_MAX).with_context(named)?;
+        let bytes = Secret::new(bytes);
         let properties = each_property(bytes.expose()).with_context(named)?;
+        if let Some(warning) = open_to_others(&metadata, &properties) {
+            say_once(&format!("{}: {warning}", path.display()));
+        }
         if let Some(warning) = warning_of_utf8(bytes.expose()) {
             say_once(&format!("{}: {warning}", path.display()));
         }
@@ -67,6 +78,20 @@ impl Security {
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
+}
+
+/// Returns the warning about a file with a password that others than its owner may read; a pipe has
+/// no readers but one.
+fn open_to_others(metadata: &Metadata, properties: &[GivenProperty]) -> Option<String> {
+    let mode = metadata.permissions().mode() & 0o777;
+    let is_secret =
+        |one: &GivenProperty| one.key.ends_with(".password") || SECRETS.contains(&one.key.as_str());
+    if !metadata.is_file() || mode & READ_BY_OTHERS == 0 || !properties.iter().any(is_secret) {
+        return None;
+    }
+    Some(format!(
+        "others than its owner may read this password (mode {mode:04o}): chmod 600"
+    ))
 }
 
 /// Shows a warning once: a load opens its file for its topics, for itself and for a check.
@@ -106,5 +131,30 @@ mod tests {
         assert!(!wrong.contains("hunter2"));
         assert!(Security::open(Some(Path::new("/nowhere"))).is_err());
         assert!(Security::open(None).unwrap().login.is_none());
+    }
+
+    #[test]
+    fn a_file_with_a_password_that_others_may_read_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("client.properties");
+        let told = |text: &str, mode: u32| {
+            std::fs::write(&path, text).unwrap();
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, permissions).unwrap();
+            let properties = each_property(text.as_bytes()).unwrap();
+            open_to_others(&std::fs::metadata(&path).unwrap(), &properties)
+        };
+        for login in [
+            "sasl.password=hunter2\n",
+            "sasl.jaas.config=M required p=hunter2;\n",
+        ] {
+            let warning = told(login, 0o640).unwrap();
+            assert!(
+                warning.contains("chmod 600") && !warning.contains("hunter2"),
+                "{warning}"
+            );
+            assert_eq!(told(login, 0o600), None);
+        }
+        assert_eq!(told("security.protocol=SSL\n", 0o644), None);
     }
 }

@@ -4,8 +4,10 @@
 //!
 //! The measured values come from the curve. A burst was held for as long as the acknowledged bytes
 //! kept up with those due; the gap began when the remaining bytes were acknowledged too, and lasted
-//! until the first tier held no more than when the burst began. The precision is one interval of
-//! the curve. What did not happen before the load ended is shown as "more than".
+//! until the first tier held no more than when the burst began, or no more than its threshold,
+//! below which nothing moves down. A dip that the next second makes up is no end of a burst. The
+//! precision is one interval of the curve. What did not happen before the load ended is shown as
+//! "more than".
 
 use std::fmt::Write as _;
 
@@ -16,6 +18,9 @@ use crate::outcome::{Interval, Run, Surge};
 
 /// Acknowledged bytes below this part of the due bytes do not keep up.
 const KEEPS_UP: f64 = 0.9;
+
+/// Seconds after the start of a dip within which it may be made up.
+const MADE_UP: f64 = 1.0;
 
 /// Seconds of the base load that count as in flight.
 const UNDER_WAY: f64 = 0.5;
@@ -33,6 +38,19 @@ struct Burst {
     /// not before the next burst, or the end.
     gap: Option<f64>,
     gap_rule: Option<f64>,
+    /// Bytes per second that came to the second tier meanwhile.
+    drain: Option<f64>,
+}
+
+/// What was measured of one burst.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct MeasuredBurst {
+    /// Seconds for which the peak was acknowledged as it came; `None`: to its end.
+    pub held: Option<f64>,
+    /// Seconds until the first tier had drained; `None`: not before the next burst, or the end.
+    pub gap: Option<f64>,
+    /// Bytes per second that came to the second tier meanwhile; `None` without two tiers.
+    pub drain: Option<f64>,
 }
 
 /// Returns the section, empty without bursts.
@@ -74,15 +92,18 @@ pub(super) fn section(run: &Run) -> String {
     )
 }
 
-/// Returns how long the bursts of a phase's first measurement were held, and how long they took to
-/// drain.
-pub(super) fn measured(run: &Run, phase: &str) -> Vec<(Option<f64>, Option<f64>)> {
+/// Returns the bursts of a phase's first measurement.
+pub(super) fn measured(run: &Run, phase: &str) -> Vec<MeasuredBurst> {
     let cell = run.cells.iter().find(|cell| cell.phase == phase);
     let surge = cell.and_then(|cell| cell.surge.as_ref().zip(Some(&cell.outcome.intervals)));
     let bursts = surge.map_or_else(Vec::new, |(surge, intervals)| bursts(surge, intervals));
     bursts
         .into_iter()
-        .map(|burst| (burst.held, burst.gap))
+        .map(|burst| MeasuredBurst {
+            held: burst.held,
+            gap: burst.gap,
+            drain: burst.drain,
+        })
         .collect()
 }
 
@@ -126,14 +147,16 @@ fn bursts(surge: &Surge, intervals: &[Interval]) -> Vec<Burst> {
 }
 
 fn burst(surge: &Surge, intervals: &[Interval], start: f64) -> Burst {
-    let fast = |at: f64| {
+    let tier = |tier: usize, at: f64| {
         let last = intervals.iter().rfind(|point| point.at <= at + 1e-6);
-        last.and_then(|point| point.tier_bytes.first())
+        last.and_then(|point| point.tier_bytes.get(tier))
             .map(|bytes| *bytes as f64)
     };
     let until = start + surge.interval;
     let whole = taken_in(surge, intervals, start).unwrap_or(until);
-    let (before, after) = (fast(start), fast(whole));
+    let (before, after) = (tier(0, start), tier(0, whole));
+    // Nothing moves down below the threshold.
+    let rest = before.map(|before| before.max(surge.threshold.unwrap_or(0.0)));
     let rule = |bytes: f64, rate: f64| {
         if rate > 0.0 {
             bytes / rate
@@ -147,26 +170,32 @@ fn burst(surge: &Surge, intervals: &[Interval], start: f64) -> Burst {
         .zip(before)
         .zip(drain)
         .map(|((capacity, before), drain)| rule((capacity - before).max(0.0), surge.peak - drain));
-    let gap_rule = before
+    let gap_rule = rest
         .zip(after)
         .zip(drain)
-        .map(|((before, after), drain)| rule((after - before).max(0.0), drain - surge.base));
+        .map(|((rest, after), drain)| rule((after - rest).max(0.0), drain - surge.base));
     let behind = intervals
         .iter()
         .filter(|point| point.at > whole + 1e-6 && point.at <= until + 1e-6);
-    let drained = before.and_then(|before| {
+    let drained = rest.and_then(|rest| {
         let mut points = behind.filter(|point| {
             let fast = point.tier_bytes.first();
-            fast.is_some_and(|bytes| *bytes as f64 <= before)
+            fast.is_some_and(|bytes| *bytes as f64 <= rest)
         });
         points.next().map(|point| point.at - whole)
     });
+    let end = intervals.last().map_or(until, |last| last.at.min(until));
+    let seconds = drained.unwrap_or(end - whole);
+    let came = tier(1, whole)
+        .zip(tier(1, whole + seconds))
+        .map(|(from, to)| to - from);
     Burst {
         at: start,
         held: held(surge, intervals, start),
         held_rule,
         gap: drained,
         gap_rule,
+        drain: came.filter(|_| seconds > 0.0).map(|bytes| bytes / seconds),
     }
 }
 
@@ -203,14 +232,28 @@ fn held(surge: &Surge, intervals: &[Interval], start: f64) -> Option<f64> {
             return None;
         }
         // An interval that began before the burst contains base load.
-        let seconds = point.at - last;
-        let due = surge.peak * seconds;
-        if last > start + 1e-6 && (point.produced as f64) < KEEPS_UP * due {
+        let due = surge.peak * (point.at - last);
+        if last > start + 1e-6
+            && (point.produced as f64) < KEEPS_UP * due
+            && !is_made_up(surge, intervals, last, end)
+        {
             return Some(last - start);
         }
         last = point.at;
     }
     None
+}
+
+/// Returns true if what is due in the second from `dip` on is acknowledged by its end.
+fn is_made_up(surge: &Surge, intervals: &[Interval], dip: f64, end: f64) -> bool {
+    let until = (dip + MADE_UP).min(end) + 1e-6;
+    let within = |point: &&Interval| point.at > dip + 1e-6 && point.at <= until;
+    let (mut acknowledged, mut last) = (0.0, dip);
+    for point in intervals.iter().filter(within) {
+        acknowledged += point.produced as f64;
+        last = point.at;
+    }
+    last > dip && acknowledged >= KEEPS_UP * surge.peak * (last - dip)
 }
 
 #[cfg(test)]
@@ -224,6 +267,7 @@ mod tests {
             length: 5.0,
             interval: 20.0,
             first_tier: Some(400.0),
+            threshold: None,
             drain: Some(20.0),
         }
     }
@@ -278,6 +322,47 @@ mod tests {
         }
         let burst = bursts(&surge(), &plain).remove(0);
         assert_eq!((burst.held_rule, burst.gap_rule), (None, None));
+    }
+
+    #[test]
+    fn a_tier_that_was_below_its_threshold_has_drained_at_the_threshold() {
+        let mut points = vec![(10, 50); 15];
+        points.extend([(100, 150), (100, 250), (100, 330), (100, 400), (100, 400)]);
+        points.extend([(10, 390), (10, 300), (10, 200), (10, 200), (10, 200)]);
+        let mut intervals = curve(&points);
+        for (interval, second) in intervals.iter_mut().skip(20).zip([60, 160, 270]) {
+            interval.tier_bytes[1] = second;
+        }
+        let mut surge = surge();
+        assert_eq!(
+            bursts(&surge, &intervals)[0].gap,
+            None,
+            "never below it again"
+        );
+        surge.threshold = Some(200.0);
+        let burst = bursts(&surge, &intervals).remove(0);
+        assert_eq!((burst.gap, burst.gap_rule), (Some(3.0), Some(20.0)));
+        assert_eq!(burst.drain, Some(90.0), "270 bytes in three seconds");
+    }
+
+    #[test]
+    fn a_dip_that_the_next_second_makes_up_is_no_end() {
+        let quarters = |produced: [u64; 20]| -> Vec<Interval> {
+            let quiet = (1..=60).map(|at| (f64::from(at) / 4.0, 2));
+            let peak = (61..=80).map(|at| f64::from(at) / 4.0).zip(produced);
+            let all = quiet.chain(peak);
+            all.map(|(at, produced)| Interval {
+                at,
+                produced,
+                ..Interval::default()
+            })
+            .collect()
+        };
+        let mut produced = [25; 20];
+        (produced[5], produced[6]) = (10, 40);
+        assert_eq!(bursts(&surge(), &quarters(produced))[0].held, None);
+        produced[6] = 25;
+        assert_eq!(bursts(&surge(), &quarters(produced))[0].held, Some(1.25));
     }
 
     #[test]

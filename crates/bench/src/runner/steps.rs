@@ -10,9 +10,10 @@ use super::RunLocation;
 use super::hosts::Generators;
 use super::progress::{Progress, name_of};
 use super::record::Record;
+use super::work::WorkDir;
 use crate::device::{self, Device};
 use crate::experiment::plan::{Action, PlannedMeasurement};
-use crate::experiment::{Device as Wanted, Experiment};
+use crate::experiment::{Device as Wanted, Experiment, Target};
 use crate::limit;
 use crate::load::{self, Control, Stop};
 use crate::outcome::{Cell, LoadOutcome, Surge};
@@ -25,7 +26,7 @@ use crate::usage::{self, Sampler, now_ms};
 pub(super) struct Steps<'a> {
     experiment: &'a Experiment,
     /// The run's own directory, on the disk of `--dir`.
-    work: PathBuf,
+    work: WorkDir,
     /// Directory for the logs of brokers.
     notes: PathBuf,
     /// Address for brokers to listen on.
@@ -56,11 +57,7 @@ impl<'a> Steps<'a> {
         };
         Ok(Self {
             experiment,
-            work: make(
-                whereabouts
-                    .disk
-                    .join(format!("data-{}", std::process::id())),
-            )?,
+            work: WorkDir::make(whereabouts.disk)?,
             notes: make(whereabouts.out.join("brokers"))?,
             broker_host: whereabouts.broker_host.clone(),
             generators,
@@ -122,9 +119,7 @@ impl<'a> Steps<'a> {
         if let Some((device, _)) = self.device.take() {
             ended.push(device.detach());
         }
-        let work = &self.work;
-        let removed = std::fs::remove_dir_all(work);
-        ended.push(removed.with_context(|| format!("removing {}", work.display())));
+        ended.push(self.work.remove());
         ended.into_iter().collect()
     }
 
@@ -132,7 +127,7 @@ impl<'a> Steps<'a> {
         let pid = std::process::id();
         let dir = match &wanted.path {
             Some(path) => path.join(format!("data-{pid}-{}", wanted.name)),
-            None => self.work.join(&wanted.name),
+            None => self.work.dir().join(&wanted.name),
         };
         let device = device::attach(wanted, &dir, Some(pid))
             .with_context(|| format!("making device {}", wanted.name))?;
@@ -197,7 +192,7 @@ impl<'a> Steps<'a> {
         let pid = std::process::id();
         let dir = match &wanted.path {
             Some(path) => path.join(format!("data-{pid}-{}", wanted.name)),
-            None => self.work.join(&wanted.name),
+            None => self.work.dir().join(&wanted.name),
         };
         let device = device::attach(&wanted, &dir, Some(pid))
             .with_context(|| format!("making the first tier of {name}"))?;
@@ -285,19 +280,25 @@ impl<'a> Steps<'a> {
             peak,
             length,
             interval,
+            ..
         } = &produce.rate
         else {
             return None;
         };
         let target = self.experiment.target.get(&planned.target);
         let first = target.and_then(|target| target.first_tier.as_ref());
+        let first_tier = first.map(|tier| tier.capacity as f64);
         let device = self.device.as_ref().and_then(|(_, wanted)| wanted.rate);
         Some(Surge {
             base,
             peak,
             length,
             interval,
-            first_tier: first.map(|tier| tier.capacity as f64),
+            first_tier,
+            threshold: target
+                .and_then(threshold)
+                .zip(first_tier)
+                .map(|(share, all)| share * all),
             drain: device.map(|rate| rate as f64),
         })
     }
@@ -350,6 +351,13 @@ impl<'a> Steps<'a> {
         }
         Ok(outcome)
     }
+}
+
+/// Returns the part of a target's first tier above which segments move down; none if it is not set,
+/// or if they do not move.
+fn threshold(target: &Target) -> Option<f64> {
+    let set = target.settings.get("storage.migrate.threshold")?;
+    set.parse().ok().filter(|share| (0.0..=1.0).contains(share))
 }
 
 /// Returns a callback that shows the rate of every interval.

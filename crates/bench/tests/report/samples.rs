@@ -126,6 +126,7 @@ pub fn bursts() -> Run {
             length: 60.0,
             interval: 700.0,
             first_tier: (target == "forebay").then_some(40e9),
+            threshold: None,
             drain: Some(drain),
         });
         run.cells.push(cell);

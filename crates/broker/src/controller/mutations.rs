@@ -16,6 +16,7 @@ use wire::types::ErrorCode;
 
 use super::{Refusal, Rules};
 use crate::access::Access;
+use crate::audit::AuditedRequest;
 use crate::image::Image;
 use crate::quota::{Bucket, Limits, QuotaKind, TokenBucket, Windows};
 
@@ -42,6 +43,8 @@ pub struct Caller {
     pub strict: bool,
     /// What it may do.
     pub(crate) access: Access,
+    /// The request, for an auditor who wants to know of it.
+    pub(crate) audited: Option<Box<AuditedRequest>>,
 }
 
 impl Caller {
@@ -52,6 +55,7 @@ impl Caller {
             client_id,
             strict,
             access: Access::unlimited(),
+            audited: None,
         }
     }
 

@@ -43,7 +43,10 @@ use super::{
     producer_ids, startup, topics, uuid_v4,
 };
 
+mod audited;
 mod turn;
+
+use audited::audited_turn;
 
 /// Maximum records of a start in one batch.
 const START_RECORDS_MAX: usize = 5000;
@@ -226,7 +229,7 @@ impl<P: Platform> Controller<P> {
     async fn fence(&self, fenced: bool) -> Result<(), ErrorCode> {
         let node = self.options.node_id;
         let is_over = || self.stopping.get() && !fenced;
-        self.turn_unless(is_over, async |rules, _| {
+        self.turn_unless(is_over, &RefCell::default(), async |rules, _| {
             let records = startup::fence(rules.image, node, fenced);
             ControllerDecision {
                 records,
@@ -406,7 +409,7 @@ impl<P: Platform> Controller<P> {
         request: &AlterConfigsRequest,
         caller: &Caller,
     ) -> AlterConfigsResponse {
-        self.answer(async |rules, _| {
+        self.answer(caller, async |rules, _| {
             let access = caller.access(rules.image);
             decide::alter_configs::handle(rules, &access, request).await
         })
@@ -419,7 +422,7 @@ impl<P: Platform> Controller<P> {
         request: &IncrementalAlterConfigsRequest,
         caller: &Caller,
     ) -> IncrementalAlterConfigsResponse {
-        self.answer(async |rules, _| {
+        self.answer(caller, async |rules, _| {
             let access = caller.access(rules.image);
             decide::incremental_alter_configs::handle(rules, &access, request).await
         })
@@ -473,7 +476,7 @@ impl<P: Platform> Controller<P> {
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64, &Gate<'_>) -> ControllerDecision<R>,
     ) -> (R, Duration) {
         let pause = Cell::new(Duration::ZERO);
-        let response = self.answer(async |rules, random| {
+        let response = self.answer(caller, async |rules, random| {
             let now = self.platform.clock().now();
             let gate = self.mutations.gate(rules, caller, now);
             let outcome = decide(rules, random, &gate).await;
@@ -490,7 +493,7 @@ impl<P: Platform> Controller<P> {
         (caller, operation): (&Caller, Operation),
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> R {
-        self.answer(async |rules, random| {
+        self.answer(caller, async |rules, random| {
             let mut decision = decide(rules, random).await;
             if caller.has_lost(operation, rules.image) {
                 decision
@@ -505,9 +508,17 @@ impl<P: Platform> Controller<P> {
 
     async fn answer<R: ControllerResponse>(
         &self,
+        caller: &Caller,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> R {
-        let (mut response, carried_out) = self.turn_told(|| self.stopping.get(), decide).await;
+        let audited = RefCell::default();
+        let is_over = || self.stopping.get();
+        let told = self.turn_told(is_over, &audited, async |rules, random| {
+            let mut outcome = decide(rules, random).await;
+            *audited.borrow_mut() = audited_turn(caller, rules, &mut outcome);
+            outcome
+        });
+        let (mut response, carried_out) = told.await;
         if let Err(code) = carried_out {
             response.fail(code);
         }

@@ -30,6 +30,7 @@ use super::reply::{CloseReason, Reply};
 use super::row::{Quota, Row, Runs, Size};
 use crate::Broker;
 use crate::access::Access;
+use crate::audit::AuditedRequest;
 use crate::broker::Groups;
 use crate::controller::{Caller, Controller};
 use crate::handler::Context;
@@ -64,7 +65,7 @@ impl<'a, P: Platform> Call<'a, P> {
         Self {
             broker,
             context,
-            access: Access::of(broker, context),
+            access: Access::of(broker, context, header.api),
             busy,
             row,
             header,
@@ -102,6 +103,11 @@ impl<'a, P: Platform> Call<'a, P> {
     /// nothing before it judges, or that asks again after it has waited.
     pub(super) const fn access_at_first(&self) -> &Access {
         &self.access
+    }
+
+    /// Returns the request for an auditor, if events are wanted.
+    pub(super) fn audited(&self) -> Option<AuditedRequest> {
+        AuditedRequest::of(&self.broker.options.audit, self.context, self.header.api)
     }
 
     /// Returns the client's address.
@@ -189,6 +195,7 @@ where
         client_id: call.context.client_id.clone(),
         strict: matches!(call.row.quota, Quota::Mutations { strict_since } if version >= strict_since),
         access: call.access.clone(),
+        audited: call.audited().map(Box::new),
     };
     let broker = call.broker;
     let is_heavy = call.is_coded_beside();

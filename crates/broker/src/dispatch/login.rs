@@ -33,7 +33,7 @@ use crate::Broker;
 use crate::bulk::is_large;
 use crate::handler::Context;
 use crate::quota::RequestTime;
-use crate::session::{Admission, Exchange, Stage, Turn};
+use crate::session::{Admission, Exchange, ProvenUser, Stage, Turn};
 
 /// Most memory of a decoded request beyond its frame. Those of a login are small: 512 KiB of tagged
 /// fields, which no login needs, would keep a shard for 30 ms.
@@ -59,7 +59,11 @@ pub(super) async fn admitted<P: Platform>(
             drop((frame, context));
             reply.await
         }
-        Admission::Expired => Reply::Close(Box::new(LoginFailure::Expired.into())),
+        Admission::Expired => {
+            let failure = LoginFailure::Expired;
+            broker.options.audit.login_failed(&context, &failure);
+            Reply::Close(Box::new(failure.into()))
+        }
     }
 }
 
@@ -89,6 +93,9 @@ pub(super) async fn answer<P: Platform>(
     match outcome {
         Ok(reply) => reply,
         Err(FailedLogin { response, reason }) => {
+            if let CloseReason::Login(failure) = &reason {
+                broker.options.audit.login_failed(&context, failure);
+            }
             let delay = context
                 .session
                 .login()
@@ -175,8 +182,7 @@ impl<P: Platform> Step<'_, P> {
         let response = SaslHandshakeResponse::default().with_mechanisms(names.collect());
         let wanted = Mechanism::from_name(&asked.mechanism);
         let wanted = wanted.filter(|wanted| login.of(*wanted).is_some());
-        let Some((wanted, exchange)) = wanted.and_then(|it| Some((it, Exchange::begin(it)?)))
-        else {
+        let Some(wanted) = wanted else {
             let code = ErrorCode::UnsupportedSaslMechanism.code();
             let response = self.encoded(&header, &response.with_error_code(code))?;
             return Err(FailedLogin {
@@ -187,7 +193,7 @@ impl<P: Platform> Step<'_, P> {
         session.put(
             if session.mechanism().is_none_or(|before| before == wanted) {
                 Stage::Tokens {
-                    exchange,
+                    exchange: Exchange::begin(wanted),
                     framed: header.version >= 1,
                 }
             } else {
@@ -253,7 +259,8 @@ impl<P: Platform> Step<'_, P> {
         let (session, mechanism) = (&self.context.session, exchange.mechanism());
         let random = || self.broker.platform.random_u64();
         let users = (&self.broker.users, &*self.context.listener);
-        let turn = exchange.step(bytes, users, &self.broker.image(), random);
+        let wall_ms = self.broker.platform.clock().wall_ms();
+        let turn = exchange.step(bytes, users, &self.broker.image(), wall_ms, random);
         let refused = |refusal: Refusal| RefusedExchange {
             told: refusal.told(mechanism, session.is_again()).into_owned(),
             failure: LoginFailure::Refused(mechanism, refusal),
@@ -266,17 +273,23 @@ impl<P: Platform> Step<'_, P> {
                     lifetime: Duration::ZERO,
                 })
             }
-            Turn::Done(name, bytes) => {
-                let lifetime = self.logged_in(mechanism, &name)?;
+            Turn::Done(mut known) => {
+                let bytes = std::mem::take(&mut known.reply);
+                let lifetime = self.logged_in(mechanism, &known, wall_ms)?;
                 Ok(ExchangeAnswer { bytes, lifetime })
             }
         }
     }
 
     /// Completes a login; returns how long the session lasts, or zero.
-    fn logged_in(&self, mechanism: Mechanism, name: &str) -> Result<Duration, RefusedExchange> {
+    fn logged_in(
+        &self,
+        mechanism: Mechanism,
+        known: &ProvenUser,
+        wall_ms: i64,
+    ) -> Result<Duration, RefusedExchange> {
         let session = &self.context.session;
-        let (before, principal) = (session.principal(), Principal::user(name));
+        let (before, principal) = (session.principal(), Principal::user(&known.name));
         if session.is_again() && before != principal {
             let shown = |one: &Principal| format!("{}.{}", one.kind(), one.name());
             let (before, now) = (shown(&before), shown(&principal));
@@ -289,7 +302,16 @@ impl<P: Platform> Step<'_, P> {
         }
         let row = session.login().and_then(|login| login.of(mechanism));
         let lifetime = row.and_then(|row| row.session_max);
+        // As in Kafka: a token that has expired within the allowed skew of clocks ends its session
+        // at once, and the response names no end.
+        let left = known.expires_ms.map(|expires_ms| {
+            let left = expires_ms.saturating_sub(wall_ms);
+            Duration::from_millis(u64::try_from(left).unwrap_or(0))
+        });
+        let lifetime = lifetime.map_or(left, |most| Some(left.map_or(most, |left| left.min(most))));
         let until = lifetime.map(|lifetime| self.broker.platform.clock().after(lifetime));
+        let audit = &self.broker.options.audit;
+        audit.logged_in(self.context, mechanism, &principal);
         session.logged_in(mechanism, principal, until);
         Ok(lifetime.unwrap_or_default())
     }

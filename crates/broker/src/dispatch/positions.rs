@@ -16,6 +16,7 @@ use wire::messages::{
 use wire::protocol::StrBytes;
 use wire::types::ErrorCode;
 
+use super::audited;
 use super::call::{Call, GuardedCall, at_group};
 use super::groups::{client_of, without_repeats};
 use super::guards::StepThenHandler;
@@ -66,10 +67,14 @@ pub(super) async fn offset_commit<P: Platform>(
 pub(super) async fn offset_delete<P: Platform>(
     call: &GuardedCall<'_, P, StepThenHandler>,
 ) -> Result<Reply, Box<CloseReason>> {
-    let access = call.access();
+    let (access, audited) = (call.access(), call.audited());
     at_group(call, async move |at, request| {
         let now = || (at.broker.image(), access.renewed_by(&at.broker));
-        handler::offset_delete::handle(&at.groups, &request, now, &access).await
+        let response = handler::offset_delete::handle(&at.groups, &request, now, &access).await;
+        if let Some(audited) = &audited {
+            audited::offsets_deleted(audited, &request.group_id, &response);
+        }
+        response
     })
     .await
 }

@@ -124,7 +124,7 @@ pub enum LoginFailure {
     #[error("login again as another principal")]
     OtherPrincipal,
     /// The session has ended, and the client has not logged in again.
-    #[error("the session is over (connections.max.reauth.ms)")]
+    #[error("the session is over (connections.max.reauth.ms, or the end of its token)")]
     Expired,
     /// Something after a failed login.
     #[error("a request after a failed login")]

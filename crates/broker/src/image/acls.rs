@@ -13,11 +13,18 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use wire::acl::{AclBinding, AclIndex, CHANGES_MAX, Change, RawAcl, UnplacedAcl};
+use wire::acl::{
+    AclBinding, AclIndex, CHANGES_MAX, Change, Client, Decision, Operation, Policy, RawAcl,
+    ResourceType, SharedMap, UnplacedAcl,
+};
 use wire::records::metadata::{AccessControlEntryRecord, MetadataRecord};
 use wire::types::Uuid;
 
 use super::{Image, ReplayError};
+
+mod worth;
+
+use worth::WorthVerdicts;
 
 /// Bytes that an ACL counts besides its texts: its id, its codes, and its place in maps.
 const ACL_BYTES: usize = 64;
@@ -26,7 +33,7 @@ const ACL_BYTES: usize = 64;
 #[derive(Clone, Default, Debug)]
 pub struct Acls {
     // Bounded: `controller::bounds::ACLS_BYTES_MAX`; a log that was taken over may hold more.
-    by_id: BTreeMap<Uuid, Arc<AclBinding>>,
+    by_id: SharedMap<Uuid, Arc<AclBinding>>,
     // Unbounded: no request makes one; a log that was taken over may hold some.
     unplaced: BTreeMap<Uuid, AccessControlEntryRecord>,
     /// Sum of [`acl_bytes`] of the placed ones.
@@ -44,10 +51,13 @@ struct LaggingIndex {
     since: Option<Vec<Change>>,
     /// The index of this state, once it was asked for.
     now: OnceLock<AclIndex>,
+    /// What this state says of whole types of resources.
+    worth: WorthVerdicts,
 }
 
 impl LaggingIndex {
     fn note(&mut self, change: Change) {
+        self.worth = WorthVerdicts::default();
         if let Some(index) = self.now.take() {
             self.before = index;
             self.since = Some(Vec::new());
@@ -69,15 +79,53 @@ impl PartialEq for Acls {
 impl Acls {
     /// Returns the index of all ACLs that have a place.
     pub fn index(&self) -> &AclIndex {
-        self.index.now.get_or_init(|| match &self.index.since {
-            Some(changes) => self.index.before.with(changes),
-            None => AclIndex::new(&self.by_id.values().cloned().collect::<Vec<_>>()),
+        self.index.now.get_or_init(|| {
+            if let Some(changes) = &self.index.since {
+                return self.index.before.with(changes);
+            }
+            let all = self.by_id.iter().map(|(_, acl)| Arc::clone(acl));
+            AclIndex::new(&all.collect::<Vec<_>>())
         })
+    }
+
+    /// Returns the decision if the client may do `operation` on no resource of a type; `None` if
+    /// there is one.
+    pub(crate) fn deny_any(
+        &self,
+        policy: &Policy,
+        client: &Client<'_>,
+        (operation, resource_type): (Operation, ResourceType),
+    ) -> Option<Decision<'_>> {
+        let index = self.index();
+        let quickly = index.decide_any_quickly(policy, client, operation, resource_type);
+        let decision = quickly.unwrap_or_else(|| {
+            let by_names = || index.decide_any_by_names(client, operation, resource_type);
+            let is_worth = || by_names().is_allowed();
+            let asked = (client, operation, resource_type);
+            if self.index.worth.verdict(asked, is_worth) {
+                // Which ACL permits it is of no concern.
+                Decision::NoAcl { allowed: true }
+            } else {
+                Decision::NoMatch
+            }
+        });
+        (!decision.is_allowed()).then_some(decision)
     }
 
     /// Returns the ACLs that have a place, in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = (Uuid, &Arc<AclBinding>)> {
         self.by_id.iter().map(|(id, acl)| (*id, acl))
+    }
+
+    /// Returns how many verdicts on whole types of resources are kept.
+    #[cfg(test)]
+    pub(crate) fn kept_verdicts(&self) -> usize {
+        self.index.worth.count()
+    }
+
+    /// Returns the ACL with this id, if it has a place.
+    pub(crate) fn get(&self, id: Uuid) -> Option<&AclBinding> {
+        self.by_id.get(&id).map(Arc::as_ref)
     }
 
     /// Returns how many ACLs have a place.
@@ -103,7 +151,7 @@ impl Acls {
 
     /// Returns true if there is an ACL with this id.
     pub(crate) fn has(&self, id: Uuid) -> bool {
-        self.by_id.contains_key(&id) || self.unplaced.contains_key(&id)
+        self.by_id.get(&id).is_some() || self.unplaced.contains_key(&id)
     }
 
     /// Returns the bytes of the ACLs that have a place.
@@ -147,6 +195,7 @@ impl Acls {
             before: AclIndex::default(),
             since: Some(Vec::new()),
             now: OnceLock::from(index),
+            worth: WorthVerdicts::default(),
         };
     }
 }

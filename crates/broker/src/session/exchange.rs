@@ -4,9 +4,11 @@
 //! Invariant: a step consumes the exchange, so nothing goes on after a failure. Unknown users take
 //! the steps of known ones. Not here: frames, delays, the answer to a failure.
 
+use wire::sasl::oauthbearer::{InitialResponse, RejectedLogin};
 use wire::sasl::scram::{self, ClientFirst, ScramHash};
 use wire::sasl::{Mechanism, Refusal, plain};
 
+use super::tokens::TokenFault;
 use super::users::{Users, known, nonce};
 use crate::image::Image;
 
@@ -19,6 +21,10 @@ pub(crate) enum Exchange {
     ScramFirst(ScramHash),
     /// The proof of SCRAM is due.
     ScramProof(Box<scram::Server>),
+    /// The message of OAUTHBEARER is due.
+    Token,
+    /// The client has to confirm that its token is not accepted, for this reason.
+    TokenRejected(RejectedLogin, TokenFault),
 }
 
 /// What follows from a message of the client.
@@ -26,17 +32,38 @@ pub(crate) enum Exchange {
 pub(crate) enum Turn {
     /// These bytes are sent, and another message is due.
     Next(Exchange, Vec<u8>),
-    /// The client is the user of this name; these bytes are sent.
-    Done(String, Vec<u8>),
+    /// The exchange has succeeded.
+    Done(ProvenUser),
+}
+
+/// A client that has shown who it is.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct ProvenUser {
+    /// The name of the user.
+    pub(crate) name: String,
+    /// What is sent.
+    pub(crate) reply: Vec<u8>,
+    /// When what the client has shown expires, as wall-clock milliseconds; `None` for never.
+    pub(crate) expires_ms: Option<i64>,
+}
+
+impl ProvenUser {
+    fn always(name: String, reply: Vec<u8>) -> Turn {
+        Turn::Done(Self {
+            name,
+            reply,
+            expires_ms: None,
+        })
+    }
 }
 
 impl Exchange {
-    /// Begins an exchange; `None` for a mechanism that is not served.
-    pub(crate) fn begin(mechanism: Mechanism) -> Option<Self> {
+    /// Begins an exchange.
+    pub(crate) fn begin(mechanism: Mechanism) -> Self {
         match mechanism {
-            Mechanism::Plain => Some(Self::Plain),
-            Mechanism::Scram(hash) => Some(Self::ScramFirst(hash)),
-            Mechanism::Oauthbearer => None,
+            Mechanism::Plain => Self::Plain,
+            Mechanism::Scram(hash) => Self::ScramFirst(hash),
+            Mechanism::Oauthbearer => Self::Token,
         }
     }
 
@@ -46,21 +73,26 @@ impl Exchange {
             Self::Plain => Mechanism::Plain,
             Self::ScramFirst(hash) => Mechanism::Scram(*hash),
             Self::ScramProof(server) => Mechanism::Scram(server.hash()),
+            Self::Token | Self::TokenRejected(..) => Mechanism::Oauthbearer,
         }
     }
 
-    /// Takes a message of the client at a listener.
+    /// Takes a message of the client at a listener, at this time of the wall clock.
     pub(crate) fn step(
         self,
         bytes: &[u8],
         (users, listener): (&Users, &str),
         image: &Image,
+        wall_ms: i64,
         random: impl FnMut() -> u64,
     ) -> Result<Turn, Refusal> {
         match self {
             Self::Plain => {
                 let login = plain::Login::parse(bytes)?;
-                Ok(Turn::Done(users.verify(listener, login)?, Vec::new()))
+                Ok(ProvenUser::always(
+                    users.verify(listener, login)?,
+                    Vec::new(),
+                ))
             }
             Self::ScramFirst(hash) => {
                 let first = ClientFirst::parse(bytes)?;
@@ -73,8 +105,32 @@ impl Exchange {
             }
             Self::ScramProof(server) => {
                 let accepted = server.finish(bytes)?;
-                Ok(Turn::Done(accepted.name, accepted.reply))
+                Ok(ProvenUser::always(accepted.name, accepted.reply))
             }
+            Self::Token => {
+                let initial = InitialResponse::parse(bytes)?;
+                match users.owner(listener, initial.token(), wall_ms) {
+                    Ok(owner) => {
+                        initial.accept(&owner.name)?;
+                        Ok(Turn::Done(ProvenUser {
+                            name: owner.name,
+                            reply: Vec::new(),
+                            expires_ms: Some(owner.expires_ms),
+                        }))
+                    }
+                    Err(fault) => {
+                        let (rejected, answer) = initial.reject();
+                        Ok(Turn::Next(
+                            Self::TokenRejected(rejected, fault),
+                            answer.to_vec(),
+                        ))
+                    }
+                }
+            }
+            Self::TokenRejected(rejected, fault) => Err(match rejected.finish(bytes) {
+                Refusal::Token => Refusal::BadToken { why: fault.words() },
+                other => other,
+            }),
         }
     }
 }

@@ -3,9 +3,12 @@
 //! Passwords of PLAIN are in no `Debug` output. Not here: users of SCRAM, who are in the metadata.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use wire::sasl::{Mechanism, Secret};
+
+use super::tokens::TokenVerifier;
 
 /// What a listener speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -90,6 +93,8 @@ pub struct MechanismOptions {
     /// Names and passwords, for PLAIN.
     // Bounded: `wire::sasl::jaas::TEXT_BYTES_MAX`.
     pub users: Vec<(String, Secret<String>)>,
+    /// What verifies tokens, for OAUTHBEARER.
+    pub tokens: Option<Arc<dyn TokenVerifier>>,
 }
 
 impl fmt::Debug for MechanismOptions {
@@ -98,6 +103,7 @@ impl fmt::Debug for MechanismOptions {
         shown.field("mechanism", &self.mechanism);
         shown.field("session_max", &self.session_max);
         shown.field("users", &self.users.len());
+        shown.field("tokens", &self.tokens);
         shown.finish()
     }
 }

@@ -1,5 +1,6 @@
 //! The users whom this broker can recognise: those of PLAIN from the settings, those of SCRAM from
-//! the metadata, and what stands in for the credentials of SCRAM users who do not exist.
+//! the metadata, and what stands in for the credentials of SCRAM users who do not exist; and what
+//! verifies the tokens of OAUTHBEARER.
 //!
 //! The salts of those who do not exist are the same at each start: they come from the random id of
 //! the directory of the metadata log, which is made once and never overwritten. Who may read that
@@ -19,6 +20,7 @@ use wire::sasl::{Mechanism, Refusal, Secret};
 use wire::types::Uuid;
 
 use super::options::LoginOptions;
+use super::tokens::{TokenFault, TokenOwner, TokenVerifier};
 use crate::image::{Image, ScramTable};
 
 /// Stored credentials from which it is known what credentials look like.
@@ -30,6 +32,9 @@ pub(crate) struct Users {
     /// What is kept of the passwords of PLAIN, by listener and name.
     // Bounded: the settings, `wire::sasl::jaas::TEXT_BYTES_MAX` for each listener.
     plain: BTreeMap<String, BTreeMap<String, PasswordTag>>,
+    /// What verifies tokens, by listener.
+    // Bounded: one for each of `listeners`.
+    tokens: BTreeMap<String, Arc<dyn TokenVerifier>>,
     secret: Secret<[u8; 32]>,
     decoy: RefCell<Option<(Weak<ScramTable>, Rc<Decoy>)>>,
 }
@@ -37,7 +42,7 @@ pub(crate) struct Users {
 impl Users {
     /// Takes the users of the listeners; `directory` is the id of that of the metadata log.
     pub(crate) fn new<'a>(
-        listeners: impl Iterator<Item = (&'a String, &'a Arc<LoginOptions>)>,
+        listeners: impl Iterator<Item = (&'a String, &'a Arc<LoginOptions>)> + Clone,
         directory: Uuid,
         mut random: impl FnMut() -> u64,
     ) -> Self {
@@ -51,13 +56,19 @@ impl Users {
                 .map(|(name, password)| (name.clone(), key.tag(password)))
                 .collect()
         };
-        let plain = listeners.map(|(name, login)| (name.clone(), tags(login)));
+        let plain = listeners.clone();
+        let plain = plain.map(|(name, login)| (name.clone(), tags(login)));
+        let tokens = listeners.filter_map(|(name, login)| {
+            let verifier = login.of(Mechanism::Oauthbearer)?.tokens.clone()?;
+            Some((name.clone(), verifier))
+        });
         let mut secret = [0; 32];
         for (to, from) in secret.iter_mut().zip(directory.as_bytes()) {
             *to = *from;
         }
         Self {
             plain: plain.collect(),
+            tokens: tokens.collect(),
             key,
             secret: Secret::new(secret),
             decoy: RefCell::default(),
@@ -69,6 +80,17 @@ impl Users {
         let users = self.plain.get(listener);
         let expected = users.and_then(|users| users.get(login.name()));
         login.verify(&self.key, expected)
+    }
+
+    /// Returns whose token it is, at this listener and this time of the wall clock.
+    pub(super) fn owner(
+        &self,
+        listener: &str,
+        token: &Secret<String>,
+        wall_ms: i64,
+    ) -> Result<TokenOwner, TokenFault> {
+        let verifier = self.tokens.get(listener).ok_or(TokenFault::NotServed)?;
+        verifier.verify(token.expose(), wall_ms)
     }
 
     /// Returns what makes credentials of users who do not exist. They look like those of `image`.

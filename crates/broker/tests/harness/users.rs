@@ -57,6 +57,7 @@ impl Setup {
                 mechanism: Mechanism::Plain,
                 session_max: None,
                 users: users.into_iter().collect(),
+                tokens: None,
             }],
             failure_delay: Duration::from_millis(100),
             frame_bytes_max: 1 << 19,

@@ -1,6 +1,8 @@
 //! Logins as a client sees them: which requests are answered before one, what a failed one gets,
 //! and who the client is afterwards.
 
+mod tokens;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +52,7 @@ fn setup_for(session_max: Option<Duration>) -> Setup {
             .iter()
             .map(|name| ((*name).to_owned(), secret("pencil")))
             .collect(),
+        tokens: None,
     };
     let login = LoginOptions {
         mechanisms: vec![

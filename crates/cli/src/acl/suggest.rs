@@ -1,5 +1,8 @@
-//! `forebay acl suggest`: reads what a broker has logged under `authorizer.mode=log`, and proposes
-//! the ACLs with which it would have refused nothing.
+//! `forebay acl suggest`: reads what a broker has written down under `authorizer.mode=log`, and
+//! proposes the ACLs with which it would have refused nothing.
+//!
+//! The audit file of a broker (`audit.path`) has each right that was asked for; its log has one
+//! line a minute of each kind.
 //!
 //! It changes nothing and asks no broker: it prints lines for an operator to read and to run. The
 //! text of clients is in them, so each is quoted for a shell, and a name that would open more than
@@ -41,7 +44,8 @@ enum Tool {
 
 #[derive(Debug, Args)]
 pub(super) struct Suggest {
-    /// Logs of brokers with authorizer.mode=log, as text or JSON; - is standard input.
+    /// Audit files (audit.path) of brokers with authorizer.mode=log, or their logs (text or JSON);
+    /// standard input if it is -.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Makes one prefixed ACL of all names that begin so, such as topic:orders-; can be given many
@@ -226,7 +230,7 @@ fn refusal(found: &LoggedDenial) -> Option<&'static str> {
         Some("an ACL for the name * would be for every name")
     } else if found.principal == Principal::EVERYONE {
         Some("an ACL for the principal User:* would be for every client")
-    } else if texts.iter().any(|text| text.len() >= CUT_BYTES) {
+    } else if !found.is_audited && texts.iter().any(|text| text.len() >= CUT_BYTES) {
         Some("the name is as long as the log shows names, and may be cut")
     } else if texts
         .iter()
@@ -255,7 +259,7 @@ fn warnings(all: &SuggestedAcls) -> Vec<String> {
     for (kind, count) in &all.unsaid {
         warnings.push(format!(
             "{kind}: {count} denials are counted and not in the log, which has one line a minute of \
-             each kind: there may be more names and principals"
+             each kind: there may be more names and principals (an audit file has them: audit.path)"
         ));
     }
     warnings.extend(

@@ -5,8 +5,11 @@
 //! make another name of it.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use client::ClientSettings;
+use client::settings::Login;
+use platform::clock::Instant;
 use serde::Serialize;
 use wire::acl::{NOT_ASKED, Operation};
 use wire::messages::DescribeClusterRequest;
@@ -14,6 +17,9 @@ use wire::messages::DescribeClusterRequest;
 use crate::ask::check;
 use crate::show::{Table, or_dash};
 use crate::target::ChosenTarget;
+
+/// How long an identity provider may take to give a token.
+const TOKEN_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Identity {
@@ -36,12 +42,28 @@ pub(super) fn run(target: &ChosenTarget) -> anyhow::Result<ExitCode> {
     let answer = entrance.ask_newest(&request)?;
     check(answer.error_code, answer.error_message.as_ref())?;
     let bits = answer.cluster_authorized_operations;
-    let identity = identity(&settings, broker, bits);
+    let user = settings.login.as_ref().map(user_of).transpose()?;
+    let identity = identity(&settings, user, broker, bits);
     target.format.show(&identity, || table(&identity))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn identity(settings: &ClientSettings, broker: String, bits: i32) -> Identity {
+/// Returns who a login is: for a token whom it names, if it can be read at all.
+fn user_of(login: &Login) -> anyhow::Result<String> {
+    let Some(source) = &login.token else {
+        return Ok(login.user.clone());
+    };
+    let client = client::blocking::Client::new()?;
+    let token = client.run(source.token(Instant::now() + TOKEN_WITHIN))?;
+    Ok(client::token::subject(&token).unwrap_or_else(|| "(not in the token)".to_owned()))
+}
+
+fn identity(
+    settings: &ClientSettings,
+    user: Option<String>,
+    broker: String,
+    bits: i32,
+) -> Identity {
     let protocol = match (&settings.tls, &settings.login) {
         (None, None) => "PLAINTEXT",
         (None, Some(_)) => "SASL_PLAINTEXT",
@@ -53,7 +75,7 @@ fn identity(settings: &ClientSettings, broker: String, bits: i32) -> Identity {
         .as_ref()
         .and_then(client::settings::Tls::subject);
     let (name, by) = match (&settings.login, subject) {
-        (Some(login), _) => (login.user.clone(), login.mechanism.name().to_owned()),
+        (Some(login), _) => (user.unwrap_or_default(), login.mechanism.name().to_owned()),
         (None, Some(subject)) => (
             subject,
             "certificate, if the broker asks for one".to_owned(),
@@ -106,7 +128,8 @@ mod tests {
             builder.set(key, value).unwrap();
         }
         let settings = builder.finish().unwrap().client;
-        identity(&settings, "a:1".to_owned(), bits)
+        let user = settings.login.as_ref().map(|login| user_of(login).unwrap());
+        identity(&settings, user, "a:1".to_owned(), bits)
     }
 
     #[test]

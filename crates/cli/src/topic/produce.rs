@@ -3,6 +3,7 @@
 //! Invariant: success means that every record was acknowledged as `--acks` requires; a record that
 //! was not is reported, and the command fails.
 
+mod ahead;
 mod input;
 mod sender;
 

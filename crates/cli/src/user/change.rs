@@ -1,8 +1,9 @@
-//! Changes of credentials, by as many requests as a user has mechanisms: brokers refuse a request
-//! that names a user twice, also with two mechanisms.
+//! Changes of credentials, by requests of a bounded size: at least as many as a user has
+//! mechanisms, since brokers refuse a request that names a user twice, also with two mechanisms.
 //!
 //! Invariant: each user has an outcome. What failed for a user is not followed by another change of
-//! the user, and the outcome says which changes came before.
+//! the user, and the outcome says which changes came before. After a request without an answer no
+//! other is sent, so what was changed is known, but for the users of that request.
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,14 @@ use wire::messages::alter_user_scram_credentials_request::{
 
 use super::credential::mechanism_name;
 use crate::ask::{Cluster, Failure, check, each_answer};
+
+/// The most users of a request: a tenth of what brokers change by one.
+const REQUEST_USERS_MAX: usize = 1000;
+/// The most bytes of their names, salts and passwords; one user may have more alone.
+const REQUEST_BYTES_MAX: usize = 512 << 10;
+
+/// What becomes of the users behind a request without an answer.
+const UNSENT: &str = "not sent: there was no answer to those before";
 
 /// A change of one credential.
 #[derive(Clone, Debug)]
@@ -30,6 +39,15 @@ impl CredentialChange {
             Self::Delete(one) => one.mechanism,
         })
     }
+
+    /// Returns the bytes of a request that grow with what users chose.
+    fn bytes(&self) -> usize {
+        let lengths = match self {
+            Self::Set(one) => [one.name.len(), one.salt.len(), one.salted_password.len()],
+            Self::Delete(one) => [one.name.len(), 0, 0],
+        };
+        lengths.into_iter().fold(0, usize::saturating_add)
+    }
 }
 
 /// Makes the changes of each user; returns what became of them, or why it is not known.
@@ -41,21 +59,48 @@ pub(super) fn made(
     let rounds = changes.values().map(Vec::len).max().unwrap_or(0);
     let names = changes.keys().cloned();
     let mut outcomes: BTreeMap<_, Result<(), String>> = names.map(|name| (name, Ok(()))).collect();
+    let mut goes_on = true;
     for round in 0..rounds {
-        let goes_on = |name: &str| outcomes.get(name).is_some_and(Result::is_ok);
-        let of_round = changes.iter().filter(|(name, _)| goes_on(name));
+        let is_sound = |name: &str| outcomes.get(name).is_some_and(Result::is_ok);
+        let of_round = changes.iter().filter(|(name, _)| is_sound(name));
         let of_round = of_round.filter_map(|(name, all)| Some((name.clone(), all.get(round)?)));
-        let of_round: BTreeMap<_, _> = of_round.collect();
-        if of_round.is_empty() {
-            break;
-        }
-        for (name, result) in asked(cluster, &of_round) {
-            if let (Err(failure), Some(all)) = (result, changes.get(&name)) {
-                outcomes.insert(name, Err(told(all, round, &failure, done)));
+        for part in parts(of_round.collect()) {
+            let results = if goes_on {
+                asked(cluster, &part)
+            } else {
+                let unsent = || Err(Failure::NotAsked(UNSENT.to_owned()));
+                part.keys().map(|name| (name.clone(), unsent())).collect()
+            };
+            let is_asked =
+                |result: &Result<(), Failure>| !matches!(result, Err(Failure::NotAsked(_)));
+            goes_on = results.values().any(is_asked);
+            for (name, result) in results {
+                if let (Err(failure), Some(all)) = (result, changes.get(&name)) {
+                    outcomes.insert(name, Err(told(all, round, &failure, done)));
+                }
             }
         }
     }
     outcomes
+}
+
+/// Divides the changes of a round into those of one request each, in the order of the users.
+fn parts(changes: BTreeMap<String, &CredentialChange>) -> Vec<BTreeMap<String, &CredentialChange>> {
+    let (mut parts, mut part, mut bytes) = (Vec::new(), BTreeMap::new(), 0_usize);
+    for (name, change) in changes {
+        let own = change.bytes();
+        let is_full = bytes.saturating_add(own) > REQUEST_BYTES_MAX;
+        if !part.is_empty() && (is_full || part.len() >= REQUEST_USERS_MAX) {
+            parts.push(std::mem::take(&mut part));
+            bytes = 0;
+        }
+        bytes = bytes.saturating_add(own);
+        part.insert(name, change);
+    }
+    if !part.is_empty() {
+        parts.push(part);
+    }
+    parts
 }
 
 /// Sends one change of each of these users.
@@ -99,6 +144,7 @@ fn told(all: &[CredentialChange], failed: usize, failure: &Failure, done: &str) 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
 
     use wire::messages::AlterUserScramCredentialsResponse;
     use wire::messages::alter_user_scram_credentials_response::AlterUserScramCredentialsResult;
@@ -169,6 +215,54 @@ mod tests {
             outcomes["ada"],
             Err("SCRAM-SHA-512: INVALID_REQUEST".to_owned())
         );
+    }
+
+    /// Deletes one password of each user, by a broker that answers this number of requests; returns
+    /// outcomes, and how many users each request had.
+    fn tried(
+        names: impl Iterator<Item = String>,
+        answered: usize,
+    ) -> (BTreeMap<String, Result<(), String>>, Vec<usize>) {
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sizes);
+        let peer = Peer::start(move |asked: &AskedRequest| {
+            let answer = asked.to(|request: AlterUserScramCredentialsRequest| {
+                seen.lock().unwrap().push(request.deletions.len());
+                let results = request.deletions.iter().map(|one| {
+                    AlterUserScramCredentialsResult::default().with_user(one.name.clone())
+                });
+                AlterUserScramCredentialsResponse::default().with_results(results.collect())
+            });
+            let answer = answer.filter(|_| seen.lock().unwrap().len() <= answered);
+            answer.or_else(|| asked.metadata(Vec::new()))
+        });
+        let names: Vec<_> = names.collect();
+        let users: Vec<_> = names.iter().map(|name| (name.as_str(), &[1][..])).collect();
+        let outcomes = made(&mut peer.cluster(), &deletions(&users), "deleted");
+        let sizes = sizes.lock().unwrap().clone();
+        (outcomes, sizes)
+    }
+
+    #[test]
+    fn many_users_are_changed_by_several_requests() {
+        let (outcomes, sizes) = tried((0..2500).map(|user| format!("app-{user}")), 9);
+        assert_eq!(sizes, [1000, 1000, 500]);
+        assert!(outcomes.len() == 2500 && outcomes.values().all(Result::is_ok));
+        let long = "x".repeat(30_000);
+        let (outcomes, sizes) = tried((10..50).map(|user| format!("{user}{long}")), 9);
+        assert_eq!(sizes, [17, 17, 6]);
+        assert!(outcomes.len() == 40 && outcomes.values().all(Result::is_ok));
+    }
+
+    #[test]
+    fn after_a_request_without_an_answer_no_other_is_sent() {
+        let (outcomes, sizes) = tried((0..2500).map(|user| format!("{user:04}")), 1);
+        assert_eq!(sizes, [1000, 1000]);
+        assert_eq!(outcomes["0999"], Ok(()));
+        let unknown = outcomes["1000"].as_ref().unwrap_err();
+        assert!(unknown.contains("broker"), "{unknown}");
+        let unsent = outcomes["2000"].as_ref().unwrap_err();
+        assert!(unsent.starts_with("not sent"), "{unsent}");
     }
 
     #[test]

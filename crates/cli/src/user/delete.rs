@@ -10,7 +10,7 @@ use clap::Args;
 use wire::messages::alter_user_scram_credentials_request::ScramCredentialDeletion;
 
 use super::change::{self, CredentialChange};
-use super::credential::{self, Scram, User};
+use super::credential::{self, Scram};
 use crate::ask::text;
 use crate::confirm::ConfirmedNames;
 use crate::names::Selection;
@@ -38,9 +38,11 @@ impl Delete {
         if !self.named.confirmed(&selection) {
             return outcome::show_planned(target.format, "USER", &selection.names, "deleted");
         }
+        let by_name: BTreeMap<_, _> = users.iter().map(|user| (&user.name, user)).collect();
         let mut deletions = BTreeMap::new();
         for name in &selection.names {
-            let of_user = self.deletions(&users, name);
+            let codes = by_name.get(name).map_or(&[][..], |user| &user.codes);
+            let of_user = self.deletions(name, codes);
             if of_user.is_empty() {
                 bail!("user {name} has no such password; nothing was deleted");
             }
@@ -51,10 +53,8 @@ impl Delete {
         outcome::show(target.format, "USER", &outcomes.collect::<Vec<_>>())
     }
 
-    /// Returns what is deleted of a user.
-    fn deletions(&self, users: &[User], name: &str) -> Vec<CredentialChange> {
-        let user = users.iter().find(|user| user.name == name);
-        let codes = user.map_or(&[][..], |user| &user.codes);
+    /// Returns what is deleted of a user who has passwords of these mechanisms.
+    fn deletions(&self, name: &str, codes: &[i8]) -> Vec<CredentialChange> {
         let is_meant = |code: &&i8| {
             let mut named = self.mechanism.iter();
             self.mechanism.is_empty() || named.any(|one| one.hash().code() == **code)

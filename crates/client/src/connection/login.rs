@@ -1,7 +1,7 @@
 //! Logs in by SASL: the handshake names the mechanism, then its messages go to and fro.
 //!
-//! PLAIN and SCRAM; the machines are `wire`'s. Invariant: an error tells what the broker said, and
-//! never what was sent.
+//! PLAIN, SCRAM and OAUTHBEARER; the machines are `wire`'s. Invariant: an error tells what the
+//! broker said, and never what was sent.
 
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use wire::StrBytes;
 use wire::messages::{
     SaslAuthenticateRequest, SaslAuthenticateResponse, SaslHandshakeRequest, SaslHandshakeResponse,
 };
+use wire::sasl::oauthbearer::{self, InitialResponse, Step};
 use wire::sasl::scram::{self, Nonce};
-use wire::sasl::{Mechanism, Refusal, plain};
+use wire::sasl::{Mechanism, Refusal, Secret, plain};
 use wire::types::ErrorCode;
 
 use super::opening::Early;
@@ -29,12 +30,12 @@ const LIFETIME_MAX: Duration = Duration::from_hours(30 * 24);
 /// made again and again, and nothing be asked over it.
 const LIFETIME_MIN: Duration = Duration::from_secs(1);
 
-/// Logs in; returns when a new connection should take the place of this one, if the broker bounds
-/// the login's life.
+/// Logs in, with the token if the mechanism takes one; returns when a new connection should take
+/// the place of this one, if the broker bounds the login's life.
 pub(super) async fn log_in(
     early: &mut Early<'_>,
     versions: &Versions,
-    login: &Login,
+    (login, token): (&Login, Option<Secret<String>>),
     random: &dyn Fn() -> u64,
 ) -> Result<Option<Instant>, ClientError> {
     let mechanism = login.mechanism;
@@ -67,8 +68,20 @@ pub(super) async fn log_in(
             last
         }
         Mechanism::Oauthbearer => {
-            let reason = "this client has no tokens; PLAIN and SCRAM are served";
-            return Err(failed(address, reason.to_owned()));
+            let token = token.unwrap_or_else(|| Secret::new(String::new()));
+            let initial = InitialResponse::new(token, login.extensions.clone());
+            let message = initial.map_err(refused)?.encode();
+            let message = Bytes::copy_from_slice(message.expose());
+            let answer = authenticate(early, version, message, failed).await?;
+            match oauthbearer::answered(&answer.auth_bytes) {
+                Step::Accepted => answer,
+                Step::Confirm => {
+                    // The broker answers this with the error.
+                    let confirmation = Bytes::from_static(&[oauthbearer::CONFIRMATION]);
+                    authenticate(early, version, confirmation, failed).await?;
+                    return Err(refused(Refusal::Token));
+                }
+            }
         }
     };
     Ok(ends(last.session_lifetime_ms, Instant::now(), random()))

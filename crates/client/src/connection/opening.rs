@@ -87,6 +87,15 @@ async fn connect(
     random: &dyn Fn() -> u64,
     deadline: Instant,
 ) -> Result<Connection, ClientError> {
+    let token = match settings
+        .login
+        .as_ref()
+        .and_then(|login| login.token.as_ref())
+    {
+        // Before the broker counts the time of a login.
+        Some(source) => Some(Box::pin(source.token_by(dial, deadline)).await?),
+        None => None,
+    };
     let stream = dial.dial(&peer.host, peer.port, deadline).await;
     let stream = stream.map_err(|error| ClientError::io(&peer.address, "connecting", &error))?;
     let stream = match &settings.tls {
@@ -108,7 +117,7 @@ async fn connect(
     let versions = Versions::of(&early.versions().await?);
     let login_ends = match &settings.login {
         None => None,
-        Some(login) => login::log_in(&mut early, &versions, login, random).await?,
+        Some(login) => login::log_in(&mut early, &versions, (login, token), random).await?,
     };
     let lost = Rc::new(LostReason::default());
     let (queue, queued) = mpsc::unbounded_channel();

@@ -178,11 +178,8 @@ fn a_listener_that_wants_a_login_or_none_is_told() {
         let net = SimNet::default();
         serve(&net, "a", &open);
         let mut settings = settings("a");
-        settings.login = Some(Login {
-            mechanism: Mechanism::Plain,
-            user: "ada".to_owned(),
-            password: Secret::new("pencil".to_owned()),
-        });
+        let password = Secret::new("pencil".to_owned());
+        settings.login = Some(Login::with_password(Mechanism::Plain, "ada", password));
         let error = connect(&net, &settings).await.unwrap_err().to_string();
         assert!(error.contains("wants no login"), "{error}");
     });
@@ -388,11 +385,8 @@ fn guarded(lifetime_ms: i64) -> Script {
 
 fn login(mechanism: Mechanism, password: &str) -> ClientSettings {
     let mut settings = settings("a");
-    settings.login = Some(Login {
-        mechanism,
-        user: "ada".to_owned(),
-        password: Secret::new(password.to_owned()),
-    });
+    let password = Secret::new(password.to_owned());
+    settings.login = Some(Login::with_password(mechanism, "ada", password));
     settings
 }
 

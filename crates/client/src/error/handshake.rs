@@ -5,9 +5,7 @@
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
-
-/// How the crate that verifies names a certificate of version 1, which has no public name there.
-const OLD_VERSION: &str = "UnsupportedCertVersion";
+use tls::UnnamedFault;
 
 /// Returns the words for an error of TLS; `None` if the error is of a socket.
 pub(super) fn words(error: &io::Error) -> Option<String> {
@@ -48,12 +46,19 @@ fn certificate(why: &CertificateError) -> String {
         CertificateError::Revoked => {
             "the broker's certificate is revoked (ssl.crl.location)".to_owned()
         }
-        CertificateError::Other(why) if format!("{why:?}").contains(OLD_VERSION) => {
-            "the broker's certificate has an old form: it has to be of X.509 version 3, with a \
-             subjectAltName"
-                .to_owned()
-        }
-        other => format!("the broker's certificate: {other}"),
+        other => match UnnamedFault::of(other) {
+            Some(UnnamedFault::OldVersion) => {
+                "the broker's certificate has an old form: it has to be of X.509 version 3, with \
+                 a subjectAltName"
+                    .to_owned()
+            }
+            Some(UnnamedFault::IsAuthority) => {
+                "the broker's certificate is that of an authority (basicConstraints CA:TRUE): it \
+                 is trusted only if it is itself in ssl.truststore.location"
+                    .to_owned()
+            }
+            None => format!("the broker's certificate: {other}"),
+        },
     }
 }
 
@@ -149,9 +154,15 @@ mod tests {
             "{some}"
         );
         assert!(named(&[]).ends_with("it has no subjectAltName"));
-        let old = rustls::OtherError(std::sync::Arc::new(io::Error::other(OLD_VERSION)));
+        let old = rustls::OtherError(std::sync::Arc::new(io::Error::other(
+            "UnsupportedCertVersion",
+        )));
         let old = of(CertificateError::Other(old).into());
         assert!(old.contains("version 3"), "{old}");
+        let authority =
+            rustls::OtherError(std::sync::Arc::new(io::Error::other("CaUsedAsEndEntity")));
+        let authority = of(CertificateError::Other(authority).into());
+        assert!(authority.contains("CA:TRUE"), "{authority}");
         let failed = of(Error::AlertReceived(AlertDescription::HandshakeFailure));
         assert!(failed.contains("ssl.cipher.suites"), "{failed}");
     }

@@ -6,6 +6,7 @@ use wire::sasl::jaas::Entry;
 use wire::sasl::{Mechanism, Secret};
 
 use super::Login;
+use super::oauth::RawOauth;
 use crate::error::ClientError;
 
 /// The properties about logins as they were given.
@@ -16,6 +17,7 @@ pub(super) struct RawLogin {
     user: Option<String>,
     password: Option<Secret<String>>,
     jaas: Option<Secret<String>>,
+    oauth: RawOauth,
 }
 
 impl RawLogin {
@@ -29,7 +31,7 @@ impl RawLogin {
             "sasl.username" => self.user = text(),
             "sasl.password" => self.password = secret(),
             "sasl.jaas.config" => self.jaas = secret(),
-            _ => return false,
+            _ => return self.oauth.set(key, value),
         }
         true
     }
@@ -53,7 +55,7 @@ impl RawLogin {
     }
 
     fn login(self) -> Result<Login, ClientError> {
-        const SERVED: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512";
+        const SERVED: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER";
         let wrong = |reason| ClientError::invalid("sasl.mechanism", reason);
         let Some(named) = self.mechanism.as_deref() else {
             let reason =
@@ -61,21 +63,32 @@ impl RawLogin {
             return Err(wrong(reason));
         };
         let mechanism = Mechanism::from_name(named);
-        let mechanism = mechanism.filter(|mechanism| *mechanism != Mechanism::Oauthbearer);
         let mechanism =
             mechanism.ok_or_else(|| wrong(format!("{named:?} is not one of {SERVED}")))?;
+        if mechanism == Mechanism::Oauthbearer {
+            let line = self.entry()?;
+            let (token, extensions) = self.oauth.resolve(line.as_ref())?;
+            let nothing = Secret::new(String::new());
+            return Ok(Login {
+                token: Some(token),
+                extensions,
+                ..Login::with_password(mechanism, "", nothing)
+            });
+        }
         let (user, password) = self.credentials()?;
-        Ok(Login {
-            mechanism,
-            user,
-            password,
-        })
+        Ok(Login::with_password(mechanism, &user, password))
+    }
+
+    /// Returns the JAAS line, if there is one.
+    fn entry(&self) -> Result<Option<Entry>, ClientError> {
+        let wrong = |reason: String| ClientError::invalid("sasl.jaas.config", reason);
+        let entry = self.jaas.as_ref().map(|jaas| Entry::parse(jaas.expose()));
+        entry.transpose().map_err(|error| wrong(error.to_string()))
     }
 
     fn credentials(self) -> Result<(String, Secret<String>), ClientError> {
-        if let Some(jaas) = &self.jaas {
+        if let Some(entry) = self.entry()? {
             let wrong = |reason: String| ClientError::invalid("sasl.jaas.config", reason);
-            let entry = Entry::parse(jaas.expose()).map_err(|error| wrong(error.to_string()))?;
             let option = |name: &'static str| {
                 let option = entry.option(name).cloned();
                 option.ok_or_else(|| wrong(format!("there is no {name} in it")))
@@ -130,6 +143,59 @@ mod tests {
         }
         assert!(resolve(&[]).unwrap().is_none());
         assert!(resolve(&other[2..]).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_token_is_in_a_file_the_environment_or_at_a_provider() {
+        const MODULE: &str = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule";
+        let url = "sasl.oauthbearer.token.endpoint.url";
+        let of = |more: &[(&str, &str)], options: &str| {
+            let line = format!("{MODULE} required {options};");
+            let mut all = vec![
+                ("security.protocol", "SASL_PLAINTEXT"),
+                ("sasl.mechanism", "OAUTHBEARER"),
+                ("sasl.jaas.config", line.as_str()),
+            ];
+            all.extend(more);
+            resolve(&all).map(Option::unwrap)
+        };
+        let at = |more: &[(&str, &str)], options| format!("{:?}", of(more, options).unwrap().token);
+        assert!(at(&[(url, "file:///a/b")], "").contains(r#"File("/a/b")"#));
+        assert!(at(&[], r#"token.file="/a""#).contains(r#"File("/a")"#));
+        assert!(at(&[], "token.env=TOKEN").contains(r#"Environment("TOKEN")"#));
+        let asked = [(url, "http://localhost:1/token")];
+        let options = r#"clientId=ada clientSecret="hunter2" extension_traceId=x"#;
+        let login = of(&asked, options).unwrap();
+        assert_eq!(login.extensions["traceId"], "x");
+        assert!(!format!("{login:?}").contains("hunter2"));
+        let librdkafka = [
+            asked[0],
+            ("sasl.oauthbearer.method", "oidc"),
+            ("sasl.oauthbearer.client.id", "ada"),
+            ("sasl.oauthbearer.client.secret", "hunter2"),
+        ];
+        assert!(at(&librdkafka, "").contains("Provider"));
+        for (more, options, expected) in [
+            (&[][..], "", url),
+            (&asked, "", "sasl.oauthbearer.client.credentials.client.id"),
+            (
+                &asked,
+                "clientId=ada",
+                "sasl.oauthbearer.client.credentials.client.secret",
+            ),
+            (&[(url, "http://example.org/")], "clientId=hunter2", url),
+            (
+                &[(url, "file:///a")],
+                r#"token.file="/hunter2""#,
+                "sasl.jaas.config",
+            ),
+        ] {
+            let said = of(more, options).unwrap_err().to_string();
+            assert!(
+                said.starts_with(expected) && !said.contains("hunter2"),
+                "{said}"
+            );
+        }
     }
 
     #[test]

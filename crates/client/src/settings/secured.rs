@@ -50,6 +50,21 @@ impl Tls {
         }
     }
 
+    /// Opens what these properties name (`ssl.*`); without a trust store, what the system trusts.
+    /// Reads files, so it blocks.
+    pub fn of_properties<'a>(
+        properties: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Result<Self, ClientError> {
+        let mut raw = RawTls::default();
+        for (key, value) in properties {
+            if !raw.set(key, value)? {
+                let reason = "it is no property of TLS that is served";
+                return Err(ClientError::invalid(key, reason));
+            }
+        }
+        raw.open(&mut Vec::new())
+    }
+
     /// Returns what verifies brokers in that configuration.
     pub(crate) fn verifier(&self) -> Arc<dyn rustls::client::danger::ServerCertVerifier> {
         self.opened.verifier()

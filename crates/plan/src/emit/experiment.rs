@@ -2,7 +2,8 @@
 //!
 //! Rates and capacities are those of one broker times a scale. Times stay the same, unless a burst
 //! with its gap takes longer than `ROUND_MAX`: then capacities and times shrink together, which
-//! changes no rate.
+//! changes no rate. Before the bursts, the first tier is filled to its threshold: a plan is about
+//! bursts that find it there, and below it nothing moves down.
 
 use std::fmt::Write as _;
 
@@ -32,6 +33,10 @@ pub struct ScaledPlan {
     pub base: Rate,
     /// Length and interval of bursts, if there are any.
     pub burst: Option<(Seconds, Seconds)>,
+    /// How long the peak takes to fill the first tier to its threshold.
+    pub fill: Seconds,
+    /// Rate of the second tier's devices, if they are held to it.
+    pub held: Option<Rate>,
 }
 
 /// Returns the part of a plan that is measured.
@@ -47,10 +52,19 @@ pub fn scaled(chosen: &FleetFigures, scale: f64) -> ScaledPlan {
     let burst = chosen.burst.as_ref().filter(|burst| !burst.in_page_cache);
     let round = burst.map(|burst| burst.asked + burst.allowed);
     let time = round.map_or(1.0, |round| (ROUND_MAX / round).min(1.0));
+    let peak = chosen.broker.peak * (copies * scale);
+    let kept = chosen.fast.as_ref().zip(chosen.threshold);
+    let kept = kept.filter(|_| burst.is_some());
+    let fill = kept.map_or(Bytes::ZERO, |(fast, threshold)| {
+        fast.capacity * (threshold.max(0.0) * scale * time)
+    });
+    let written = chosen.bulk.write * (f64::from(chosen.bulk.count) * scale);
     ScaledPlan {
         rate: scale,
         time,
-        peak: chosen.broker.peak * (copies * scale),
+        peak,
+        fill: fill / peak,
+        held: (scale < 1.0).then_some(written.max(Rate(1e6))),
         base: base * scale,
         burst: burst.map(|burst| (burst.asked * time, (burst.asked + burst.allowed) * time)),
     }
@@ -87,11 +101,14 @@ pub fn file(plan: &Plan, chosen: &FleetFigures, scale: f64) -> String {
             text,
             "settings = {{ \"storage.migrate.threshold\" = \"{threshold:.4}\""
         );
-        if let Some(mover) = chosen.mover {
+        let mover = chosen.mover.map(|mover| mover * scale);
+        // A device that is held to the same rate bounds moves by itself, and catches up on what two
+        // bounds would each lose.
+        if let Some(mover) = mover.filter(|mover| scaled.held.is_none_or(|held| *mover < held)) {
             let _ = write!(
                 text,
                 ", \"storage.migrate.bytes.per.second\" = \"{}\"",
-                whole((mover.0 * scale).max(1.0))
+                whole(mover.0.max(1.0))
             );
         }
         // In times this short, reads must not keep segments on their tier.
@@ -100,30 +117,29 @@ pub fn file(plan: &Plan, chosen: &FleetFigures, scale: f64) -> String {
             ", \"storage.migrate.residency.ms\" = \"1000\", \"storage.migrate.heat.ms\" = \"0\" }}"
         );
     }
-    devices(&mut text, chosen, &scaled);
+    devices(&mut text, &scaled);
     phases(&mut text, chosen, &scaled);
     text
 }
 
-fn devices(text: &mut String, chosen: &FleetFigures, scaled: &ScaledPlan) {
-    let written = chosen.bulk.write.0 * f64::from(chosen.bulk.count) * scaled.rate;
+fn devices(text: &mut String, scaled: &ScaledPlan) {
     let _ = writeln!(text, "\n[[device]]\nname = \"bulk\"");
-    if scaled.rate >= 1.0 {
+    let Some(held) = scaled.held else {
         // The option --dir names the directory.
         let _ = writeln!(text, "kind = \"disk\"");
         return;
-    }
+    };
     // The bytes of the measured rounds of bursts, and of the phases before them.
     let rounds = scaled.burst.map_or(Bytes::ZERO, |(length, interval)| {
         (scaled.peak * length + scaled.base * (interval - length)) * 3.0
     });
-    let steady = scaled.peak * Seconds(SECONDS * 2.0);
+    let steady = scaled.peak * (Seconds(SECONDS * 2.0) + scaled.fill);
     let size = (rounds + steady).0.max(1e9) * 1.1 + 2e9;
     let _ = writeln!(
         text,
         "kind = \"limited\"\nsize = {}\nrate = {}",
         whole(size),
-        whole(written.max(1e6))
+        whole(held.0)
     );
 }
 
@@ -184,16 +200,17 @@ fn phases(text: &mut String, chosen: &FleetFigures, scaled: &ScaledPlan) {
         whole(most.max(1_048_576.0))
     );
     if let Some((length, interval)) = scaled.burst {
+        let peak = whole(scaled.peak.0);
         let rate = format!(
-            ", rate = {{ shape = \"burst\", base = {}, peak = {}, length = {:.3}, interval = {:.3} }}",
+            ", rate = {{ shape = \"burst\", base = {}, peak = {peak}, length = {:.3}, interval = {:.3}, warmup = {peak} }}",
             whole(scaled.base.0.max(1.0)),
-            whole(scaled.peak.0),
             length.0,
             interval.0
         );
         let _ = writeln!(
             text,
-            "\n[[phase]]\nname = \"burst\"\n[phase.load]\nseconds = {:.0}\ninterval_seconds = 0.25\n{topics}\n{}\nconsume = {{ consumers = {PRODUCERS}, from = \"latest\", max_bytes = 52_428_800, partition_max_bytes = {} }}",
+            "\n[[phase]]\nname = \"burst\"\n[phase.load]\nwarmup_seconds = {:.3}\nseconds = {:.0}\ninterval_seconds = 0.25\n{topics}\n{}\nconsume = {{ consumers = {PRODUCERS}, from = \"latest\", max_bytes = 52_428_800, partition_max_bytes = {} }}",
+            scaled.fill.0,
             (interval.0 * 2.9).ceil(),
             produce(topic, &rate, scaled.peak),
             whole(most.max(1_048_576.0))

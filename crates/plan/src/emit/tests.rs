@@ -118,6 +118,38 @@ fn an_experiment_shrinks_times_and_capacities_and_keeps_rates() {
 }
 
 #[test]
+fn an_experiment_begins_its_bursts_at_the_threshold() {
+    let plan = planned("burst", &[]);
+    let chosen = plan.chosen.as_ref().unwrap();
+    let text = experiment::file(&plan, chosen, 0.01);
+    // 670 GB x 0.3284 x 0.01 x 0.05, at 80 MB/s.
+    for part in ["warmup_seconds = 1.375\n", "warmup = 80000000 }"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // Bursts that only the page cache absorbs have no first tier to fill.
+    let steady = planned("linkedin", &[]);
+    let scaled = experiment::scaled(steady.chosen.as_ref().unwrap(), 0.01);
+    assert!(scaled.fill.0.abs() < f64::MIN_POSITIVE, "{:?}", scaled.fill);
+}
+
+#[test]
+fn moves_have_a_bound_of_their_own_only_below_that_of_the_device() {
+    let bound = "storage.migrate.bytes.per.second";
+    let plan = planned("burst", &[]);
+    let chosen = plan.chosen.as_ref().unwrap();
+    // A device that is held to the rate is the bound; the disk as it is has none.
+    assert!(!experiment::file(&plan, chosen, 0.01).contains(bound));
+    assert!(experiment::file(&plan, chosen, 1.0).contains(bound));
+    let mut spared = chosen.clone();
+    spared.mover = chosen.mover.map(|mover| mover * 0.5);
+    let text = experiment::file(&plan, &spared, 0.01);
+    assert!(
+        text.contains(&format!("\"{bound}\" = \"2500000\"")),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_topic_keeps_a_name_that_is_one() {
     assert_eq!(topic_name("cars; rm -rf /"), "cars--rm--rf--");
     assert_eq!(topic_name(".."), "load");

@@ -13,7 +13,8 @@ const ALL_28: f64 = 2.866e6;
 /// Index in DRAM, 24 cores: the base of the published percentages.
 const DRAM_24: [f64; 3] = [2.1e6, 2.24e6, 1.76e6];
 
-/// The same with the index in persistent memory, half and half.
+/// The same with the index in persistent memory, half and half; reads and writes alone were not
+/// published for it.
 const PMEM_24: f64 = 2.0e6;
 
 fn percent(of: f64, beside: f64) -> f64 {

@@ -19,6 +19,7 @@
 //! has a text of a client that was not let in.
 
 mod attempts;
+mod audited;
 mod basic;
 mod lines;
 mod tokens;
@@ -27,6 +28,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use broker::audit::Audit;
 use broker::authorizer::{Authorizer, AuthorizerMode};
 use hyper::header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, Request, Response, StatusCode};
@@ -41,7 +43,9 @@ use crate::metrics::AdminMetrics;
 use crate::rights::RightsImage;
 use crate::shards::ShardsView;
 use attempts::Attempts;
+use audited::AuditedAdmin;
 use basic::BasicLogins;
+pub(super) use basic::{credentials, credentials_of_text};
 use lines::Lines;
 pub(crate) use tokens::{TokenFile, Tokens};
 
@@ -129,6 +133,7 @@ pub(super) struct Gate {
     attempts: Attempts,
     lines: Lines,
     metrics: AdminMetrics,
+    audited: AuditedAdmin,
 }
 
 impl Gate {
@@ -136,7 +141,7 @@ impl Gate {
         settings: &AdminSettings,
         authorizer: Option<Arc<Authorizer>>,
         tokens: Option<Tokens>,
-        metrics: AdminMetrics,
+        (metrics, audit): (AdminMetrics, Audit),
     ) -> Self {
         let logins = match settings.auth {
             AdminAuth::None => Logins::None,
@@ -153,6 +158,7 @@ impl Gate {
             attempts: Attempts::default(),
             lines: Lines::default(),
             metrics,
+            audited: AuditedAdmin::new(audit, settings.auth),
         }
     }
 
@@ -190,6 +196,7 @@ impl Gate {
         } else {
             Operation::Alter
         };
+        self.audited.logged_in(&principal, peer);
         match self.may(&principal, peer, operation, rights.as_ref(), is_probe) {
             Some(true) => {}
             _ if is_probe => return Ok(View::Bare),
@@ -262,12 +269,16 @@ impl Gate {
         let begin = Instant::now();
         // An address that guesses waits for its guesses.
         let attempt = self.attempts.begin(peer.address);
+        let until = begin + self.failure_delay;
+        if attempt.is_none() && !self.attempts.looks_beyond(peer.address, begin, until) {
+            return Err(Failure::Crowded);
+        }
         let verified = self.verify(header, rights, attempt.is_some()).await;
         if verified.as_ref().is_err_and(|failure| failure.is_guess()) {
             if attempt.is_none() {
                 return Err(Failure::Crowded);
             }
-            sleep_until(begin + self.failure_delay).await;
+            sleep_until(until).await;
         }
         drop(attempt);
         verified
@@ -279,9 +290,7 @@ impl Gate {
         rights: Option<&RightsImage>,
         may_try: bool,
     ) -> Result<Principal, Failure> {
-        let text = header.to_str().map_err(|_| Failure::Malformed)?;
-        let (scheme, given) = text.split_once(' ').ok_or(Failure::Malformed)?;
-        let given = given.trim();
+        let (scheme, given) = scheme_of(header)?;
         let (asked, verified) = match &self.logins {
             Logins::None | Logins::Mtls => return Err(Failure::Scheme),
             Logins::Basic(_) if !scheme.eq_ignore_ascii_case("basic") => {
@@ -343,6 +352,8 @@ impl Gate {
         is_enforced: bool,
     ) {
         self.metrics.denied(operation.name(), is_enforced);
+        self.audited
+            .denied(principal, peer, operation, (&rule, is_enforced));
         let Some(left_out) = self.lines.turn(Instant::now()) else {
             return;
         };
@@ -359,6 +370,7 @@ impl Gate {
     }
 
     fn say_order<B>(&self, principal: &str, request: &Request<B>, peer: &Peer) {
+        self.audited.ordered(principal, request, peer);
         if let Some(left_out) = self.lines.turn(Instant::now()) {
             let principal = cut(principal, SHOWN_BYTES_MAX);
             let (method, address) = (
@@ -386,6 +398,9 @@ impl Gate {
         let cause = failure.label();
         self.metrics.failed(cause);
         // Browsers and curl ask once without.
+        if failure != Failure::Missing {
+            self.audited.failed(cause, peer);
+        }
         if failure != Failure::Missing
             && let Some(left_out) = self.lines.turn(Instant::now())
         {
@@ -415,6 +430,13 @@ impl Gate {
         }
         Box::new(refused)
     }
+}
+
+/// Reads in which way a client shows who it is, and by what.
+pub(super) fn scheme_of(header: &HeaderValue) -> Result<(&str, &str), Failure> {
+    let text = header.to_str().map_err(|_| Failure::Malformed)?;
+    let (scheme, given) = text.split_once(' ').ok_or(Failure::Malformed)?;
+    Ok((scheme, given.trim()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -30,9 +30,8 @@ pub(super) fn ask(target: &AdminTarget, path: &str, order: bool) -> anyhow::Resu
             "cannot reach the admin endpoint at {address} (--admin, or the broker's admin.listener)"
         )
     };
-    let mut found = address.to_socket_addrs().with_context(unreachable)?;
-    let peer = found.next().with_context(unreachable)?;
-    let socket = TcpStream::connect_timeout(&peer, CONNECT_MAX).with_context(unreachable)?;
+    let found = address.to_socket_addrs().with_context(unreachable)?;
+    let socket = connected(found).with_context(unreachable)?;
     let request = Secret::new(request(target, path, order));
     let answer = match &target.tls {
         None => exchange(socket, &request).with_context(unreachable)?,
@@ -66,6 +65,19 @@ pub(super) fn ask(target: &AdminTarget, path: &str, order: bool) -> anyhow::Resu
     let said: Option<serde_json::Value> = serde_json::from_str(body).ok();
     let error = said.as_ref().and_then(|said| said.get("error")?.as_str());
     anyhow::bail!("{}", error.unwrap_or(body).trim())
+}
+
+/// Connects to the first of these addresses that takes it: `localhost` has one of IPv6, too, where
+/// the endpoint may not listen.
+fn connected(addresses: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for peer in addresses {
+        match TcpStream::connect_timeout(&peer, CONNECT_MAX) {
+            Ok(socket) => return Ok(socket),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
 }
 
 fn request(target: &AdminTarget, path: &str, order: bool) -> String {
@@ -111,4 +123,24 @@ pub(super) fn encode(text: &str) -> String {
         }
     }
     encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn every_address_of_a_name_is_tried() {
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listening.local_addr().unwrap();
+        // Nothing listens there: the port is another's on another address.
+        let not_there = SocketAddr::from(([127, 0, 0, 2], there.port()));
+        let socket = connected([not_there, there].into_iter()).unwrap();
+        assert_eq!(socket.peer_addr().unwrap(), there);
+        assert!(connected([not_there].into_iter()).is_err());
+        let none = connected(std::iter::empty()).unwrap_err();
+        assert!(none.to_string().contains("no address"), "{none}");
+    }
 }

@@ -3,6 +3,7 @@
 //! It exits with 0 when some hardware carries the load, 1 when none does or when a plan was not
 //! proven, 2 when the call was wrong.
 
+mod files;
 mod simulate;
 mod verify;
 
@@ -137,7 +138,7 @@ impl PlanArgs {
         }
         self.show(&all)?;
         if let Some(dir) = &self.out {
-            write_all(dir, &all, self.overwrite)?;
+            files::write_all(dir, &all, self.overwrite)?;
         }
         if all.iter().any(|answered| answered.plan.chosen.is_none()) {
             return Ok(ExitCode::from(1));
@@ -225,68 +226,13 @@ fn text(file: &Path) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("reading {}", file.display()))
 }
 
-/// Writes the files of a plan, those of its variants into directories of their names.
-///
-/// Nothing is written if one of them would replace a different file: it may be the settings of a
-/// broker.
-fn write_all(dir: &Path, all: &[ScenarioAnswer], overwrite: bool) -> anyhow::Result<()> {
-    let mut files = Vec::new();
-    for answered in all {
-        let dir = match &answered.plan.variant {
-            Some(name) => dir.join(emit::directory_name(name)),
-            None => dir.to_owned(),
-        };
-        let written = emit::files(&answered.plan).into_iter();
-        files.extend(written.map(|(name, text)| (dir.join(name), text)));
-    }
-    let others = files.iter().filter(|(file, text)| is_another(file, text));
-    let others: Vec<_> = others.map(|(file, _)| file.display().to_string()).collect();
-    if !overwrite && !others.is_empty() {
-        anyhow::bail!(
-            "there already, with something else in them: {}; name another directory, or add --overwrite",
-            others.join(", ")
-        );
-    }
-    for (file, text) in &files {
-        write(file, text)?;
-    }
-    Ok(())
-}
-
-/// Returns true if there is a file of this name with other contents.
-fn is_another(file: &Path, text: &str) -> bool {
-    let most = u64::try_from(text.len()).unwrap_or(u64::MAX);
-    let is_same = |file| bounded::file(file, most).is_ok_and(|there| there == text.as_bytes());
-    fs::symlink_metadata(file).is_ok() && !is_same(file)
-}
-
-/// Writes a file by renaming: it is complete, or unchanged.
-fn write(file: &Path, text: &str) -> anyhow::Result<()> {
-    let written = || {
-        let dir = file.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(dir)?;
-        let name = file.file_name().unwrap_or_default();
-        let mut beside = std::ffi::OsString::from(".");
-        beside.push(name);
-        beside.push(format!(".{}.new", std::process::id()));
-        let beside = dir.join(beside);
-        let done = fs::write(&beside, text).and_then(|()| fs::rename(&beside, file));
-        if done.is_err() {
-            // A partial file is of no use.
-            let _ = fs::remove_file(&beside);
-        }
-        done
-    };
-    written().with_context(|| format!("writing {}", file.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::{RawSettings, Settings};
     use crate::machine::Machine;
 
-    fn planned(name: &str, set: &[&str]) -> Plan {
+    pub(super) fn planned(name: &str, set: &[&str]) -> Plan {
         let set: Vec<String> = set.iter().map(|pair| (*pair).to_owned()).collect();
         let scenario = Scenario::read(name, shipped(name).unwrap(), &set).unwrap();
         let today = Month::new(2026, 11).unwrap();
@@ -329,42 +275,6 @@ mod tests {
         for (name, _) in SHIPPED {
             check(&planned(name, &[]));
         }
-    }
-
-    #[test]
-    fn a_file_of_somebody_else_is_not_written_over() {
-        let dir = tempfile::tempdir().unwrap();
-        let scenario = || Scenario::read("steady", shipped("steady").unwrap(), &[]).unwrap();
-        let all = [ScenarioAnswer {
-            scenario: scenario(),
-            plan: planned("steady", &[]),
-        }];
-        let settings = dir.path().join("server.properties");
-        fs::write(&settings, "node.id=7\n").unwrap();
-        let said = write_all(dir.path(), &all, false).unwrap_err().to_string();
-        assert!(
-            said.contains("server.properties") && said.contains("--overwrite"),
-            "{said}"
-        );
-        assert_eq!(fs::read_to_string(&settings).unwrap(), "node.id=7\n");
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            1,
-            "nothing else is written"
-        );
-        write_all(dir.path(), &all, true).unwrap();
-        assert!(
-            fs::read_to_string(&settings)
-                .unwrap()
-                .contains("storage.tiers")
-        );
-        // Writing the same files again replaces no other file.
-        write_all(dir.path(), &all, false).unwrap();
-        assert_eq!(
-            fs::read_dir(dir.path()).unwrap().count(),
-            6,
-            "nothing is left beside"
-        );
     }
 
     #[test]

@@ -59,6 +59,15 @@ pub(super) fn host_and_port(text: &str) -> Option<(&str, u16)> {
     sound.then_some((host, port))
 }
 
+/// Returns true for an address, or a name, of this machine alone.
+pub(super) fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<std::net::IpAddr>();
+    address.map_or(host.eq_ignore_ascii_case("localhost"), |it| {
+        it.to_canonical().is_loopback()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,6 +6,7 @@
 //! `foreign` (it causes a warning). This module does not parse or keep values.
 
 mod admin;
+mod audit;
 mod authorizer;
 mod foreign;
 mod groups;
@@ -205,6 +206,7 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("TLS", tls::KEYS),
     ("Logins", login::KEYS),
     ("Authorization", authorizer::KEYS),
+    ("Audit", audit::KEYS),
     ("Logs", log::KEYS),
     ("Tiers", tiers::KEYS),
     ("Groups and offsets", groups::KEYS),

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use super::entry::{Entry, Origin};
 use super::keys;
@@ -39,7 +40,7 @@ impl FileMode {
 /// A file that was read for a setting.
 pub(super) struct SecretFile {
     /// The setting.
-    pub(super) entry: Entry,
+    pub(super) entry: Rc<Entry>,
     /// The file.
     pub(super) path: PathBuf,
     /// Its mode.
@@ -121,7 +122,7 @@ impl PermissionFindings {
 }
 
 /// Returns true for a setting whose value is a secret.
-fn is_sensitive(key: &str) -> bool {
+pub(super) fn is_sensitive(key: &str) -> bool {
     let row = keys::find(key).or_else(|| Some(keys::of_listener(key)?.1));
     row.is_some_and(|row| row.sensitive)
 }

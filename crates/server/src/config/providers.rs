@@ -19,15 +19,16 @@ mod source;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use wire::sasl::Secret;
 use wire::text::cut;
 
 use super::entry::Entry;
-use super::permissions::SecretFile;
+use super::permissions::{SecretFile, is_sensitive};
 use super::problem::{Effect, Problem, Warning};
 use reference::{Piece, Reference, pieces};
-use source::{CLASSES, Source};
+use source::{CLASSES, ProvidedValue, Source};
 
 /// The setting that names the providers.
 pub(super) const PROVIDERS: &str = "config.providers";
@@ -79,7 +80,11 @@ pub(super) fn replace(
                 entry.value = Secret::new(text.expose().trim().to_owned());
                 entry.reference = Some(put_in);
             }
-            Err(problem) => settled.problems.push(problem),
+            Err(problem) => {
+                // The file of settings has the reference and no secret.
+                entry.reference = Some(Vec::new());
+                settled.problems.push(problem);
+            }
         }
     }
     settled
@@ -139,6 +144,7 @@ impl Providers<'_> {
         let text = entry.text();
         let mut value = zeroize::Zeroizing::new(String::new());
         let mut put_in = Vec::new();
+        let mut named = None;
         for piece in pieces(text) {
             let reference = match piece {
                 Piece::Text(text) => {
@@ -147,9 +153,15 @@ impl Providers<'_> {
                 }
                 Piece::Reference(reference) => reference,
             };
-            let found = self.found(entry, &reference, files)?;
-            append(&mut value, found.expose());
-            put_in.push(found);
+            let found = self.found(entry, &reference)?;
+            append(&mut value, found.value.expose());
+            put_in.push(found.value);
+            files.extend(found.file.map(|(path, mode)| SecretFile {
+                // One for all files of a value, which may have very many references.
+                entry: Rc::clone(named.get_or_insert_with(|| Rc::new(entry.clone()))),
+                path: PathBuf::from(path),
+                mode,
+            }));
             if value.len() > VALUE_BYTES_MAX {
                 let why = format!("stands for more than {VALUE_BYTES_MAX} bytes");
                 return Err(problem(entry, reference.text, why));
@@ -161,12 +173,7 @@ impl Providers<'_> {
         }))
     }
 
-    fn found(
-        &self,
-        entry: &Entry,
-        reference: &Reference<'_>,
-        files: &mut Vec<SecretFile>,
-    ) -> Result<Secret<String>, Problem> {
+    fn found(&self, entry: &Entry, reference: &Reference<'_>) -> Result<ProvidedValue, Problem> {
         let Some(source) = self.sources.get(reference.provider) else {
             let names: Vec<_> = self.sources.keys().map(String::as_str).collect();
             let why = format!(
@@ -178,13 +185,7 @@ impl Providers<'_> {
             return Err(problem(entry, "(hidden)", why));
         };
         let found = source.find(reference, self.environment);
-        let found = found.map_err(|why| problem(entry, reference.text, why))?;
-        files.extend(found.file.map(|(path, mode)| SecretFile {
-            entry: entry.clone(),
-            path: PathBuf::from(path),
-            mode,
-        }));
-        Ok(found.value)
+        found.map_err(|why| problem(entry, reference.text, why))
     }
 }
 
@@ -222,36 +223,61 @@ const UNSAID: &str = "the value that its reference stands for is not allowed, or
 
 /// Least bytes of a text that is looked for in messages: shorter ones are in many by chance.
 const TELLING_BYTES: usize = 4;
+/// Bytes in a row that a message and a secret do not have in common by chance.
+const ROW_BYTES: usize = 8;
 
 /// Takes what providers have put into settings out of the messages about them: a reference in a
 /// setting that is no secret may be a mistake for one that is.
+///
+/// Messages about a setting that is no secret repeat parts of its value (one name of a list, the
+/// beginning of a long text), so those about one with a reference must not have a part either.
 pub(super) fn hide(entries: &[Entry], problems: &mut [Problem], warnings: &mut [Warning]) {
-    let put_in = entries.iter().flat_map(|entry| entry.reference.iter());
-    let put_in: Vec<_> = put_in
-        .flatten()
-        .map(|text| Secret::new(text.expose().trim().to_lowercase()))
-        .filter(|text| text.expose().len() >= TELLING_BYTES)
-        .collect();
-    let shows = |message: &str| {
+    let whole: Vec<_> = entries.iter().flat_map(put_in).collect();
+    // Bounded: `entries`.
+    let mut by_key: BTreeMap<&str, Vec<Secret<String>>> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| !is_sensitive(&entry.key)) {
+        by_key.entry(&entry.key).or_default().extend(put_in(entry));
+    }
+    let shows = |key: &str, message: &str| {
         let message = message.to_lowercase();
-        put_in.iter().any(|text| message.contains(text.expose()))
+        let is_whole = |text: &Secret<String>| message.contains(text.expose());
+        let is_part = |text: &Secret<String>| has_part(&message, text.expose());
+        whole.iter().any(is_whole) || by_key.get(key).is_some_and(|own| own.iter().any(is_part))
     };
     for problem in problems.iter_mut() {
-        if shows(&problem.value) {
+        if shows(&problem.key, &problem.value) {
             problem.value = "(hidden)".into();
         }
-        if shows(&problem.allowed) {
+        if shows(&problem.key, &problem.allowed) {
             problem.allowed = UNSAID.into();
         }
     }
     for warning in warnings.iter_mut() {
-        if shows(&warning.why) {
+        if shows(&warning.key, &warning.why) {
             warning.why = UNSAID.into();
         }
-        if shows(&warning.advice) {
+        if shows(&warning.key, &warning.advice) {
             warning.advice = String::new();
         }
     }
+}
+
+/// Returns what was put into a setting and is long enough to tell something, in small letters.
+fn put_in(entry: &Entry) -> Vec<Secret<String>> {
+    let all = entry.reference.iter().flatten();
+    all.map(|text| Secret::new(text.expose().trim().to_lowercase()))
+        .filter(|text| text.expose().len() >= TELLING_BYTES)
+        .collect()
+}
+
+/// Returns true if a message has a word of a text, or some letters in a row of a longer one.
+fn has_part(message: &str, text: &str) -> bool {
+    let is_between = |letter: char| !letter.is_alphanumeric();
+    let words = text.split(is_between);
+    let mut words = words.filter(|word| (TELLING_BYTES..ROW_BYTES).contains(&word.len()));
+    let letters = message.char_indices().map(|(at, _)| at);
+    let mut rows = letters.filter_map(|at| message.get(at..at.checked_add(ROW_BYTES)?));
+    words.any(|word| message.contains(word)) || rows.any(|row| text.contains(row))
 }
 
 fn problem(entry: &Entry, reference: &str, allowed: String) -> Problem {

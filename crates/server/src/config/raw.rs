@@ -16,6 +16,7 @@ use platform::bounded;
 use storage::checkpoint::properties;
 use wire::sasl::Secret;
 
+use super::keys;
 use super::permissions::{self, FileMode};
 use super::problem::{Problem, Warning};
 use super::providers;
@@ -84,7 +85,8 @@ impl RawSettings {
     pub fn add_arguments(&mut self, arguments: &[String]) -> Result<(), String> {
         for argument in arguments {
             let Some((key, value)) = argument.split_once('=') else {
-                return Err(format!("command line: {argument}: must be key=value"));
+                let shown = shown(argument);
+                return Err(format!("command line: {shown}: must be key=value"));
             };
             self.add(key, &Secret::new(value.to_owned()), Origin::CommandLine);
         }
@@ -99,7 +101,7 @@ impl RawSettings {
     }
 
     /// The same with another environment.
-    pub(super) fn settle_in(&mut self, environment: &dyn Fn(&str) -> Option<String>) {
+    pub fn settle_in(&mut self, environment: &dyn Fn(&str) -> Option<String>) {
         let settled = providers::replace(&mut self.entries, environment);
         self.problems.extend(settled.problems);
         self.warnings.extend(settled.warnings);
@@ -116,5 +118,48 @@ impl RawSettings {
             origin,
             reference: None,
         });
+    }
+}
+
+/// Returns what a message shows of an argument without `=`: a word is shown, and of a setting with
+/// something behind it the name, for the rest may be a secret.
+fn shown(argument: &str) -> String {
+    let is_of_key = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
+    let Some(end) = argument.find(|letter| !is_of_key(letter)) else {
+        return argument.to_owned();
+    };
+    // Bounded: where something was found.
+    let (key, _) = argument.split_at(end);
+    if keys::find(key).is_some() || keys::of_listener(key).is_some() {
+        format!("{key}..")
+    } else {
+        "(hidden)".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_is_no_setting_is_named_and_not_shown() {
+        for (argument, said) in [
+            ("ssl.key.password:hunter2", ": ssl.key.password..: must"),
+            (
+                "listener.name.a.ssl.key.password hunter2",
+                "a.ssl.key.password..:",
+            ),
+            ("num.partitions", ": num.partitions: must"),
+            ("a:hunter2", ": (hidden): must"),
+        ] {
+            let arguments = ["node.id=1".to_owned(), argument.to_owned()];
+            let error = RawSettings::default()
+                .add_arguments(&arguments)
+                .unwrap_err();
+            assert!(
+                error.contains(said) && !error.contains("hunter2"),
+                "{error}"
+            );
+        }
     }
 }

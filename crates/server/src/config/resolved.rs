@@ -5,11 +5,13 @@
 //! [`Machine`]), does not open anything, and does not know the node id of an existing directory.
 
 mod admin;
+mod audit;
 mod authorizer;
 mod groups;
 mod listeners;
 mod login;
 mod network;
+mod oauth;
 mod shown;
 mod tiers;
 mod tls;
@@ -26,7 +28,7 @@ use broker::node_config::CordonedDirs;
 use broker::options::EnforcedMetadata;
 use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
-use broker::session::{LoginOptions, SecurityProtocol};
+use broker::session::SecurityProtocol;
 use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
@@ -39,7 +41,9 @@ use super::problem::{Problem, Warning};
 use super::providers;
 use super::raw::RawSettings;
 use super::values::Values;
+use crate::audit::AuditSettings;
 use crate::machine::Machine;
+use crate::oauth::TokenKeys;
 pub(in crate::config) use authorizer::needs_authorizer;
 pub use network::NetworkSettings;
 pub use tiers::TierSettings;
@@ -92,6 +96,8 @@ pub struct Settings {
     pub tls_handshake_threads: usize,
     /// How long a handshake and a login may take together.
     pub login_time_max: Duration,
+    /// The keys of tokens.
+    pub(crate) token_keys: TokenKeys,
     /// Sockets, connections, request memory.
     pub network: NetworkSettings,
     /// Shards.
@@ -110,6 +116,8 @@ pub struct Settings {
     pub admin_listener: Option<(String, u16)>,
     /// Who may do what there.
     pub admin: AdminSettings,
+    /// What is audited, and where to; `None` if nothing is.
+    pub audit: Option<AuditSettings>,
     /// True if a setting is a secret, or leads to one.
     pub holds_secrets: bool,
     /// True if it serves the planner's page.
@@ -164,12 +172,7 @@ impl Settings {
     pub fn judge(raw: &RawSettings, machine: &Machine) -> CheckedSettings {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
-        check_roles(&values, &mut problems);
-        check_order(&values, &mut problems);
-        groups::check(&values, &mut problems);
-        if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
-            problems.push(values.problem(cpus::KEY, allowed));
-        }
+        check_process(&values, &mut problems);
         let (listeners, advertised, protocols) =
             listeners::resolve(&values, machine, &mut problems);
         let said = (&mut warnings, &mut problems);
@@ -183,6 +186,7 @@ impl Settings {
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
         check_metadata_dir(&values, &log_dirs, &mut warnings);
+        let audit = audit::resolve(&values, (&mut warnings, &mut problems));
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
@@ -203,11 +207,12 @@ impl Settings {
             admin_listener: admin_listener(&values, &mut problems),
             admin_plan: values.is("admin.plan"),
             holds_secrets: values.has_secrets(),
+            audit,
             admin,
             log_json: values.string("log.format") == "json",
             log_level: values.string("log.level"),
             broker: BrokerOptions {
-                logins,
+                logins: logins.listeners,
                 authorizer,
                 ..broker_options(&values, machine)
             },
@@ -215,6 +220,7 @@ impl Settings {
             tls_reload_interval: milliseconds(values.int("ssl.reload.interval.ms")),
             tls_handshake_threads: size(values.int("tls.handshake.threads")),
             login_time_max: milliseconds(values.int("authentication.timeout.ms")),
+            token_keys: logins.token_keys,
         };
         if settings
             .log_level
@@ -323,8 +329,7 @@ impl Settings {
 
 /// Who the clients are, and what they may do.
 struct Security {
-    // Bounded: one for each of `listeners`.
-    logins: BTreeMap<String, Arc<LoginOptions>>,
+    logins: login::Logins,
     // Bounded: one for each of `listeners`.
     encrypted: BTreeMap<String, ServerTlsSettings>,
     admin: AdminSettings,
@@ -346,7 +351,12 @@ impl Security {
             tls::warn_of_no_listener(values, warnings);
         }
         let has_admin_users = admin.auth != AdminAuth::None;
-        let clients = authorizer::Clients::of(protocols, &logins, &encrypted, has_admin_users);
+        let clients = authorizer::Clients::of(
+            protocols,
+            &logins.listeners,
+            &encrypted,
+            (listeners, has_admin_users),
+        );
         let authorizer = authorizer::resolve(values, &clients, (warnings, problems));
         Self {
             logins,
@@ -475,6 +485,16 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
+/// Refuses what is wrong whatever the listeners and directories are.
+fn check_process(values: &Values, problems: &mut Vec<Problem>) {
+    check_roles(values, problems);
+    check_order(values, problems);
+    groups::check(values, problems);
+    if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
+        problems.push(values.problem(cpus::KEY, allowed));
+    }
+}
+
 /// Refuses a node without both roles, and more than one controller.
 ///
 /// A node under separate controllers would need a quorum client; refusing is better than forming a
@@ -539,6 +559,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
         endpoints: Vec::new(),
         logins: BTreeMap::new(),
         authorizer: None,
+        audit: broker::audit::Audit::default(),
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),
@@ -605,6 +626,8 @@ mod admin_tests;
 mod authorizer_tests;
 #[cfg(test)]
 mod login_tests;
+#[cfg(test)]
+mod oauth_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
-use tls::PrincipalProblem;
+use tls::{PrincipalProblem, UnnamedFault};
 
 /// Why a connection has no TLS.
 #[derive(Debug)]
@@ -99,6 +99,15 @@ impl Failure {
         }
     }
 
+    /// Returns true if the certificate of the client is what is wrong: a login that failed.
+    pub(crate) const fn is_of_certificate(&self) -> bool {
+        matches!(
+            self,
+            Self::Principal(_)
+                | Self::Tls(Error::NoCertificatesPresented | Error::InvalidCertificate(_))
+        )
+    }
+
     /// Returns true if the failure is worth a line of the log: not if a peer only tried the port.
     pub(crate) fn is_told(&self) -> bool {
         !matches!(self, Self::Unused | Self::Socket(_))
@@ -181,9 +190,42 @@ impl fmt::Display for Failure {
             Self::Tls(Error::NoCertificatesPresented) => {
                 to.write_str("the client has no certificate (ssl.client.auth=required)")
             }
+            Self::Tls(Error::InvalidCertificate(why)) => to.write_str(&words(why)),
             Self::Tls(error) => error.fmt(to),
         }
     }
+}
+
+/// Says why the certificate of a client is not taken, and what there is to do about it. The names
+/// of rustls alone say neither.
+fn words(why: &CertificateError) -> String {
+    let why = match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "is not valid yet: compare the clocks"
+        }
+        CertificateError::Revoked => "is revoked (ssl.crl.location)",
+        CertificateError::UnknownIssuer => "is of an issuer that is not in ssl.truststore.location",
+        CertificateError::BadSignature => {
+            "is not signed by the issuer of that name in ssl.truststore.location"
+        }
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "is not for clients: its extended key usage needs clientAuth"
+        }
+        other => match UnnamedFault::of(other) {
+            Some(UnnamedFault::OldVersion) => {
+                "has an old form, or one of its issuers has: it has to be of X.509 version 3 \
+                 (openssl x509 -req makes that with -extfile)"
+            }
+            Some(UnnamedFault::IsAuthority) => {
+                "is that of an authority (basicConstraints CA:TRUE), and not itself in \
+                 ssl.truststore.location"
+            }
+            // In words for those of ours, and by its name for the rest.
+            None => return Error::InvalidCertificate(other.clone()).to_string(),
+        },
+    };
+    format!("the certificate of the client {why}")
 }
 
 #[cfg(test)]
@@ -252,6 +294,30 @@ mod tests {
         ] {
             assert_eq!(Failure::Tls(error).label(), label);
         }
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_taken_is_told_in_words() {
+        let old = io::Error::other("UnsupportedCertVersion");
+        let old = rustls::OtherError(std::sync::Arc::new(old));
+        let authority = io::Error::other("CaUsedAsEndEntity");
+        let authority = rustls::OtherError(std::sync::Arc::new(authority));
+        for (error, words) in [
+            (CertificateError::Other(old), "X.509 version 3"),
+            (CertificateError::Other(authority), "CA:TRUE"),
+            (CertificateError::Expired, "has expired"),
+            (CertificateError::NotValidYet, "compare the clocks"),
+            (CertificateError::Revoked, "is revoked"),
+            (CertificateError::UnknownIssuer, "ssl.truststore.location"),
+            (CertificateError::BadSignature, "not signed by the issuer"),
+            (CertificateError::InvalidPurpose, "clientAuth"),
+        ] {
+            let said = Failure::Tls(Error::InvalidCertificate(error)).to_string();
+            assert!(said.starts_with("the certificate of the client "), "{said}");
+            assert!(said.contains(words) && !said.contains("Other"), "{said}");
+        }
+        let unknown = Error::InvalidCertificate(CertificateError::BadEncoding);
+        assert!(Failure::Tls(unknown).to_string().contains("BadEncoding"));
     }
 
     #[test]

@@ -92,6 +92,7 @@ fn world(time_max: Duration, strangers_max: usize) -> World {
             tls: seen,
             time_max,
             names_clients: true,
+            audit: Audit::default(),
         }),
         in_force,
         admission: admission.with_strangers_max(strangers_max),

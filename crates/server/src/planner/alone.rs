@@ -27,6 +27,9 @@ const CONNECTIONS_MAX: usize = 32;
 /// Longest time for a request and its response.
 const EXCHANGE_MAX: Duration = Duration::from_secs(20);
 
+/// Pause after a connection could not be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
 /// Serves the page until the process is ended.
 pub(crate) fn serve(address: &str, catalogue: Catalogue, today: Month) -> anyhow::Result<()> {
     let found = address
@@ -50,7 +53,7 @@ pub(crate) fn serve(address: &str, catalogue: Catalogue, today: Month) -> anyhow
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         loop {
             let place = Arc::clone(&places).acquire_owned().await?;
-            let (socket, _) = listener.accept().await?;
+            let socket = accepted(&listener).await;
             let (planner, names) = (planner.clone(), Arc::clone(&names));
             tokio::spawn(async move {
                 let held = tokio::time::timeout(EXCHANGE_MAX, hold(socket, planner, names));
@@ -59,6 +62,25 @@ pub(crate) fn serve(address: &str, catalogue: Catalogue, today: Month) -> anyhow
             });
         }
     })
+}
+
+/// Returns the next connection; what keeps one from being accepted passes.
+///
+/// Descriptors may have run out, or the client may have gone: the page goes on after a pause.
+async fn accepted(listener: &TcpListener) -> TcpStream {
+    let mut said = false;
+    loop {
+        match listener.accept().await {
+            Ok((socket, _)) => return socket,
+            Err(error) => {
+                if !said {
+                    eprintln!("cannot accept a connection, trying again: {error}");
+                    said = true;
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
 }
 
 /// Serves one request on a connection.

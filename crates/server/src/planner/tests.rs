@@ -52,6 +52,17 @@ async fn a_script_gets_the_plan_and_its_markup() {
     assert!(said["html"].as_str().unwrap().contains("id=\"answer\""));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_send_its_plan_is_not_waited_for() {
+    let request = Request::builder().method(Method::POST).uri("/plan/solve");
+    let request = request.header(CONTENT_TYPE, JSON);
+    let unended = Full::new(Bytes::from("{")).with_trailers(std::future::pending());
+    let request = request.body(unended).unwrap();
+    let planner = planner();
+    let answered = tokio::time::timeout(2 * BODY_WITHIN, planner.answer(request)).await;
+    assert_eq!(answered.unwrap().status(), StatusCode::REQUEST_TIMEOUT);
+}
+
 #[tokio::test]
 async fn what_is_wrong_is_said_with_its_key() {
     for (body, kind, expect) in [

@@ -311,6 +311,17 @@ impl<'a> Commit<'a> {
             bytes: self.bytes,
         }
     }
+
+    /// Returns its parts, each with the distance of its bytes from the start of the commit.
+    pub(crate) fn parts_at(&self) -> impl Iterator<Item = (u64, Part<'a>)> {
+        let entries = self.entries.len().saturating_mul(PART_BYTES);
+        let first = entries.saturating_add(FRONT_BYTES) as u64;
+        self.parts().scan(first, |at, part| {
+            let here = *at;
+            *at = here.saturating_add(part.bytes().len() as u64);
+            Some((here, part))
+        })
+    }
 }
 
 /// The parts of a commit.

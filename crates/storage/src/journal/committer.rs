@@ -16,17 +16,19 @@ use std::task::{Context, Poll};
 
 use platform::buf::BufPool;
 use platform::disk::DiskFile;
+use platform::sync::oneshot::error::TryRecvError;
 use platform::sync::{Notify, oneshot, watch};
 
+use super::commit::{FRONT_BYTES, PART_BYTES};
 use super::error::{JournalError, Result};
 use super::file::{OpenRing, RingFile};
 use super::queue::Queue;
 use super::submission::{OwnedChange, OwnedPart, Submission};
-use super::{COMMIT_BYTES_MAX, RingSize, Sequence};
+use super::{COMMIT_BYTES_MAX, LogId, RingSize, Sequence};
 use crate::num::index;
 use admission::Admission;
 
-pub use landing::Lander;
+pub use landing::{HeldLanding, Lander};
 
 mod admission;
 mod landing;
@@ -107,6 +109,12 @@ impl<F: DiskFile> Committer<F> {
     /// that, one at a time. A truncation is not handed in here, but with [`Committer::cut`]; only
     /// copies of cuts that are durable are (to carry a log on).
     pub async fn commit(&self, parts: Vec<OwnedPart>) -> Result<Sequence> {
+        self.hand_in(parts).await?.await
+    }
+
+    /// Does the same, and completes when the parts are handed in; what it returns completes when
+    /// their commit is durable.
+    pub async fn hand_in(&self, parts: Vec<OwnedPart>) -> Result<Acknowledgement> {
         let shared = &self.shared;
         let submission = Submission::new(parts, shared.size)?;
         let tell = || shared.changed.notify_waiters();
@@ -116,7 +124,7 @@ impl<F: DiskFile> Committer<F> {
             return Err(shared.failure().unwrap_or(JournalError::Closed));
         }
         // From here to the end of the step nothing waits: what is admitted is handed in.
-        shared.hand_in(submission)?.await
+        shared.hand_in(submission)
     }
 
     /// Commits that a log was truncated, in the step that truncates it.
@@ -157,6 +165,66 @@ impl<F: DiskFile> Committer<F> {
     /// Returns the bytes in commits that are not in their segments.
     pub fn unlanded_bytes(&self) -> u64 {
         self.shared.queue.borrow().unlanded_bytes()
+    }
+
+    /// Returns those of one log.
+    pub fn unlanded_bytes_of(&self, log: LogId) -> u64 {
+        self.shared.queue.borrow().unlanded_bytes_of(log)
+    }
+
+    /// Returns the error that every caller gets, if the journal takes no commits.
+    pub fn failure(&self) -> Option<JournalError> {
+        self.shared.failure()
+    }
+
+    /// Returns the commit below which everything is durable.
+    pub fn durable(&self) -> Sequence {
+        self.shared.queue.borrow().durable()
+    }
+
+    /// Returns the bytes that the longest submission may have, with one part.
+    pub fn submission_bytes_max(&self) -> u64 {
+        let overhead = (FRONT_BYTES as u64).saturating_add(PART_BYTES as u64);
+        self.shared.size.commit_bytes_max().saturating_sub(overhead)
+    }
+
+    /// Returns the newest generation that a header in the file can have.
+    pub fn generation_max(&self) -> u64 {
+        self.shared.queue.borrow().generation_max()
+    }
+
+    /// Withdraws what waits of a log that is deleted: its callers get [`JournalError::Closed`].
+    ///
+    /// What has its room is written all the same.
+    pub fn withdraw(&self, log: LogId) {
+        let (waiters, bytes) = self.shared.queue.borrow_mut().withdraw(log);
+        for waiter in waiters {
+            // The caller may not wait any more.
+            drop(waiter.send(Err(JournalError::Closed)));
+        }
+        self.shared.admission.give_back(bytes);
+        self.shared.go_on();
+    }
+
+    /// Ends the use of the ring for a reason outside of it: no commit is written any more.
+    pub fn abandon(&self, reason: &str) {
+        if self.failure().is_none() {
+            let reason = reason.into();
+            self.shared.fail(&JournalError::Failed { reason }, None);
+        }
+    }
+}
+
+impl Acknowledgement {
+    /// Returns the answer if it is there: whether the commit is durable, as of now.
+    ///
+    /// Afterwards there is nothing to wait for.
+    pub fn now(&mut self) -> Option<Result<Sequence>> {
+        match self.0.try_recv() {
+            Ok(answer) => Some(answer),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Closed) => Some(Err(JournalError::Closed)),
+        }
     }
 }
 

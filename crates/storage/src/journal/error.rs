@@ -67,6 +67,28 @@ pub enum JournalError {
         /// What shows it.
         reason: StopReason,
     },
+    /// The ring has commits, and the log directory was left by a clean stop, which leaves none:
+    /// another program has used it since. The file stays as it is.
+    #[error(
+        "the journal {path} has commits, but its log directory was left cleanly since: remove it to give them up"
+    )]
+    Overtaken {
+        /// The ring's file.
+        path: PathBuf,
+    },
+    /// The mark that a ring is void cannot be read: whether the ring counts is not known. Both
+    /// files stay as they are.
+    #[error("{path} does not say whether its journal counts: remove one of the two")]
+    Unreadable {
+        /// The mark's file.
+        path: PathBuf,
+    },
+    /// The log directory does not say which one it is.
+    #[error("{reason}")]
+    NoIdentity {
+        /// What is wrong with `meta.properties`.
+        reason: Arc<str>,
+    },
     /// The numbers of the ring are near their end: the file has to be replaced.
     #[error("the journal {path} is worn out: remove it when its commits are in the segments")]
     WornOut {

@@ -1,5 +1,6 @@
 //! The file of a ring: how it is made, opened, used and removed.
 //!
+//! [`look`] shows what a file holds, whatever its state, and changes nothing.
 //! States: a draft -> a [`FoundRing`], whose header counts (`open`) -> a [`ReadRing`], whose
 //! commits were read (`scan`) -> an [`OpenRing`], which takes commits (`begin`, or `create` for a
 //! new file).
@@ -17,14 +18,18 @@ use platform::buf::AlignedBuf;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Medium};
 
 pub use create::create;
+pub use look::{RingRow, ShownChange, look};
 pub use open::{FoundRing, ReadRing, open};
+pub(super) use window::RingBytes;
 
 use super::error::{JournalError, Result};
 use super::header::Header;
 use super::ring::Ring;
 
 mod create;
+mod look;
 mod open;
+mod window;
 
 /// Length of one write or read when the whole file is written or read, in bytes.
 const PIECE_BYTES: usize = 1 << 20;
@@ -39,6 +44,13 @@ pub(super) struct RingFile<F> {
 pub struct OpenRing<F> {
     pub(super) file: RingFile<F>,
     pub(super) ring: Ring,
+}
+
+impl<F> OpenRing<F> {
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
 }
 
 impl<F: DiskFile> RingFile<F> {

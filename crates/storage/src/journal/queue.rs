@@ -131,6 +131,29 @@ impl<W> Queue<W> {
         self.ring.synced(sequence)
     }
 
+    /// Takes out what waits of a log that is deleted; returns its waiters and bytes.
+    ///
+    /// Each submission of the log is of that log alone.
+    pub(super) fn withdraw(&mut self, log: LogId) -> (Vec<W>, u64) {
+        let (mut waiters, mut bytes) = (Vec::new(), 0_u64);
+        let is_of_log = |one: &Submission| one.parts().all(|part| part.log == log);
+        let mut left = VecDeque::with_capacity(self.waiting.len());
+        for entry in self.waiting.drain(..) {
+            if is_of_log(&entry.0) {
+                bytes = bytes.saturating_add(entry.0.bytes());
+                waiters.push(entry.1);
+            } else {
+                left.push_back(entry);
+            }
+        }
+        self.waiting = left;
+        assert!(
+            self.waiting.iter().all(|(one, _)| !is_of_log(one)),
+            "nothing of the log waits"
+        );
+        (waiters, bytes)
+    }
+
     /// Takes out all waiters: nothing is written any more.
     pub(super) fn give_up(&mut self) -> Vec<W> {
         let given = self.given.drain(..).flat_map(GivenCommit::into_waiters);
@@ -229,10 +252,29 @@ impl<W> Queue<W> {
         self.ring.next_to_land().is_some()
     }
 
-    /// Begins to land the log with the oldest part of those that may.
-    pub(super) fn begin_oldest_landing(&mut self) -> Option<Landing> {
-        let log = self.ring.next_to_land()?;
-        self.ring.begin_landing(log)
+    /// Returns the logs that may begin to land, the one with the oldest part first.
+    pub(super) fn landable(&self, logs_max: usize) -> Vec<LogId> {
+        self.ring.landable().take(logs_max).collect()
+    }
+
+    /// Returns the logs that may begin to land and have a part in a commit below `below`.
+    pub(super) fn landable_below(&self, below: Sequence) -> Vec<LogId> {
+        self.ring.landable_below(below).collect()
+    }
+
+    /// Returns the commit below which everything is durable.
+    pub(super) fn durable(&self) -> Sequence {
+        self.ring.durable()
+    }
+
+    /// Returns the newest generation that a header in the file can have.
+    pub(super) fn generation_max(&self) -> u64 {
+        self.ring.generation_max()
+    }
+
+    /// Returns the bytes of a log that are not in its segments.
+    pub(super) fn unlanded_bytes_of(&self, log: LogId) -> u64 {
+        self.tails.bytes_of(log)
     }
 
     /// Begins to land a log, if it has durable parts and may land.

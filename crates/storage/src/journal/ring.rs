@@ -221,7 +221,17 @@ impl Ring {
 
     /// Returns the log whose landing releases room soonest, of those that may begin to land.
     pub fn next_to_land(&self) -> Option<LogId> {
-        self.unlanded.next_to_land(self.durable)
+        self.landable().next()
+    }
+
+    /// Returns the logs that may begin to land, the one that releases room soonest first.
+    pub fn landable(&self) -> impl Iterator<Item = LogId> {
+        self.unlanded.landable(self.durable)
+    }
+
+    /// Returns the logs that may begin to land and have a part in a commit below `below`.
+    pub fn landable_below(&self, below: Sequence) -> impl Iterator<Item = LogId> {
+        self.unlanded.landable_below(below, self.durable)
     }
 
     /// Begins to write the next header, if it would release room, or open the ring.
@@ -328,6 +338,11 @@ impl Ring {
         let released = self.position_of(self.released);
         let releasable = self.head().position.since(released);
         releasable.expect("the head is not before what is released")
+    }
+
+    /// Returns the newest generation that a header in the file can have.
+    pub fn generation_max(&self) -> u64 {
+        self.next_generation()
     }
 
     /// Returns the size of the ring.

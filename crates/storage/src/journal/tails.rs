@@ -65,6 +65,12 @@ impl Tails {
         self.take_away(forgotten)
     }
 
+    /// Returns the bytes of a log.
+    pub(super) fn bytes_of(&self, log: LogId) -> u64 {
+        let tail = self.by_log.get(&key(log)).into_iter().flatten();
+        tail.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    }
+
     /// Returns the bytes of all logs.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes

@@ -14,7 +14,7 @@ use super::commit::{Change, Part};
 use super::{LogId, Sequence};
 
 /// A log in an order.
-pub(super) type Key = (u128, i32);
+pub(crate) type Key = (u128, i32);
 
 /// The logs of one ring.
 #[derive(Default, Debug)]
@@ -140,15 +140,29 @@ impl UnlandedLogs {
         self.by_age.first().map(|(oldest, _)| *oldest)
     }
 
-    /// Returns the log with the oldest part, of those that may begin to land.
-    pub(super) fn next_to_land(&self, until: Sequence) -> Option<LogId> {
-        let durable = (self.by_age.iter()).take_while(|(oldest, _)| *oldest < until);
-        let may_land = |key: &Key| {
-            let unlanded = self.by_log.get(key);
-            unlanded.is_some_and(|unlanded| unlanded.may_land(until))
-        };
-        let mut keys = durable.map(|(_, key)| key);
-        keys.find(|key| may_land(key)).map(|key| log_of(*key))
+    /// Returns the logs with a part in a commit below `below` that may land.
+    pub(super) fn landable_below(
+        &self,
+        below: Sequence,
+        until: Sequence,
+    ) -> impl Iterator<Item = LogId> {
+        let old = (self.by_age.iter()).take_while(move |(oldest, _)| *oldest < below);
+        let keys = old.map(|(_, key)| *key);
+        keys.filter(move |key| self.may_land(key, until))
+            .map(log_of)
+    }
+
+    fn may_land(&self, key: &Key, until: Sequence) -> bool {
+        let unlanded = self.by_log.get(key);
+        unlanded.is_some_and(|unlanded| unlanded.may_land(until))
+    }
+
+    /// Returns the logs that may begin to land, the one with the oldest part first.
+    pub(super) fn landable(&self, until: Sequence) -> impl Iterator<Item = LogId> {
+        let durable = (self.by_age.iter()).take_while(move |(oldest, _)| *oldest < until);
+        let keys = durable.map(|(_, key)| *key);
+        keys.filter(move |key| self.may_land(key, until))
+            .map(log_of)
     }
 
     /// Returns the log of a landing that is under way.
@@ -171,11 +185,11 @@ impl UnlandedParts {
     }
 }
 
-pub(super) fn key(log: LogId) -> Key {
+pub(crate) fn key(log: LogId) -> Key {
     (log.topic_id.0.as_u128(), log.partition)
 }
 
-fn log_of((topic_id, partition): Key) -> LogId {
+pub(crate) fn log_of((topic_id, partition): Key) -> LogId {
     LogId {
         topic_id: TopicId(Uuid::from_u128(topic_id)),
         partition,

@@ -15,7 +15,7 @@ use super::batches::Batches;
 use super::producer_state::{EndMarker, Origin, ProducerCheck, ProducerError};
 use super::{Condition, Log, LogAppendInfo, Stamp};
 use crate::error::{Error, Result};
-use crate::log::views::{Appending, Flushing, LogTiers, Upkeeping};
+use crate::log::views::{Appending, Flushing, Journaling, LogTiers, Upkeeping};
 use crate::segment::{POSITION_MAX, Segment};
 
 /// Largest segment: an index cannot hold a larger position.
@@ -81,7 +81,10 @@ impl<P: Platform> Appending<'_, P> {
         let segment = self.segment_for(&first, bytes as u64, now_ms)?;
         let memory = &self.store.shared.memory;
         let chunks = memory.take(&segment, bytes);
-        let chunks = chunks.ok_or(Error::Busy)?;
+        let Some(chunks) = chunks else {
+            Journaling(self.0).press();
+            return Err(Error::Busy);
+        };
         let mut chunks = chunks.into_iter();
         let mut appended: Option<LogAppendInfo> = None;
         let mut taken = 0;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use platform::Platform;
 use platform::disk::Disk;
+use platform::sync::SemaphorePermit;
 use platform::task;
 use wire::types::Uuid;
 
@@ -18,7 +19,8 @@ use super::open::folder::is_of_other;
 use crate::error::{Error, Result};
 use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::views::{
-    Appending, Closing, Compacting, Flushing, LogCondition, LogReader, LogTiers, Upkeeping,
+    Appending, Closing, Compacting, Flushing, Journaling, LogCondition, LogReader, LogTiers,
+    Upkeeping,
 };
 use crate::num::gauge;
 use crate::segment::naming;
@@ -116,12 +118,9 @@ impl<P: Platform> Log<P> {
             .acquire()
             .await
             .map_err(|_| Error::Closed)?;
+        let _turn = Closing(self).end_journaling().await?;
         let _permit = Flushing(self).may_write().await?;
-        self.store.forget(self);
-        if !self.is_closed() {
-            LogCondition(self).become_finally(Condition::Closed);
-            Closing(self).note_closed();
-        }
+        Closing(self).end_for_good();
         let disk = self.store.disk();
         let platform = &self.store.shared.platform;
         let unique = Uuid::from_u64_pair(platform.random_u64(), platform.random_u64());
@@ -132,6 +131,7 @@ impl<P: Platform> Log<P> {
             .await
             .map_err(Error::io("rename", &self.folder))?;
         self.store.sync_dir_with_others(&self.dir).await?;
+        Journaling(self).forget();
         let mut targets = vec![target];
         targets.extend(Closing(self).unname_elsewhere(unique).await);
         let delay = Duration::from_millis(self.options().file_delete_delay_ms);
@@ -150,7 +150,25 @@ impl<P: Platform> Log<P> {
     }
 }
 
-impl<P: Platform> Closing<'_, P> {
+impl<'a, P: Platform> Closing<'a, P> {
+    /// Ends the use of a journal by a log that is deleted, before anything waits for it: a flush
+    /// that waits for room in the ring would not end on a full disk.
+    async fn end_journaling(self) -> Result<Option<SemaphorePermit<'a>>> {
+        if self.journal.is_some() {
+            self.end_for_good();
+        }
+        Journaling(self.0).end_commits().await
+    }
+
+    /// Takes the log out of the store, and closes it.
+    fn end_for_good(self) {
+        self.store.forget(self.0);
+        if !self.is_closed() {
+            LogCondition(self.0).become_finally(Condition::Closed);
+            self.note_closed();
+        }
+    }
+
     async fn close_cleanly(self) -> Result<()> {
         for _ in 0..CLOSE_TRIES {
             match self.try_closing().await {
@@ -169,6 +187,7 @@ impl<P: Platform> Closing<'_, P> {
             return Err(error);
         }
         self.flush().await?;
+        Journaling(self.0).land_all().await?;
         // The room reserved behind the end becomes room for what is saved.
         self.cut_active().await?;
         // The next opener of the folder finds the largest timestamp in the index.
@@ -233,6 +252,7 @@ impl<P: Platform> Closing<'_, P> {
     }
 
     fn note_closed(self) {
+        Journaling(self.0).note_closed();
         let metrics = &self.store.shared.metrics;
         metrics.logs.dec();
         metrics.set_aside_bytes.dec_by(self.aside_bytes.take());

@@ -26,13 +26,16 @@ use crate::checkpoint::leader_epochs;
 use crate::error::{Error, FailureKind, Result};
 use crate::log::Log;
 use crate::log::flush::names::Names;
-use crate::log::views::{Debts, Flushing, Limiting, LogCondition, LogFolders, Spilling, Upkeeping};
+use crate::log::views::{
+    Debts, Flushing, Journaling, Limiting, LogCondition, LogFolders, Spilling, Upkeeping,
+};
 use crate::options::Durability;
 use crate::segment::naming::Role;
 use crate::segment::tail::Blocks;
 use crate::segment::{File, Segment};
 
 pub(crate) mod idle;
+pub(crate) mod journaled;
 pub(crate) mod names;
 
 /// How long a log without room waits before it tries again, if nothing is deleted meanwhile.
@@ -260,6 +263,8 @@ impl<P: Platform> Flushing<'_, P> {
                 .flush_seconds
                 .observe(started.elapsed().as_secs_f64());
             match result {
+                // A log whose segments have no room is full, whatever its journal takes.
+                Ok(()) if Journaling(self.0).is_landing_full() => {}
                 Ok(()) => LogCondition(self.0).leave_full(),
                 Err(error) if error.is_exhausted() => {
                     self.store().close_unused_files();
@@ -313,16 +318,28 @@ impl<P: Platform> Flushing<'_, P> {
     }
 
     async fn flush_once(self) -> Result<()> {
+        if let Some(journal) = &self.0.journal {
+            // Boxed: a log without a journal does not pay for its memory.
+            return Box::pin(Journaling(self.0).flush_once(journal)).await;
+        }
         let _permit = self.may_write().await?;
         // The log may have been closed meanwhile, and its folder opened as another log.
         if self.is_closed() {
             return Err(Error::Closed);
         }
+        self.flush_segments(None).await
+    }
+
+    /// Writes to the segments what is not there, and syncs it if that is due; the caller has the
+    /// right to write.
+    ///
+    /// Only what is below `counts_below` counts as written and durable, if that is given.
+    async fn flush_segments(self, counts_below: Option<Offset>) -> Result<()> {
         if Limiting(self.0).is_limited() {
             // Boxed, like everything rare in a flush.
             Box::pin(Limiting(self.0).save_limits()).await?;
         }
-        let end = self.log_end_offset();
+        let end = counts_below.unwrap_or_else(|| self.log_end_offset());
         let writes = self.plan_writes();
         for write in &writes {
             self.name_segment(&write.segment).await?;

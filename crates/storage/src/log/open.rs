@@ -17,6 +17,7 @@ use wire::types::{Offset, TopicId, TopicPartition};
 use super::condition::Condition;
 use super::epoch_cache::EpochCache;
 use super::files::{remove, set_aside};
+use super::flush::journaled::{self, LogJournal};
 use super::offsets::LogOffsets;
 use super::producer_state::stray_snapshots;
 use super::segments::SegmentList;
@@ -24,7 +25,9 @@ use super::upkeep::Upkeep;
 use super::{Log, recover};
 use crate::checkpoint::{MalformedFileError, leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
-use crate::log::views::{Flushing, LogFolders, LogTiers, Opening, Rebuilding, Upkeeping};
+use crate::log::views::{
+    Flushing, Journaling, LogFolders, LogTiers, Opening, Rebuilding, Upkeeping,
+};
 use crate::num::gauge;
 use crate::options::{LogOptions, OpenAs};
 use crate::segment::naming::{self, Role, file_path};
@@ -53,6 +56,7 @@ pub(crate) async fn open<P: Platform>(
     disk.create_dir(&path)
         .await
         .map_err(Error::io("create", &path))?;
+    let journal = journaled::before_opening(store, dir, (&partition, topic_id)).await?;
     check_owner(disk, &path, topic_id).await?;
     let asides_before = store.shared.metrics.set_aside.get();
     let mut folder = gather::gather(store, path, (&partition, topic_id), is_new).await?;
@@ -70,6 +74,7 @@ pub(crate) async fn open<P: Platform>(
         .filter(|at| !bases.contains(at))
         .max();
     let aside_bytes = count_asides(store, &mut folder, asides_before).await;
+    let journal = LogJournal::begin(journal, recovered.segments.back());
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -97,8 +102,10 @@ pub(crate) async fn open<P: Platform>(
         readers: super::read::Readers::default(),
         compaction: super::compact::CompactionState::new(how.compacted),
         tiers: super::tiers::LogTierState::of(&folder),
+        journal,
     });
     Opening(&log).begin().await?;
+    Journaling(&log).opened();
     Rebuilding(&log).keep_noted(&folder.noted).await;
     Upkeeping(&log).upkeep_after_open(recovered.scanned_bytes);
     log.check_invariants();

@@ -19,7 +19,8 @@ use super::Log;
 use super::files::remove_in_pieces;
 use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{
-    Appending, Flushing, LogCondition, LogFolders, Looking, Retaining, Truncating, Upkeeping,
+    Appending, Flushing, Journaling, LogCondition, LogFolders, Looking, Retaining, Truncating,
+    Upkeeping,
 };
 use crate::options::LogOptions;
 use crate::segment::Segment;
@@ -142,7 +143,8 @@ impl<P: Platform> Retaining<'_, P> {
         for segment in &segments {
             let next = segment.next();
             let is_active = count + 1 == segments.len();
-            if next > safe || segment.size() == 0 && is_active {
+            let is_unlanded = Journaling(self.0).is_unlanded(segment);
+            if next > safe || is_unlanded || segment.size() == 0 && is_active {
                 break;
             }
             let below_start = next <= self.offsets.start() && !is_active;

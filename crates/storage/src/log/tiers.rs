@@ -28,7 +28,9 @@ use super::open::folder::Folder;
 use super::open::notes::{Debt, DebtList, NotedPlace, remove_away, remove_names, write_away};
 use super::txn_index::TxnIndex;
 use crate::error::{Error, FailureKind, Result};
-use crate::log::views::{Debts, Flushing, LogFolders, LogTiers, PathFailure, Retaining, Swapping};
+use crate::log::views::{
+    Debts, Flushing, Journaling, LogFolders, LogTiers, PathFailure, Retaining, Swapping,
+};
 use crate::segment::naming::{Role, away_path, file_path};
 use crate::segment::{LoadedIndexes, Segment};
 use crate::tier::{PathId, TierPath};
@@ -136,6 +138,7 @@ impl<P: Platform> PathFailure<'_, P> {
             {
                 home.fail(&error.to_string());
             }
+            Journaling(self.0).dir_failed(error);
             for log in self.store.logs() {
                 if log.dir == self.dir {
                     log.tell();

@@ -24,8 +24,8 @@ use super::read::walk::{Floor, walk_to};
 use super::segments::SegmentEvent;
 use crate::error::{Error, Result};
 use crate::log::views::{
-    Flushing, Limiting, LogCondition, LogFolders, LogReader, LogTiers, Rebuilding, Swapping,
-    Truncating,
+    Flushing, Journaling, Limiting, LogCondition, LogFolders, LogReader, LogTiers, Rebuilding,
+    Swapping, Truncating,
 };
 use crate::num::index;
 use crate::segment::load::{self, SavedIndexes};
@@ -144,9 +144,11 @@ impl<P: Platform> Truncating<'_, P> {
         let _holding = AppendHold::begin(self.0);
         self.compaction.interrupt();
         self.flush().await?;
+        let _turn = Journaling(self.0).turn().await?;
         let _permit = Flushing(self.0).may_write().await?;
         LogCondition(self.0).refuse_beyond_repair()?;
         refused.await?;
+        Journaling(self.0).land_in_right().await?;
         self.truncating.set(true);
         let changed = change.await;
         self.truncating.set(false);
@@ -177,6 +179,15 @@ impl<P: Platform> Truncating<'_, P> {
             .await?;
         let loaded = segment.loaded().clone();
         let loaded = loaded.expect("a load leaves the indexes in memory");
+        if self.journal.is_some() {
+            let position = Flushing(self.0).patiently(async || {
+                let position = self.position_of(&segment, offset);
+                position.await
+            });
+            let position = position.await?;
+            let noted = Journaling(self.0).note_cut(segment.base, position, offset);
+            noted.await?;
+        }
         Flushing(self.0)
             .patiently(async || self.remove_segments_past(segment.base).await)
             .await?;
@@ -197,6 +208,7 @@ impl<P: Platform> Truncating<'_, P> {
         if self.epochs.borrow_mut().truncate_from_end(end) {
             self.epochs_dirty.set(true);
         }
+        Journaling(self.0).was_cut(segment.base, segment.size());
         self.upkeep.truncate_to(end);
         self.compaction.truncate_to(end);
         let event = SegmentEvent::Truncated { segment };
@@ -441,6 +453,7 @@ impl<P: Platform> Truncating<'_, P> {
     }
 
     async fn start_anew(self, offset: Offset) -> Result<()> {
+        Journaling(self.0).all_settled().await?;
         let disk = self.store.disk();
         let snapshots = Flushing(self.0).patiently(async || self.snapshots_on_disk().await);
         for at in snapshots.await? {
@@ -463,6 +476,7 @@ impl<P: Platform> Truncating<'_, P> {
             self.segment_changed(&event);
         }
         let (start, recovery_point) = self.offsets.restart_at(offset);
+        Journaling(self.0).was_cut(offset, 0);
         Limiting(self.0).limit_checkpoints(recovery_point, start);
         self.epochs.borrow_mut().clear();
         self.epochs_dirty.set(true);

@@ -26,7 +26,7 @@ use wire::types::Offset;
 use super::producer_state::snapshot;
 use super::segments::SegmentEvent;
 use crate::error::{Error, FailureKind, Result};
-use crate::log::views::{Flushing, LogCondition, Rebuilding, Upkeeping};
+use crate::log::views::{Flushing, Journaling, LogCondition, Rebuilding, Upkeeping};
 use crate::segment::load::{self, SavedIndexes};
 use crate::segment::naming::{PREPARED, Role, file_path};
 use crate::segment::{File, HAS_INDEXES, Segment};
@@ -380,6 +380,7 @@ impl<P: Platform> Upkeeping<'_, P> {
     /// end.
     pub(super) async fn seal(self, segment: &Rc<Segment<P>>) -> Result<()> {
         Flushing(self.0).flush_upto(segment.next()).await?;
+        Journaling(self.0).land_all().await?;
         if self.segments.place_of(segment).is_none() {
             // Its path had no room, and another segment is in its place: a note of this one would
             // win over that.
@@ -434,6 +435,7 @@ impl<P: Platform> Upkeeping<'_, P> {
         let saved = SavedIndexes::of(&active).expect(HAS_INDEXES);
         let snapshot = snapshot::encode(&self.producers.borrow().snapshot());
         Flushing(self.0).flush_upto(saved.upto).await?;
+        Journaling(self.0).land_all().await?;
         let earlier = self.segments.unsealed();
         if earlier
             .first()

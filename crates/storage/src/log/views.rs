@@ -50,6 +50,8 @@ views_of_log! {
     pub(crate) Debts;
     /// Flushes of a log, one after the other.
     pub(crate) Flushing;
+    /// The journal of a log: what goes through it, and what waits for it.
+    pub(crate) Journaling;
     /// The limits on what the checkpoint files may say of a log.
     pub(crate) Limiting;
     /// Whether a log takes appends, and what changes that.

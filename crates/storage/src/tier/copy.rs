@@ -74,35 +74,29 @@ pub(crate) async fn data<P: Platform>(
         sealed_ms,
         class,
     } = data;
-    let file = file.of_class(class);
     let copy = create(store.disk(), target).await?.of_class(class);
-    let pool = BufPool::new(2 * STEP_BYTES);
-    let mut verifier = Verifier::new(base, size);
+    let mut steps = Steps {
+        store,
+        file: file.of_class(class),
+        path,
+        size,
+        at: 0,
+        rate,
+        goes_on,
+        pool: BufPool::new(3 * STEP_BYTES),
+        verifier: Verifier::new(base, size),
+    };
     let mut at = 0;
-    while at < size {
-        let len = index(size - at).min(STEP_BYTES);
-        store.wait_to_copy(rate, len as u64, &goes_on).await;
-        if !goes_on() {
-            return Err(Trouble::Overtaken);
-        }
-        let buf = pool.take(block_ceil(len));
-        let read = file.read_into(at, buf).await;
-        let mut bytes = read.map_err(|error| Trouble::Source(Error::io("read", path)(error)))?;
-        bytes.truncate(len);
-        store.shared.metrics.read_bytes.inc_by(bytes.len() as u64);
-        if bytes.len() < len {
-            let position = at + bytes.len() as u64;
-            let reason = "the file is shorter than its batches";
-            return Err(Trouble::Damaged(Damage { position, reason }));
-        }
-        verifier.take(&bytes).map_err(Trouble::Damaged)?;
-        let block = padded(&pool, bytes);
-        let written = copy.write_at(at, vec![block]).await;
+    let mut step = steps.next().await?;
+    while let Some(Step { block, len }) = step {
+        // The next step waits and is read meanwhile: neither may cost the target any of its time.
+        let (written, next) = task::both(copy.write_at(at, vec![block]), steps.next()).await;
         written.map_err(|error| Trouble::Target(Error::io("write", target)(error)))?;
-        at += len as u64;
+        at += len;
+        step = next?;
     }
     assert_eq!(at, size, "each step is within the segment");
-    verifier.finish().map_err(Trouble::Damaged)?;
+    steps.verifier.finish().map_err(Trouble::Damaged)?;
     let cut = copy.set_len(size).await;
     cut.map_err(|error| Trouble::Target(Error::io("cut", target)(error)))?;
     if let Err(error) = store.disk().set_modified(target, sealed_ms).await {
@@ -111,6 +105,63 @@ pub(crate) async fn data<P: Platform>(
     }
     let synced = copy.sync().await;
     synced.map_err(|error| Trouble::Target(sync_error(target, error)))
+}
+
+/// The steps of a copy in order: each waits for its turn, and is read and verified.
+struct Steps<'a, P: Platform, G> {
+    store: &'a Store<P>,
+    file: File<P>,
+    path: &'a Path,
+    size: u64,
+    /// How much of the segment has been read.
+    at: u64,
+    rate: &'a MoveRate,
+    goes_on: G,
+    pool: BufPool,
+    verifier: Verifier,
+}
+
+/// Bytes of a segment, padded to whole blocks.
+struct Step {
+    block: Bytes,
+    /// Without the padding.
+    len: u64,
+}
+
+impl<P: Platform, G: Fn() -> bool> Steps<'_, P, G> {
+    /// Returns the next step; `None` at the end of the segment.
+    async fn next(&mut self) -> Result<Option<Step>, Trouble> {
+        if self.at >= self.size {
+            return Ok(None);
+        }
+        let len = index(self.size - self.at).min(STEP_BYTES);
+        let waits = self
+            .store
+            .wait_to_copy(self.rate, len as u64, &self.goes_on);
+        waits.await;
+        if !(self.goes_on)() {
+            return Err(Trouble::Overtaken);
+        }
+        let buf = self.pool.take(block_ceil(len));
+        let read = self.file.read_into(self.at, buf).await;
+        let mut bytes =
+            read.map_err(|error| Trouble::Source(Error::io("read", self.path)(error)))?;
+        bytes.truncate(len);
+        let read_bytes = &self.store.shared.metrics.read_bytes;
+        read_bytes.inc_by(bytes.len() as u64);
+        if bytes.len() < len {
+            let position = self.at + bytes.len() as u64;
+            let reason = "the file is shorter than its batches";
+            return Err(Trouble::Damaged(Damage { position, reason }));
+        }
+        self.verifier.take(&bytes).map_err(Trouble::Damaged)?;
+        self.at += len as u64;
+        let block = padded(&self.pool, bytes);
+        Ok(Some(Step {
+            block,
+            len: len as u64,
+        }))
+    }
 }
 
 impl<P: Platform> Store<P> {

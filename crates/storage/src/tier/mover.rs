@@ -3,8 +3,9 @@
 //! A turn reads how much room the paths have. If the fill of a tier, the last turn or the time
 //! requires it, the turn gathers the view, decides, begins the moves, and rolls active segments
 //! that belong elsewhere. Moves run beside the loop, at most `threads` of all shards together; each
-//! completes or leaves no trace. It is not needed for durability or reads: when it stops, segments
-//! stay where they are.
+//! completes or leaves no trace. The end of a move begins the next turn, so that a slow tier does
+//! not wait for work. It is not needed for durability or reads: when it stops, segments stay where
+//! they are.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -23,8 +24,11 @@ use super::table::{PathUse, TierPath, TierTable};
 use crate::log::views::{LogTiers, Moving};
 use crate::store::Store;
 
-/// The interval between turns.
+/// The longest interval between turns, and the shortest move whose end begins a turn: shorter moves
+/// do not make a shard examine its segments more often.
 const TURN_INTERVAL: Duration = Duration::from_millis(100);
+/// The shortest interval between turns.
+const TURN_PAUSE: Duration = Duration::from_millis(10);
 /// The segments are examined at least once in this many turns, for moves that were asked for, pins
 /// and rolls.
 const LOOK_TURNS: u32 = 10;
@@ -137,6 +141,15 @@ impl Mover {
             .map(Arc::clone)
     }
 
+    /// Takes one of the slots of all shards, unless another shard has just taken the last one.
+    fn takes_slot(&self) -> bool {
+        let threads = self.settings.threads;
+        let take = |taken: usize| (taken < threads).then_some(taken + 1);
+        let moving = &self.tiers.moving;
+        let taken = moving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.is_ok()
+    }
+
     fn begin<P: Platform>(
         &self,
         order: &Move,
@@ -157,11 +170,17 @@ impl Mover {
         } else {
             IoClass::Background
         };
-        tiers.moving.fetch_add(1, Ordering::Relaxed);
+        if !self.takes_slot() {
+            return None;
+        }
+        let began = log.store().clock().now();
         Some(task::spawn(async move {
             let moved = Moving(&log).move_segment(base, &to, class).await;
             let moving = tiers.moving.fetch_sub(1, Ordering::Relaxed);
             assert!(moving > 0, "this one was counted");
+            if began.elapsed() >= TURN_INTERVAL {
+                tiers.move_ended.notify_waiters();
+            }
             match moved {
                 Ok(bytes) => {
                     to.note_arrival(from_tier, bytes);
@@ -182,11 +201,15 @@ impl<P: Platform> Store<P> {
         let mut mover = Mover::new(self, settings)?;
         let shared = Rc::downgrade(&self.shared);
         let clock = self.clock().clone();
+        let tiers = Arc::clone(&mover.tiers);
         Some(task::spawn(async move {
             while let Some(shared) = shared.upgrade() {
+                // A move that ends during the turn counts.
+                let ended = tiers.move_ended.notified();
                 // Moves that were begun end by themselves.
                 drop(mover.turn(&Store { shared }).await);
-                clock.sleep(TURN_INTERVAL).await;
+                clock.sleep(TURN_PAUSE).await;
+                let _ = task::timeout(TURN_INTERVAL.saturating_sub(TURN_PAUSE), ended).await;
             }
         }))
     }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use platform::sync::Notify;
 use wire::types::Uuid;
 
 use super::options::{Medium, PathOptions, TierOptions};
@@ -29,6 +30,8 @@ pub struct TierTable {
     pub(crate) rate: MoveRate,
     /// Moves in progress, of all shards.
     pub(crate) moving: AtomicUsize,
+    /// Wakes the movers of all shards when a move has ended.
+    pub(crate) move_ended: Notify,
     /// The directories that were ever used, by their last path.
     known: OnceLock<BTreeMap<PathBuf, Uuid>>,
 }
@@ -117,6 +120,7 @@ impl TierTable {
             paths,
             rate: MoveRate::default(),
             moving: AtomicUsize::new(0),
+            move_ended: Notify::new(),
             known: OnceLock::new(),
         })
     }

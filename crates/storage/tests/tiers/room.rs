@@ -425,3 +425,58 @@ fn a_segment_that_was_not_noted_and_begins_within_another_hides_no_record() {
         });
     }
 }
+
+/// How long the mover takes for everything that is sealed, beside the bytes over the rate of the
+/// second tier.
+async fn time_beside_the_rate(scene: &Scene, bulk_rate: u64) -> f64 {
+    let sealed = scene.path(0).used_bytes();
+    scene.disk().set_rate_of(Path::new(BULK), Some(bulk_rate));
+    let clock = scene.clock();
+    let started = clock.now();
+    let mover = scene.world.store.spawn_mover(eager()).unwrap();
+    while scene.path(0).segments() > 1 {
+        assert!(
+            started.elapsed() < Duration::from_mins(1),
+            "it does not end"
+        );
+        clock.sleep(Duration::from_millis(1)).await;
+    }
+    mover.abort();
+    let moved = sealed - scene.path(0).used_bytes();
+    #[expect(clippy::cast_precision_loss, reason = "bytes of a test")]
+    let ideal = moved as f64 / bulk_rate as f64;
+    started.elapsed().as_secs_f64() / ideal
+}
+
+#[test]
+fn a_slow_tier_does_not_wait_for_the_next_turn() {
+    let beside = simulate(async {
+        let scene = Scene::new(GB, GB);
+        let log = scene.open(small()).await;
+        fill(&log, 20).await;
+        // A segment takes twice as long as a turn.
+        let segment = log.size_bytes() / u64::try_from(log.segment_count()).unwrap();
+        time_beside_the_rate(&scene, segment * 5).await
+    });
+    assert!(beside < 1.15, "{beside}");
+}
+
+#[test]
+fn a_slow_tier_does_not_wait_for_reads_of_the_next_step() {
+    let beside = simulate(async {
+        let scene = Scene::new(GB, GB);
+        let large = LogOptions {
+            segment_bytes: 24 << 20,
+            ..small()
+        };
+        let log = scene.open(large).await;
+        while log.segment_count() <= 2 {
+            produce(&log, 10, 50_000).await;
+        }
+        log.set_high_watermark(log.durable_offset());
+        let rate = 20 << 20;
+        scene.disk().set_rate_of(Path::new(DIR), Some(rate));
+        time_beside_the_rate(&scene, rate).await
+    });
+    assert!(beside < 1.2, "{beside}");
+}

@@ -345,6 +345,12 @@ fn revocation_lists_are_pem_or_der() {
         "ssl.crl.location",
         "holds no revocation list",
     );
+    let old = include_bytes!("../../tests/golden/crl-v1.pem").as_slice();
+    check(read(old), "ssl.crl.location", "of version 1");
+    let der = pem::sections(old).unwrap();
+    check(read(&der[0].der), "ssl.crl.location", "crl_extensions");
+    let both = [old, list.as_bytes()].concat();
+    check(read(&both), "ssl.crl.location", "of version 1");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl<'a> Client<'a> {
     }
 
     /// Returns the address, which is no IPv4 address in IPv6 form.
-    pub(super) const fn address(&self) -> IpAddr {
+    pub const fn address(&self) -> IpAddr {
         self.address
     }
 

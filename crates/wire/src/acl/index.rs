@@ -7,11 +7,12 @@
 //! Invariants: an index never changes. [`AclIndex::with`] makes another one, which shares the ACLs
 //! of all principals without a change. The same ACL can be in it more than once, as under several
 //! ids, and is in force until the last one goes.
-//! Cost: a change costs all names of its type of resource, and all ACLs of its principal. So an
-//! index is built once, at the end of a replay, and changed once for each batch that is committed.
+//! Cost: a change costs a hundredth of the names of its type of resource, and all ACLs of its
+//! pattern and principal ([`SharedMap`]). An index is built once, at the end of a replay, and
+//! changed once for each batch that is committed.
 //! Not here: ids, and lists of ACLs for clients.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::binding::{AclBinding, Reach};
@@ -20,6 +21,7 @@ use super::decide::{Action, Client, ClosestAcls, Decision, Policy};
 use super::patterns::{Patterns, Recount};
 use super::principal::Principal;
 use super::rules::{Count, Rules};
+use super::shared::SharedMap;
 use super::worth::first_worth;
 
 /// One change of the ACLs.
@@ -49,8 +51,9 @@ pub struct AclIndex {
 /// The ACLs of one type of resource.
 #[derive(Clone, Default, Debug)]
 struct OfType {
-    // Unbounded: as many as the principals that administrators gave ACLs, all kept in the log.
-    principals: HashMap<Principal, Arc<Patterns<Rules>>>,
+    principals: SharedMap<Principal, Arc<Patterns<Rules>>>,
+    /// Those of `User:*`, which every decision looks at.
+    everyone: Option<Arc<Patterns<Rules>>>,
     /// How many ACLs there are for each pattern, of all principals.
     counts: Patterns<Count>,
     count: usize,
@@ -141,6 +144,11 @@ impl AclIndex {
         })
     }
 
+    /// Returns true if the ACL is there.
+    pub fn has(&self, acl: &AclBinding) -> bool {
+        self.times(acl) > 0
+    }
+
     /// Decides whether `client` may do `operation` on at least one resource of a type.
     pub fn decide_any(
         &self,
@@ -149,13 +157,25 @@ impl AclIndex {
         operation: Operation,
         resource_type: ResourceType,
     ) -> Decision<'_> {
+        let quickly = self.decide_any_quickly(policy, client, operation, resource_type);
+        quickly.unwrap_or_else(|| self.decide_any_by_names(client, operation, resource_type))
+    }
+
+    /// Decides the same, if that takes no look at all names; `None` if it does.
+    pub fn decide_any_quickly(
+        &self,
+        policy: &Policy,
+        client: &Client<'_>,
+        operation: Operation,
+        resource_type: ResourceType,
+    ) -> Option<Decision<'_>> {
         let action = Action::on_some_name(operation, resource_type);
         let on_some_name = self.decide(policy, client, &action);
         if on_some_name.is_allowed() {
-            return on_some_name;
+            return Some(on_some_name);
         }
         let Some(of_type) = self.types.get(&resource_type) else {
-            return Decision::NoMatch;
+            return Some(Decision::NoMatch);
         };
         let applies = |acl: &AclBinding| acl.names(operation);
         let mut on_all = ClosestAcls::default();
@@ -165,10 +185,23 @@ impl AclIndex {
                 on_all.offer(Reach::All, acl);
             }
         }
-        on_all.decision().unwrap_or_else(|| {
-            let worth = first_worth(of_type.meant(client), client.address(), applies);
-            worth.map_or(Decision::NoMatch, Decision::Allowed)
-        })
+        on_all.decision()
+    }
+
+    /// Decides what [`Self::decide_any_quickly`] leaves open, by all names of the client's ACLs: it
+    /// is the same for all policies.
+    pub fn decide_any_by_names(
+        &self,
+        client: &Client<'_>,
+        operation: Operation,
+        resource_type: ResourceType,
+    ) -> Decision<'_> {
+        let Some(of_type) = self.types.get(&resource_type) else {
+            return Decision::NoMatch;
+        };
+        let applies = |acl: &AclBinding| acl.names(operation);
+        let worth = first_worth(of_type.meant(client), client.address(), applies);
+        worth.map_or(Decision::NoMatch, Decision::Allowed)
     }
 }
 
@@ -181,12 +214,12 @@ impl OfType {
             of_principal.push(*change);
         }
         for (principal, changes) in of_principals {
-            let patterns = self.principals.entry(principal.clone()).or_default();
-            Arc::make_mut(patterns).recount(&changes);
-            if patterns.is_empty() {
-                self.principals.remove(principal);
-            }
+            self.principals.change(principal, |patterns| {
+                Arc::make_mut(patterns).recount(&changes);
+                !patterns.is_empty()
+            });
         }
+        self.everyone = self.principals.get(Principal::EVERYONE).cloned();
         self.counts.recount(changes);
         for Recount { before, after, .. } in changes {
             assert!(*before <= self.count, "only what is there is removed");
@@ -198,17 +231,17 @@ impl OfType {
     fn meant(&self, client: &Client<'_>) -> impl Iterator<Item = &Patterns<Rules>> {
         let principal = client.principal().as_str();
         let own = self.principals.get(principal);
-        let others = self.principals.get(Principal::EVERYONE);
+        let others = self.everyone.as_ref();
         let others = others.filter(|_| principal != Principal::EVERYONE);
         own.into_iter().chain(others).map(Arc::as_ref)
     }
 
     /// Returns the ACLs that are for the client, on patterns that fit the name.
-    fn concerning(
-        &self,
+    fn concerning<'a>(
+        &'a self,
         client: &Client<'_>,
         name: &str,
-    ) -> impl Iterator<Item = (Reach, &AclBinding)> {
+    ) -> impl Iterator<Item = (Reach, &'a AclBinding)> {
         let fitting = self
             .meant(client)
             .flat_map(move |patterns| patterns.fitting(name));

@@ -1,17 +1,19 @@
 //! Something for each pattern of one type of resource, found by the name of a resource.
 //!
-//! The names are sorted, and each knows the longest other name that is a prefix of it and has
-//! something for prefixes. All patterns that fit a name are then behind one binary search: at the
-//! last name that is not greater, or at one of its prefixes.
-//! Invariant: nothing empty is kept, but for the pattern of every name.
+//! Literal names and prefixes are sorted lists, each behind a binary search. All prefixes of a name
+//! are found from the longest to the shortest: the last prefix that is not greater than the name is
+//! one of them, or has in common with it what all of them have, and so the search goes on with that
+//! much of the name.
+//! Invariants: nothing empty is kept, but for the pattern of every name; copies share what no
+//! change has touched.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::iter;
 use std::sync::Arc;
-use std::{iter, mem};
 
 use super::binding::{AclBinding, Reach, ResourcePattern};
 use super::codes::PatternType;
+use super::shared::SharedMap;
 
 /// How often an ACL is there, and how often it will be.
 #[derive(Clone, Copy, Debug)]
@@ -32,94 +34,92 @@ pub(super) trait PatternContent: Clone + Default {
     fn is_empty(&self) -> bool;
 }
 
+/// Something for each of some names.
+pub(super) type OfNames<T> = SharedMap<Arc<str>, T>;
+
 /// Something for each pattern of one type of resource.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Patterns<T> {
     /// For every name.
     all: T,
-    /// In ascending order.
-    names: Vec<KnownName<T>>,
-}
-
-/// A name that patterns have.
-#[derive(Clone, Debug)]
-pub(super) struct KnownName<T> {
-    /// The name.
-    pub(super) text: Arc<str>,
-    /// For this name.
-    pub(super) literal: T,
-    /// For the names that begin with it.
-    pub(super) prefixed: T,
-    /// Where the longest shorter prefix is that has something for prefixes.
-    above: Option<usize>,
+    /// For single names.
+    literal: OfNames<T>,
+    /// For the names that begin with one.
+    prefixed: OfNames<T>,
 }
 
 impl<T: PatternContent> Patterns<T> {
-    /// Makes the changes, which are in the order of their ACLs; costs all names, however few
-    /// change.
+    /// Makes the changes, which are in the order of their ACLs.
     pub(super) fn recount(&mut self, changes: &[Recount<'_>]) {
-        let names = mem::take(&mut self.names).into_iter();
-        let mut names: BTreeMap<Arc<str>, (T, T)> = names
-            .map(|known| (known.text, (known.literal, known.prefixed)))
-            .collect();
         for changes in changes.chunk_by(|one, next| one.acl.pattern == next.acl.pattern) {
             let Some(pattern) = changes.first().map(|first| &first.acl.pattern) else {
                 continue;
             };
-            let kept = if pattern.is_all() {
-                &mut self.all
-            } else {
-                let (literal, prefixed) = names.entry(Arc::clone(&pattern.name)).or_default();
-                match pattern.pattern_type {
-                    PatternType::Literal => literal,
-                    PatternType::Prefixed => prefixed,
+            let names = match pattern.pattern_type {
+                _ if pattern.is_all() => {
+                    self.all.recount(changes);
+                    continue;
                 }
+                PatternType::Literal => &mut self.literal,
+                PatternType::Prefixed => &mut self.prefixed,
             };
-            kept.recount(changes);
+            names.change(&pattern.name, |kept| {
+                kept.recount(changes);
+                !kept.is_empty()
+            });
         }
-        names.retain(|_, (literal, prefixed)| !literal.is_empty() || !prefixed.is_empty());
-        self.names = linked(names);
     }
 
     /// Returns what is kept for one pattern, if its name is known.
     pub(super) fn of(&self, pattern: &ResourcePattern) -> Option<&T> {
-        if pattern.is_all() {
-            return Some(&self.all);
+        match pattern.pattern_type {
+            _ if pattern.is_all() => Some(&self.all),
+            PatternType::Literal => self.literal.get(&*pattern.name),
+            PatternType::Prefixed => self.prefixed.get(&*pattern.name),
         }
-        let found = self
-            .names
-            .binary_search_by(|known| known.text.cmp(&pattern.name));
-        let known = self.names.get(found.ok()?)?;
-        Some(match pattern.pattern_type {
-            PatternType::Literal => &known.literal,
-            PatternType::Prefixed => &known.prefixed,
-        })
     }
 
     /// Returns true when nothing is kept.
     pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty() && self.names.is_empty()
+        self.all.is_empty() && self.literal.is_empty() && self.prefixed.is_empty()
     }
 
     /// Returns what is kept for the patterns that fit `name`, and how they fit it.
-    pub(super) fn fitting<'a>(
+    pub(super) fn fitting<'a, 'n>(
         &'a self,
-        name: &str,
-    ) -> impl Iterator<Item = (Reach, &'a T)> + use<'a, T> {
-        let after = self.names.partition_point(|known| *known.text <= *name);
-        let nearest = after.checked_sub(1).and_then(|at| self.names.get(at));
-        // A prefix of the nearest name is a prefix of this one up to where they differ.
-        let shared = nearest.map_or(0, |known| shared_bytes(&known.text, name));
-        let own = nearest.filter(|known| shared == name.len() && known.text.len() == shared);
-        let chain = iter::successors(nearest, move |known| self.names.get(known.above?));
-        let prefixes = chain.filter(move |known| known.text.len() <= shared);
+        name: &'n str,
+    ) -> impl Iterator<Item = (Reach, &'a T)> + use<'a, 'n, T> {
+        let literal = self.literal.get(name).map(|kept| (Reach::Name, kept));
         let all = iter::once((Reach::All, &self.all));
-        let literal = own.map(|known| (Reach::Name, &known.literal));
-        let found = literal.into_iter().chain(prefixes.map(|known| {
-            let reach = Reach::Prefix(Reverse(known.text.len()));
-            (reach, &known.prefixed)
-        }));
+        let found = literal.into_iter().chain(self.prefixes(name.as_bytes()));
         found.chain(all).filter(|(_, kept)| !kept.is_empty())
+    }
+
+    /// Returns what is kept for the prefixes of a name, the longest first.
+    fn prefixes<'a, 'n>(
+        &'a self,
+        name: &'n [u8],
+    ) -> impl Iterator<Item = (Reach, &'a T)> + use<'a, 'n, T> {
+        let mut rest = Some(name);
+        iter::from_fn(move || {
+            while let Some(text) = rest {
+                let is_before = |known: &Arc<str>| known.as_bytes() <= text;
+                let (known, kept) = self.prefixed.last_where(is_before)?;
+                let shared = shared_bytes(known.as_bytes(), text);
+                let is_prefix = shared == known.len();
+                let left = if is_prefix {
+                    shared.checked_sub(1)
+                } else {
+                    assert!(shared < text.len(), "each step leaves less of the name");
+                    Some(shared)
+                };
+                rest = left.and_then(|left| text.get(..left));
+                if is_prefix {
+                    return Some((Reach::Prefix(Reverse(shared)), kept));
+                }
+            }
+            None
+        })
     }
 
     /// Returns what is kept for every name.
@@ -127,48 +127,14 @@ impl<T: PatternContent> Patterns<T> {
         &self.all
     }
 
-    /// Returns the names of the other patterns, in ascending order.
-    pub(super) fn names(&self) -> &[KnownName<T>] {
-        &self.names
+    /// Returns what is kept for single names, and for the names that begin with one.
+    pub(super) fn names(&self) -> (&OfNames<T>, &OfNames<T>) {
+        (&self.literal, &self.prefixed)
     }
-}
-
-/// Returns the names with the places of their prefixes.
-fn linked<T: PatternContent>(names: BTreeMap<Arc<str>, (T, T)>) -> Vec<KnownName<T>> {
-    let mut linked: Vec<KnownName<T>> = Vec::with_capacity(names.len());
-    // The names so far that later ones may begin with; each is a prefix of the next.
-    let mut open: Vec<usize> = Vec::new();
-    for (text, (literal, prefixed)) in names {
-        let is_prefix = |at: &usize| {
-            let known = linked.get(*at);
-            known.is_some_and(|known| text.starts_with(&*known.text))
-        };
-        while open.pop_if(|at| !is_prefix(at)).is_some() {}
-        assert!(
-            open.len() <= text.len(),
-            "each prefix is shorter than the next, so a chain has no more of them than bytes"
-        );
-        let above = open.last().copied();
-        let at = linked.len();
-        assert!(
-            above.is_none_or(|above| above < at),
-            "a prefix precedes what begins with it, so every chain of prefixes ends"
-        );
-        if !prefixed.is_empty() {
-            open.push(at);
-        }
-        linked.push(KnownName {
-            text,
-            literal,
-            prefixed,
-            above,
-        });
-    }
-    linked
 }
 
 /// Returns how many bytes two texts have in common at their beginning.
-fn shared_bytes(one: &str, other: &str) -> usize {
-    let pairs = one.bytes().zip(other.bytes());
+fn shared_bytes(one: &[u8], other: &[u8]) -> usize {
+    let pairs = one.iter().zip(other);
     pairs.take_while(|(one, other)| one == other).count()
 }

@@ -7,10 +7,11 @@
 
 use std::iter;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use super::binding::AclBinding;
 use super::codes::PermissionType;
-use super::patterns::{KnownName, Patterns};
+use super::patterns::{OfNames, Patterns};
 use super::rules::Rules;
 
 /// Returns the first ACL that permits something which no other forbids.
@@ -22,23 +23,21 @@ pub(super) fn first_worth<'a>(
     address: IpAddr,
     mut applies: impl FnMut(&AclBinding) -> bool,
 ) -> Option<&'a AclBinding> {
-    let mut names = || patterns.next().map(Patterns::names).unwrap_or_default();
-    let walk = merged(names(), names());
+    let walk = merged([patterns.next(), patterns.next()]);
     assert!(patterns.next().is_none(), "no third principal is meant");
     let mut forbidden: Option<&str> = None;
-    for (name, known) in walk {
-        if forbidden.is_some_and(|prefix| name.starts_with(prefix)) {
+    for known in walk {
+        if forbidden.is_some_and(|prefix| known.text.starts_with(prefix)) {
             continue;
         }
-        let known = known.into_iter().flatten();
-        let prefixed = known.clone().flat_map(|known| known.prefixed.at(address));
-        let prefixed = weighed(prefixed, &mut applies);
-        forbidden = (prefixed == PatternVerdict::Forbidden).then_some(name);
+        let prefixed = known.prefixed.into_iter().flatten();
+        let prefixed = weighed(prefixed.flat_map(|rules| rules.at(address)), &mut applies);
+        forbidden = (prefixed == PatternVerdict::Forbidden).then_some(known.text);
         if forbidden.is_some() {
             continue;
         }
-        let literal = known.flat_map(|known| known.literal.at(address));
-        let literal = weighed(literal, &mut applies);
+        let literal = known.literal.into_iter().flatten();
+        let literal = weighed(literal.flat_map(|rules| rules.at(address)), &mut applies);
         if let Some(acl) = literal.permitting().or(prefixed.permitting()) {
             return Some(acl);
         }
@@ -80,19 +79,44 @@ fn weighed<'a>(
     weighed
 }
 
-/// Returns all names of two lists in ascending order, each with what the lists know of it.
-fn merged<'a>(
-    one: &'a [KnownName<Rules>],
-    other: &'a [KnownName<Rules>],
-) -> impl Iterator<Item = (&'a str, [Option<&'a KnownName<Rules>>; 2])> {
-    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+/// A name that patterns have, with what each of two principals has for it.
+struct WalkedName<'a> {
+    text: &'a str,
+    literal: [Option<&'a Rules>; 2],
+    prefixed: [Option<&'a Rules>; 2],
+}
+
+/// Returns all names of the patterns of two principals in ascending order.
+fn merged(patterns: [Option<&Patterns<Rules>>; 2]) -> impl Iterator<Item = WalkedName<'_>> {
+    let lists = patterns.map(|patterns| patterns.map(Patterns::names));
+    let literal = lists.map(|lists| lists.map(|(literal, _)| literal));
+    let prefixed = lists.map(|lists| lists.map(|(_, prefixed)| prefixed));
+    let (mut literal, mut prefixed) = (literal.map(walk), prefixed.map(walk));
     iter::from_fn(move || {
-        let heads = [one.peek().copied(), other.peek().copied()];
-        let texts = heads.into_iter().flatten().map(|known| &*known.text);
-        let name: &'a str = texts.min()?;
-        let is_it = |known: &&KnownName<Rules>| *known.text == *name;
-        Some((name, [one.next_if(is_it), other.next_if(is_it)]))
+        let all = literal.iter_mut().chain(&mut prefixed);
+        let heads = all.filter_map(|list| list.peek().copied());
+        let text = heads.map(|(text, _)| text).min()?;
+        Some(WalkedName {
+            text,
+            literal: literal.each_mut().map(|list| taken(list, text)),
+            prefixed: prefixed.each_mut().map(|list| taken(list, text)),
+        })
     })
+}
+
+type Walk<'a> = iter::Peekable<Box<dyn Iterator<Item = (&'a str, &'a Rules)> + 'a>>;
+
+fn walk(list: Option<&OfNames<Rules>>) -> Walk<'_> {
+    let all = list.into_iter().flat_map(OfNames::iter);
+    let named = all.map(|(text, rules): (&Arc<str>, &Rules)| (&**text, rules));
+    let boxed: Box<dyn Iterator<Item = _>> = Box::new(named);
+    boxed.peekable()
+}
+
+/// Takes what a list has for the name.
+fn taken<'a>(list: &mut Walk<'a>, name: &str) -> Option<&'a Rules> {
+    let (_, rules) = list.next_if(|(text, _)| *text == name)?;
+    Some(rules)
 }
 
 #[cfg(test)]

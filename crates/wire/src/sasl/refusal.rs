@@ -68,6 +68,12 @@ pub enum Refusal {
     /// The token is not accepted.
     #[error("the token is not accepted")]
     Token,
+    /// The token is not accepted, and this end knows why.
+    #[error("the token is not accepted: {why}")]
+    BadToken {
+        /// Why, without anything of the token.
+        why: &'static str,
+    },
 }
 
 impl Refusal {
@@ -85,7 +91,7 @@ impl Refusal {
                 "Authentication failed: Client requested an authorization id that is different \
                  from username"
             }
-            Self::Token => INVALID_TOKEN,
+            Self::Token | Self::BadToken { .. } => INVALID_TOKEN,
             _ => {
                 let what = if again {
                     "re-authentication"

@@ -19,7 +19,7 @@ const EDGES: &[(&str, &[&str])] = &[
         "server",
         &[
             "wire", "platform", "storage", "broker", "keyed", "host", "bench", "cli", "plan",
-            "page", "tls",
+            "page", "tls", "client",
         ],
     ),
     ("tls", &["platform"]),

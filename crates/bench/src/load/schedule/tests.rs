@@ -19,14 +19,20 @@ fn rates() -> impl Strategy<Value = Rate> {
         (prop::collection::vec(rate(), 1..5), time())
             .prop_map(|(rates, every)| Rate::Step { rates, every }),
         (rate(), rate(), time()).prop_map(|(from, to, over)| Rate::Ramp { from, to, over }),
-        (rate(), rate(), time(), 0.05..1.0f64).prop_map(|(base, peak, interval, part)| {
-            Rate::Burst {
+        (
+            rate(),
+            rate(),
+            time(),
+            0.05..1.0f64,
+            prop::option::of(rate())
+        )
+            .prop_map(|(base, peak, interval, part, warmup)| Rate::Burst {
                 base,
                 peak,
                 length: interval * part,
                 interval,
-            }
-        }),
+                warmup,
+            }),
         (rate(), 0.0..1.0f64, time()).prop_map(|(mean, part, period)| Rate::Sine {
             mean,
             amplitude: mean * part,
@@ -74,6 +80,7 @@ fn bursts_start_with_their_quiet_part() {
         peak: 100.0,
         length: 2.0,
         interval: 10.0,
+        warmup: None,
     };
     let schedule = schedule(&rate, 5.0);
     let at = |time: f64| schedule.rate_at(time);
@@ -82,6 +89,21 @@ fn bursts_start_with_their_quiet_part() {
         [10.0, 10.0, 100.0, 10.0]
     );
     assert!((schedule.bytes_by(15.0) - (50.0 + 80.0 + 200.0)).abs() < 1e-9);
+}
+
+#[test]
+fn bursts_can_have_a_rate_of_their_own_in_the_warm_up() {
+    let rate = Rate::Burst {
+        base: 10.0,
+        peak: 100.0,
+        length: 2.0,
+        interval: 10.0,
+        warmup: Some(200.0),
+    };
+    let schedule = schedule(&rate, 5.0);
+    let at = |time: f64| schedule.rate_at(time);
+    assert_eq!([at(1.0), at(5.1), at(13.1)], [200.0, 10.0, 100.0]);
+    assert!((schedule.bytes_by(15.0) - (1000.0 + 80.0 + 200.0)).abs() < 1e-9);
 }
 
 #[test]

@@ -82,14 +82,12 @@ async fn already_there<'a>(
     judged: &'a [Result<AclBinding, AclError>],
 ) -> BTreeSet<&'a AclBinding> {
     let mut rests = Rests::new();
-    let mut wanted = BTreeSet::new();
-    for acl in judged.iter().flatten() {
-        wanted.insert(acl);
-        rests.item().await;
-    }
     let mut there = BTreeSet::new();
-    for (_, acl) in image.acls().iter() {
-        there.extend(wanted.get(&**acl).copied());
+    let index = image.acls().index();
+    for acl in judged.iter().flatten() {
+        if index.has(acl) {
+            there.insert(acl);
+        }
         rests.item().await;
     }
     there

@@ -14,6 +14,7 @@
 //! read stays true. Before the append a turn has changed nothing: a request that waits for its
 //! turn, or is being decided on, is dropped with its client, and refused when the broker stops.
 
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use wire::records::metadata::MetadataRecord;
 use wire::types::ErrorCode;
 
 use super::Controller;
+use crate::audit::AuditedTurn;
 use crate::controller::metadata_log::MetadataLogError;
 use crate::controller::{ControllerDecision, Rules};
 use crate::hanging::HANGS_AFTER;
@@ -39,17 +41,21 @@ impl<P: Platform> Controller<P> {
         &self,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
-        let (response, carried_out) = self.turn_told(|| self.stopping.get(), decide).await;
-        carried_out.map(|()| response)
+        let (is_over, audited) = (|| self.stopping.get(), RefCell::default());
+        self.turn_unless(is_over, &audited, decide).await
     }
 
     /// Runs one turn unless `is_over`; for the changes that a stop itself writes.
+    ///
+    /// The decision may put what an auditor wants to know of it into `audited`: the task that
+    /// carries it out says what became of it, because the client may be gone by then.
     pub(super) async fn turn_unless<R>(
         &self,
         is_over: impl Fn() -> bool,
+        audited: &RefCell<Option<AuditedTurn>>,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> Result<R, ErrorCode> {
-        let (response, carried_out) = self.turn_told(is_over, decide).await;
+        let (response, carried_out) = self.turn_told(is_over, audited, decide).await;
         carried_out.map(|()| response)
     }
 
@@ -58,6 +64,7 @@ impl<P: Platform> Controller<P> {
     pub(super) async fn turn_told<R>(
         &self,
         is_over: impl Fn() -> bool,
+        audited: &RefCell<Option<AuditedTurn>>,
         decide: impl AsyncFnOnce(Rules<'_>, &mut dyn FnMut() -> u64) -> ControllerDecision<R>,
     ) -> (R, Result<(), ErrorCode>) {
         let turn = self.patiently(Arc::clone(&self.turn).acquire_owned()).await;
@@ -79,7 +86,11 @@ impl<P: Platform> Controller<P> {
         if is_over() {
             return (response, Err(ErrorCode::NotController));
         }
-        (response, self.carry_out_in_task(turn, records).await)
+        let audited = audited.take();
+        (
+            response,
+            self.carry_out_in_task(turn, records, audited).await,
+        )
     }
 
     /// Carries a decision out, also if its client gives up meanwhile.
@@ -87,11 +98,16 @@ impl<P: Platform> Controller<P> {
         &self,
         turn: impl Sized + 'static,
         records: Vec<MetadataRecord>,
+        audited: Option<AuditedTurn>,
     ) -> Result<(), ErrorCode> {
         let me = self.me.upgrade().ok_or(ErrorCode::NotController)?;
         let carried_out = task::spawn(async move {
             let _turn = turn;
-            me.carry_out(records).await
+            let done = me.carry_out(records).await;
+            if let Some(audited) = audited {
+                audited.done(done.is_ok());
+            }
+            done
         });
         match self.patiently(carried_out).await? {
             Ok(Ok(())) => Ok(()),

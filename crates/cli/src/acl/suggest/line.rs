@@ -1,17 +1,21 @@
-//! One line of a broker's log about a right that a client does not have, as text or as JSON.
+//! One line about a right that a client does not have: of a broker's audit file, or of its log, as
+//! text or as JSON.
 //!
-//! The log quotes all text of clients. Invariant: only a line whose message is this one is taken,
+//! An audit line is one object of JSON, so no text of a client is outside of its field. The log
+//! quotes all text of clients. Invariant: only a line whose message is this one is taken,
 //! never one in whose fields a client has put the same words: what stands before the message has
 //! neither a quotation mark nor a field.
 
 use std::str::Chars;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use wire::acl::{Operation, ResourceType};
 
 /// The messages of the broker.
 const WOULD_DENY: &str = "would_deny: a client does what ACLs deny, because authorizer.mode is log";
 const DENIED: &str = "a client was denied what it asked for";
+
+const UNREADABLE: &str = "the line cannot be read";
 
 /// A right that a client asked for and does not have.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -23,17 +27,47 @@ pub(super) struct LoggedDenial {
     pub(super) operation: Operation,
     /// How many of the same kind were left out since the last line of the kind.
     pub(super) unsaid: u64,
+    /// True if the line is of an audit file, which says if it has cut a name.
+    pub(super) is_audited: bool,
+}
+
+/// Returns what an audit line says; `None` if it is about something else.
+fn audited(event: &Map<String, Value>, denied: bool) -> Option<Result<LoggedDenial, &'static str>> {
+    const CUT: &str = "the name is longer than audit files show names";
+    const ANY: &str = "it asks for any resource of the type: what it needs of one has its own line";
+    let text = |key: &str| event.get(key)?.as_str().map(str::to_owned);
+    match text("class")?.as_str() {
+        "would_deny" => {}
+        "denied" if denied => {}
+        _ => return None,
+    }
+    if event
+        .get("cut")
+        .is_some_and(|cut| *cut != Value::Bool(false))
+    {
+        return Some(Err(CUT));
+    }
+    if text("pattern").is_some_and(|pattern| pattern == "ANY") {
+        return Some(Err(ANY));
+    }
+    let found = denial(text, |_| None).map(|found| LoggedDenial {
+        is_audited: true,
+        ..found
+    });
+    Some(found.ok_or(UNREADABLE))
 }
 
 /// Reads a line; `None` if it is another one, an error if it is one that cannot be read.
 pub(super) fn parse(line: &str, denied: bool) -> Option<Result<LoggedDenial, &'static str>> {
-    const UNREADABLE: &str = "the line cannot be read";
     let plain = without_colours(line.trim_end());
     let messages = [Some(WOULD_DENY), denied.then_some(DENIED)];
     let messages = || messages.iter().flatten();
     if let Some(at) = plain.find('{').filter(|at| is_before_message(&plain, *at))
         && let Ok(Value::Object(event)) = serde_json::from_str(plain.split_at(at).1)
     {
+        if at == 0 && !event.contains_key("message") {
+            return audited(&event, denied);
+        }
         let text = |key: &str| event.get(key)?.as_str().map(str::to_owned);
         let message = text("message")?;
         if !messages().any(|known| *known == message) {
@@ -78,6 +112,7 @@ fn denial(
         name: text("name")?,
         operation: Operation::parse(&text("operation")?)?,
         unsaid: number("unsaid").unwrap_or(0),
+        is_audited: false,
     })
 }
 
@@ -155,7 +190,47 @@ mod tests {
             name: name.to_owned(),
             operation: Operation::DescribeConfigs,
             unsaid: 7,
+            is_audited: false,
         }
+    }
+
+    fn audit_line(class: &str, more: &str) -> String {
+        format!(
+            "{{\"time\":\"2026-11-28T07:00:00.000Z\",\"class\":\"{class}\",\"outcome\":\"allowed\",\
+             \"principal\":\"User:ada\",\"address\":\"10.0.0.1\",\"operation\":\"DESCRIBE_CONFIGS\",\
+             \"resource_type\":\"TOPIC\",{more},\"rule\":\"no ACL\",\"count\":3}}\n"
+        )
+    }
+
+    #[test]
+    fn audit_lines_are_read() {
+        let audited = |name: &str| LoggedDenial {
+            unsaid: 0,
+            is_audited: true,
+            ..expected(name)
+        };
+        let named = "\"name\":\"a\\u001b\",\"pattern\":\"LITERAL\"";
+        let line = audit_line("would_deny", named);
+        assert_eq!(parse(&line, false), Some(Ok(audited("a\x1b"))));
+        let enforced = audit_line("denied", named);
+        assert_eq!(parse(&enforced, false), None);
+        assert_eq!(parse(&enforced, true), Some(Ok(audited("a\x1b"))));
+        for class in ["admin", "auth_failure", "allowed", "audit", ""] {
+            assert_eq!(parse(&audit_line(class, named), true), None, "{class}");
+        }
+        for (more, why) in [
+            ("\"pattern\":\"ANY\"", "any resource"),
+            ("\"name\":\"a\",\"cut\":true", "longer"),
+            ("\"pattern\":\"LITERAL\"", "cannot be read"),
+        ] {
+            let refused = parse(&audit_line("would_deny", more), false);
+            let refused = refused.unwrap().unwrap_err();
+            assert!(refused.contains(why), "{refused}");
+        }
+        // A line of the log whose fields are those of an audit line is none.
+        let log = line.replacen('{', "{\"message\":\"a group is new\",", 1);
+        assert_eq!(parse(&log, true), None);
+        assert_eq!(parse(&format!("x {line}"), true), None);
     }
 
     fn text(name: &str) -> String {

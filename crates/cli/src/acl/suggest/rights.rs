@@ -50,7 +50,12 @@ type WantedRights = BTreeMap<(PatternType, ResourceType, String), BTreeSet<Opera
 impl AskedRights {
     /// Takes a line.
     pub(super) fn add(&mut self, found: LoggedDenial) -> anyhow::Result<()> {
-        let right = LoggedDenial { unsaid: 0, ..found };
+        // The same right, wherever it was read.
+        let right = LoggedDenial {
+            unsaid: 0,
+            is_audited: false,
+            ..found
+        };
         *self.0.entry(right).or_default() += 1;
         ensure!(
             self.0.len() <= RIGHTS_MAX,

@@ -93,7 +93,9 @@ fn given(option: &str, value: &str) -> String {
 /// Returns a text as one word of a shell.
 fn quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/@,=+".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_plain) {
+    // To zsh a word with this beginning is the path of a command.
+    let is_command = text.starts_with('=');
+    if !text.is_empty() && !is_command && text.bytes().all(is_plain) {
         text.to_owned()
     } else {
         format!("'{}'", text.replace('\'', "'\\''"))
@@ -121,6 +123,8 @@ mod tests {
             ("$(reboot)", "'$(reboot)'"),
             ("it's; rm -rf /", "'it'\\''s; rm -rf /'"),
             ("", "''"),
+            ("=ls", "'=ls'"),
+            ("a=b", "a=b"),
         ] {
             assert_eq!(quoted(text), word);
         }

@@ -15,14 +15,11 @@ use client::{Cluster, Producer, Report};
 use platform::clock::Instant;
 use platform::net::TcpNet;
 use serde_json::json;
-use tokio::sync::mpsc;
 
+use super::ahead;
 use super::{Produce, Record};
 use crate::show::{self, Format};
 use crate::target::ChosenTarget;
-
-/// Records that were read and not taken by the producer, which bounds their bytes.
-const READ_AHEAD: usize = 16;
 
 /// The reports of the records so far: what the command showed, and how many failed.
 struct SendOutcome {
@@ -87,28 +84,30 @@ async fn send_all(
     + Send
     + 'static,
 ) -> anyhow::Result<()> {
-    let (to, mut records) = mpsc::channel(READ_AHEAD);
+    let (to, records) = ahead::ends();
     // The thread ends with the input, or at its next record after the command has ended.
     thread::spawn(move || {
-        let mut each = |record| Ok(to.blocking_send(Ok(record))?);
+        let mut each = |record| to.give(Ok(record));
         if let Err(error) = read(&mut each) {
             // The command may have ended.
-            drop(to.blocking_send(Err(error)));
+            drop(to.give(Err(error)));
         }
     });
     let topic = asked.topic.as_str().into();
-    while let Some(record) = records.recv().await {
-        let record = asked.fill(record?);
-        let told = Rc::clone(outcome);
-        let partition = record.partition.unwrap_or(-1);
-        let done = move |report| told.borrow_mut().take(&report);
-        let taken = producer.send(record.into_record(&topic), done).await;
-        if let Err(error) = taken {
-            let result = Err(error);
-            outcome.borrow_mut().take(&Report { partition, result });
-        }
-        if outcome.borrow().unwritten.is_some() {
-            break;
+    while let Some(read) = records.take().await {
+        for record in read {
+            let record = asked.fill(record?);
+            let told = Rc::clone(outcome);
+            let partition = record.partition.unwrap_or(-1);
+            let done = move |report| told.borrow_mut().take(&report);
+            let taken = producer.send(record.into_record(&topic), done).await;
+            if let Err(error) = taken {
+                let result = Err(error);
+                outcome.borrow_mut().take(&Report { partition, result });
+            }
+            if outcome.borrow().unwritten.is_some() {
+                return Ok(());
+            }
         }
     }
     Ok(())

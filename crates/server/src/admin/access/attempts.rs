@@ -1,6 +1,11 @@
 //! Logins under way, by address: each has few of them at a time, so that one that guesses neither
 //! takes the places of others nor the thread that verifies passwords.
 //!
+//! A login beyond these waits for nothing, so one of them is looked at in the time that a failure
+//! takes: a client that is known passes, and a guess there is no faster than any other. Invariant:
+//! however many connections an address has, its guesses within that time are [`OF_ADDRESS_MAX`]
+//! and one.
+//!
 //! IPv6 addresses of one network count as one, as for Kafka's connections.
 
 use std::collections::BTreeMap;
@@ -8,6 +13,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use broker::network::network;
+use tokio::time::Instant;
 
 /// Most logins of an address at a time.
 const OF_ADDRESS_MAX: usize = 8;
@@ -16,7 +22,15 @@ const OF_ADDRESS_MAX: usize = 8;
 #[derive(Clone, Default, Debug)]
 pub(super) struct Attempts {
     // Bounded: `admin::CONNECTIONS_MAX`, each connection has one request.
-    under_way: Arc<Mutex<BTreeMap<IpAddr, usize>>>,
+    under_way: Arc<Mutex<BTreeMap<IpAddr, AddressLogins>>>,
+}
+
+/// The logins of an address.
+#[derive(Default, Debug)]
+struct AddressLogins {
+    count: usize,
+    /// No login beyond these is looked at before.
+    shut_until: Option<Instant>,
 }
 
 /// A login under way, until this is dropped.
@@ -31,11 +45,11 @@ impl Attempts {
     pub(super) fn begin(&self, address: IpAddr) -> Option<Attempt> {
         let address = network(address);
         let mut under_way = self.under_way();
-        let count = under_way.entry(address).or_default();
-        if *count >= OF_ADDRESS_MAX {
+        let logins = under_way.entry(address).or_default();
+        if logins.count >= OF_ADDRESS_MAX {
             return None;
         }
-        *count += 1;
+        logins.count += 1;
         drop(under_way);
         Some(Attempt {
             all: self.clone(),
@@ -43,7 +57,22 @@ impl Attempts {
         })
     }
 
-    fn under_way(&self) -> MutexGuard<'_, BTreeMap<IpAddr, usize>> {
+    /// Returns true if a login may be looked at for which [`begin`](Self::begin) had no place; no
+    /// other of its address is before `until`.
+    pub(super) fn looks_beyond(&self, address: IpAddr, now: Instant, until: Instant) -> bool {
+        let mut under_way = self.under_way();
+        let Some(logins) = under_way.get_mut(&network(address)) else {
+            // The others have ended meanwhile, each after its time.
+            return true;
+        };
+        let is_open = logins.shut_until.is_none_or(|shut| shut <= now);
+        if is_open {
+            logins.shut_until = Some(until);
+        }
+        is_open
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, BTreeMap<IpAddr, AddressLogins>> {
         self.under_way
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -53,9 +82,9 @@ impl Attempts {
 impl Drop for Attempt {
     fn drop(&mut self) {
         let mut under_way = self.all.under_way();
-        if let Some(count) = under_way.get_mut(&self.address) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
+        if let Some(logins) = under_way.get_mut(&self.address) {
+            logins.count = logins.count.saturating_sub(1);
+            if logins.count == 0 {
                 under_way.remove(&self.address);
             }
         }
@@ -78,5 +107,20 @@ mod tests {
         assert!(attempts.begin(one).is_some());
         drop(held);
         assert!(attempts.under_way().is_empty());
+    }
+
+    #[test]
+    fn one_login_beyond_them_is_looked_at_in_the_time_of_a_failure() {
+        let (attempts, begin) = (Attempts::default(), Instant::now());
+        let (one, other) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let after = |ms: u64| begin + std::time::Duration::from_millis(ms);
+        let _held: Vec<_> = (0..OF_ADDRESS_MAX)
+            .flat_map(|_| [attempts.begin(one), attempts.begin(other)])
+            .collect();
+        assert!(attempts.looks_beyond(one, begin, after(100)));
+        assert!(!attempts.looks_beyond(one, after(99), after(199)));
+        assert!(attempts.looks_beyond(other, after(99), after(199)));
+        assert!(attempts.looks_beyond(one, after(100), after(200)));
+        assert!(!attempts.looks_beyond(one, after(199), after(299)));
     }
 }

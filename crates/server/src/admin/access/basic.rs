@@ -226,13 +226,20 @@ fn iterations(stored: i32) -> Option<u32> {
 }
 
 /// Reads what follows `Basic`.
-fn credentials(given: &str) -> Result<(String, Secret<String>), Failure> {
+pub(in crate::admin) fn credentials(given: &str) -> Result<(String, Secret<String>), Failure> {
     // Base64 is a third longer.
     if given.len() > 2 * MESSAGE_BYTES_MAX {
         return Err(Failure::Malformed);
     }
     let bytes = Secret::new(STANDARD.decode(given).map_err(|_| Failure::Malformed)?);
-    let text = std::str::from_utf8(bytes.expose()).map_err(|_| Failure::Malformed)?;
+    credentials_of_text(bytes.expose())
+}
+
+/// Reads what that has encoded.
+pub(in crate::admin) fn credentials_of_text(
+    bytes: &[u8],
+) -> Result<(String, Secret<String>), Failure> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Failure::Malformed)?;
     let (name, password) = text.split_once(':').ok_or(Failure::Malformed)?;
     let password = Secret::new(password.to_owned());
     plain::check(name, &password).map_err(|_| Failure::Malformed)?;

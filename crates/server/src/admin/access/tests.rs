@@ -16,7 +16,12 @@ fn made(text: &str) -> Gate {
     };
     let settings = Settings::resolve(&raw, &machine).unwrap().settings;
     let authorizer = settings.authorizer().cloned();
-    Gate::new(&settings.admin, authorizer, None, AdminMetrics::default())
+    Gate::new(
+        &settings.admin,
+        authorizer,
+        None,
+        (AdminMetrics::default(), Audit::default()),
+    )
 }
 
 fn peer(is_local: bool) -> Peer {
@@ -101,6 +106,35 @@ async fn a_guess_waits_for_its_answer_and_an_address_has_few() {
         }
     }
     assert_eq!(crowded, 24);
+}
+
+#[tokio::test(start_paused = true)]
+async fn guesses_beyond_those_under_way_are_no_faster_than_these() {
+    let jaas = "listener.name.admin.plain.sasl.jaas.config=\
+                org.apache.kafka.common.security.plain.PlainLoginModule required user_ops=\"pen\";\n";
+    let gate = Arc::new(made(&format!("admin.auth=basic\n{jaas}")));
+    let login = |given: &'static str| {
+        let gate = Arc::clone(&gate);
+        async move {
+            let request = Request::builder().header(AUTHORIZATION, format!("Basic {given}"));
+            let request = request.body(()).unwrap();
+            gate.login(&request, &peer(false), None).await
+        }
+    };
+    // ops:wrong, and ops:pen.
+    let (wrong, right) = ("b3BzOndyb25n", "b3BzOnBlbg==");
+    let held: Vec<_> = (0..8).map(|_| tokio::spawn(login(wrong))).collect();
+    tokio::task::yield_now().await;
+    // A client that is known is let in, though the address guesses.
+    assert_eq!(login(right).await, Ok(Principal::user("ops")));
+    // From then on nothing tells a right password from a wrong one.
+    for given in [wrong, right, wrong, right] {
+        assert_eq!(login(given).await, Err(Failure::Crowded), "{given}");
+    }
+    for guess in held {
+        assert_eq!(guess.await.unwrap(), Err(Failure::Credentials));
+    }
+    assert_eq!(login(right).await, Ok(Principal::user("ops")));
 }
 
 #[tokio::test]

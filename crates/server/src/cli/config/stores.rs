@@ -1,5 +1,5 @@
-//! Opens the keys and certificates of the listeners that speak TLS, as a start would, and says what
-//! is wrong with them.
+//! Opens the keys and certificates of the listeners that speak TLS, and the keys of tokens of those
+//! of OAUTHBEARER, as a start would, and says what is wrong with them.
 //!
 //! Invariant: nothing is shown of a key or a password. What only the user of the broker may read is
 //! no finding: it could not be looked at.
@@ -25,6 +25,7 @@ pub(super) fn look(
     problems: &[Problem],
 ) -> DirectorySurvey {
     let mut seen = DirectorySurvey::default();
+    look_at_tokens(settings, raw, &mut seen);
     let listeners = settings.tls_sets();
     if listeners.is_empty() {
         return seen;
@@ -63,6 +64,34 @@ pub(super) fn look(
         is_new
     });
     seen
+}
+
+/// Reads the keys of tokens. A provider is not asked: a start does not wait for it either.
+fn look_at_tokens(settings: &Settings, raw: &RawSettings, seen: &mut DirectorySurvey) {
+    for source in &settings.token_keys.sources {
+        let Err((setting, why)) = source.look() else {
+            continue;
+        };
+        let problem = TlsProblem {
+            setting: setting.to_owned(),
+            file: source.file().map(Into::into),
+            why,
+            advice: "write the JWK set of the identity provider there, or name its https address"
+                .into(),
+        };
+        if may_not_be_read(&problem) {
+            seen.unseen.push(format!(
+                "cannot look at everything: {setting}: {}",
+                problem.why
+            ));
+        } else {
+            let problem = TlsProblem {
+                file: None,
+                ..problem
+            };
+            seen.findings.push(finding(raw, &problem, Group::Refuses));
+        }
+    }
 }
 
 fn may_not_be_read(problem: &TlsProblem) -> bool {

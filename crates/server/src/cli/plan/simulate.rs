@@ -1,4 +1,5 @@
-//! Simulates the bursts of an answer with the policy of tiers, beside the closed form.
+//! Simulates the bursts of an answer with the policy of tiers, beside the closed form, and draws
+//! how full the first tier is by both.
 
 use std::fmt::Write as _;
 
@@ -13,6 +14,10 @@ const SECONDS_MAX: f64 = 20_000.0;
 
 /// Largest number of segments of a tier that are simulated one by one.
 const SEGMENTS_MAX: f64 = 400.0;
+
+/// Lines of the drawing, and places of a line.
+const DRAWN_LINES: u32 = 16;
+const DRAWN_PLACES: usize = 50;
 
 /// One broker of an answer, to be simulated.
 struct Broker<'a> {
@@ -31,6 +36,8 @@ struct SimulationResult {
     spilled: bool,
     highest: f64,
     gap: f64,
+    /// Seconds from the start of the burst, and the fill of the first tier.
+    curve: Vec<(f64, f64)>,
 }
 
 impl<'a> Broker<'a> {
@@ -84,10 +91,13 @@ impl<'a> Broker<'a> {
         let mut fluid = self.settled()?;
         let before = fluid.used_mb(0).max(self.capacity_mb() * self.threshold);
         let mut lasted = 0.0;
+        // Bounded: a point for each step of a burst and a gap of at most `SECONDS_MAX` each.
+        let mut curve = vec![(0.0, fluid.used_mb(0) / self.capacity_mb())];
         let most = self.burst.asked.0.min(SECONDS_MAX);
         while fluid.spilled_mb() < 0.1 && lasted < most {
             fluid.run_for(0.1, self.peak)?;
             lasted += 0.1;
+            curve.push((lasted, fluid.used_mb(0) / self.capacity_mb()));
         }
         let spilled = fluid.spilled_mb() > 0.1;
         let highest = fluid.used_mb(0) / self.capacity_mb();
@@ -95,12 +105,14 @@ impl<'a> Broker<'a> {
         while fluid.used_mb(0) > before && gap < SECONDS_MAX {
             fluid.run_for(0.1, self.base)?;
             gap += 0.1;
+            curve.push((lasted + gap, fluid.used_mb(0) / self.capacity_mb()));
         }
         Ok(SimulationResult {
             lasted,
             spilled,
             highest,
             gap,
+            curve,
         })
     }
 }
@@ -150,6 +162,7 @@ pub(super) fn beside(plan: &Plan) -> anyhow::Result<String> {
     for (what, planned, seen) in rows {
         let _ = writeln!(text, "  {what:<42}  {planned:<14}  {seen}");
     }
+    text.push_str(&drawn(&burst.curve, &simulated.curve));
     if broker.segment > chosen.segment.0 {
         let megabytes = whole(broker.segment / 1e6);
         let _ = writeln!(
@@ -160,6 +173,63 @@ pub(super) fn beside(plan: &Plan) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// Draws the fill of the first tier over time: `p` where it was planned, `s` where it was
+/// simulated, `*` where both are the same.
+fn drawn(planned: &[(f64, f64)], simulated: &[(f64, f64)]) -> String {
+    let last = |curve: &[(f64, f64)]| curve.last().map_or(0.0, |(at, _)| *at);
+    // The planned curve has a second burst.
+    let gone = planned.get(2).map_or(0.0, |(at, _)| *at);
+    let end = last(simulated).max(gone);
+    if end <= 0.0 || !end.is_finite() {
+        return String::new();
+    }
+    let mut text = "  how full the first tier is: p planned, s simulated, * both\n".to_owned();
+    for line in 0..=DRAWN_LINES {
+        let at = end * f64::from(line) / f64::from(DRAWN_LINES);
+        let (by_plan, by_policy) = (fill_at(planned, at), fill_at(simulated, at));
+        let mut places = vec![' '; DRAWN_PLACES + 1];
+        for (fill, mark) in [(by_plan, 'p'), (by_policy, 's')] {
+            let place = place_of(fill);
+            if let Some(drawn) = places.get_mut(place) {
+                *drawn = if *drawn == ' ' { mark } else { '*' };
+            }
+        }
+        let places: String = places.into_iter().collect();
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(
+            text,
+            "  {:>9} |{places}| {:>3.0} % {:>3.0} %",
+            Seconds(at).to_string(),
+            by_plan * 100.0,
+            by_policy * 100.0
+        );
+    }
+    text
+}
+
+/// Returns the fill at a time, between the points of a curve on a straight line.
+fn fill_at(curve: &[(f64, f64)], at: f64) -> f64 {
+    let behind = curve.partition_point(|(time, _)| *time <= at);
+    let before = behind.checked_sub(1).and_then(|index| curve.get(index));
+    match (before, curve.get(behind)) {
+        (Some((from, low)), Some((to, high))) if to > from => {
+            low + (high - low) * (at - from) / (to - from)
+        }
+        (Some((_, fill)), _) | (None, Some((_, fill))) => *fill,
+        (None, None) => 0.0,
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a place of a short line"
+)]
+fn place_of(fill: f64) -> usize {
+    (fill.clamp(0.0, 1.0) * DRAWN_PLACES as f64).round() as usize
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -167,4 +237,38 @@ pub(super) fn beside(plan: &Plan) -> anyhow::Result<String> {
 )]
 fn whole(value: f64) -> u64 {
     value.max(0.0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_curves_are_drawn_over_the_same_time() {
+        let planned = [
+            (0.0, 0.5),
+            (4.0, 1.0),
+            (20.0, 0.5),
+            (30.0, 0.5),
+            (34.0, 1.0),
+        ];
+        let simulated = [(0.0, 0.5), (4.0, 0.9), (16.0, 0.5)];
+        let text = drawn(&planned, &simulated);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 18, "{text}");
+        assert!(
+            lines[1].contains('*') && lines[1].ends_with("|  50 %  50 %"),
+            "{text}"
+        );
+        // After 3.75 s: both rise, the planned one higher.
+        assert!(
+            lines[4].contains("s   p") && lines[4].ends_with("|  97 %  88 %"),
+            "{text}"
+        );
+        assert!(
+            lines[17].contains("20 s") && lines[17].ends_with("|  50 %  50 %"),
+            "{text}"
+        );
+        assert_eq!(drawn(&[], &[]), "");
+    }
 }

@@ -1,6 +1,7 @@
 //! `forebay plan --verify`: runs the experiment of a plan through the bench, and compares the
 //! results.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -14,6 +15,10 @@ use ::plan::verify::{MeasuredPlan, Side, Verdict, compare, text};
 use anyhow::{Context as _, bail};
 use bench::outcome::{LoadOutcome, Run};
 use bench::{report, runner};
+
+/// What to do about a machine that is too small, with the options of this command.
+const ADVICE: &str = "Make the experiment smaller with --scale (below 1 the second tier is a device held to its rate, \
+     which needs root), or name another disk with --dir.";
 
 /// How to prove a plan.
 pub(super) struct VerifyOptions<'a> {
@@ -46,8 +51,9 @@ pub(super) fn run(
     let results = fresh(&out)?;
     // Beside the results directory, whose contents belong to the bench.
     let file = results.with_extension("toml");
-    super::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
-    let ended = runner::run(&arguments(wanted, &file, &results)?)?;
+    super::files::write(&file, &experiment::file(plan, chosen, wanted.scale))?;
+    let words = words(wanted, &out, &file, &results)?;
+    let ended = runner::run(&runner::RunArgs::from_words(words)?.with_advice(ADVICE))?;
     if ended != ExitCode::SUCCESS {
         return Ok(ended);
     }
@@ -56,9 +62,9 @@ pub(super) fn run(
     let proof = compare(plan, chosen, scenario, catalogue, &measured, wanted.scale)?;
     super::super::print(&text(&proof, chosen.brokers))?;
     let calibration = results.join("calibration.toml");
-    super::write(&calibration, &proof.calibration.write())?;
+    super::files::write(&calibration, &proof.calibration.write())?;
     let json = serde_json::to_string_pretty(&proof)? + "\n";
-    super::write(&results.join("proof.json"), &json)?;
+    super::files::write(&results.join("proof.json"), &json)?;
     super::super::print(&format!("calibration: {}\n", calibration.display()))?;
     Ok(match proof.verdict {
         Verdict::Holds => ExitCode::SUCCESS,
@@ -75,20 +81,23 @@ fn fresh(out: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the arguments of `forebay bench run`, as on a command line.
-fn arguments(
+///
+/// Data goes to the same directory in every run, not to that of the results: a run removes there
+/// what a killed run has left.
+fn words(
     wanted: &VerifyOptions<'_>,
+    out: &Path,
     file: &Path,
     results: &Path,
-) -> anyhow::Result<runner::RunArgs> {
+) -> anyhow::Result<Vec<OsString>> {
     let mut words = vec![
         "run".into(),
         file.as_os_str().to_owned(),
         "--out".into(),
         results.as_os_str().to_owned(),
     ];
-    if let Some(dir) = wanted.dir {
-        words.extend(["--dir".into(), dir.as_os_str().to_owned()]);
-    }
+    let dir = wanted.dir.unwrap_or(out);
+    words.extend(["--dir".into(), dir.as_os_str().to_owned()]);
     if let Some(binary) = wanted.binary {
         let binary = binary.to_str().context("--binary is not UTF-8")?;
         words.extend([
@@ -96,7 +105,7 @@ fn arguments(
             format!("target.planned.binary={binary}").into(),
         ]);
     }
-    runner::RunArgs::from_words(words)
+    Ok(words)
 }
 
 fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
@@ -112,6 +121,7 @@ fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
         .topics
         .first()
         .map_or(Bytes(1e6), |topic| topic.batch);
+    let bursts = report::bursts_of(run, "burst");
     MeasuredPlan {
         machine: if machine.is_empty() {
             "this machine".to_owned()
@@ -120,9 +130,13 @@ fn measured(run: &Run, chosen: &FleetFigures) -> MeasuredPlan {
         },
         produce: of("produce").and_then(|cell| side(&cell.outcome, true, batch)),
         consume: of("consume").and_then(|cell| side(&cell.outcome, false, batch)),
-        bursts: report::bursts_of(run, "burst")
-            .into_iter()
-            .map(|(held, gap)| (held.map(Seconds), gap.map(Seconds)))
+        bursts: bursts
+            .iter()
+            .map(|burst| (burst.held.map(Seconds), burst.gap.map(Seconds)))
+            .collect(),
+        drains: bursts
+            .iter()
+            .filter_map(|burst| burst.drain.map(Rate))
             .collect(),
     }
 }
@@ -148,4 +162,28 @@ fn side(outcome: &LoadOutcome, produced: bool, batch: Bytes) -> Option<Side> {
         cpu,
         batch: if produced { batch } else { Bytes(fetched) },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_goes_where_the_next_run_finds_what_is_left_of_it() {
+        let [out, file, results] = ["out", "out/measured-2.toml", "out/measured-2"].map(Path::new);
+        let mut wanted = VerifyOptions {
+            scale: 1.0,
+            dir: None,
+            out: Some(out),
+            binary: None,
+        };
+        let dir_of = |wanted: &VerifyOptions<'_>| {
+            let words = words(wanted, out, file, results).unwrap();
+            let at = words.iter().position(|word| word == "--dir").unwrap();
+            words[at + 1].clone()
+        };
+        assert_eq!(dir_of(&wanted), "out");
+        wanted.dir = Some(Path::new("/data"));
+        assert_eq!(dir_of(&wanted), "/data");
+    }
 }

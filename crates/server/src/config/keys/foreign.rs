@@ -10,7 +10,8 @@ use super::scope::{PREFIX, before_setting};
 /// Reason and names, separated by white space.
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     (
-        "GSSAPI, OAUTHBEARER and delegation tokens are not there yet, nor classes that log in",
+        "GSSAPI and delegation tokens are not there yet, nor classes that log in; OAUTHBEARER is for \
+         clients of this broker, which logs in nowhere",
         "delegation.token.expiry.check.interval.ms \
          delegation.token.expiry.time.ms delegation.token.master.key \
          delegation.token.max.lifetime.ms \
@@ -33,13 +34,8 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
          sasl.oauthbearer.assertion.template.file \
          sasl.oauthbearer.client.credentials.client.id \
          sasl.oauthbearer.client.credentials.client.secret \
-         sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience \
-         sasl.oauthbearer.expected.issuer sasl.oauthbearer.jwks.endpoint.refresh.ms \
-         sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms \
-         sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url \
          sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class \
-         sasl.oauthbearer.scope sasl.oauthbearer.scope.claim.name \
-         sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url \
+         sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url \
          sasl.server.callback.handler.class security.providers",
     ),
     (

@@ -23,7 +23,7 @@ pub enum Scope {
 pub(super) const PREFIX: &str = "listener.name.";
 
 /// The mechanisms that have settings of their own, as they stand in names.
-const MECHANISMS: [&str; 3] = ["plain", "scram-sha-256", "scram-sha-512"];
+const MECHANISMS: [&str; 4] = ["plain", "scram-sha-256", "scram-sha-512", "oauthbearer"];
 
 /// Splits the name of a value of a single listener into the listener and the row of the setting.
 ///

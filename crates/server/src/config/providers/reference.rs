@@ -2,7 +2,7 @@
 //!
 //! The form is that of Kafka's `ConfigTransformer`: a reference ends at the first brace, the
 //! provider at the first colon, the path at the second one. What has no colon is no reference.
-//! Pure.
+//! Pure; the time is that of the length of the value.
 
 /// A part of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,31 +43,31 @@ fn first(text: &str) -> (Piece<'_>, &str) {
     let mut from = 0;
     while let Some(begin) = text.get(from..).and_then(|rest| rest.find("${")) {
         let begin = from + begin;
-        let Some(reference) = text.get(begin..).and_then(reference) else {
-            from = begin + 2;
+        // Bounded: where something was found.
+        let (before, rest) = text.split_at(begin);
+        // Without a brace at the end no other reference has one.
+        let Some(end) = rest.find('}') else { break };
+        let Some(reference) = rest.get(..=end).and_then(reference) else {
+            // Nor has one that begins before this brace a colon.
+            from = begin + end + 1;
             continue;
         };
         if begin > 0 {
-            // Bounded: where something was found.
-            let (before, after) = text.split_at(begin);
-            return (Piece::Text(before), after);
+            return (Piece::Text(before), rest);
         }
-        return (
-            Piece::Reference(reference),
-            text.get(reference.text.len()..).unwrap_or_default(),
-        );
+        let after = rest.get(reference.text.len()..).unwrap_or_default();
+        return (Piece::Reference(reference), after);
     }
     (Piece::Text(text), "")
 }
 
-/// Returns the reference with which a text begins.
+/// Returns the reference that a text is.
 fn reference(text: &str) -> Option<Reference<'_>> {
-    let end = text.find('}')?;
-    let inside = text.get(2..end)?;
+    let inside = text.strip_prefix("${")?.strip_suffix('}')?;
     let (provider, rest) = inside.split_once(':')?;
     let (path, key) = rest.split_once(':').unwrap_or(("", rest));
     Some(Reference {
-        text: text.get(..=end)?,
+        text,
         provider,
         path,
         key,
@@ -91,6 +91,18 @@ mod tests {
                 .collect();
             prop_assert_eq!(whole, text);
         }
+    }
+
+    /// As a file of settings may have them; each looked for the end of all that follow.
+    #[test]
+    fn what_begins_like_references_is_gone_through_once() {
+        let begin = std::time::Instant::now();
+        for end in ["", "}", "}${env:N}"] {
+            let text = "${".repeat(1 << 20) + end;
+            let count = pieces(&text).count();
+            assert_eq!(count, 1 + usize::from(end.ends_with("N}")), "{end}");
+        }
+        assert!(begin.elapsed().as_secs() < 10, "{:?}", begin.elapsed());
     }
 
     #[test]

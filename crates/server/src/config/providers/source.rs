@@ -6,7 +6,7 @@
 //! `allowlist.pattern` reads no other variable; what is read is bounded, a regular file, and
 //! overwritten when it is dropped.
 
-use std::fs::File;
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path, PathBuf};
@@ -162,7 +162,11 @@ fn compiled(entry: Option<&Entry>) -> Result<Option<Regex>, (&Entry, String)> {
 fn of_file(path: &Path, key: &str) -> Result<ProvidedValue, String> {
     let (bytes, mode) = read(path)?;
     let entries = properties::parse_all(path, bytes.expose());
-    let entries = entries.map_err(|error| format!("its file is no file of properties: {error}"))?;
+    // Not what was found there: it may be a file that has a password and nothing else.
+    let entries = entries.map_err(|error| {
+        let (line, expected) = (error.line, error.expected);
+        format!("its file is no file of properties: line {line}: expected {expected}")
+    })?;
     let mut found = None;
     for entry in entries {
         let value = Secret::new(entry.value);
@@ -192,8 +196,8 @@ fn read(path: &Path) -> Result<(Secret<Vec<u8>>, u32), String> {
         _ => format!("the file cannot be read: {error}"),
     };
     let bytes = bounded::file(path, FILE_BYTES_MAX).map_err(said)?;
-    let mode = File::open(path)
-        .and_then(|file| file.metadata())
-        .map_err(said)?;
-    Ok((Secret::new(bytes), mode.permissions().mode() & 0o777))
+    let bytes = Secret::new(bytes);
+    // Not opened a second time: what stands there now may be a pipe without a writer.
+    let mode = fs::metadata(path).map_err(said)?.permissions().mode();
+    Ok((bytes, mode & 0o777))
 }

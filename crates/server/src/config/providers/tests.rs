@@ -220,6 +220,65 @@ fn a_value_of_a_provider_is_in_no_message_whatever_setting_it_is_for() {
     assert!(!shown.contains("hunter"), "{shown}");
 }
 
+/// A reference to a secret in the wrong setting, whose messages repeat one name of a list.
+#[test]
+fn a_part_of_what_a_provider_has_is_in_no_message_either() {
+    let world = World::new();
+    let long = "q".repeat(50) + &"z".repeat(5000);
+    world.write("s.properties", &format!("pw=hunter5,hunterlong-{long}\n"));
+    let machine = crate::machine::Machine {
+        host_name: "here".into(),
+        cores: 1,
+        memory_bytes: 1 << 30,
+    };
+    let standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    for key in [
+        "listeners",
+        "listener.security.protocol.map",
+        "ssl.cipher.suites",
+        "sasl.enabled.mechanisms",
+        "super.users",
+        "log.dirs",
+        "authorizer.class.name",
+    ] {
+        let raw = world.settled(&format!(
+            "authorizer.class.name={standard}\n{key}=x,${{file:HOME/s.properties:pw}}"
+        ));
+        let checked = crate::config::Settings::judge(&raw, &machine);
+        let shown = format!("{raw:?} {:?} {:?}", checked.problems, checked.warnings);
+        assert!(!shown.contains("hunter"), "{key}: {shown}");
+        assert!(!shown.contains("qqqqqqqq"), "{key}: {shown}");
+    }
+}
+
+#[test]
+fn a_file_that_is_a_password_and_no_properties_is_not_shown() {
+    let world = World::new();
+    world.write("only", "hunter2\\users");
+    let said = world.refused("ssl.key.password=${file:HOME/only:pw}");
+    assert!(said.contains("no file of properties: line 1"), "{said}");
+    world.write("only", "hunter2");
+    world.refused("ssl.key.password=${file:HOME/only:pw}");
+}
+
+/// A value may have very many references; it is not copied for each of them.
+#[test]
+fn many_references_in_a_value_are_followed_in_little_memory() {
+    let world = World::new();
+    let value = "${dir:HOME:word}"
+        .repeat(100)
+        .replace("HOME", &world.path());
+    let text = format!(
+        "config.providers=dir\nconfig.providers.dir.class={CLASS}.DirectoryConfigProvider\na.b={value}"
+    );
+    let mut raw = RawSettings::default();
+    raw.add_bytes(Path::new("f"), text.as_bytes()).unwrap();
+    let settled = super::replace(&mut raw.entries, &|_| None);
+    let (first, last) = (&settled.files[0], &settled.files[99]);
+    assert!(std::rc::Rc::ptr_eq(&first.entry, &last.entry));
+    assert_eq!(raw.entries[2].text().matches("hunter3").count(), 100);
+}
+
 #[test]
 fn files_of_secrets_that_others_may_read_are_warned_of_or_refused() {
     let world = World::new();
@@ -234,6 +293,25 @@ fn files_of_secrets_that_others_may_read_are_warned_of_or_refused() {
     // It is no secret.
     let raw = world.settled("log.level=${dir:HOME:word}");
     assert_eq!(raw.warnings, []);
+}
+
+#[test]
+fn a_file_with_a_reference_that_leads_nowhere_has_no_secret() {
+    let world = World::new();
+    let path = world.home.path().join("a.properties");
+    world.write(
+        "a.properties",
+        &format!(
+            "config.providers=env\nconfig.providers.env.class={CLASS}.EnvVarConfigProvider\n\
+             ssl.key.password=${{env:NOTHING}}\nsecrets.permissions=strict\n"
+        ),
+    );
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let mut raw = RawSettings::default();
+    raw.add_file(&path).unwrap();
+    raw.settle_in(&|_| None);
+    assert_eq!((raw.problems.len(), raw.warnings.len()), (1, 0), "{raw:?}");
+    assert!(raw.problems[0].allowed.contains("no such variable"));
 }
 
 #[test]

@@ -163,7 +163,7 @@ impl AdminSettings {
 
     fn warn(&self, values: &Values, warnings: &mut Vec<Warning>) {
         let host = address::host_and_port(values.text(WHERE).unwrap_or_default());
-        let is_local = host.is_none_or(|(host, _)| is_loopback(host));
+        let is_local = host.is_none_or(|(host, _)| address::is_loopback(host));
         if let (AdminAuth::None, false, Some(entry)) = (self.auth, is_local, values.entry(WHERE)) {
             let why = "everyone who reaches the port sees metrics, which name topics, clients and \
                        directories: admin.auth is none";
@@ -206,13 +206,4 @@ impl AdminSettings {
             }
         }
     }
-}
-
-/// Returns true for an address, or a name, of this machine alone.
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let address = bare.parse::<std::net::IpAddr>();
-    address.map_or(host.eq_ignore_ascii_case("localhost"), |it| {
-        it.to_canonical().is_loopback()
-    })
 }

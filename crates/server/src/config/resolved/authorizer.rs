@@ -14,6 +14,7 @@ use wire::acl::{Policy, Principal, super_users};
 use wire::sasl::Mechanism;
 use wire::text::cut;
 
+use super::super::address::{self, Address};
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
 use super::login::Protocols;
@@ -63,10 +64,18 @@ pub(super) fn resolve(
     Some(Arc::new(authorizer))
 }
 
+/// Where the clients of a listener can be.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Reach {
+    ThisMachine,
+    Elsewhere,
+}
+
 /// Who the clients of all listeners can be.
 pub(super) struct Clients {
-    /// Whether a listener asks neither for a login nor for a certificate.
-    has_anonymous: bool,
+    /// Who reaches a listener that asks neither for a login nor for a certificate; `None` if there
+    /// is no such listener.
+    anonymous: Option<Reach>,
     /// Whether a mechanism takes its users from the metadata, where there can be any, or a listener
     /// from certificates.
     has_any_user: bool,
@@ -82,7 +91,7 @@ impl Clients {
         protocols: &Protocols,
         logins: &BTreeMap<String, Arc<LoginOptions>>,
         encrypted: &BTreeMap<String, ServerTlsSettings>,
-        has_admin_users: bool,
+        (listeners, has_admin_users): (&[Address], bool),
     ) -> Self {
         // Whether clients of a listener without login show who they are.
         let auth = |listener: &str| {
@@ -93,13 +102,24 @@ impl Clients {
         let has = |wanted: fn(ClientAuth) -> bool| {
             without_login().any(|(listener, _)| wanted(auth(listener)))
         };
+        let reach = |name: &str| {
+            let mut named = listeners.iter().filter(|it| it.listener == name);
+            if named.all(|it| address::is_loopback(&it.host)) {
+                Reach::ThisMachine
+            } else {
+                Reach::Elsewhere
+            }
+        };
+        let anonymous = without_login().filter(|(name, _)| auth(name) != ClientAuth::Required);
+        let anonymous = anonymous.map(|(name, _)| reach(name)).max();
         let mechanisms = || logins.values().flat_map(|login| &login.mechanisms);
-        let is_scram = |mechanism| matches!(mechanism, Mechanism::Scram(_));
+        // The metadata or an identity provider may have any user.
+        let has_any = |mechanism| matches!(mechanism, Mechanism::Scram(_) | Mechanism::Oauthbearer);
         let users = mechanisms().flat_map(|mechanism| &mechanism.users);
         Self {
-            has_anonymous: has(|auth| auth != ClientAuth::Required),
+            anonymous,
             // A rule can make any name of a certificate.
-            has_any_user: mechanisms().any(|mechanism| is_scram(mechanism.mechanism))
+            has_any_user: mechanisms().any(|mechanism| has_any(mechanism.mechanism))
                 || has(|auth| auth != ClientAuth::None),
             users: users.map(|(name, _)| name.clone()).collect(),
             has_admin_users,
@@ -112,7 +132,7 @@ impl Clients {
             let of_settings = self.users.contains(principal.name());
             self.has_any_user || self.has_admin_users || of_settings
         };
-        let is_anonymous = self.has_anonymous && *principal == Principal::anonymous();
+        let is_anonymous = self.anonymous.is_some() && *principal == Principal::anonymous();
         is_anonymous || (principal.kind() == "User" && is_named())
     }
 }
@@ -151,11 +171,18 @@ fn warn(values: &Values, clients: &Clients, authorizer: &Authorizer, warnings: &
                       theirs, or User:ANONYMOUS where a listener asks for neither";
         warnings.push(Warning::of(entry, why).seen_by_clients(advice));
     }
-    let has_anonymous = clients.has_anonymous && super_users.contains(&Principal::anonymous());
-    if let (true, Some(entry)) = (has_anonymous, values.entry(SUPER_USERS)) {
+    let anonymous = clients.anonymous;
+    let anonymous = anonymous.filter(|_| super_users.contains(&Principal::anonymous()));
+    if let (Some(reach), Some(entry)) = (anonymous, values.entry(SUPER_USERS)) {
         let why = "with User:ANONYMOUS whoever reaches a listener without login may do everything";
         let advice = "bind that listener to 127.0.0.1, or name users who log in";
-        warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
+        let warning = Warning::of(entry, why.into());
+        // On 127.0.0.1 it is what Kafka's users set up on purpose: worth knowing, and no fault.
+        warnings.push(if reach == Reach::Elsewhere {
+            warning.seen_by_clients(advice)
+        } else {
+            warning
+        });
     }
     let asks_nobody = !clients.has_any_user && clients.users.is_empty();
     let is_shut = real.is_empty() && asks_nobody && !is_open_without_acl;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use broker::authorizer::{Authorizer, AuthorizerMode};
 use wire::acl::Principal;
 
+use super::super::problem::Effect;
 use super::tests::{check_refused, check_warned, resolve, settings};
 use super::*;
 
@@ -98,6 +99,31 @@ fn super_users_that_no_client_can_be_are_named() {
         "User:ANONYMOUS",
         &["with User:ANONYMOUS whoever reaches a listener without login may do everything"],
     );
+}
+
+#[test]
+fn anonymous_super_users_of_this_machine_alone_are_nothing_to_warn_of() {
+    for (listeners, effect) in [
+        ("PLAINTEXT://127.0.0.1:9092", Effect::Nothing),
+        ("PLAINTEXT://localhost:9092", Effect::Nothing),
+        ("PLAINTEXT://[::1]:9092", Effect::Nothing),
+        ("PLAINTEXT://127.0.0.1:9092,SAFE://:9093", Effect::Nothing),
+        ("PLAINTEXT://:9092", Effect::Clients),
+        ("PLAINTEXT://10.0.0.1:9092", Effect::Clients),
+        ("PLAINTEXT://127.0.0.1:9092,OTHER://:9093", Effect::Clients),
+    ] {
+        let resolved = resolve(&format!(
+            "{STANDARD}super.users=User:ANONYMOUS\nlisteners={listeners}\n{SCRAM}\
+             listener.security.protocol.map=SAFE:SASL_PLAINTEXT,OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+        ));
+        let warnings = resolved.unwrap().warnings;
+        let about = warnings.iter().filter(|one| one.key == "super.users");
+        let about: Vec<_> = about.collect();
+        assert_eq!(about.len(), 1, "{listeners}");
+        assert_eq!(about[0].effect, effect, "{listeners}");
+        let has_advice = !about[0].advice.is_empty();
+        assert_eq!(has_advice, effect == Effect::Clients, "{listeners}");
+    }
 }
 
 #[test]

@@ -16,37 +16,50 @@ use super::super::address::Address;
 use super::super::keys;
 use super::super::problem::{Problem, Warning};
 use super::super::values::{ListenerValues, Values};
+use super::oauth;
 use super::{milliseconds, size};
+use crate::oauth::TokenKeys;
 
 const MECHANISMS: &str = "sasl.enabled.mechanisms";
 const JAAS: &str = "sasl.jaas.config";
-const SERVED: &str = "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are";
+const SERVED: &str = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER are";
 const FAILURE_DELAY: &str = "connection.failed.authentication.delay.ms";
 const IDLE: &str = "connections.max.idle.ms";
 
 /// Ends of names of settings that make Kafka decide otherwise who a client is. Who has set one
 /// would not get what it says.
-const REFUSED: [&str; 2] = [
+const REFUSED: [&str; 3] = [
     "sasl.server.callback.handler.class",
     "principal.builder.class",
+    "sasl.oauthbearer.jwt.validator.class",
 ];
+
+/// How clients log in.
+#[derive(Default)]
+pub(super) struct Logins {
+    /// For each listener that asks for a login.
+    // Bounded: one for each of `listeners`.
+    pub(super) listeners: BTreeMap<String, Arc<LoginOptions>>,
+    /// The keys of tokens.
+    pub(super) token_keys: TokenKeys,
+}
 
 /// What speaks which protocol, by the name of the listener.
 pub(super) type Protocols = BTreeMap<String, SecurityProtocol>;
 
-/// Returns how clients log in, for each listener that asks for a login.
+/// Returns how clients log in.
 pub(super) fn resolve(
     values: &Values,
     listeners: &[Address],
     protocols: &Protocols,
     (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
-) -> BTreeMap<String, Arc<LoginOptions>> {
+) -> Logins {
     if let Some(entry) = values.entry(JAAS) {
         let why =
             "is ignored, as in Kafka: those of a listener and a mechanism stand before its name";
         warnings.push(Warning::of(entry, why.into()));
     }
-    let mut all = BTreeMap::new();
+    let mut all = Logins::default();
     for Address { listener, .. } in listeners {
         // One without protocol refuses the start already.
         let Some(&protocol) = protocols.get(listener) else {
@@ -54,19 +67,22 @@ pub(super) fn resolve(
         };
         let of = OfListener {
             values,
+            name: listener,
             own: ListenerValues::of(values, listener),
             protocol,
         };
         if protocol.asks_for_login() {
-            let login = of.login(warnings, problems);
-            all.insert(listener.clone(), Arc::new(login));
+            let login = of.login(&mut all, warnings, problems);
+            all.listeners.insert(listener.clone(), Arc::new(login));
         } else {
             of.warn_of_no_login(warnings);
         }
     }
-    if !all.is_empty() {
-        for (name, _) in values.given() {
-            if REFUSED.iter().any(|end| name.ends_with(end)) {
+    if !all.listeners.is_empty() {
+        for (name, value) in values.given() {
+            if oauth::is_served_class(name, value) {
+                warnings.retain(|warning| warning.key != name);
+            } else if REFUSED.iter().any(|end| name.ends_with(end)) {
                 let why = "is not served: take it out, or a client may be taken for another";
                 problems.push(values.problem_of(name, why));
             }
@@ -83,6 +99,7 @@ pub(super) fn plain_users(
 ) -> Vec<(String, Secret<String>)> {
     let of = OfListener {
         values,
+        name: listener,
         own: ListenerValues::of(values, listener),
         protocol: SecurityProtocol::SaslSsl,
     };
@@ -100,16 +117,21 @@ pub(super) fn plain_users(
 /// One listener.
 struct OfListener<'a> {
     values: &'a Values,
+    name: &'a str,
     own: ListenerValues<'a>,
     protocol: SecurityProtocol,
 }
 
 impl OfListener<'_> {
-    fn login(&self, warnings: &mut Vec<Warning>, problems: &mut Vec<Problem>) -> LoginOptions {
+    fn login(
+        &self,
+        all: &mut Logins,
+        warnings: &mut Vec<Warning>,
+        problems: &mut Vec<Problem>,
+    ) -> LoginOptions {
         let mut mechanisms: Vec<MechanismOptions> = Vec::new();
         for name in self.own.list(MECHANISMS) {
-            let served = Mechanism::from_name(name).filter(|it| *it != Mechanism::Oauthbearer);
-            let Some(mechanism) = served else {
+            let Some(mechanism) = Mechanism::from_name(name) else {
                 let why = format!(
                     "{} is a login of {name}, which is not served ({SERVED})",
                     self.own.listener()
@@ -118,17 +140,24 @@ impl OfListener<'_> {
                 continue;
             };
             if mechanisms.iter().all(|it| it.mechanism != mechanism) {
-                mechanisms.push(self.mechanism(mechanism, warnings, problems));
+                mechanisms.push(self.mechanism(mechanism, all, warnings, problems));
             }
         }
-        let is_plain = mechanisms.iter().any(|it| it.mechanism == Mechanism::Plain);
         if let Some(entry) = self.own.entry(MECHANISMS)
-            && is_plain
             && !self.protocol.is_encrypted()
         {
-            let why = "with PLAIN passwords cross the network in clear text: the listener does not \
-                       speak TLS (SASL_SSL)";
-            warnings.push(Warning::of(entry, why.into()));
+            for (bare, what) in [
+                (Mechanism::Plain, "PLAIN passwords"),
+                (Mechanism::Oauthbearer, "OAUTHBEARER tokens"),
+            ] {
+                if mechanisms.iter().any(|it| it.mechanism == bare) {
+                    let why = format!(
+                        "with {what} cross the network in clear text: the listener does not speak \
+                         TLS (SASL_SSL)"
+                    );
+                    warnings.push(Warning::of(entry, why));
+                }
+            }
         }
         let (delay, idle) = (self.own.number(FAILURE_DELAY), self.values.int(IDLE));
         // Kafka's rule: a connection that waits for its end is held, whether its client is or not.
@@ -147,6 +176,7 @@ impl OfListener<'_> {
     fn mechanism(
         &self,
         mechanism: Mechanism,
+        all: &mut Logins,
         warnings: &mut Vec<Warning>,
         problems: &mut Vec<Problem>,
     ) -> MechanismOptions {
@@ -156,6 +186,12 @@ impl OfListener<'_> {
         let life = life.and_then(|text| text.parse().ok());
         let life = life.unwrap_or_else(|| self.own.number(REAUTH));
         let users = self.users(mechanism, warnings);
+        let tokens = (mechanism == Mechanism::Oauthbearer).then(|| {
+            // What is wrong with the line is among the problems already.
+            let line = self.jaas(mechanism).ok().flatten();
+            let of = (self.values, self.name, &self.own);
+            oauth::resolve(of, line.as_ref(), &mut all.token_keys, (warnings, problems))
+        });
         MechanismOptions {
             mechanism,
             session_max: Some(milliseconds(life)).filter(|life| *life > Duration::ZERO),
@@ -163,6 +199,7 @@ impl OfListener<'_> {
                 problems.push(problem);
                 Vec::new()
             }),
+            tokens: tokens.flatten(),
         }
     }
 
@@ -172,27 +209,16 @@ impl OfListener<'_> {
         mechanism: Mechanism,
         warnings: &mut Vec<Warning>,
     ) -> Result<Vec<(String, Secret<String>)>, Problem> {
-        let lower = mechanism.name().to_ascii_lowercase();
-        let name = self.own.mechanism_name(&lower, JAAS);
+        let name = self.jaas_name(mechanism);
         let wrong = |why: String| self.values.problem_of(&name, why);
         let is_plain = mechanism == Mechanism::Plain;
-        let Some(text) = self.own.of_mechanism(&lower, JAAS) else {
+        let Some(entry) = self.jaas(mechanism)? else {
             if is_plain {
                 let why = "must name the users of PLAIN (user_<name>=\"<password>\")";
                 return Err(wrong(why.into()));
             }
             return Ok(Vec::new());
         };
-        let entry = Jaas::parse(text).map_err(|error| wrong(error.to_string()))?;
-        let (class, short) = if is_plain {
-            ("plain.PlainLoginModule", "PlainLoginModule")
-        } else {
-            ("scram.ScramLoginModule", "ScramLoginModule")
-        };
-        let expected = format!("org.apache.kafka.common.security.{class}");
-        if entry.module() != expected {
-            return Err(wrong(format!("must be an entry of {expected} ({short})")));
-        }
         if !is_plain {
             return Ok(Vec::new());
         }
@@ -208,6 +234,31 @@ impl OfListener<'_> {
         Ok(users
             .map(|(name, password)| (name.to_owned(), password.clone()))
             .collect())
+    }
+
+    fn jaas_name(&self, mechanism: Mechanism) -> String {
+        let lower = mechanism.name().to_ascii_lowercase();
+        self.own.mechanism_name(&lower, JAAS)
+    }
+
+    /// Returns the line of JAAS of a mechanism, if there is one.
+    fn jaas(&self, mechanism: Mechanism) -> Result<Option<Jaas>, Problem> {
+        let name = self.jaas_name(mechanism);
+        let wrong = |why: String| self.values.problem_of(&name, why);
+        let Some(text) = self.values.of_listener(&name) else {
+            return Ok(None);
+        };
+        let entry = Jaas::parse(text).map_err(|error| wrong(error.to_string()))?;
+        let (package, short) = match mechanism {
+            Mechanism::Plain => ("plain", "PlainLoginModule"),
+            Mechanism::Scram(_) => ("scram", "ScramLoginModule"),
+            Mechanism::Oauthbearer => ("oauthbearer", "OAuthBearerLoginModule"),
+        };
+        let expected = format!("org.apache.kafka.common.security.{package}.{short}");
+        if entry.module() != expected {
+            return Err(wrong(format!("must be an entry of {expected} ({short})")));
+        }
+        Ok(Some(entry))
     }
 
     /// Warns of settings of a login at a listener that asks for none.

@@ -49,7 +49,7 @@ fn a_listener_that_could_let_nobody_or_strangers_in_is_refused() {
     check_refused(
         SAFE,
         "default: sasl.enabled.mechanisms=GSSAPI: in.side is a login of GSSAPI, which is not \
-         served (PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are)",
+         served (PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER are)",
     );
     check_refused(
         &format!("{SAFE}sasl.enabled.mechanisms=PLAIN\n"),

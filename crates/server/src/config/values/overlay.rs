@@ -92,6 +92,22 @@ impl<'a> ListenerValues<'a> {
             .of_listener(&self.mechanism_name(mechanism, setting))
     }
 
+    /// Returns the full name under which a setting of one mechanism holds: that of the mechanism,
+    /// of this listener, or of all, whichever is given first.
+    pub(in crate::config) fn nearest_name(&self, mechanism: &str, setting: &str) -> String {
+        if self.of_mechanism(mechanism, setting).is_some() {
+            self.mechanism_name(mechanism, setting)
+        } else {
+            self.full_name(setting)
+        }
+    }
+
+    /// Returns the text that holds for one mechanism of this listener; `None` if there is none.
+    pub(in crate::config) fn nearest(&self, mechanism: &str, setting: &str) -> Option<&'a str> {
+        let own = self.of_mechanism(mechanism, setting);
+        own.or_else(|| self.text(setting))
+    }
+
     /// Returns a setting as it is given, under the name under which it holds; `None` if it is not.
     pub(in crate::config) fn entry(&self, setting: &str) -> Option<&'a Entry> {
         self.values.any_entry(&self.full_name(setting))

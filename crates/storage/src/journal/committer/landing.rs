@@ -12,19 +12,38 @@ use crate::journal::error::Result;
 use crate::journal::ring::Landing;
 use crate::journal::{LogId, Sequence};
 
+/// Logs that are looked at for each that lands.
+const LOOKED_AT: usize = 4;
+
 /// Puts parts into segments.
 pub trait Lander {
+    /// The right to write to the segments of a log.
+    type Hold;
+
+    /// Takes that right, if no other task has it now; the landing holds it to its end.
+    ///
+    /// A log that is truncated is not landing, and one that lands is not truncated.
+    fn hold(&self, log: LogId) -> Option<Self::Hold>;
+
     /// Writes what the parts of each log say, of commits below the landing's, to its segments, and
     /// syncs these and their names; returns the logs for which all of that is durable.
     ///
     /// The others keep their parts, and are tried again.
-    fn land(&self, landings: &[Landing]) -> impl Future<Output = Vec<LogId>>;
+    fn land(&self, landings: &[HeldLanding<Self::Hold>]) -> impl Future<Output = Vec<LogId>>;
+}
+
+/// A landing, and the right to write to the segments of its log.
+pub struct HeldLanding<H> {
+    /// What it covers.
+    pub landing: Landing,
+    /// The right.
+    pub hold: H,
 }
 
 /// Landings that have begun; those that are left when it is dropped are given up.
-struct BegunLandings<'a, F: DiskFile> {
+struct BegunLandings<'a, F: DiskFile, H> {
     of: &'a Committer<F>,
-    landings: Vec<Landing>,
+    landings: Vec<HeldLanding<H>>,
 }
 
 impl<F: DiskFile> Committer<F> {
@@ -38,28 +57,45 @@ impl<F: DiskFile> Committer<F> {
         }
     }
 
-    fn is_landing_wanted(&self) -> bool {
+    /// Returns true when logs are to land, as [`Committer::landing_wanted`] says.
+    pub fn is_landing_wanted(&self) -> bool {
         let shared = &self.shared;
         let is_due = shared.failure().is_some() || shared.load().is_landing_due();
         is_due && shared.queue.borrow().can_land()
     }
 
     /// Lands the logs with the oldest parts, `logs_max` at most, together; returns how many landed.
-    pub async fn land(&self, lander: &impl Lander, logs_max: usize) -> usize {
+    ///
+    /// It passes over those to which another task writes now.
+    pub async fn land<L: Lander>(&self, lander: &L, logs_max: usize) -> usize {
         let mut begun = BegunLandings {
             of: self,
             landings: Vec::new(),
         };
-        while begun.landings.len() < logs_max
-            && let Some(landing) = self.shared.queue.borrow_mut().begin_oldest_landing()
-        {
-            begun.landings.push(landing);
-        }
-        if begun.landings.is_empty() {
-            return 0;
-        }
-        let landed = lander.land(&begun.landings).await;
-        begun.end(&landed)
+        let looked_at = logs_max.saturating_mul(LOOKED_AT);
+        let landable = self.shared.queue.borrow().landable(looked_at);
+        begun.take(lander, &landable, logs_max);
+        begun.land(lander).await
+    }
+
+    /// Lands these logs together, those that may land now; returns how many landed.
+    pub async fn land_these<L: Lander>(&self, lander: &L, logs: &[LogId]) -> usize {
+        let mut begun = BegunLandings {
+            of: self,
+            landings: Vec::new(),
+        };
+        begun.take(lander, logs, logs.len());
+        begun.land(lander).await
+    }
+
+    /// Returns the logs that may land and have a part in a commit below `below`.
+    pub fn landable_below(&self, below: Sequence) -> Vec<LogId> {
+        self.shared.queue.borrow().landable_below(below)
+    }
+
+    /// Returns true when no scan reads a commit any more.
+    pub fn is_released(&self, sequence: Sequence) -> bool {
+        self.shared.queue.borrow().is_released(sequence)
     }
 
     /// Begins to land a log, if it has parts in durable commits and may land.
@@ -109,22 +145,47 @@ impl<F: DiskFile> Committer<F> {
     }
 }
 
-impl<F: DiskFile> BegunLandings<'_, F> {
+impl<F: DiskFile, H> BegunLandings<'_, F, H> {
+    /// Begins to land logs of these, as far as the lander has the right to.
+    fn take<L: Lander<Hold = H>>(&mut self, lander: &L, logs: &[LogId], logs_max: usize) {
+        for log in logs {
+            if self.landings.len() >= logs_max {
+                break;
+            }
+            let Some(hold) = lander.hold(*log) else {
+                continue;
+            };
+            if let Some(landing) = self.of.begin_landing(*log) {
+                self.landings.push(HeldLanding { landing, hold });
+            }
+        }
+    }
+
+    async fn land<L: Lander<Hold = H>>(mut self, lander: &L) -> usize {
+        if self.landings.is_empty() {
+            return 0;
+        }
+        let landed = lander.land(&self.landings).await;
+        self.end(&landed)
+    }
+
     fn end(&mut self, landed: &[LogId]) -> usize {
-        let is_landed = |landing: &mut Landing| landed.contains(&landing.log);
+        let is_landed = |one: &mut HeldLanding<H>| landed.contains(&one.landing.log);
         let ended: Vec<_> = self.landings.extract_if(.., is_landed).collect();
         let count = ended.len();
-        for landing in ended {
+        for HeldLanding { landing, hold } in ended {
             self.of.end_landing(landing);
+            drop(hold);
         }
         count
     }
 }
 
-impl<F: DiskFile> Drop for BegunLandings<'_, F> {
+impl<F: DiskFile, H> Drop for BegunLandings<'_, F, H> {
     fn drop(&mut self) {
-        for landing in self.landings.drain(..) {
+        for HeldLanding { landing, hold } in self.landings.drain(..) {
             self.of.give_up_landing(landing);
+            drop(hold);
         }
     }
 }

@@ -149,7 +149,7 @@ impl<F: DiskFile> SharedCommitter<F> {
     }
 
     /// Ends the use of the ring, and answers all waiters: what failed is never written again.
-    fn fail(&self, error: &JournalError, commit: Option<GivenCommit<Waiter>>) {
+    pub(super) fn fail(&self, error: &JournalError, commit: Option<GivenCommit<Waiter>>) {
         let error = self.failure().unwrap_or_else(|| error.latched());
         self.condition
             .send_replace(Condition::Failed(error.clone()));

@@ -8,21 +8,19 @@
 
 use std::path::Path;
 
-use platform::buf::{AlignedBuf, BufPool};
+use platform::buf::AlignedBuf;
 use platform::disk::{Disk, DiskFile, Open};
 use wire::types::Uuid;
 
-use super::{OpenRing, PIECE_BYTES, RingFile, check_medium, sync_dir_of};
+use super::window::{RingBytes, Window, look_for_loss, read_commits};
+use super::{OpenRing, RingFile, check_medium, sync_dir_of};
 use crate::journal::commit::Commit;
 use crate::journal::error::{JournalError, Result};
 use crate::journal::header::{Choice, Header, HeaderError, choose};
 use crate::journal::ring::Ring;
-use crate::journal::scan::{Scan, Step, StopReason, WantedRange};
+use crate::journal::scan::StopReason;
 use crate::journal::{BLOCK, Head, RING_START};
 use crate::num::index;
-
-/// Memory that a scan keeps for its next read, in bytes.
-const WINDOW_KEPT_BYTES_MAX: usize = 8 << 20;
 
 /// A ring's file with a header that counts.
 pub struct FoundRing<F> {
@@ -52,18 +50,12 @@ pub async fn open<D: Disk>(
     let synced = file.sync().await;
     synced.map_err(JournalError::io("sync", path))?;
     sync_dir_of(disk, path).await?;
-    let headers = AlignedBuf::zeroed(index(RING_START));
-    let read = file.read_into(0, headers).await;
-    let headers = read.map_err(JournalError::io("read", path))?;
+    let headers = read_headers(&file, path).await?;
     let refused = |reason: HeaderError| JournalError::Refused {
         path: path.to_path_buf(),
         reason,
     };
-    let bytes: &[u8] = &headers;
-    let blocks = bytes.split_at_checked(index(BLOCK));
-    // A file that is too short has no second header, and `choose` says so.
-    let (first, second) = blocks.unwrap_or((bytes, &[]));
-    let choice = choose([first, second]).map_err(refused)?;
+    let choice = choose(header_blocks(&headers)).map_err(refused)?;
     let owned = choice.header.check_owner(cluster_id, directory_id);
     owned.map_err(refused)?;
     let len = file.len().await.map_err(JournalError::io("read", path))?;
@@ -76,6 +68,21 @@ pub async fn open<D: Disk>(
     }
     let file = RingFile::new(file, path);
     Ok(FoundRing { file, choice })
+}
+
+/// Reads the blocks of both headers.
+pub(super) async fn read_headers<F: DiskFile>(file: &F, path: &Path) -> Result<AlignedBuf> {
+    let headers = AlignedBuf::zeroed(index(RING_START));
+    let read = file.read_into(0, headers).await;
+    read.map_err(JournalError::io("read", path))
+}
+
+/// Returns each of the two blocks.
+pub(super) fn header_blocks(headers: &[u8]) -> [&[u8]; 2] {
+    // A file that is too short has no second header, and `choose` says so.
+    let blocks = headers.split_at_checked(index(BLOCK));
+    let (first, second) = blocks.unwrap_or((headers, &[]));
+    [first, second]
 }
 
 impl<F: DiskFile> FoundRing<F> {
@@ -92,18 +99,12 @@ impl<F: DiskFile> FoundRing<F> {
     /// Reads all commits in order, then looks for proof that one is missing.
     ///
     /// Fails when there is such proof: then commits were visited, and must not be used.
-    pub async fn scan(self, mut visit: impl FnMut(Commit<'_>)) -> Result<ReadRing<F>> {
+    pub async fn scan(self, visit: impl FnMut(Commit<'_>)) -> Result<ReadRing<F>> {
         let Self { file, choice } = self;
         let header = choice.header;
-        let mut scan = Scan::new(&header);
-        let mut window = Window::new(header.size.file_bytes());
-        while let Some(wanted) = scan.wanted() {
-            window.cover(&file, wanted).await?;
-            if let Step::Commit(commit) = scan.take(window.bytes_at(wanted.place)) {
-                visit(commit);
-            }
-        }
-        look_for_loss(&file, &mut scan, window).await?;
+        let mut window = Window::new(&header);
+        let mut scan = read_commits(&file, &header, &mut window, visit).await?;
+        look_for_loss(&file, &mut scan, &mut window).await?;
         let stopped = scan.stopped().expect("nothing is wanted after the end");
         match scan.end() {
             Some(end) => Ok(ReadRing {
@@ -132,6 +133,37 @@ impl<F: DiskFile> ReadRing<F> {
         self.stopped
     }
 
+    /// Returns the header with which the scan began.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.file.path
+    }
+
+    /// Reads all commits once more, in order.
+    ///
+    /// Fails if they are not those that were read before.
+    pub(in crate::journal) async fn again(&self, visit: impl FnMut(Commit<'_>)) -> Result<()> {
+        let mut window = Window::new(&self.header);
+        let scan = read_commits(&self.file, &self.header, &mut window, visit).await?;
+        if scan.at() == self.end {
+            return Ok(());
+        }
+        Err(JournalError::Damaged {
+            path: self.file.path.to_path_buf(),
+            at: scan.at(),
+            reason: StopReason::Impossible("another end than a moment ago"),
+        })
+    }
+
+    /// Returns a reader of the bytes that the commits cover.
+    pub(in crate::journal) fn bytes(&self) -> RingBytes<'_, F> {
+        RingBytes::new(&self.file, &self.header)
+    }
+
     /// Begins the next use of the ring; `random` gives its incarnation.
     ///
     /// Whatever was read is in the segments, synced: it does not count any more.
@@ -144,71 +176,5 @@ impl<F: DiskFile> ReadRing<F> {
             return Err(JournalError::WornOut { path });
         };
         file.begin(ring).await
-    }
-}
-
-/// Shows the blocks of the ring to a scan that ended, until one is a proof.
-async fn look_for_loss<F: DiskFile>(
-    file: &RingFile<F>,
-    scan: &mut Scan,
-    mut window: Window,
-) -> Result<()> {
-    let mut place = RING_START;
-    while place < window.end {
-        let bytes = index(BLOCK);
-        window.cover(file, WantedRange { place, bytes }).await?;
-        let blocks = window.bytes_at(place).chunks_exact(bytes);
-        if blocks.len() == 0 {
-            return Ok(()); // The file was cut off since it was opened.
-        }
-        for block in blocks {
-            if scan.proves_loss(place, block) {
-                return Ok(());
-            }
-            place = place.saturating_add(BLOCK);
-        }
-    }
-    Ok(())
-}
-
-/// A piece of the file, in memory.
-struct Window {
-    /// Where the file ends, or the ring in it.
-    end: u64,
-    place: u64,
-    bytes: Option<AlignedBuf>,
-    buffers: BufPool,
-}
-
-impl Window {
-    fn new(end: u64) -> Self {
-        Self {
-            end,
-            place: 0,
-            bytes: None,
-            buffers: BufPool::new(WINDOW_KEPT_BYTES_MAX),
-        }
-    }
-
-    /// Returns what it has from a place on.
-    fn bytes_at(&self, place: u64) -> &[u8] {
-        let skipped = place.checked_sub(self.place).map(index);
-        let bytes = self.bytes.as_deref().zip(skipped);
-        let bytes = bytes.and_then(|(bytes, skipped)| bytes.get(skipped..));
-        bytes.unwrap_or_default()
-    }
-
-    /// Reads the wanted bytes, and some behind them, unless it has them.
-    async fn cover<F: DiskFile>(&mut self, file: &RingFile<F>, wanted: WantedRange) -> Result<()> {
-        if self.bytes_at(wanted.place).len() >= wanted.bytes {
-            return Ok(());
-        }
-        let left = index(self.end.saturating_sub(wanted.place));
-        let len = left.min(PIECE_BYTES).max(wanted.bytes);
-        self.bytes = None;
-        let read = file.file.read_into(wanted.place, self.buffers.take(len));
-        let read = read.await.map_err(JournalError::io("read", &file.path));
-        (self.place, self.bytes) = (wanted.place, Some(read?));
-        Ok(())
     }
 }

@@ -14,10 +14,9 @@ use platform::task;
 
 use super::ring_file::{PATH, open, wide_id};
 use super::*;
-use crate::journal::committer::{Committer, CommitterOptions, Condition, Lander};
+use crate::journal::committer::{Committer, CommitterOptions, Condition, HeldLanding, Lander};
 use crate::journal::error::JournalError;
 use crate::journal::file;
-use crate::journal::ring::Landing;
 use crate::journal::submission::{OwnedChange, OwnedPart};
 
 pub(super) type SharedLedger = Rc<RefCell<Ledger>>;
@@ -246,11 +245,17 @@ pub(super) struct TestLander {
 }
 
 impl Lander for TestLander {
-    async fn land(&self, landings: &[Landing]) -> Vec<LogId> {
+    type Hold = ();
+
+    fn hold(&self, _: LogId) -> Option<()> {
+        Some(())
+    }
+
+    async fn land(&self, landings: &[HeldLanding<()>]) -> Vec<LogId> {
         let after = Duration::from_millis(self.rng.borrow_mut().below(5));
         rest(after).await;
         let mut landed = Vec::new();
-        for landing in landings {
+        for HeldLanding { landing, .. } in landings {
             if self.rng.borrow_mut().chance(85) {
                 let mut known = self.known.borrow_mut();
                 known.landed.insert(number_of(landing.log), landing.below);

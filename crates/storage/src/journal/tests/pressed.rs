@@ -11,15 +11,20 @@ use super::commit_story::{SharedLedger, TestLander, rest};
 use super::committing::{begin, cut_of, one, settle, started};
 use super::ring_file::{new_disk, read, simulate};
 use super::*;
-use crate::journal::committer::{Committer, Lander};
-use crate::journal::ring::Landing;
+use crate::journal::committer::{Committer, HeldLanding, Lander};
 
 /// Lands everything at once.
 struct AtOnce;
 
 impl Lander for AtOnce {
-    async fn land(&self, landings: &[Landing]) -> Vec<LogId> {
-        landings.iter().map(|landing| landing.log).collect()
+    type Hold = ();
+
+    fn hold(&self, _: LogId) -> Option<()> {
+        Some(())
+    }
+
+    async fn land(&self, landings: &[HeldLanding<()>]) -> Vec<LogId> {
+        all_of(landings)
     }
 }
 
@@ -27,9 +32,50 @@ impl Lander for AtOnce {
 struct StuckFuture;
 
 impl Lander for StuckFuture {
-    async fn land(&self, _: &[Landing]) -> Vec<LogId> {
+    type Hold = ();
+
+    fn hold(&self, _: LogId) -> Option<()> {
+        Some(())
+    }
+
+    async fn land(&self, _: &[HeldLanding<()>]) -> Vec<LogId> {
         std::future::pending().await
     }
+}
+
+/// Lands at once, but not the log to which another task writes.
+struct AllBut(LogId);
+
+impl Lander for AllBut {
+    type Hold = Rc<()>;
+
+    fn hold(&self, log: LogId) -> Option<Rc<()>> {
+        (log != self.0).then(Rc::default)
+    }
+
+    async fn land(&self, landings: &[HeldLanding<Rc<()>>]) -> Vec<LogId> {
+        assert!(landings.iter().all(|one| one.landing.log != self.0));
+        all_of(landings)
+    }
+}
+
+fn all_of<H>(landings: &[HeldLanding<H>]) -> Vec<LogId> {
+    landings.iter().map(|one| one.landing.log).collect()
+}
+
+#[test]
+fn a_log_to_which_somebody_writes_is_passed_over_and_keeps_its_parts() {
+    simulate(async {
+        let disk = new_disk(1).await;
+        let committer = started(&disk).await;
+        for number in 1..=3 {
+            committer.commit(one(number, 0, 100)).await.unwrap();
+        }
+        assert_eq!(committer.land(&AllBut(log(1)), 2).await, 2);
+        assert_eq!(committer.land(&AllBut(log(1)), 2).await, 0);
+        assert_eq!(committer.unlanded_bytes(), 100);
+        assert!(committer.begin_landing(log(1)).is_some());
+    });
 }
 
 /// Commits of 4,000 bytes of one log until the ring is full.

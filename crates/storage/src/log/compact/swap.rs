@@ -26,8 +26,8 @@ use super::pace::Pace;
 use crate::error::{Error, FailureKind, Result};
 use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
 use crate::log::views::{
-    Debts, Flushing, LogCondition, LogFolders, LogReader, LogTiers, PathFailure, Rebuilding,
-    Retaining, Swapping,
+    Debts, Flushing, Journaling, LogCondition, LogFolders, LogReader, LogTiers, PathFailure,
+    Rebuilding, Retaining, Swapping,
 };
 use crate::segment::Segment;
 use crate::segment::naming::{
@@ -126,6 +126,9 @@ impl<P: Platform> Swapping<'_, P> {
         made: CompactedSegment,
         pace: &Pace<'_, P>,
     ) -> Result<()> {
+        // A start would put its parts over what was made.
+        let settled = Journaling(self.0).settled(old, || pace.check());
+        settled.await?;
         let gate = self.upkeep.gate.acquire().await;
         let _gate = gate.map_err(|_| Error::Closed)?;
         pace.check()?;

@@ -21,6 +21,7 @@ fn right(
         name: name.to_owned(),
         operation,
         unsaid: 0,
+        is_audited: false,
     }
 }
 

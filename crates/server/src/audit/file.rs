@@ -1,0 +1,244 @@
+//! The file of audit lines: opened with care, written to its end, put aside when it is large.
+//!
+//! ```text
+//! audit.log -> audit.log.1 -> audit.log.2 -> .. -> gone      by renames, the oldest first
+//! ```
+//!
+//! Invariants: only a regular file of this user with one name is written to, and with the mode that
+//! the operator set, or a tighter one. Lines are whole: one that a full disk or a kill has cut is
+//! completed, or ended before the next. A line is written once: after an error it goes on where it
+//! stopped. A file that another program has moved away (`logrotate`) is left to it, and a new one
+//! is made. Not here: when it is written (`writer`).
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+use super::disk::{AuditDisk, FileFacts, Identity};
+
+/// How large files are, and how many there are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FileLimits {
+    /// The mode of each file.
+    pub(super) mode: u32,
+    /// Size at which a file is put aside.
+    pub(super) bytes_max: u64,
+    /// Files that are kept, the one that is written included.
+    pub(super) files: usize,
+}
+
+/// Why the file cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AuditFileError {
+    /// It must not be.
+    #[error("{0}")]
+    Unsafe(&'static str),
+    /// The disk.
+    #[error("{0}: {1}")]
+    Disk(&'static str, #[source] io::Error),
+}
+
+impl AuditFileError {
+    /// Returns true if the path itself is wrong.
+    pub(super) const fn is_unsafe(&self) -> bool {
+        matches!(self, Self::Unsafe(_))
+    }
+}
+
+struct OpenFile<F> {
+    file: F,
+    identity: Identity,
+    bytes: u64,
+    /// Bytes of the first line that are written already.
+    begun: usize,
+    /// True if the last line in it has no end, and none that waits is its rest.
+    is_torn: bool,
+}
+
+/// The file.
+pub(super) struct AuditFile<D: AuditDisk> {
+    disk: D,
+    path: PathBuf,
+    limits: FileLimits,
+    open: Option<OpenFile<D::File>>,
+    /// How often a file was put aside.
+    rotations: u64,
+}
+
+impl<D: AuditDisk> AuditFile<D> {
+    pub(super) fn new(disk: D, path: PathBuf, limits: FileLimits) -> Self {
+        assert!(limits.files >= 2, "a file is put aside before it is gone");
+        Self {
+            disk,
+            path,
+            limits,
+            open: None,
+            rotations: 0,
+        }
+    }
+
+    /// Returns how often a file was put aside.
+    pub(super) const fn rotations(&self) -> u64 {
+        self.rotations
+    }
+
+    /// Opens the file unless it is open.
+    pub(super) fn open(&mut self) -> Result<(), AuditFileError> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        let opened = self.disk.open(&self.path, self.limits.mode);
+        let (file, facts) = opened.map_err(|error| match error.raw_os_error() {
+            Some(code) if code == Errno::LOOP.raw_os_error() => {
+                AuditFileError::Unsafe("it is a symbolic link: name the file itself")
+            }
+            Some(code) if code == Errno::ISDIR.raw_os_error() => {
+                AuditFileError::Unsafe("it is a directory")
+            }
+            Some(code) if code == Errno::NXIO.raw_os_error() => {
+                AuditFileError::Unsafe("it is a pipe or a socket, and must be a regular file")
+            }
+            _ => AuditFileError::Disk("it cannot be opened", error),
+        })?;
+        check(facts)?;
+        if facts.mode & !self.limits.mode != 0 {
+            let set = self.disk.set_mode(&file, facts.mode & self.limits.mode);
+            set.map_err(|error| AuditFileError::Disk("its mode cannot be set", error))?;
+        }
+        self.open = Some(OpenFile {
+            file,
+            identity: facts.identity,
+            bytes: facts.bytes,
+            begun: 0,
+            is_torn: !facts.is_ended,
+        });
+        Ok(())
+    }
+
+    /// Lets go of the file if its name is another file's by now, or no file's.
+    pub(super) fn look(&mut self) {
+        let now = self.disk.identity(&self.path);
+        let is_it = |open: &mut OpenFile<D::File>| match &now {
+            Ok(identity) => *identity == open.identity,
+            // The disk may answer later.
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        };
+        self.open.take_if(|open| !is_it(open));
+    }
+
+    /// Writes lines, and takes out those that are written.
+    pub(super) fn append(&mut self, lines: &mut VecDeque<Vec<u8>>) -> Result<(), AuditFileError> {
+        while let Some(line) = lines.front() {
+            self.append_line(line)?;
+            lines.pop_front();
+        }
+        Ok(())
+    }
+
+    fn append_line(&mut self, line: &[u8]) -> Result<(), AuditFileError> {
+        let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        let bytes_max = self.limits.bytes_max;
+        let is_over = |open: &OpenFile<D::File>| {
+            let after = open.bytes.saturating_add(bytes);
+            open.bytes > 0 && open.begun == 0 && after > bytes_max
+        };
+        self.open()?;
+        if self.open.as_ref().is_some_and(is_over) {
+            self.rotate()?;
+            self.open()?;
+        }
+        let Some(open) = &mut self.open else {
+            unreachable!("it was opened")
+        };
+        if open.is_torn {
+            write(&self.disk, open, b"\n")?;
+            (open.is_torn, open.begun) = (false, 0);
+        }
+        while let Some(rest) = line.get(open.begun..).filter(|rest| !rest.is_empty()) {
+            write(&self.disk, open, rest)?;
+        }
+        open.begun = 0;
+        Ok(())
+    }
+
+    /// Makes what was written durable.
+    pub(super) fn sync(&mut self) -> Result<(), AuditFileError> {
+        let Some(open) = &self.open else {
+            return Ok(());
+        };
+        let synced = self.disk.sync(&open.file);
+        synced.map_err(|error| AuditFileError::Disk("it cannot be synced", error))
+    }
+
+    /// Puts the file aside: those before it get the next number up to the first that is free, or
+    /// the oldest makes room. After a failure or a kill between two renames it goes on there.
+    fn rotate(&mut self) -> Result<(), AuditFileError> {
+        let failed = |error| AuditFileError::Disk("it cannot be put aside", error);
+        let last = self.limits.files.saturating_sub(1);
+        let mut free = 1;
+        while free < last && self.has(free).map_err(failed)? {
+            free = free.saturating_add(1);
+        }
+        for number in (1..free).rev() {
+            let (from, to) = (self.aside(number), self.aside(number.saturating_add(1)));
+            self.disk.rename(&from, &to).map_err(failed)?;
+        }
+        let renamed = self.disk.rename(&self.path, &self.aside(1));
+        renamed.map_err(failed)?;
+        self.open = None;
+        self.rotations = self.rotations.saturating_add(1);
+        Ok(())
+    }
+
+    fn has(&self, number: usize) -> io::Result<bool> {
+        match self.disk.identity(&self.aside(number)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            found => found.map(|_| true),
+        }
+    }
+
+    fn aside(&self, number: usize) -> PathBuf {
+        let mut name = OsString::from(&self.path);
+        name.push(format!(".{number}"));
+        name.into()
+    }
+}
+
+fn write<D: AuditDisk>(
+    disk: &D,
+    open: &mut OpenFile<D::File>,
+    bytes: &[u8],
+) -> Result<(), AuditFileError> {
+    let failed = |error| AuditFileError::Disk("it cannot be written", error);
+    match disk.write(&mut open.file, bytes) {
+        Ok(0) => Err(failed(ErrorKind::WriteZero.into())),
+        Ok(count) => {
+            open.begun = open.begun.saturating_add(count);
+            let count = u64::try_from(count).unwrap_or(u64::MAX);
+            open.bytes = open.bytes.saturating_add(count);
+            Ok(())
+        }
+        Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Refuses what a stranger may have put into the place of the file.
+fn check(facts: FileFacts) -> Result<(), AuditFileError> {
+    let why = if !facts.is_file {
+        "it is a pipe or a device, and must be a regular file"
+    } else if !facts.is_own {
+        "it belongs to another user"
+    } else if facts.names > 1 {
+        "it has a second name (a hard link)"
+    } else {
+        return Ok(());
+    };
+    Err(AuditFileError::Unsafe(why))
+}
+
+#[cfg(test)]
+pub(super) mod tests;

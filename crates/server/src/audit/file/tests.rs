@@ -1,0 +1,246 @@
+//! The file on the real disk, with each operation failing in turn.
+
+use std::cell::RefCell;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::rc::Rc;
+
+use super::super::disk::SystemDisk;
+use super::*;
+
+/// The system's disk, whose operations from `at` up to `until` fail.
+#[derive(Clone, Debug)]
+pub(in crate::audit) struct FaultyDisk(Rc<RefCell<Faults>>);
+
+#[derive(Debug)]
+struct Faults {
+    count: usize,
+    at: usize,
+    until: usize,
+    errno: Errno,
+}
+
+impl FaultyDisk {
+    pub(in crate::audit) fn new(errno: Errno, at: usize, until: usize) -> Self {
+        Self(Rc::new(RefCell::new(Faults {
+            count: 0,
+            at,
+            until,
+            errno,
+        })))
+    }
+
+    /// Ends the faults.
+    pub(in crate::audit) fn mend(&self) {
+        self.0.borrow_mut().until = 0;
+    }
+
+    fn operation(&self) -> io::Result<()> {
+        let mut faults = self.0.borrow_mut();
+        let now = faults.count;
+        faults.count += 1;
+        let fails = (faults.at..faults.until).contains(&now);
+        if fails {
+            return Err(faults.errno.into());
+        }
+        Ok(())
+    }
+}
+
+impl AuditDisk for FaultyDisk {
+    type File = fs::File;
+
+    fn open(&self, path: &Path, mode: u32) -> io::Result<(fs::File, FileFacts)> {
+        self.operation()?;
+        SystemDisk.open(path, mode)
+    }
+
+    fn set_mode(&self, file: &fs::File, mode: u32) -> io::Result<()> {
+        self.operation()?;
+        SystemDisk.set_mode(file, mode)
+    }
+
+    fn write(&self, file: &mut fs::File, bytes: &[u8]) -> io::Result<usize> {
+        self.operation()?;
+        // A few bytes at a time, so that an error comes within a line.
+        SystemDisk.write(file, &bytes[..bytes.len().min(7)])
+    }
+
+    fn sync(&self, file: &fs::File) -> io::Result<()> {
+        self.operation()?;
+        SystemDisk.sync(file)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        self.operation()?;
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.operation()?;
+        SystemDisk.rename(from, to)
+    }
+}
+
+const LIMITS: FileLimits = FileLimits {
+    mode: 0o600,
+    bytes_max: 60,
+    files: 50,
+};
+
+fn line(number: usize) -> Vec<u8> {
+    format!("line {number:03} of the audit\n").into_bytes()
+}
+
+/// The text of all files, the oldest first.
+fn text(path: &Path, files: usize) -> String {
+    let aside = (1..files)
+        .rev()
+        .map(|number| format!("{}.{number}", path.display()));
+    let all = aside.chain([path.display().to_string()]);
+    all.filter_map(|path| fs::read_to_string(path).ok())
+        .collect()
+}
+
+fn refused(path: &Path) -> String {
+    let mut file = AuditFile::new(SystemDisk, path.to_owned(), LIMITS);
+    let error = file.open().unwrap_err();
+    assert!(error.is_unsafe(), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn each_line_is_written_once_and_in_order_whatever_fails_and_when() {
+    for errno in [Errno::NOSPC, Errno::ROFS, Errno::IO, Errno::MFILE] {
+        for at in 0..150 {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("audit.log");
+            let disk = FaultyDisk::new(errno, at, at + 3);
+            let mut file = AuditFile::new(disk, path.clone(), LIMITS);
+            let mut lines: VecDeque<_> = (0..20).map(line).collect();
+            let mut failures = 0;
+            while !lines.is_empty() {
+                file.look();
+                if let Err(error) = file.append(&mut lines) {
+                    assert!(!error.is_unsafe(), "{error}");
+                    failures += 1;
+                }
+                assert!(failures < 10, "{errno} {at}");
+            }
+            let expected: Vec<u8> = (0..20).flat_map(line).collect();
+            let found = text(&path, LIMITS.files);
+            assert_eq!(found.as_bytes(), expected, "{errno} at operation {at}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_large_is_put_aside_and_the_oldest_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let limits = FileLimits { files: 3, ..LIMITS };
+    let mut file = AuditFile::new(SystemDisk, path.clone(), limits);
+    for number in 0..11 {
+        file.append(&mut [line(number)].into()).unwrap();
+    }
+    // Two lines in each.
+    let expected: Vec<u8> = (6..11).flat_map(line).collect();
+    assert_eq!(text(&path, 100).as_bytes(), expected);
+    assert_eq!(file.rotations(), 5);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    for entry in fs::read_dir(dir.path()).unwrap() {
+        let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}
+
+#[test]
+fn what_a_kill_has_cut_is_ended_before_the_next_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    fs::write(&path, "whole\n{\"cut\":").unwrap();
+    let mut file = AuditFile::new(SystemDisk, path.clone(), LIMITS);
+    file.append(&mut [line(1)].into()).unwrap();
+    file.append(&mut [line(2)].into()).unwrap();
+    let expected = "whole\n{\"cut\":\nline 001 of the audit\nline 002 of the audit\n";
+    assert_eq!(text(&path, 3), expected);
+}
+
+#[test]
+fn only_a_regular_file_of_this_user_is_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let named = |name: &str| dir.path().join(name);
+    let victim = named("victim");
+    fs::write(&victim, "precious\n").unwrap();
+    symlink(&victim, named("link")).unwrap();
+    assert!(refused(&named("link")).contains("symbolic link"));
+    fs::hard_link(&victim, named("second")).unwrap();
+    assert!(refused(&named("second")).contains("hard link"));
+    fs::create_dir(named("dir")).unwrap();
+    assert!(refused(&named("dir")).contains("directory"));
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        named("pipe"),
+        rustix::fs::FileType::Fifo,
+        mode,
+        0,
+    )
+    .unwrap();
+    // Opened for both, a pipe does not wait for the other end.
+    assert!(refused(&named("pipe")).contains("pipe"));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n");
+    // A directory that is not there is a disk that is not mounted: it is not made.
+    let mut file = AuditFile::new(SystemDisk, named("absent/audit.log"), LIMITS);
+    assert!(!file.open().unwrap_err().is_unsafe());
+    assert!(!named("absent").exists());
+}
+
+#[test]
+fn a_file_that_others_may_read_is_closed_to_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    for (limit, found, expected) in [
+        (0o600, 0o644, 0o600),
+        (0o640, 0o666, 0o640),
+        (0o640, 0o600, 0o600),
+    ] {
+        fs::write(&path, "").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(found)).unwrap();
+        let limits = FileLimits {
+            mode: limit,
+            ..LIMITS
+        };
+        AuditFile::new(SystemDisk, path.clone(), limits)
+            .open()
+            .unwrap();
+        let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, expected, "{found:o}");
+    }
+}
+
+#[test]
+fn a_file_that_was_moved_away_is_left_to_who_moved_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let limits = FileLimits {
+        bytes_max: 1 << 20,
+        ..LIMITS
+    };
+    let mut file = AuditFile::new(SystemDisk, path.clone(), limits);
+    file.append(&mut [line(1)].into()).unwrap();
+    let taken = dir.path().join("taken");
+    fs::rename(&path, &taken).unwrap();
+    file.look();
+    file.append(&mut [line(2)].into()).unwrap();
+    assert_eq!(fs::read(&taken).unwrap(), line(1));
+    assert_eq!(fs::read(&path).unwrap(), line(2));
+    // A link in its place is not followed.
+    fs::remove_file(&path).unwrap();
+    symlink(&taken, &path).unwrap();
+    file.look();
+    let mut lines = [line(3)].into();
+    assert!(file.append(&mut lines).unwrap_err().is_unsafe());
+    assert_eq!((lines.len(), fs::read(&taken).unwrap()), (1, line(1)));
+}

@@ -1,0 +1,202 @@
+//! What a start does with the rings of a log directory: their parts go into the segments, and the
+//! rings begin their next use.
+//!
+//! Order: all rings are read, and nothing is changed unless all can be; what each says of a log is
+//! put together (`replay/image.rs`) and compared with what is on the disk (`replay/plan.rs`); files
+//! are written, removed and synced (`replay/apply.rs`); then all rings get new headers.
+//! Invariants: after an interruption at any step, or a crash, the next start does the same again; a
+//! log that is refused keeps its parts in files beside it; a ring that is refused stays as it is,
+//! and so do all others. Memory is bounded whatever the size of the rings.
+//! It does not open logs, judge batches that are not in the way, or find out which rings there are
+//! (`names`).
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use platform::Platform;
+use platform::disk::{Disk, DiskFile};
+use wire::types::Uuid;
+
+use super::error::{JournalError, Result};
+use super::file::{self, OpenRing, ReadRing};
+use super::unlanded::{Key, key};
+use apply::Replay;
+use homes::Homes;
+
+pub use plan::RefusalReason;
+pub use report::{RefusedLog, ReplayReport, ReplayedLog, ReplayedRing, UnknownLog};
+
+mod apply;
+mod aside;
+mod homes;
+pub(super) mod image;
+pub(super) mod plan;
+#[cfg(test)]
+pub(super) mod planted;
+mod report;
+mod segment_file;
+
+/// A log directory with rings.
+#[derive(Clone, Copy, Debug)]
+pub struct LogDirectory<'a> {
+    /// Where it is.
+    pub path: &'a Path,
+    /// The cluster that it belongs to.
+    pub cluster_id: &'a str,
+    /// Its id.
+    pub directory_id: Uuid,
+    /// True when the directory says that it was left by a clean stop: then no ring has commits,
+    /// unless another program was there since.
+    pub left_clean: bool,
+}
+
+/// What a replay has left.
+pub struct Replayed<F> {
+    /// What was done.
+    pub report: ReplayReport,
+    /// The rings, ready for commits. Those that no shard uses any more may be removed.
+    pub rings: Vec<ReadyRing<F>>,
+}
+
+/// A ring that takes commits.
+pub struct ReadyRing<F> {
+    /// Its file.
+    pub path: PathBuf,
+    /// The shard in its header, which wrote it.
+    pub shard: u32,
+    /// The ring.
+    pub ring: OpenRing<F>,
+}
+
+type File<P> = <<P as Platform>::Disk as Disk>::File;
+
+/// Puts into the segments of a log directory what its rings have of them, and begins the next use
+/// of the rings.
+///
+/// The caller opens no log of the directory before it has returned, and opens all of them as after
+/// an unclean stop. It knows all rings of the directory, of whatever shards. A worn-out ring is
+/// removed.
+pub async fn replay<P: Platform>(
+    platform: &P,
+    directory: &LogDirectory<'_>,
+    rings: &[PathBuf],
+) -> Result<Replayed<File<P>>> {
+    let disk = platform.disk();
+    let mut report = ReplayReport::default();
+    let mut found = Vec::new();
+    for path in rings {
+        let ring = FoundParts::read(disk, directory, path).await?;
+        report.rings.push(ring.counted.clone());
+        found.push(ring);
+    }
+    let with_commits = || found.iter().filter(|ring| ring.counted.commits > 0);
+    if let Some(ring) = with_commits().next() {
+        if directory.left_clean {
+            let path = ring.read.path().to_path_buf();
+            return Err(JournalError::Overtaken { path });
+        }
+        let twice = logs_of_two(&found);
+        let homes = Homes::read(disk, directory.path).await?;
+        for ring in with_commits() {
+            let replay = Replay {
+                disk,
+                clock: platform.clock(),
+                dir: directory.path,
+                homes: &homes,
+                twice: &twice,
+                ring: &ring.read,
+            };
+            replay.run(ring.counted.parts, &mut report).await?;
+        }
+    }
+    let mut ready = Vec::new();
+    for ring in found {
+        #[cfg(test)]
+        if !ready.is_empty() && planted::is_planted(planted::ReplayBug::LeaveOtherRings) {
+            break;
+        }
+        ready.extend(begin(platform, ring.read).await?);
+    }
+    Ok(Replayed {
+        report,
+        rings: ready,
+    })
+}
+
+/// Begins the next use of a ring; removes one that is worn out.
+async fn begin<P: Platform>(
+    platform: &P,
+    read: ReadRing<File<P>>,
+) -> Result<Option<ReadyRing<File<P>>>> {
+    let (path, shard) = (read.path().to_path_buf(), read.header().id.shard);
+    match read.begin(platform.random_u64()).await {
+        Ok(ring) => Ok(Some(ReadyRing { path, shard, ring })),
+        Err(JournalError::WornOut { path }) => {
+            file::remove(platform.disk(), &path).await?;
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// A ring that was read, and the logs that have parts in it.
+struct FoundParts<F> {
+    read: ReadRing<F>,
+    /// Bounded: the logs of the directory, and those that were deleted lately.
+    logs: BTreeSet<Key>,
+    counted: ReplayedRing,
+}
+
+impl<F: DiskFile> FoundParts<F> {
+    async fn read<D: Disk<File = F>>(
+        disk: &D,
+        directory: &LogDirectory<'_>,
+        path: &Path,
+    ) -> Result<Self> {
+        let LogDirectory {
+            cluster_id,
+            directory_id,
+            ..
+        } = *directory;
+        let found = file::open(disk, path, cluster_id, directory_id).await?;
+        let shard = found.header().id.shard;
+        let mut logs = BTreeSet::new();
+        let (mut commits, mut parts, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let read = found.scan(|commit| {
+            commits = commits.saturating_add(1);
+            for part in commit.parts() {
+                parts = parts.saturating_add(1);
+                bytes = bytes.saturating_add(part.bytes().len() as u64);
+                logs.insert(key(part.log));
+            }
+        });
+        let read = read.await?;
+        let counted = ReplayedRing {
+            path: path.to_path_buf(),
+            shard,
+            commits,
+            parts,
+            bytes,
+            stopped: read.stopped(),
+        };
+        Ok(Self {
+            read,
+            logs,
+            counted,
+        })
+    }
+}
+
+/// Returns the logs with parts in more than one ring.
+///
+/// Only one shard writes a log between two starts, and a start ends with rings that have no
+/// commits.
+fn logs_of_two<F>(found: &[FoundParts<F>]) -> BTreeSet<Key> {
+    let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
+    for log in found.iter().flat_map(|ring| &ring.logs) {
+        if !once.insert(*log) {
+            twice.insert(*log);
+        }
+    }
+    twice
+}

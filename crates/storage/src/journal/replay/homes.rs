@@ -1,0 +1,125 @@
+//! The homes of logs: the folders of a log directory, by the topic ids in them.
+//!
+//! Invariants: a log counts as deleted only where every folder with segments says whose it is; one
+//! that does not may be any log's. Copies that are on their way, deleted folders and those of
+//! other tiers are no homes.
+//! It does not change anything.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use platform::disk::{Disk, Entry, is_unreadable};
+use wire::types::{Offset, TopicId};
+
+use crate::checkpoint::partition_metadata;
+use crate::journal::LogId;
+use crate::journal::error::{JournalError, Result};
+use crate::journal::unlanded::{Key, key};
+use crate::segment::naming::{Name, Role, classify, parse_folder_name};
+
+/// The homes of the logs of a log directory.
+#[derive(Default)]
+pub(super) struct Homes {
+    /// Bounded: the folders of the directory.
+    by_log: BTreeMap<Key, PathBuf>,
+    /// A folder does not say whose it is, or two say the same.
+    pub(super) is_in_doubt: bool,
+}
+
+impl Homes {
+    /// Reads whose each folder is.
+    pub(super) async fn read<D: Disk>(disk: &D, dir: &Path) -> Result<Self> {
+        let listed = disk.list(dir).await;
+        let entries = listed.map_err(JournalError::io("list", dir))?;
+        let mut homes = Self::default();
+        for entry in entries.iter().filter(|entry| entry.is_dir) {
+            let Some(partition) = parse_folder_name(&entry.name) else {
+                continue;
+            };
+            let folder = dir.join(&entry.name);
+            match owner(disk, &folder).await? {
+                Owner::Topic(topic_id) => {
+                    let partition = partition.partition;
+                    let log = LogId {
+                        topic_id,
+                        partition,
+                    };
+                    let before = homes.by_log.insert(key(log), folder);
+                    homes.is_in_doubt |= before.is_some();
+                }
+                Owner::OtherTier => {}
+                // A log says whose it is before it has a segment, and parts in a ring after that.
+                Owner::Unknown if segments_in(disk, &folder).await?.is_empty() => {}
+                Owner::Unknown => {
+                    tracing::warn!(folder = %folder.display(), "a folder does not say of which topic it is");
+                    homes.is_in_doubt = true;
+                }
+            }
+        }
+        Ok(homes)
+    }
+
+    /// Returns the folder of a log.
+    pub(super) fn of(&self, log: LogId) -> Option<&Path> {
+        self.by_log.get(&key(log)).map(PathBuf::as_path)
+    }
+}
+
+/// Whose a folder is.
+enum Owner {
+    Topic(TopicId),
+    /// Its log is at home elsewhere.
+    OtherTier,
+    Unknown,
+}
+
+async fn owner<D: Disk>(disk: &D, folder: &Path) -> Result<Owner> {
+    let file = folder.join(partition_metadata::FILE);
+    match disk.read_file(&file).await {
+        Ok(bytes) => {
+            let found = partition_metadata::parse(&file, &bytes);
+            return Ok(found.map_or(Owner::Unknown, Owner::Topic));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) if is_unreadable(&error) => return Ok(Owner::Unknown),
+        Err(error) => return Err(JournalError::io("read", &file)(error)),
+    }
+    let of_tier = folder.join(partition_metadata::PART_FILE);
+    match disk.read_file(&of_tier).await {
+        Ok(_) => Ok(Owner::OtherTier),
+        Err(error) if error.kind() == ErrorKind::NotFound || is_unreadable(&error) => {
+            Ok(Owner::Unknown)
+        }
+        Err(error) => Err(JournalError::io("read", &of_tier)(error)),
+    }
+}
+
+/// Returns the segments in a folder, with the lengths of their data files.
+pub(super) async fn segments_in<D: Disk>(disk: &D, folder: &Path) -> Result<BTreeMap<Offset, u64>> {
+    let entries = listed(disk, folder).await?;
+    let segment = |entry: &Entry| match classify(&entry.name) {
+        Name::Segment(base, Role::Log) if !entry.is_dir => Some((base, entry.len)),
+        _ => None,
+    };
+    Ok(entries.iter().filter_map(segment).collect())
+}
+
+/// Returns the offsets behind `end` that have a producer snapshot in a folder.
+pub(super) async fn snapshots_behind<D: Disk>(
+    disk: &D,
+    folder: &Path,
+    end: Offset,
+) -> Result<Vec<Offset>> {
+    let entries = listed(disk, folder).await?;
+    let snapshot = |entry: &Entry| match classify(&entry.name) {
+        Name::Segment(at, Role::Snapshot) if at > end => Some(at),
+        _ => None,
+    };
+    Ok(entries.iter().filter_map(snapshot).collect())
+}
+
+async fn listed<D: Disk>(disk: &D, folder: &Path) -> Result<Vec<Entry>> {
+    let listed = disk.list(folder).await;
+    listed.map_err(JournalError::io("list", folder))
+}

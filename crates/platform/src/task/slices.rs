@@ -152,6 +152,8 @@ mod tests {
     use std::future::poll_fn;
     use std::rc::Rc;
 
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
     use crate::runtime::{run_shard, run_simulated};
     use crate::task;
@@ -187,14 +189,12 @@ mod tests {
             let reader = task::spawn(sliced({
                 let done = Rc::clone(&done);
                 async move {
-                    use tokio::io::AsyncReadExt as _;
                     near.read_u8().await.unwrap();
                     done.get()
                 }
             }));
             // The reader waits by now, and the tasks are ready again.
             yield_now().await;
-            use tokio::io::AsyncWriteExt as _;
             let before = done.get();
             far.write_u8(1).await.unwrap();
             let seen = reader.await.unwrap() - before;

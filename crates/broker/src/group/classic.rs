@@ -306,6 +306,11 @@ impl ClassicGroup {
         self.state == ClassicGroupState::Empty && self.pending_joins.is_empty()
     }
 
+    /// Returns true for a new group: it has no members, awaits none, and never had any.
+    pub(super) fn is_blank(&self) -> bool {
+        self.is_idle() && self.generation == 0 && self.state_since.is_none()
+    }
+
     /// Returns true for a group of consumers.
     pub fn is_consumer(&self) -> bool {
         self.protocol_type

@@ -7,6 +7,7 @@
 //! here: the order of appends, and the requests that wait for them ([`super::coordinator`]).
 
 mod consumers;
+mod machine;
 mod pieces;
 mod weight;
 
@@ -21,8 +22,8 @@ use wire::records::offsets::{GroupMetadataValue, OffsetCommitValue};
 use wire::types::ErrorCode;
 
 use super::classic::{
-    AfterAppend, ClassicGroup, Effects, Join, LeaveResult, Leaver, Limits, Reply, Sync, Token,
-    join_refused, sync_refused,
+    ClassicGroup, Effects, Join, LeaveResult, Leaver, Limits, Reply, Sync, Token, join_refused,
+    sync_refused,
 };
 use super::cluster::Cluster;
 use super::consumer::{ConsumerGroup, ConsumerOptions, Job};
@@ -32,6 +33,7 @@ use super::versioned::{Sequence, VersionedValue};
 use super::{ClockReading, EventAge};
 pub use consumers::GroupDecision;
 pub(super) use consumers::of_group;
+use machine::Continuation;
 use weight::offset_bytes;
 pub(super) use weight::{GROUP_BYTES, OFFSET_BYTES, Shares};
 
@@ -89,8 +91,8 @@ pub struct GroupOutcome {
 pub struct Append {
     /// The records.
     pub records: Vec<GroupRecord>,
-    /// The group whose machine continues after the append, and the continuation.
-    pub then: Option<(StrBytes, AfterAppend)>,
+    /// What a machine does after the append.
+    pub then: Option<Continuation>,
     /// Answers to send when the records are in the log; if the append fails they become refusals.
     pub answers: Vec<(Token, Reply)>,
 }
@@ -138,6 +140,8 @@ impl Position {
 pub(super) struct Group {
     /// Invariant: idle while this is a consumer group.
     pub(super) machine: ClassicGroup,
+    /// How many machines the group had before this one.
+    machine_number: u64,
     consumer: Option<Box<ConsumerGroup>>,
     metadata: VersionedValue<GroupMetadataValue>,
     pub(super) offsets: Offsets,
@@ -157,6 +161,7 @@ impl Group {
     fn new(limits: Limits) -> Self {
         Self {
             machine: ClassicGroup::new(limits),
+            machine_number: 0,
             consumer: None,
             metadata: VersionedValue::default(),
             offsets: Offsets::new(),
@@ -463,9 +468,13 @@ impl Groups {
             };
             group.armed = None;
             let effects = group.machine.expire(now);
-            outcome.extend(self.carry(&id, effects));
-            outcome.extend(self.expire_consumers(&id, now, cluster));
-            self.sweep(&id);
+            let mut told = self.carry(&id, effects);
+            told.extend(self.expire_consumers(&id, now, cluster));
+            // A group with records to write is vacant only until they are staged.
+            if !told.writes_to(&id) {
+                self.sweep(&id);
+            }
+            outcome.extend(told);
         }
         outcome
     }
@@ -490,7 +499,7 @@ impl Groups {
                 }
                 GroupRecord::Metadata { value, .. } => {
                     if value.is_none() && group.machine.is_idle() {
-                        group.machine = ClassicGroup::new(limits);
+                        group.set_machine(ClassicGroup::new(limits));
                     }
                     group.metadata.stage(sequence, value.clone());
                 }
@@ -509,11 +518,8 @@ impl Groups {
         error: ErrorCode,
         now: ClockReading,
     ) -> GroupOutcome {
-        let told = append.then.take().and_then(|(id, then)| {
-            let machine = &mut self.by_id.get_mut(&id)?.machine;
-            let effects = machine.stored(then, Err(error), now);
-            Some(self.carry(&id, effects))
-        });
+        let then = append.then.take();
+        let told = then.map(|then| self.continue_with(then, Err(error), now));
         let mut told = told.unwrap_or_default();
         let answers = append.answers.drain(..);
         let refused = answers.map(|(token, reply)| (token, reply.refused(error)));
@@ -547,21 +553,19 @@ impl Groups {
             self.refusals = self.refusals.saturating_add(1);
         }
         for record in &append.records {
-            self.settle_record(sequence, record, appended, now);
+            self.settle_record(sequence, record, appended);
         }
         if !appended {
             self.reindex(&append.records);
         }
-        let told = append.then.and_then(|(id, then)| {
-            let machine = &mut self.by_id.get_mut(&id)?.machine;
-            let effects = machine.stored(then, outcome, now);
-            Some(self.carry(&id, effects))
-        });
+        let then = append.then;
+        let told = then.map(|then| self.continue_with(then, outcome, now));
         let mut told = told.unwrap_or_default();
         if let Err(error) = outcome
             && !appended
         {
             told.extend(self.recover_consumers(&append.records, error, now));
+            self.restore_machines(&append.records, now);
         }
         let answers = append.answers.into_iter();
         told.replies
@@ -570,7 +574,9 @@ impl Groups {
                 Err(error) => (token, reply.refused(error)),
             }));
         for record in &append.records {
-            self.sweep(record.group());
+            if !told.writes_to(record.group()) {
+                self.sweep(record.group());
+            }
         }
         told
     }
@@ -590,14 +596,7 @@ impl Groups {
         }
     }
 
-    fn settle_record(
-        &mut self,
-        sequence: Sequence,
-        record: &GroupRecord,
-        appended: bool,
-        now: ClockReading,
-    ) {
-        let limits = self.options.classic;
+    fn settle_record(&mut self, sequence: Sequence, record: &GroupRecord, appended: bool) {
         let refusals = self.refusals;
         let Some(group) = self.by_id.get_mut(record.group()) else {
             return;
@@ -628,13 +627,7 @@ impl Groups {
                     group.offsets.remove(topic);
                 }
             }
-            GroupRecord::Metadata { value, .. } => {
-                group.metadata.settle(sequence, appended);
-                let undeleted = value.is_none() && !appended && group.machine.is_idle();
-                if let Some(metadata) = group.metadata.latest().filter(|_| undeleted) {
-                    group.machine = ClassicGroup::load(limits, metadata, now);
-                }
-            }
+            GroupRecord::Metadata { .. } => group.metadata.settle(sequence, appended),
             GroupRecord::Consumer { record, .. } => {
                 let is_new = appended && sequence != LOADED && record.is_epoch();
                 let count = &mut self.rebalances.consumer;
@@ -678,7 +671,7 @@ impl Groups {
     /// Takes in a record from the log; [`Groups::finish_load`] then builds the machines.
     pub fn load(&mut self, record: &GroupRecord, now: ClockReading) {
         self.stage(LOADED, std::slice::from_ref(record), now);
-        self.settle_record(LOADED, record, true, now);
+        self.settle_record(LOADED, record, true);
         self.sweep(record.group());
     }
 
@@ -714,7 +707,7 @@ impl Groups {
                 value: Some(store.metadata),
             };
             Append {
-                then: Some((id.clone(), store.then)),
+                then: self.continuation(id, store.then),
                 ..Append::of(vec![record])
             }
         });
@@ -767,6 +760,12 @@ impl Groups {
 }
 
 impl GroupOutcome {
+    /// Returns true when it has records of this group.
+    fn writes_to(&self, id: &StrBytes) -> bool {
+        let records = self.appends.iter().flat_map(|append| &append.records);
+        records.map(GroupRecord::group).any(|group| group == id)
+    }
+
     /// Appends the consequences of another outcome.
     pub(super) fn extend(&mut self, other: Self) {
         self.replies.extend(other.replies);

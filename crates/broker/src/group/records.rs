@@ -52,6 +52,11 @@ impl GroupRecord {
         }
     }
 
+    /// Returns true for a record of the group itself, and false for one of its offsets.
+    pub fn is_of_state(&self) -> bool {
+        matches!(self, Self::Metadata { .. } | Self::Consumer { .. })
+    }
+
     /// Returns a lower bound of its bytes, in the log and in memory.
     pub fn size(&self) -> usize {
         let value = match self {

@@ -65,10 +65,15 @@ impl Entry {
         matches!(self.done, AppendReceiver::Settled(_))
     }
 
-    fn consumer_groups(&self) -> impl Iterator<Item = StrBytes> {
-        let consumer = |record: &&GroupRecord| matches!(record, GroupRecord::Consumer { .. });
-        let records = self.append.records.iter().filter(consumer);
-        records.map(|record| record.group().clone())
+    /// Returns the groups whose state its records change, and whether a record is of a consumer
+    /// group.
+    fn groups(&self) -> impl Iterator<Item = (&StrBytes, bool)> {
+        let states = self.append.records.iter();
+        let states = states.filter(|record| record.is_of_state());
+        states.map(|record| {
+            let is_consumer = matches!(record, GroupRecord::Consumer { .. });
+            (record.group(), is_consumer)
+        })
     }
 }
 
@@ -103,13 +108,20 @@ impl Queue {
     /// Removes the entries that were decided on the basis of `failed` ones.
     ///
     /// The state of a consumer group is in many records, and a later one is valid only after the
-    /// earlier ones.
+    /// earlier ones. A group of one protocol may begin only after the one of the other protocol
+    /// with the same name has ended. The record of a classic group is its whole state, which is
+    /// valid after any earlier one.
     fn take_dependent(&mut self, failed: &[Entry]) -> Vec<Entry> {
-        let lost: BTreeSet<StrBytes> = failed.iter().flat_map(Entry::consumer_groups).collect();
+        let lost: BTreeSet<(&StrBytes, bool)> = failed.iter().flat_map(Entry::groups).collect();
         if lost.is_empty() {
             return Vec::new();
         }
-        let depends = |entry: &Entry| entry.consumer_groups().any(|group| lost.contains(&group));
+        let depends = |entry: &Entry| {
+            let mut groups = entry.groups();
+            groups.any(|(group, is_consumer)| {
+                lost.contains(&(group, true)) || is_consumer && lost.contains(&(group, false))
+            })
+        };
         let (taken, kept): (Vec<Entry>, Vec<Entry>) = self.entries.drain(..).partition(depends);
         self.entries = kept.into();
         taken

@@ -47,6 +47,8 @@ use crate::handler;
 use crate::options::GroupOptions;
 use crate::room::Room;
 
+mod protocols;
+
 type Pending = (
     Vec<RawRecord>,
     oneshot::Sender<Result<(), GroupAppendError>>,

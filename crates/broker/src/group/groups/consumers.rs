@@ -104,8 +104,8 @@ impl Groups {
             .get_mut(id)
             .filter(|group| group.consumer().is_none())
         {
-            let told = group.machine.abandon(ErrorCode::RebalanceInProgress);
-            outcome.replies.extend(told.replies);
+            let told = group.abandon_machine(ErrorCode::RebalanceInProgress);
+            outcome.replies.extend(told);
         }
         before.append(&mut self.note(id, &mut decision));
         Ok((before, decision.answer, outcome))
@@ -346,7 +346,7 @@ impl Groups {
             group: id.clone(),
             value: Some(machine.value()),
         });
-        group.machine = machine;
+        group.set_machine(machine);
         if !rebalances {
             self.arm(id);
             return (records, GroupOutcome::default());
@@ -438,7 +438,7 @@ impl Groups {
                 continue;
             };
             if group.consumer().is_some() && !group.machine.is_idle() {
-                outcome.replies.extend(group.machine.abandon(error).replies);
+                outcome.replies.extend(group.abandon_machine(error));
             }
             if let Some(consumer) = &mut group.consumer {
                 consumer.resume(now, timeout);

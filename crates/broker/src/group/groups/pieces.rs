@@ -76,7 +76,8 @@ impl Groups {
             let Some(metadata) = group.metadata.committed() else {
                 continue;
             };
-            group.machine = ClassicGroup::load(limits, metadata, now);
+            let machine = ClassicGroup::load(limits, metadata, now);
+            group.set_machine(machine);
             let effects = group.machine.check_size(now);
             outcome.extend(self.carry(id, effects));
         }

@@ -30,6 +30,8 @@ use crate::group::{
 };
 use crate::rests::tests::now;
 
+mod replaced;
+
 /// Topics "t" and "u" with three partitions each.
 struct TwoTopics;
 
@@ -47,6 +49,9 @@ impl Topics for TwoTopics {
         self.topic_id(name).is_some() && (0..3).contains(&partition)
     }
 }
+
+/// A consumer's subscription to "t", without user data.
+const SUBSCRIPTION: &[u8] = b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff";
 
 fn text(text: &str) -> StrBytes {
     StrBytes::from_string(text.to_owned())
@@ -218,7 +223,7 @@ impl Bench {
             session_timeout_ms: 10_000,
             rebalance_timeout_ms: 20_000,
             protocol_type: text("consumer"),
-            protocols: vec![(text("range"), Bytes::from_static(b"\0\0\0\0\0\x01\0\x01t"))],
+            protocols: vec![(text("range"), Bytes::from_static(SUBSCRIPTION))],
             fresh_id: text(fresh),
             id_required: false,
             can_skip_assignment: false,
@@ -1040,6 +1045,7 @@ proptest! {
                 return Err(TestCaseError::fail(format!("{id:?} is lost")));
             };
             prop_assert_eq!(again.state(), group.state());
+            prop_assert_eq!(again.generation(), group.generation());
             let members = |group: &ClassicGroup| {
                 let members = group.members();
                 members.map(|(id, one)| (id.clone(), one.assignment.clone())).collect::<Vec<_>>()

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 use wire::acl::Principal;
-use wire::sasl::Mechanism;
+use wire::sasl::{Mechanism, Refusal};
 
 use crate::access::Verdicts;
 
@@ -199,6 +199,15 @@ impl Session {
             return Admission::Expired;
         }
         Admission::Handled
+    }
+
+    /// Returns why the token of the client is not accepted, as long as the client has not confirmed
+    /// that.
+    pub(crate) fn rejection(&self) -> Option<Refusal> {
+        match &*self.stage.borrow() {
+            Stage::Tokens { exchange, .. } => exchange.rejection(),
+            _ => None,
+        }
     }
 
     /// Takes the stage of a login out: unless another is put in its place, the login has failed.

@@ -4,6 +4,7 @@
 //! comes before a deadline; no redirect is followed; without TLS only this machine is asked; an
 //! error shows nothing that was sent and nothing of the body that came.
 
+mod file;
 mod url;
 
 use std::fmt;
@@ -11,8 +12,8 @@ use std::io;
 use std::pin::pin;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::body::Body as _;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT,
@@ -26,12 +27,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout_at;
 use tokio_rustls::TlsConnector;
 use wire::sasl::Secret;
+use wire::text::cut;
 
 use crate::settings::Tls;
+pub use file::file_of_url;
 pub use url::{HttpUrl, UrlProblem};
 
 /// Longest head of an answer.
 const HEAD_BYTES_MAX: usize = 64 << 10;
+
+/// Most bytes of the reason why a connection fails.
+const REASON_BYTES_MAX: usize = 1024;
 
 /// What is sent with a request, apart from its address.
 #[derive(Debug)]
@@ -175,14 +181,7 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
         if usize::try_from(claimed).is_ok_and(|claimed| claimed > body_bytes_max) {
             return Err(HttpError::TooLong(body_bytes_max));
         }
-        let body = Limited::new(answer.into_body(), body_bytes_max)
-            .collect()
-            .await;
-        let body = body.map_err(|error| match error.downcast::<hyper::Error>() {
-            Ok(error) => broken(&error),
-            Err(_) => HttpError::TooLong(body_bytes_max),
-        })?;
-        Ok(body.to_bytes().to_vec())
+        whole(answer.into_body(), body_bytes_max).await
     };
     let (mut answering, mut connection) = (pin!(answering), pin!(connection));
     let mut is_open = true;
@@ -196,11 +195,25 @@ async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-fn failed(what: &'static str, error: &io::Error) -> HttpError {
-    HttpError::Connection {
-        what,
-        reason: error.to_string(),
+/// Copies a body, so that one in pieces of a byte takes no more memory than another.
+async fn whole(mut body: Incoming, bytes_max: usize) -> Result<Vec<u8>, HttpError> {
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| broken(&error))?;
+        let piece = frame.data_ref().map_or(&[][..], |piece| piece);
+        if piece.len() > bytes_max.saturating_sub(bytes.len()) {
+            return Err(HttpError::TooLong(bytes_max));
+        }
+        bytes.extend_from_slice(piece);
     }
+    assert!(bytes.len() <= bytes_max, "a body has a bound");
+    Ok(bytes)
+}
+
+fn failed(what: &'static str, error: &io::Error) -> HttpError {
+    // The error of a handshake has all names of the certificate.
+    let reason = cut(&error.to_string(), REASON_BYTES_MAX).to_owned();
+    HttpError::Connection { what, reason }
 }
 
 fn broken(error: &hyper::Error) -> HttpError {

@@ -2,8 +2,8 @@
 //! that is asked with the client's own credentials (RFC 6749, 4.4).
 //!
 //! A file and the environment are read at each login, so a renewed token is taken. What a provider
-//! gives is kept for four fifths of its life. Invariant: no error and no `Debug` output shows a
-//! token or the credentials for one.
+//! gives is kept for four fifths of its life, or until a broker refuses it. Invariant: no error and
+//! no `Debug` output shows a token or the credentials for one.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -122,6 +122,12 @@ impl TokenProvider {
         kept.map(|kept| kept.token.clone())
     }
 
+    /// Forgets the token that is kept, if it is this one.
+    fn forget(&self, token: &Secret<String>) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_if(|kept| kept.token == *token);
+    }
+
     fn fields(&self) -> String {
         let mut fields = "grant_type=client_credentials".to_owned();
         if let Some(scope) = &self.scope {
@@ -136,6 +142,14 @@ impl TokenSource {
     /// Returns the token, by TCP if it has to be asked for.
     pub async fn token(&self, deadline: Instant) -> Result<Secret<String>, ClientError> {
         self.token_by(&TcpNet, deadline).await
+    }
+
+    /// Notes that a broker has not accepted this token: the next login asks for another, since the
+    /// keys of the provider, or a clock, may have changed in the life that it was given.
+    pub fn refused(&self, token: &Secret<String>) {
+        if let Self::Provider(provider) = self {
+            provider.forget(token);
+        }
     }
 
     pub(crate) async fn token_by(

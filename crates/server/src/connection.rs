@@ -31,7 +31,7 @@ use std::io;
 use std::time::Duration;
 
 use broker::answers::Answers;
-use broker::dispatch::{CloseReason, Service};
+use broker::dispatch::{CloseReason, LoginFailure, Service};
 use broker::handler::Context;
 use tokio::sync::watch as signal;
 use tokio::time::Instant;
@@ -130,6 +130,19 @@ impl End {
     }
 }
 
+impl End {
+    /// Returns the failed login instead of the way its client left, if the client was to confirm
+    /// that its token is not accepted. The log would not say why otherwise.
+    fn or_unconfirmed(self, unconfirmed: Option<LoginFailure>) -> Self {
+        match (self, unconfirmed) {
+            (Self::Closed | Self::Idle | Self::NotLoggedIn | Self::Broken(_), Some(failure)) => {
+                Self::Service(failure.into())
+            }
+            (end, _) => end,
+        }
+    }
+}
+
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -171,6 +184,7 @@ pub async fn serve<S: Service>(newcomer: Newcomer, service: &S, environment: &En
     } = newcomer;
     let login = conversation::Login::of(&context.session, since, stranger);
     let end = conversation::hold(transport, service, (&context, login), environment).await;
+    let end = end.or_unconfirmed(LoginFailure::unconfirmed(&context.session));
     let (peer, listener) = (context.peer, &*context.listener);
     match &end {
         End::Closed | End::Idle | End::Stopping | End::Broken(_) => {

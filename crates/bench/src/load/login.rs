@@ -64,9 +64,10 @@ async fn exchange(client: &mut Client, login: &Login) -> anyhow::Result<()> {
         Mechanism::Oauthbearer => {
             let source = login.token.as_ref().context("there is no token")?;
             let token = source.token(Instant::now() + TOKEN_WITHIN).await?;
-            let initial = InitialResponse::new(token, login.extensions.clone())?;
+            let initial = InitialResponse::new(token.clone(), login.extensions.clone())?;
             let message = Bytes::copy_from_slice(initial.encode().expose());
             if oauthbearer::answered(&send(client, message).await?) == Step::Confirm {
+                source.refused(&token);
                 send(client, Bytes::from_static(&[oauthbearer::CONFIRMATION])).await?;
                 bail!("the token is not accepted");
             }

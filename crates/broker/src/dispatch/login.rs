@@ -92,8 +92,14 @@ pub(super) async fn answer<P: Platform>(
     };
     match outcome {
         Ok(reply) => reply,
-        Err(FailedLogin { response, reason }) => {
-            if let CloseReason::Login(failure) = &reason {
+        Err(FailedLogin {
+            response,
+            reason,
+            is_noted,
+        }) => {
+            if let CloseReason::Login(failure) = &reason
+                && !is_noted
+            {
                 broker.options.audit.login_failed(&context, failure);
             }
             let delay = context
@@ -113,6 +119,8 @@ pub(super) async fn answer<P: Platform>(
 struct FailedLogin {
     response: Option<Response>,
     reason: CloseReason,
+    /// The audit has it: the client confirms what it was told before.
+    is_noted: bool,
 }
 
 impl<T: Into<CloseReason>> From<T> for FailedLogin {
@@ -120,6 +128,7 @@ impl<T: Into<CloseReason>> From<T> for FailedLogin {
         Self {
             response: None,
             reason: reason.into(),
+            is_noted: false,
         }
     }
 }
@@ -188,6 +197,7 @@ impl<P: Platform> Step<'_, P> {
             return Err(FailedLogin {
                 response: Some(response),
                 reason: LoginFailure::Mechanism.into(),
+                is_noted: false,
             });
         };
         session.put(
@@ -221,13 +231,18 @@ impl<P: Platform> Step<'_, P> {
                 }
                 Ok(Reply::Send(self.encoded(&header, &response)?))
             }
-            Err(RefusedExchange { told, failure }) => {
+            Err(RefusedExchange {
+                told,
+                failure,
+                is_noted,
+            }) => {
                 let response = response
                     .with_error_code(ErrorCode::SaslAuthenticationFailed.code())
                     .with_error_message(Some(StrBytes::from_string(told)));
                 Err(FailedLogin {
                     response: Some(self.encoded(&header, &response)?),
                     reason: failure.into(),
+                    is_noted,
                 })
             }
         }
@@ -245,7 +260,13 @@ impl<P: Platform> Step<'_, P> {
                 let segments = segments.into_iter().filter(|segment| !segment.is_empty());
                 Ok(Reply::Send(Response::new(segments.collect())))
             }
-            Err(RefusedExchange { failure, .. }) => Err(failure.into()),
+            Err(RefusedExchange {
+                failure, is_noted, ..
+            }) => Err(FailedLogin {
+                response: None,
+                reason: failure.into(),
+                is_noted,
+            }),
         }
     }
 
@@ -260,14 +281,23 @@ impl<P: Platform> Step<'_, P> {
         let random = || self.broker.platform.random_u64();
         let users = (&self.broker.users, &*self.context.listener);
         let wall_ms = self.broker.platform.clock().wall_ms();
+        let is_noted = exchange.rejection().is_some();
         let turn = exchange.step(bytes, users, &self.broker.image(), wall_ms, random);
         let refused = |refusal: Refusal| RefusedExchange {
             told: refusal.told(mechanism, session.is_again()).into_owned(),
             failure: LoginFailure::Refused(mechanism, refusal),
+            is_noted,
         };
         match turn.map_err(refused)? {
             Turn::Next(exchange, bytes) => {
                 session.put(Stage::Tokens { exchange, framed });
+                // Noted now: a client may leave instead of confirming it.
+                if let Some(failure) = LoginFailure::unconfirmed(session) {
+                    self.broker
+                        .options
+                        .audit
+                        .login_failed(self.context, &failure);
+                }
                 Ok(ExchangeAnswer {
                     bytes,
                     lifetime: Duration::ZERO,
@@ -298,6 +328,7 @@ impl<P: Platform> Step<'_, P> {
                     "Cannot change principals during re-authentication from {before}: {now}"
                 ),
                 failure: LoginFailure::OtherPrincipal,
+                is_noted: false,
             });
         }
         let row = session.login().and_then(|login| login.of(mechanism));
@@ -337,6 +368,7 @@ struct ExchangeAnswer {
 struct RefusedExchange {
     told: String,
     failure: LoginFailure,
+    is_noted: bool,
 }
 
 /// Refuses a request that takes long to decode.

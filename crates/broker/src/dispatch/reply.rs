@@ -131,6 +131,15 @@ pub enum LoginFailure {
     After,
 }
 
+impl LoginFailure {
+    /// Returns the failure that the client of the session was told and has not confirmed: clients
+    /// that end the connection instead (some libraries do) have failed all the same.
+    pub fn unconfirmed(session: &Session) -> Option<Self> {
+        let refusal = session.rejection()?;
+        Some(Self::Refused(Mechanism::Oauthbearer, refusal))
+    }
+}
+
 impl From<EncodeError> for Box<CloseReason> {
     fn from(error: EncodeError) -> Self {
         Self::new(error.into())

@@ -77,6 +77,14 @@ impl Exchange {
         }
     }
 
+    /// Returns why a token is not accepted, if the client still has to confirm that.
+    pub(crate) fn rejection(&self) -> Option<Refusal> {
+        match self {
+            Self::TokenRejected(_, fault) => Some(Refusal::BadToken { why: fault.words() }),
+            _ => None,
+        }
+    }
+
     /// Takes a message of the client at a listener, at this time of the wall clock.
     pub(crate) fn step(
         self,

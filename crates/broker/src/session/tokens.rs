@@ -59,7 +59,7 @@ faults! {
     /// No set of keys was read yet.
     NoKeys = "no_keys", "no keys were read yet (sasl.oauthbearer.jwks.endpoint.url)";
     /// The set has no key of its id.
-    UnknownKey = "unknown_key", "its key (kid) is not in the set of keys";
+    UnknownKey = "unknown_key", "its key (kid) is not in the set of keys, or left out there";
     /// It names no key, and several may be meant.
     UnnamedKey = "unnamed_key", "it names no key (kid), and the set has none or several that fit";
     /// The key is of another algorithm.
@@ -73,7 +73,7 @@ faults! {
     /// It has expired.
     Expired = "expired", "it has expired";
     /// It is not valid yet.
-    Early = "early", "it is not valid yet (nbf, iat)";
+    Early = "early", "it is not valid yet (nbf, iat): compare the clocks";
     /// It expires before it was issued or is valid.
     Order = "order", "it expires before it begins";
     /// It is of another issuer.

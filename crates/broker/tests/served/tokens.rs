@@ -1,9 +1,40 @@
 //! Logins by OAUTHBEARER: what a client with a right or a wrong token gets, and how long its
 //! session lasts. What a token means is decided by a verifier of the test's own.
 
+#![allow(
+    clippy::disallowed_types,
+    reason = "a sink is shared by shards; this one keeps a list"
+)]
+
+use std::sync::Mutex;
+
+use broker::audit::{Audit, AuditClasses, AuditDetail, AuditEvent, AuditSink};
 use broker::session::{TokenFault, TokenOwner, TokenVerifier};
 
 use super::*;
+
+/// Keeps why logins failed.
+#[derive(Default)]
+struct FailedLogins(Mutex<Vec<String>>);
+
+impl AuditSink for FailedLogins {
+    fn classes(&self) -> AuditClasses {
+        AuditClasses::parse(["auth_failure"]).expect("a class")
+    }
+
+    fn put(&self, event: AuditEvent) {
+        let AuditDetail::Login(reason) = event.detail else {
+            panic!("{event:?}");
+        };
+        let is_of_exchange = reason.starts_with("login by OAUTHBEARER ");
+        assert_eq!(event.origin.mechanism == "OAUTHBEARER", is_of_exchange);
+        self.0.lock().expect("no panic").push(reason);
+    }
+
+    fn takes_changes(&self) -> bool {
+        true
+    }
+}
 
 /// Knows tokens of the form `name.seconds`, which expire that number of seconds from now.
 #[derive(Debug)]
@@ -103,6 +134,39 @@ fn a_wrong_token_is_told_as_in_kafka_and_its_reason_to_the_log_alone() {
             let (told, _) = client.fails(&bytes).await;
             assert!(told.contains("invalid credentials"), "{told}");
         }
+    });
+}
+
+#[test]
+fn a_wrong_token_is_audited_once_even_if_its_client_leaves_instead_of_confirming_it() {
+    const WHY: &str =
+        "login by OAUTHBEARER failed: the token is not accepted: its signature is wrong";
+    let failed = Arc::new(FailedLogins::default());
+    let mut setup = setup(None);
+    let sink: Arc<FailedLogins> = Arc::clone(&failed);
+    setup.options.audit = Audit::to(sink);
+    let noted = || std::mem::take(&mut *failed.0.lock().expect("no panic"));
+    life(&SimDisk::new(1), &setup, async |cluster| {
+        let client = Connection::new(cluster);
+        assert_eq!(LoginFailure::unconfirmed(&client.session), None);
+        client.token("hunter2").await;
+        let unconfirmed = LoginFailure::unconfirmed(&client.session).unwrap();
+        assert_eq!(unconfirmed.to_string(), WHY);
+        assert_eq!(noted(), [WHY]);
+        client.fails(b"\x01").await;
+        assert_eq!(LoginFailure::unconfirmed(&client.session), None);
+        // Only the request after it.
+        assert_eq!(noted(), [LoginFailure::After.to_string()]);
+        // In frames by themselves, too.
+        let client = Connection::new(cluster);
+        client.handshake(0, "OAUTHBEARER").await;
+        client.send(&message("hunter2").into()).await;
+        assert_eq!(noted(), [WHY]);
+        client.closed(&Bytes::from_static(b"\x01")).await;
+        assert_eq!(noted(), [""; 0]);
+        // A right one is no failure.
+        Connection::new(cluster).token("ada.600").await;
+        assert_eq!(noted(), [""; 0]);
     });
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc};
 use wire::StrBytes;
 use wire::kafka::frame::next_frame;
 use wire::messages::{ApiVersionsRequest, ApiVersionsResponse};
+use wire::sasl::Secret;
 use wire::text::EscapedText;
 use wire::types::ErrorCode;
 
@@ -21,7 +22,7 @@ use super::versions::Versions;
 use super::{Connection, LostReason, SharedConnection, login};
 use crate::ask::{self, Ask};
 use crate::error::{ClientError, check};
-use crate::settings::ClientSettings;
+use crate::settings::{ClientSettings, Login};
 use crate::transport::{Dial, Transport};
 
 /// The version of ApiVersions that is tried first. Brokers that do not know it say so in version 0.
@@ -117,7 +118,7 @@ async fn connect(
     let versions = Versions::of(&early.versions().await?);
     let login_ends = match &settings.login {
         None => None,
-        Some(login) => login::log_in(&mut early, &versions, (login, token), random).await?,
+        Some(login) => log_in(&mut early, &versions, (login, token), random).await?,
     };
     let lost = Rc::new(LostReason::default());
     let (queue, queued) = mpsc::unbounded_channel();
@@ -142,6 +143,21 @@ async fn connect(
         lost,
         login_ends,
     })))
+}
+
+/// Logs in; a token that is refused is kept no longer.
+async fn log_in(
+    early: &mut Early<'_>,
+    versions: &Versions,
+    (login, token): (&Login, Option<Secret<String>>),
+    random: &dyn Fn() -> u64,
+) -> Result<Option<Instant>, ClientError> {
+    let ends = login::log_in(early, versions, (login, token.clone()), random).await;
+    let source = login.token.as_ref().zip(token);
+    if let (Err(ClientError::Login { .. }), Some((source, token))) = (&ends, source) {
+        source.refused(&token);
+    }
+    ends
 }
 
 /// A connection before its driver: one request at a time.

@@ -56,6 +56,29 @@ fn an_answer_comes_whole_however_its_length_is_told() {
 }
 
 #[test]
+fn a_body_in_pieces_of_a_byte_is_whole_and_bounded() {
+    runtime().block_on(async {
+        let of = |pieces: usize| {
+            let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            format!("{head}{}0\r\n\r\n", "1\r\nx\r\n".repeat(pieces))
+        };
+        let (_, body) = told(of(100).as_bytes(), &HttpContent::Get).await;
+        assert_eq!(body.unwrap(), [b'x'; 100]);
+        let (_, body) = told(of(101).as_bytes(), &HttpContent::Get).await;
+        let said = body.unwrap_err().to_string();
+        assert_eq!(said, "the answer has more than 100 bytes");
+    });
+}
+
+#[test]
+fn the_reason_of_a_failure_is_bounded_whatever_a_certificate_has() {
+    let long = io::Error::other("n.example or ".repeat(10_000));
+    let said = failed("the handshake of TLS", &long).to_string();
+    assert!(said.starts_with("the handshake of TLS: n.example or "));
+    assert!(said.len() < 2 * REASON_BYTES_MAX, "{}", said.len());
+}
+
+#[test]
 fn a_form_goes_with_credentials_that_no_error_shows() {
     let form = HttpContent::Form {
         authorization: Secret::new("Basic aHVudGVyMg==".to_owned()),

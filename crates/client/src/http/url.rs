@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use rustls_pki_types::ServerName;
+
 /// Longest address.
 const BYTES_MAX: usize = 2048;
 
@@ -63,6 +65,10 @@ impl HttpUrl {
         }
         let (host, port) = host_and_port(authority).ok_or(UrlProblem::Host)?;
         let port = port.unwrap_or(if is_tls { 443 } else { 80 });
+        // A name that no certificate can have is an error now and not at each question.
+        if is_tls && ServerName::try_from(host).is_err() {
+            return Err(UrlProblem::Host);
+        }
         if !is_tls && !is_here(host) {
             return Err(UrlProblem::Unencrypted);
         }
@@ -199,6 +205,9 @@ mod tests {
             ("http://localhost@a/", UrlProblem::User),
             ("https://", UrlProblem::Host),
             ("https:///keys", UrlProblem::Host),
+            ("https://idp..example.org/", UrlProblem::Host),
+            ("https://idp,example.org/", UrlProblem::Host),
+            ("https://idp%2eexample.org/", UrlProblem::Host),
             ("https://a:0/", UrlProblem::Host),
             ("https://a:+7/", UrlProblem::Host),
             ("https://a:70000/", UrlProblem::Host),

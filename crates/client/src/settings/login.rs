@@ -161,6 +161,7 @@ mod tests {
         };
         let at = |more: &[(&str, &str)], options| format!("{:?}", of(more, options).unwrap().token);
         assert!(at(&[(url, "file:///a/b")], "").contains(r#"File("/a/b")"#));
+        assert!(at(&[(url, "file:/a%20b")], "").contains(r#"File("/a b")"#));
         assert!(at(&[], r#"token.file="/a""#).contains(r#"File("/a")"#));
         assert!(at(&[], "token.env=TOKEN").contains(r#"Environment("TOKEN")"#));
         let asked = [(url, "http://localhost:1/token")];
@@ -184,6 +185,13 @@ mod tests {
                 "sasl.oauthbearer.client.credentials.client.secret",
             ),
             (&[(url, "http://example.org/")], "clientId=hunter2", url),
+            (&[(url, "file://host/a")], "", url),
+            (&[(url, "file:a")], "", url),
+            (
+                &[(url, "https://localhost:1/")],
+                "clientId=a clientSecret=b ssl.endpoint.identification.algorithm=\"\"",
+                "ssl.endpoint.identification.algorithm",
+            ),
             (
                 &[(url, "file:///a")],
                 r#"token.file="/hunter2""#,

@@ -12,7 +12,7 @@ use wire::sasl::jaas::Entry;
 
 use super::Tls;
 use crate::error::ClientError;
-use crate::http::HttpUrl;
+use crate::http::{HttpUrl, file_of_url};
 use crate::token::{TokenProvider, TokenSource, URL};
 
 const JAAS: &str = "sasl.jaas.config";
@@ -80,9 +80,9 @@ impl RawOauth {
     }
 
     fn at_url(self, url: &str, line: Option<&Entry>) -> Result<TokenSource, ClientError> {
-        if let Some(path) = url.strip_prefix("file:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return Ok(TokenSource::File(path.into()));
+        if let Some(path) = file_of_url(url) {
+            let path = path.map_err(|why| ClientError::invalid(URL, why))?;
+            return Ok(TokenSource::File(path));
         }
         let url = HttpUrl::parse(url);
         let url = url.map_err(|problem| {

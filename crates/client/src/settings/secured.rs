@@ -18,6 +18,8 @@ use crate::error::ClientError;
 /// The longest file of a certificate or a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+const IDENTIFICATION: &str = "ssl.endpoint.identification.algorithm";
+
 /// Bits of a file's mode that let others than its owner read it.
 const READ_BY_OTHERS: u32 = 0o044;
 
@@ -50,8 +52,11 @@ impl Tls {
         }
     }
 
-    /// Opens what these properties name (`ssl.*`); without a trust store, what the system trusts.
-    /// Reads files, so it blocks.
+    /// Opens what these properties name (`ssl.*`) for an identity provider; without a trust store,
+    /// what the system trusts. Reads files, so it blocks.
+    ///
+    /// As in Java, where HTTPS has no such setting, the name of the host is always verified:
+    /// without it any certificate of the store could stand in for the provider.
     pub fn of_properties<'a>(
         properties: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Result<Self, ClientError> {
@@ -61,6 +66,11 @@ impl Tls {
                 let reason = "it is no property of TLS that is served";
                 return Err(ClientError::invalid(key, reason));
             }
+        }
+        if !raw.settings.checks_host {
+            let reason = "it is https for an identity provider: the name of the host is always \
+                          verified";
+            return Err(ClientError::invalid(IDENTIFICATION, reason));
         }
         raw.open(&mut Vec::new())
     }
@@ -141,7 +151,7 @@ impl RawTls {
             "ssl.crl.location" => stores.crl_location = path(),
             "ssl.enabled.protocols" => names.protocols = list(),
             "ssl.cipher.suites" => names.cipher_suites = list(),
-            "ssl.endpoint.identification.algorithm" => {
+            IDENTIFICATION => {
                 self.settings.checks_host = match value.to_ascii_lowercase().as_str() {
                     "https" => true,
                     "" | "none" => false,
@@ -291,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_name_of_a_broker_is_verified_unless_that_is_left_out() {
-        const ALGORITHM: &str = "ssl.endpoint.identification.algorithm";
+        const ALGORITHM: &str = IDENTIFICATION;
         assert!(raw(&[]).settings.checks_host);
         assert!(raw(&[(ALGORITHM, "HTTPS")]).settings.checks_host);
         assert!(!raw(&[(ALGORITHM, "")]).settings.checks_host);

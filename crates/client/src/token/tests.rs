@@ -89,6 +89,45 @@ fn a_provider_is_asked_once_while_its_token_lasts() {
 }
 
 #[test]
+fn a_token_that_a_broker_has_refused_is_kept_no_longer() {
+    runtime().block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/token", listener.local_addr().unwrap());
+        let url = HttpUrl::parse(&url).unwrap();
+        let secret = Secret::new("hunter2".to_owned());
+        let provider = Arc::new(TokenProvider::new(url, ("ada", &secret), None, None));
+        let source = TokenSource::Provider(provider);
+        let serving = async {
+            for token in ["a.b.c", "d.e.f"] {
+                let (mut socket, _) = listener.accept().await.unwrap();
+                let mut asked = Vec::new();
+                while !asked.ends_with(b"grant_type=client_credentials") {
+                    assert!(socket.read_buf(&mut asked).await.unwrap() > 0);
+                }
+                let answer = format!(
+                    "HTTP/1.1 200 OK\r\n\r\n{{\"access_token\":\"{token}\",\"expires_in\":3600}}"
+                );
+                socket.write_all(answer.as_bytes()).await.unwrap();
+            }
+        };
+        let asking = async {
+            let first = source.token(soon()).await.unwrap();
+            assert_eq!(first.expose(), "a.b.c");
+            // Of another login.
+            source.refused(&Secret::new("x.y.z".to_owned()));
+            assert_eq!(source.token(soon()).await.unwrap().expose(), "a.b.c");
+            source.refused(&first);
+            let next = source.token(soon()).await.unwrap();
+            assert_eq!(next.expose(), "d.e.f");
+            // A late word on the first changes nothing.
+            source.refused(&first);
+            assert_eq!(source.token(soon()).await.unwrap().expose(), "d.e.f");
+        };
+        tokio::join!(serving, asking);
+    });
+}
+
+#[test]
 fn an_answer_without_a_token_is_an_error() {
     for answer in [
         "",

@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::Instant;
 use wire::kafka::Response;
+use wire::sasl::{Mechanism, Refusal};
 
 use super::harness::{Between, Client, pair};
 use super::*;
@@ -250,6 +251,20 @@ fn run_between<F: Future>(
         let done = tokio::time::timeout(Duration::from_secs(20), scenario).await;
         assert!(done.is_ok(), "it hangs: {between:?}");
     });
+}
+
+#[test]
+fn a_client_that_leaves_with_its_failure_unconfirmed_has_failed() {
+    let failure = || LoginFailure::Refused(Mechanism::Oauthbearer, Refusal::Token);
+    let broken = || End::Broken(io::ErrorKind::ConnectionReset.into());
+    for end in [End::Closed, broken(), End::Idle, End::NotLoggedIn] {
+        let end = end.or_unconfirmed(Some(failure()));
+        assert_eq!(end.label(), "login");
+        assert_eq!(end.to_string(), failure().to_string());
+    }
+    assert_eq!(End::Closed.or_unconfirmed(None).label(), "closed");
+    let stopping = End::Stopping.or_unconfirmed(Some(failure()));
+    assert_eq!(stopping.label(), "stopping");
 }
 
 #[test]

@@ -128,7 +128,7 @@ impl KeySource {
         match place {
             KeyPlace::File(_) => {
                 let bytes = self.settings.read_file().map_err(wrong)?;
-                self.take(&bytes).map_err(wrong)
+                self.take(&bytes).map(|_| ()).map_err(wrong)
             }
             KeyPlace::Url(_) => self.settings.open_tls().map(|_| ()).map_err(wrong),
         }
@@ -236,10 +236,13 @@ impl KeySource {
         let taken = bytes.and_then(|bytes| self.take(&bytes));
         let listener = &*self.settings.listener;
         match taken {
-            Ok(()) => {
+            Ok(is_new) => {
                 if failed.take().is_some() {
                     tracing::info!(listener, place = %self.settings.place,
                         "the keys of the identity provider can be read again");
+                } else if cause == Cause::Asked && !is_new {
+                    tracing::info!(listener, place = %self.settings.place,
+                        "the keys of the identity provider are those in force already");
                 }
                 true
             }
@@ -260,8 +263,8 @@ impl KeySource {
         }
     }
 
-    /// Puts a set in force.
-    fn take(&self, bytes: &[u8]) -> Result<(), String> {
+    /// Puts a set in force; returns false if it is already.
+    fn take(&self, bytes: &[u8]) -> Result<bool, String> {
         let set = KeySet::parse(bytes).map_err(|problem| problem.to_string())?;
         let listener = &self.settings.listener;
         self.metrics.read(listener, set.len(), wall_ms() / 1000);
@@ -273,14 +276,14 @@ impl KeySource {
             .as_ref()
             .is_some_and(|current| current.digest == digest)
         {
-            return Ok(());
+            return Ok(false);
         }
         let set = Arc::new(set);
         *current = Some(InForce { digest, set });
         drop(current);
         tracing::info!(%listener, place = %self.settings.place, keys, left_out,
             "keys of an identity provider are in force");
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -9,6 +9,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use broker::session::{TokenFault, TokenOwner};
+use wire::acl::Principal;
 use wire::sasl::check_user;
 use wire::sasl::oauthbearer::TOKEN_BYTES_MAX;
 
@@ -140,11 +141,23 @@ fn owner(claims: &Object, expected: &Expectations, wall_ms: i64) -> Result<Token
     check_audience(claims, &expected.audiences)?;
     check_scope(claims.get(&expected.scope_claim))?;
     let name = claims.get(&expected.subject_claim).and_then(Json::text);
-    let name = name.map(str::trim).filter(|name| check_user(name).is_ok());
+    let name = name.map(trimmed).filter(|name| is_of_user(name));
     Ok(TokenOwner {
         name: name.ok_or(TokenFault::Subject)?.to_owned(),
         expires_ms,
     })
+}
+
+/// Returns true if a token may be of a user of this name. That of clients that have not shown who
+/// they are is none: it has the rights that an operator gives to listeners without a login.
+fn is_of_user(name: &str) -> bool {
+    check_user(name).is_ok() && name != Principal::anonymous().name()
+}
+
+/// Takes the space off that Kafka takes off, and no more: a name with another kind of space (such
+/// as U+00A0) around it is that of another user.
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|letter: char| letter.is_ascii_whitespace())
 }
 
 /// Checks the times; returns when the token expires.
@@ -203,7 +216,7 @@ fn check_scope(scope: Option<&Json>) -> Result<(), TokenFault> {
         }
         Some(_) => return Err(TokenFault::Scope),
     };
-    let mut texts: Vec<&str> = texts.into_iter().map(str::trim).collect();
+    let mut texts: Vec<&str> = texts.into_iter().map(trimmed).collect();
     let count = texts.len();
     texts.sort_unstable();
     texts.dedup();

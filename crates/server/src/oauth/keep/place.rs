@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use client::http::HttpUrl;
+use client::http::{HttpUrl, file_of_url};
 
 /// A place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,17 +17,12 @@ pub enum KeyPlace {
 impl KeyPlace {
     /// Reads the value of the setting, or returns what it must be.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Some(rest) = text.strip_prefix("file:") else {
+        let Some(path) = file_of_url(text) else {
             let url = HttpUrl::parse(text)
                 .map_err(|problem| format!("{problem}, or be a file (file:///path)"))?;
             return Ok(Self::Url(url));
         };
-        let path = rest.strip_prefix("//").unwrap_or(rest);
-        if !path.starts_with('/') {
-            return Err("must have an absolute path (file:///path)".to_owned());
-        }
-        let path = decoded(path).ok_or("has a percent sign that begins no letter (%20)")?;
-        Ok(Self::File(path.into()))
+        Ok(Self::File(path?))
     }
 }
 
@@ -42,25 +37,6 @@ impl fmt::Display for KeyPlace {
             }
         }
     }
-}
-
-/// Replaces letters that are written as `%20` (RFC 3986).
-fn decoded(path: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, after) = after.split_first_chunk::<2>()?;
-        rest = after;
-        let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
-        let digits = std::str::from_utf8(digits).ok().filter(|_| is_hex)?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]

@@ -122,6 +122,50 @@ async fn a_file_is_read_at_the_start_and_again_when_it_changes_and_kept_when_it_
     keeping.abort();
 }
 
+/// Lines of the log.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_operator_who_asks_is_answered_each_time() {
+    let source = source(settings("file:///nowhere/keys.json"));
+    let lines = Lines::default();
+    let to = lines.clone();
+    let log = tracing_subscriber::fmt().with_writer(move || to.clone());
+    tracing::subscriber::with_default(log.finish(), || {
+        let mut failed = None;
+        let mut follow = |bytes: Result<Vec<u8>, String>, cause| {
+            source.follow(&mut failed, bytes, cause);
+        };
+        let set = || Ok(small().into_bytes());
+        follow(set(), Cause::Due);
+        for cause in [Cause::Due, Cause::Wanted, Cause::Asked, Cause::Asked] {
+            follow(set(), cause);
+        }
+        for cause in [Cause::Due, Cause::Due, Cause::Asked, Cause::Asked] {
+            follow(Err("gone".to_owned()), cause);
+        }
+        follow(set(), Cause::Asked);
+    });
+    let lines = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let count = |words: &str| lines.matches(words).count();
+    assert_eq!(count("provider are in force"), 1, "{lines}");
+    assert_eq!(count("those in force already"), 2, "{lines}");
+    assert_eq!(count("are not read: those before stay"), 3, "{lines}");
+    assert_eq!(count("can be read again"), 1, "{lines}");
+}
+
 #[tokio::test]
 async fn a_provider_is_asked_until_it_answers_and_its_last_good_set_is_kept() {
     let broken = "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned();
@@ -222,6 +266,42 @@ async fn a_provider_of_https_is_verified_by_the_store_of_the_line() {
         "{said}"
     );
     assert!(Path::new(folder.path()).exists());
+}
+
+#[tokio::test]
+async fn the_host_of_a_provider_is_verified_whatever_the_line_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["other.example".to_owned()]).unwrap();
+    let path = folder.path().join("ca.pem");
+    std::fs::write(&path, other.cert.pem()).unwrap();
+    let port = tls_provider(&other, ok(&small()));
+    let with = |algorithm: Option<&str>| {
+        let option = |name: &str, value: &str| (name.to_owned(), Secret::new(value.to_owned()));
+        let mut tls = vec![
+            option("ssl.truststore.type", "PEM"),
+            option("ssl.truststore.location", path.to_str().unwrap()),
+        ];
+        let named = algorithm.map(|it| option("ssl.endpoint.identification.algorithm", it));
+        tls.extend(named);
+        SourceSettings {
+            tls,
+            ..settings(&format!("https://localhost:{port}/keys"))
+        }
+    };
+    for (algorithm, expected) in [
+        (None, "the handshake of TLS: "),
+        (Some("https"), "the handshake of TLS: "),
+        (Some(""), "ssl.endpoint.identification.algorithm: "),
+    ] {
+        let settings = with(algorithm);
+        let KeyPlace::Url(url) = settings.place.clone() else {
+            unreachable!("it is one")
+        };
+        let said = settings.ask(&url).await.unwrap_err();
+        assert!(said.starts_with(expected), "{said}");
+    }
+    let said = source(with(Some("none"))).open().unwrap_err().to_string();
+    assert!(said.contains("the host is always verified"), "{said}");
 }
 
 fn tls_provider(own: &rcgen::CertifiedKey<rcgen::KeyPair>, answer: String) -> u16 {

@@ -270,6 +270,14 @@ fn issuer_audience_user_and_scope_are_those_expected() {
         (&[("sub", "7")], Err(TokenFault::Subject)),
         (&[("sub", "\"a\\u0000b\"")], Err(TokenFault::Subject)),
         (&[("sub", "\" eve \"")], Ok("eve")),
+        // Another kind of space is of the name, as in Kafka: that is another user than eve.
+        (&[("sub", "\"\u{a0}eve\"")], Ok("\u{a0}eve")),
+        (&[("sub", "\"eve\u{3000}\"")], Ok("eve\u{3000}")),
+        (&[("sub", "\"eve\\u2028\"")], Ok("eve\u{2028}")),
+        // The name of those that have shown nothing.
+        (&[("sub", "\"ANONYMOUS\"")], Err(TokenFault::Subject)),
+        (&[("sub", "\" ANONYMOUS\\n\"")], Err(TokenFault::Subject)),
+        (&[("sub", "\"anonymous\"")], Ok("anonymous")),
         (&[("scope", "\"read write\"")], Ok("ada")),
         (&[("scope", "[\"read\",\"write\"]")], Ok("ada")),
         (&[("scope", "[]")], Ok("ada")),

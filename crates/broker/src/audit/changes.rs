@@ -320,9 +320,9 @@ mod tests {
     /// Appears wherever a secret stands in a record.
     const CANARY: &str = "c4n4ry-c4n4ry";
 
-    fn told(before: Image, records: Vec<MetadataRecord>) -> Vec<String> {
+    fn told(before: &Image, records: Vec<MetadataRecord>) -> Vec<String> {
         let keys = options().config_keys;
-        let records = AuditedRecords::new(&before, records, keys);
+        let records = AuditedRecords::new(before, records, keys);
         assert!(!format!("{records:?}").contains(CANARY));
         let each = records.changes().into_iter();
         each.map(|it| format!("{}: {}: {}", it.what, it.target, it.value))
@@ -366,7 +366,7 @@ mod tests {
             remove: false,
         };
         let told = told(
-            before,
+            &before,
             vec![
                 partition(1).into(),
                 partition(2).into(),
@@ -448,7 +448,7 @@ mod tests {
             iterations: 4096,
         };
         let told = told(
-            Image::empty(),
+            &Image::empty(),
             vec![
                 config(ResourceType::BROKER, "ssl.key.password").into(),
                 config(ResourceType::BROKER, "listener.name.a.ssl.keystore.key").into(),
